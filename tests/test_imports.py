@@ -37,6 +37,7 @@ CLICK_PRINTS = {"echo", "secho", "echo_via_pager", "clear", "confirm", "prompt",
 STREAM_PRINTS = {"write", "writelines", "buffer"}
 STREAMS = {f"sys.{name}" for name in ("stdout", "stderr", "__stdout__", "__stderr__")}
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
+SLOW = {"json", "pathlib", "shutil", "socket"}  # for --help and one TAB: half as long as click
 
 
 def layer(module: str) -> str:
@@ -175,3 +176,9 @@ def test_nothing_heavy_is_loaded(code: str) -> None:
     loaded = loaded_by(code)
     assert "nsyswrap" in loaded
     assert loaded & HEAVY == set()
+
+
+def test_help_loads_little_besides_click() -> None:
+    """A completion of a command takes the same way."""
+    by_click = loaded_by("import click")
+    assert (loaded_by("import nsyswrap.cli; nsyswrap.cli.main(['--help'])") - by_click) & SLOW == set()

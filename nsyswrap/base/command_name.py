@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-import shutil
+import os.path
 import sys
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+with lazy_imports():  # used where the program was not started as `nsyswrap` from PATH
+    import pathlib
+    import re
+    import shlex
+    import shutil
 
 _NAME = "nsyswrap"
 
@@ -23,12 +28,12 @@ def command_name() -> str:
 
     It is ``nsyswrap`` too if another program uses the package, as Python and pytest do.
     """
-    started = Path(sys.argv[0])
-    if started.name == "__main__.py" and started.parent.name == _NAME:
+    folder, name = os.path.split(sys.argv[0])
+    if name == "__main__.py" and os.path.split(folder)[1] == _NAME:
         return f"{shlex.quote(_from_here(sys.orig_argv[0]))} -m {_NAME}"
-    if started.name != _NAME or _is_same(shutil.which(_NAME), started):
+    if name != _NAME or _is_same(shutil.which(_NAME), sys.argv[0]):
         return _NAME
-    return shlex.quote(_from_here(str(started)))
+    return shlex.quote(_from_here(str(pathlib.Path(sys.argv[0]))))
 
 
 def with_command_name(text: str, commands: Collection[str]) -> str:
@@ -43,11 +48,11 @@ def with_command_name(text: str, commands: Collection[str]) -> str:
 def _from_here(program: str) -> str:
     """Return the path relative to the working folder if it is below. A name to be looked up stays."""
     with suppress(ValueError, OSError):
-        return str(Path(program).relative_to(Path.cwd()))
+        return str(pathlib.Path(program).relative_to(pathlib.Path.cwd()))
     return program
 
 
-def _is_same(found: str | None, started: Path) -> bool:
+def _is_same(found: str | None, started: str) -> bool:
     with suppress(OSError):
-        return found is not None and Path(found).samefile(started)
+        return found is not None and pathlib.Path(found).samefile(started)
     return False

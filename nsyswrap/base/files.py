@@ -6,7 +6,6 @@ import errno
 import json
 import math
 import os
-import shutil
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,9 +17,13 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from nsyswrap.base.errors import OutputError
+from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+with lazy_imports():
+    import shutil
 
 Result = TypeVar("Result")
 T = TypeVar("T")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import socket
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError
+from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+with lazy_imports():
+    import socket
 
 LOCK = "lock"
 _LONGEST = 200  # bytes of a lock file

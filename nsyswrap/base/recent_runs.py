@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     import datetime as dt
+    import socket
 
 CALLER = "call_function.py"  # the script that calls the function which its first argument names
 _FILES = "runs"  # the folder of the index; one file a machine

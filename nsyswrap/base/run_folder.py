@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -18,6 +17,10 @@ from typing import Any, Literal
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.files import read_json, typed, user_folder, why
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
+from nsyswrap.base.lazy import lazy_imports
+
+with lazy_imports():
+    import shutil
 
 RUN = "run.json"
 STATUS = "status.json"

@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-import locale
 import os
 import re
-import textwrap
 from collections import defaultdict
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import EXPORT, REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
-with lazy_imports():
+with lazy_imports():  # none of these for --help and completion
+    import locale
+    import pathlib
+    import textwrap
+
     from rich import cells
+
+    from nsyswrap.base import run_folder
 
 _ROUNDS = 4  # names that differ at several places need more than one pass
 _SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep"}
 _CONTEXT = 3  # characters shown before the place where two names differ
-_FOLDERS = re.compile(r"(?<![\w./~-])/(?=[^\s/])(?:[^\s/'\"]+/)*")  # of an absolute path
+# Patterns are compiled when they are first used: `re` keeps them.
+_FOLDERS = r"(?<![\w./~-])/(?=[^\s/])(?:[^\s/'\"]+/)*"  # of an absolute path
 # Characters that move the cursor, break the line, change the direction of the text or are not seen, and the
 # bytes of a file name that is not UTF-8.
 _CONTROL = (
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     r"\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-_UNPRINTABLE = re.compile(_CONTROL)
 _STYLE = "(?:[0124]|3[1236])"  # of our screens
-_STYLE_OR_UNPRINTABLE = re.compile(rf"\x1b\[{_STYLE}(?:;{_STYLE})*m|{_CONTROL}")
+_STYLE_OR_CONTROL = rf"\x1b\[{_STYLE}(?:;{_STYLE})*m|{_CONTROL}"
 _NOT_UTF8 = range(0xDC80, 0xDD00)  # how Python keeps the bytes from 0x80 on
-_NARROW = re.compile("[ -~µ…\u00d7]*")
+_NARROW = "[ -~µ…\u00d7]*"
 # Our own characters that are not ASCII. All others come from names.
 _TO_ASCII = str.maketrans(
     {"…": "...", "→": "->", "µ": "u", "\u03bc": "u", "·": "-", "\u00d7": "x", "█": "#", "▒": "+", "░": "."}
 )
 _GLUE = "\x1f"  # no text that is printable has it, and textwrap does not break lines there
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))")
+_BEFORE_UNIT = r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))"
 _in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
 
 
@@ -58,7 +61,8 @@ def printable(text: str, keep: str = "", *, colors: bool = False) -> str:
         code = ord(found)
         return chr(code - 0xDC00 if code in _NOT_UTF8 else code).encode("unicode_escape").decode()
 
-    text = (_STYLE_OR_UNPRINTABLE if colors else _UNPRINTABLE).sub(escaped, text)
+    if not text.replace("\n" if "\n" in keep else "", "").isprintable():
+        text = re.sub(_STYLE_OR_CONTROL if colors else _CONTROL, escaped, text)
     return as_ascii(text) if _in_ascii.get() else text
 
 
@@ -93,19 +97,19 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
 
     ``indent`` precedes all lines but the first.
     """
-    glued = _BEFORE_UNIT.sub(_GLUE, text)
+    glued = re.sub(_BEFORE_UNIT, _GLUE, text)
     lines = textwrap.wrap(glued, width, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace(_GLUE, " ") for line in lines]
 
 
 def screen_width(text: str) -> int:
     """Return the number of columns that a text takes on a screen."""
-    return len(text) if _NARROW.fullmatch(text) else cells.cell_len(text)
+    return len(text) if re.fullmatch(_NARROW, text) else cells.cell_len(text)
 
 
 def without_folders(text: str) -> str:
     """Return a text in which absolute paths are the names of their files alone."""
-    return _FOLDERS.sub("", text)
+    return re.sub(_FOLDERS, "", text)
 
 
 def shorten_all(names: Sequence[str], width: int) -> list[str]:
@@ -200,7 +204,7 @@ def shortest_labels(paths: Sequence[Path]) -> list[str]:
 
     A repeated path gets a number: a, a (2).
     """
-    exact = [Path(os.path.abspath(path)).parts for path in paths]  # noqa: PTH100 - resolve() would follow symbolic links
+    exact = [pathlib.Path(os.path.abspath(path)).parts for path in paths]  # noqa: PTH100 - resolve() would follow symbolic links
     different = len(set(exact))
     short = [_without_file(_given(path)) for path in paths]
     if different > 1:
@@ -212,15 +216,15 @@ def shortest_labels(paths: Sequence[Path]) -> list[str]:
 def _given(path: Path) -> tuple[str, ...]:
     """Return the parts of a path as the user gave it; ``.`` and ``..`` become absolute paths."""
     plain = os.path.normpath(path)
-    return Path(os.path.abspath(path) if plain.startswith(".") else plain).parts  # noqa: PTH100 - as above
+    return pathlib.Path(os.path.abspath(path) if plain.startswith(".") else plain).parts  # noqa: PTH100 - as above
 
 
 def _without_file(parts: tuple[str, ...]) -> tuple[str, ...]:
     """Return the run folder of a capture in one; otherwise the path without the suffix of a capture."""
     *folders, name = parts
-    if name in (EXPORT, REPORT) and folders not in ([], [os.sep]):
+    if name in (run_folder.EXPORT, run_folder.REPORT) and folders not in ([], [os.sep]):
         return tuple(folders)
-    path = Path(name)
+    path = pathlib.Path(name)
     return (*folders, path.stem if path.suffix in _SUFFIXES else name)
 
 

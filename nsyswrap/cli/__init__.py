@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-import shlex
 import sys
-import traceback
 import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from nsyswrap.base import settings
 from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.version import __version__
@@ -25,9 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
+    import shlex
+    import traceback
+
     from click import shell_completion
 
-    from nsyswrap.base import suggest
+    from nsyswrap.base import settings, suggest
     from nsyswrap.cli import show_config as _config
 
 # Words of other tools and of sub-commands -> the command to use.

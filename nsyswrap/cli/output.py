@@ -7,20 +7,15 @@ reaches a terminal. Only the styles of our screens and the progress line move or
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
 import sys
-import textwrap
 import threading
 import time
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from nsyswrap.base.errors import OutputError
-from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
@@ -37,10 +32,14 @@ if TYPE_CHECKING:
     from nsyswrap.reports.make import Missing
     from nsyswrap.reports.table import Table
 
-with lazy_imports():
+with lazy_imports():  # none of these for --help and completion
+    import dataclasses
+    import shlex
+    import textwrap
+
     from nsyswrap.analysis import no_gpu_work
     from nsyswrap.analysis.no_gpu_work import evidence
-    from nsyswrap.base import command_name
+    from nsyswrap.base import command_name, files
     from nsyswrap.render import formats, summary_screen
     from nsyswrap.render.formats import csv
     from nsyswrap.render.formats import text as text_format
@@ -87,6 +86,11 @@ def clear_screen() -> None:
 
 class HelpContext(click.Context):
     """A context whose help goes through the filter too: defaults can come from a file."""
+
+    def make_formatter(self) -> click.HelpFormatter:
+        """Return a formatter as wide as the terminal, for which click would import shutil."""
+        most = self.max_content_width or 80
+        return click.HelpFormatter(max(min(_columns(80), most) - 2, 50), most)
 
     def get_help(self) -> str:
         """Return the help of the command."""
@@ -144,9 +148,19 @@ def _for_stream(text: str, stream: TextIO, *, keep: str, colors: bool = False) -
     return text if is_utf8(stream) else as_ascii(text)
 
 
+def _columns(default: int) -> int:
+    """Return the width of the terminal as $COLUMNS or stdout have it; some terminals say 0."""
+    with suppress(KeyError, ValueError):
+        if (width := int(os.environ["COLUMNS"])) > 0:
+            return width
+    with suppress(AttributeError, ValueError, OSError):  # no stdout, a closed one, no terminal
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or default  # type: ignore[union-attr]
+    return default
+
+
 def terminal_layout(top: int | None = None) -> Layout:
     """Return a layout as wide as the terminal or $COLUMNS, with the colors and characters of stdout."""
-    width = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns or _PIPE_WIDTH  # some terminals say 0
+    width = _columns(_PIPE_WIDTH)
     return formats.Layout(
         top,
         width=max(_LEAST_WIDTH, width),
@@ -184,7 +198,7 @@ def progress_line() -> Callable[[str], None]:
     """Return a callback that replaces one line on a terminal. It prints nothing elsewhere."""
     if not sys.stderr.isatty():
         return lambda _: None
-    width = max(shutil.get_terminal_size().columns - 1, 1)
+    width = max(_columns(80) - 1, 1)
 
     def show(message: str) -> None:
         line = clip(_for_stream(message, sys.stderr, keep=""), width)
@@ -231,9 +245,11 @@ def summary_text(
             made = summary.summarize(capture)
         note_tables([table for table, _ in made.tables])
         if not with_ending:
-            made = replace(made, ending="")
+            made = dataclasses.replace(made, ending="")
         if not in_file:
-            made = replace(made, lines=answer.with_command(made.lines, report_command(capture.source)))
+            made = dataclasses.replace(
+                made, lines=answer.with_command(made.lines, report_command(capture.source))
+            )
         if readable:
             made = summary_screen.with_readable_names(made)
         return summary_screen.render(
@@ -318,5 +334,5 @@ def check_csv_folder(folder: Path | None) -> None:
 def write_csv(folder: Path, tables: Sequence[Table], layout: Layout) -> None:
     """Write one CSV file for each table into ``folder``, as nsys writes them."""
     for name, content in csv.FORMAT.render(formats.Document(tables), layout).items():
-        write(folder / name, content)
+        files.write(folder / name, content)
     note(f"wrote {len(tables)} CSV file{'' if len(tables) == 1 else 's'} to {folder}/")
