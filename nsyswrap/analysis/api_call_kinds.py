@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.arrays.groups import distinct, order_by_code
+from nsyswrap.analysis.arrays.texts import Texts
+from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
@@ -44,12 +48,41 @@ def classify(name: str | None) -> str:
     return next((kind for kind, pattern in _PATTERNS.items() if re.match(pattern, name or "")), OTHER)
 
 
+@per_capture
+def call_names(capture: Capture, kind: str = "api") -> Texts:
+    """Return the names of the calls, with their version suffix."""
+    if capture.view.selection.narrows:
+        every = call_names(capture.whole, kind)
+        return Texts(every.codes[capture.columns(kind, "row")["row"] - 1], every.texts)
+    ids, positions = distinct(capture.name_ids(kind))
+    return Texts(positions, [capture.text(i) for i in ids.tolist()])
+
+
+@per_capture
 def call_classes(capture: Capture) -> NDArray[Any]:
     """Return the number in CLASSES of each API call."""
-    ids, positions = distinct(capture.name_ids("api"))
-    known = np.array([CLASSES.index(classify(capture.text(i))) for i in ids.tolist()], np.int64)
-    classes: NDArray[Any] = known[positions]
+    names = call_names(capture)
+    known = np.array([CLASSES.index(classify(name)) for name in names.texts], np.int8)
+    classes: NDArray[Any] = known[names.codes]
     return classes
+
+
+def with_name(capture: Capture, pattern: re.Pattern[str], kind: str = "api") -> NDArray[Any]:
+    """Mark the calls whose name, version suffix included, matches the pattern."""
+    names = call_names(capture, kind)
+    marks: NDArray[Any] = np.array([bool(pattern.match(name or "")) for name in names.texts], bool)
+    return marks[names.codes]  # type: ignore[no-any-return]
+
+
+@per_capture
+def by_thread(whole: Capture, kind: str = "api") -> Mapping[int, NDArray[np.int32]]:
+    """Return the positions of the calls of each thread by start; ``kind`` is that of the calls."""
+    calls = whole.columns(kind, "global_tid", "start_ns")
+    by_start = np.argsort(calls["start_ns"], kind="stable").astype(np.int32)
+    threads, codes = distinct(calls["global_tid"])
+    rows = by_start[order_by_code(codes[by_start], len(threads))]
+    ends = np.cumsum(np.bincount(codes, minlength=len(threads)))
+    return dict(zip(threads.tolist(), np.split(rows, ends[:-1]), strict=False))
 
 
 def calls_named(capture: Capture, pattern: re.Pattern[str], kind: str = "api") -> NDArray[Any]:
@@ -57,6 +90,4 @@ def calls_named(capture: Capture, pattern: re.Pattern[str], kind: str = "api") -
 
     ``kind`` is that of the calls: ``api`` for CUDA, ``osrt`` for the OS.
     """
-    ids = capture.name_ids(kind)
-    matching = [i for i in np.unique(ids).tolist() if pattern.match(capture.text(i) or "")]
-    return np.flatnonzero(np.isin(ids, matching))
+    return np.flatnonzero(with_name(capture, pattern, kind))

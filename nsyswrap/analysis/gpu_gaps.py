@@ -17,19 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
-from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.arrays.intervals import gaps
 from nsyswrap.analysis.gpu_operations import (
-    GRAPH,
-    KERNEL,
-    KINDS,
     gpu_operations_of,
+    positions_of,
     previous_ends,
     window,
     windows,
 )
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity
+from nsyswrap.analysis.thread_activity import ACTIVITIES, activity_segments
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.window import Intervals
@@ -135,13 +132,12 @@ class Gaps:
 def gaps_of(capture: Capture) -> Gaps:
     """Return the gaps in the window of each process on each device; whole-graph executions count as busy."""
     selected, operations = gpu_operations_of(capture), gpu_operations_of(capture.whole)
-    place = _places(selected, operations)
-    every = rows_by(operations.global_pid, operations.device_id)
+    place = positions_of(capture)
     by_device = []
     for process, device, rows in selected.by_device():
         mine = selected.of(rows)
         part = _gaps(mine, place[rows], window(capture, mine))
-        _add_unselected(part, operations, every[process, device])
+        _add_unselected(part, operations, operations.rows_of[process, device])
         part = _in_windows(part, windows(capture, mine))
         part["global_pid"], part["device_id"] = (np.full_like(part["end_ns"], i) for i in (process, device))
         by_device.append(part)
@@ -150,14 +146,6 @@ def gaps_of(capture: Capture) -> Gaps:
         name: np.concatenate([np.empty(0, np.int64), *(part[name] for part in by_device)]) for name in names
     }
     return _explained(capture.whole, operations, gap)
-
-
-def _places(selected: GpuOperations, operations: GpuOperations) -> NDArray[Any]:
-    """Return the positions of the selected operations among all."""
-    first = np.concatenate(([0], np.cumsum(np.bincount(operations.kind, minlength=len(KINDS)))))
-    place = np.empty(len(operations), np.int64)
-    place[first[operations.kind] + operations.row] = np.arange(len(operations))
-    return place[first[selected.kind] + selected.row]  # type: ignore[no-any-return]
 
 
 def _gaps(mine: GpuOperations, place: NDArray[Any], ends: tuple[int, int]) -> Arrays:
@@ -228,9 +216,8 @@ def _explained(whole: Capture, operations: GpuOperations, gap: Arrays) -> Gaps:
 
 def _closing_cause(whole: Capture, after: GpuOperations) -> NDArray[Any]:
     """Return the cause while the call that launches each operation is under way."""
-    launches = np.isin(after.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
     # A launch call can also start copies, which are nodes of its graph.
-    launches |= call_classes(whole)[after.call] == CLASSES.index(LAUNCH)
+    launches = after.computes | (call_classes(whole)[after.call] == CLASSES.index(LAUNCH))
     return np.where(launches, _CAUSE["launch"], _CAUSE["copy"])
 
 
@@ -261,15 +248,13 @@ def _segments(
     unknown = np.flatnonzero(thread == MISSING)
     parts = [Segments(unknown, start[unknown], end[unknown], kind[unknown])]
     if len(known):
-        span = int(start[known].min()), int(end[known].max())
-        activity = ThreadActivity(whole, np.unique(thread[known]), span)
         for first, until, launching in ((start, begun, False), (begun, returned, True)):
-            gap, begins, ends, number = activity.segments(thread[known], first[known], until[known])
+            gap, begins, ends, number = activity_segments(whole, thread[known], first[known], until[known])
             gap, cause = known[gap], _CAUSE_OF_ACTIVITY[number]
             cause = np.where((number < _COUNT_IN_LAUNCH) | (not launching), cause, kind[gap])
             parts.append(Segments(gap, begins, ends, cause))
         rest = known[returned[known] < end[known]]
         parts.append(Segments(rest, returned[rest], end[rest], queued[rest]))
     every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
-    order = np.lexsort((every.start_ns, every.gap))
+    order = np.argsort(every.gap, kind="stable")  # the parts of a gap are in order of time
     return Segments(*(part[order] for part in every))

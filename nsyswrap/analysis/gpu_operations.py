@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, rows_by
 from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
@@ -15,11 +17,11 @@ from nsyswrap.analysis.names import MEMSET_NAME, copy_name, look_up, name_codes
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
+from nsyswrap.capture.schema import PROCESS_MASK, SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.window import LEAST, MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -45,8 +47,8 @@ def check_number(number: int, most: int, what: str, hint: str) -> None:
         raise NotInCapture(f"{number:,} {what}: at most {most:,} are judged; {hint}")
 
 
-@dataclass(frozen=True)
-class GpuOperations:
+@dataclass(frozen=True, eq=False)
+class GpuOperations(Columns):
     """One entry per operation by start, equal starts in the order of KINDS; times in ns.
 
     ``kind`` is the number in KINDS, ``row`` the position among the events of that kind in the whole capture.
@@ -65,30 +67,96 @@ class GpuOperations:
     call: NDArray[Any]
     migration: NDArray[Any]
 
-    def __len__(self) -> int:
-        """Return the number of operations."""
-        return len(self.kind)
+    @cached_property
+    def rows_of(self) -> Mapping[tuple[int, ...], NDArray[np.intp]]:
+        """The positions of the operations of each pair of global process id and device id, ascending."""
+        return rows_by(self.global_pid, self.device_id)
 
-    def of(self, rows: NDArray[Any]) -> GpuOperations:
-        """Return the operations at these positions, or with True at theirs."""
-        return GpuOperations(*(getattr(self, field.name)[rows] for field in fields(self)))
+    @property
+    def processes(self) -> list[int]:
+        """The distinct global process ids, ascending."""
+        return list(dict.fromkeys(process for process, _ in self.rows_of))
+
+    @cached_property
+    def computes(self) -> NDArray[np.bool_]:
+        """Marks of kernels and whole graphs."""
+        marks: NDArray[np.bool_] = (self.kind == KINDS.index(KERNEL)) | (self.kind == KINDS.index(GRAPH))
+        return marks
 
     def by_device(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
         """Yield each pair of global process id and device id, and the positions of its operations.
 
         The ids are MISSING if the export lacks them. Raises NotInCapture if there are too many pairs.
         """
-        pairs = rows_by(self.global_pid, self.device_id)
         check_number(
-            len(pairs), MOST_DEVICES, "pairs of a process and a GPU", "select some with --process or --device"
+            len(self.rows_of),
+            MOST_DEVICES,
+            "pairs of a process and a GPU",
+            "select some with --process or --device",
         )
-        for (process, device), rows in pairs.items():
+        for (process, device), rows in self.rows_of.items():
             yield process, device, rows
 
 
 @per_capture
 def gpu_operations_of(capture: Capture) -> GpuOperations:
     """Return the selected GPU operations; empty if there are none."""
+    every = _all_operations(capture.whole)
+    if not capture.view.selection.narrows:
+        return every
+    place, kept = places_of(capture.whole), np.zeros(len(every), dtype=bool)
+    rows_of = {kind: place[kind][capture.columns(kind, "row")["row"] - 1] for kind in place}
+    for rows in rows_of.values():
+        kept[rows] = True
+    if not clipped(capture):
+        return every.of(kept)
+    start, end = every.start_ns.copy(), every.end_ns.copy()
+    for kind, rows in rows_of.items():
+        start[rows], end[rows] = capture.columns(kind, *SPANS).values()
+    rows = _in_order(every, np.flatnonzero(kept), start)
+    return replace(every.of(rows), start_ns=start[rows], end_ns=end[rows])
+
+
+def _in_order(every: GpuOperations, rows: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
+    """Sort positions by start, where starts were cut; equal ones in the order of KINDS and of their tables."""
+    begins = start[rows]
+    moved = np.flatnonzero(begins != every.start_ns[rows])
+    if not len(moved):
+        return rows
+    last = len(rows)
+    if (np.diff(begins) >= 0).all():  # then only what begins as a cut one does can be out of order
+        last = int(np.searchsorted(begins, begins[moved[-1]], "right"))
+    head = rows[:last]
+    return np.append(head[np.lexsort((every.row[head], every.kind[head], begins[:last]))], rows[last:])
+
+
+@per_capture
+def positions_of(capture: Capture) -> NDArray[Any]:
+    """Return the positions of the selected operations among those of the whole capture."""
+    selected, place = gpu_operations_of(capture), places_of(capture.whole)
+    if not capture.view.selection.narrows:
+        return np.arange(len(selected))
+    positions = np.empty(len(selected), np.int64)
+    for kind, places in place.items():
+        mine = np.flatnonzero(selected.kind == KINDS.index(kind))
+        positions[mine] = places[selected.row[mine]]
+    return positions
+
+
+@per_capture
+def places_of(whole: Capture) -> dict[str, NDArray[np.int32]]:
+    """Return the position among all operations of each event, by kind; kinds without events are left out."""
+    every, places = _all_operations(whole), {}
+    for number, kind in enumerate(KINDS):
+        mine = np.flatnonzero(every.kind == number)
+        if len(mine):
+            places[kind] = np.empty(len(mine), np.int32)
+            places[kind][every.row[mine]] = mine
+    return places
+
+
+@per_capture
+def _all_operations(capture: Capture) -> GpuOperations:
     parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)]
     empty = GpuOperations(
         *(np.empty(0, bool if field.name == "migration" else np.int64) for field in fields(GpuOperations))
@@ -109,7 +177,7 @@ def pieces_of(capture: Capture) -> GpuOperations:
     if not (clipped(capture) and capture.window.several):
         return operations
     parts = [operations.of(np.empty(0, np.int64))]
-    for process in np.unique(operations.global_pid).tolist():
+    for process in operations.processes:
         mine = operations.of(operations.global_pid == process)
         row, start, end = capture.window.of_process(process).split(mine.start_ns, mine.end_ns)
         parts.append(replace(mine.of(row), start_ns=start, end_ns=end))
@@ -133,7 +201,7 @@ def selected_ns(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
     """Return the selected time of each operation in ns, without the time between selected NVTX ranges."""
     time_ns: NDArray[Any] = operations.end_ns - operations.start_ns
     if clipped(capture) and capture.window.several:
-        for process in np.unique(operations.global_pid).tolist():
+        for process in operations.processes:
             mine = operations.global_pid == process
             intervals = capture.window.of_process(process)
             time_ns[mine] = intervals.lasting(operations.start_ns[mine], operations.end_ns[mine])
@@ -153,13 +221,13 @@ def operation_notes(capture: Capture) -> tuple[str, ...]:
 
 def _of_kind(capture: Capture, kind: str) -> GpuOperations:
     columns = capture.columns(kind, *_FIELDS)
-    row = capture.columns(kind, "row")["row"] - 1
+    row = np.arange(capture.count(kind))
     migration = np.zeros(len(row), dtype=bool)
     if kind == MEMCPY:
         migration = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
     code = np.full(len(row), KINDS.index(kind))
-    calls = _calls(capture.whole, kind)[row]
-    columns["global_pid"] = _with_known_processes(capture.whole, columns["global_pid"], calls)
+    calls = _calls(capture, kind)
+    columns["global_pid"] = _with_known_processes(capture, columns["global_pid"], calls)
     return GpuOperations(kind=code, row=row, **columns, call=calls, migration=migration)
 
 
@@ -227,7 +295,7 @@ def window(capture: Capture, operations: GpuOperations) -> tuple[int, int]:
     selected NVTX ranges it lasts from the first to the last: ``windows`` leaves out the time between them.
     """
     first, last = int(operations.start_ns.min()), int(operations.end_ns.max())
-    chosen = [capture.window.of_process(process) for process in np.unique(operations.global_pid).tolist()]
+    chosen = [capture.window.of_process(process) for process in operations.processes]
     start, end = min(int(part.start[0]) for part in chosen), max(int(part.end[-1]) for part in chosen)
     if start != LEAST:
         first = min(max(start, 0) if capture.info.duration_ns else start, first)
@@ -245,7 +313,7 @@ def windows(capture: Capture, operations: GpuOperations) -> Cover:
     first, last = window(capture, operations)
     if not capture.window.several:
         return Cover(np.array([first]), np.array([last]))
-    chosen = [capture.window.of_process(process) for process in np.unique(operations.global_pid).tolist()]
+    chosen = [capture.window.of_process(process) for process in operations.processes]
     start, end = (np.clip(np.concatenate(times), first, last) for times in zip(*chosen, strict=True))
     if not clipped(capture):
         start, end = np.append(start, operations.start_ns), np.append(end, operations.end_ns)

@@ -79,7 +79,7 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
     Raises NotInCapture if there are too many processes.
     """
     operations = gpu_operations_of(capture)
-    processes = np.unique(operations.global_pid).tolist()
+    processes = operations.processes
     check_number(len(processes), MOST_PROCESSES, "processes with GPU work", "select some with --process")
     selection = capture.view.selection.decided(as_nsys=False)
     if selection.windowed:

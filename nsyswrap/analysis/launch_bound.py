@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.api_call_kinds import by_thread, with_name
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import duration, percent
+from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +67,7 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
     launches, gaps, operations = launches_of(capture), gaps_of(capture), pieces_of(capture)
     every = launches_of(capture.whole)  # one after the selected part can end its last gap
     ended, ended_by_any = ended_by(launches, gaps), ended_by(every, gaps)
-    close = np.append(~every.first & back_to_back(capture, every), False)[ended_by_any]
+    close = np.append(~every.first & back_to_back(capture.whole), False)[ended_by_any]
 
     def idle_before(cause: str, which: NDArray[Any]) -> int:
         return int(gaps.parts[cause][np.append(which, False)[ended]].sum())
@@ -153,18 +154,21 @@ def _main_cause(cost: LaunchCost) -> list[str]:
     ]
 
 
-def back_to_back(capture: Capture, launches: Launches) -> NDArray[Any]:
-    """Mark the launches whose thread did not wait since its previous launch."""
-    api = capture.whole.columns("api", "start_ns", "global_tid")
-    ids, positions = distinct(capture.whole.name_ids("api"))
-    waits = np.array([bool(_WAITS.match(capture.text(i) or "")) for i in ids.tolist()], bool)[positions]
-    order = np.lexsort((api["start_ns"], api["global_tid"]))
-    waited = np.empty(len(order), np.int64)
-    waited[order] = np.cumsum(waits[order])
-    by_thread = np.argsort(api["global_tid"][launches.call], kind="stable")  # launches are sorted by time
-    calls = launches.call[by_thread]
-    marks = np.zeros(len(calls), dtype=bool)
-    marks[by_thread[1:]] = (np.diff(api["global_tid"][calls]) == 0) & (np.diff(waited[calls]) == 0)
+@per_capture
+def back_to_back(whole: Capture) -> NDArray[Any]:
+    """Mark the launches of the whole capture whose thread did not wait since its previous launch."""
+    launches = launches_of(whole)
+    if not len(launches):
+        return np.zeros(0, dtype=bool)
+    waits = with_name(whole, _WAITS)
+    place = np.full(len(waits), -1, np.int32)
+    place[launches.call] = np.arange(len(launches))
+    marks = np.zeros(len(launches), dtype=bool)
+    for calls in by_thread(whole).values():
+        launch = place[calls]
+        rows = np.flatnonzero(launch >= 0)
+        waited = np.cumsum(waits[calls], dtype=np.int32)[rows]
+        marks[launch[rows[1:]]] = waited[1:] == waited[:-1]
     return marks
 
 
@@ -172,7 +176,9 @@ def ended_by(launches: Launches, gaps: Gaps) -> NDArray[Any]:
     """Return the position of the launch whose operation ended each gap; -1 if it is none of these."""
     if not len(launches):
         return np.full(len(gaps), -1)
-    call, by_call = gaps.call, np.argsort(launches.call)
-    place = np.searchsorted(launches.call[by_call], call)
-    launch = by_call[np.minimum(place, len(launches) - 1)]
-    return np.where(launches.call[launch] == call, launch, -1)
+    call = gaps.call
+    launch = np.full(
+        max(int(launches.call.max()), int(call.max(initial=0))) + 2, -1
+    )  # the last is that of -1
+    launch[launches.call] = np.arange(len(launches))
+    return launch[call]  # type: ignore[no-any-return]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
@@ -14,6 +15,7 @@ from nsyswrap.analysis.gpu_operations import (
     KERNEL,
     KINDS,
     gpu_operations_of,
+    positions_of,
     previous_ends,
 )
 from nsyswrap.analysis.gpu_operations import READS as OPERATION_READS
@@ -42,8 +44,8 @@ READS = {
 _GRAPH_SHIFT = 32  # the upper half of a node's id is the id of its graph
 
 
-@dataclass(frozen=True)
-class Launches:
+@dataclass(frozen=True, eq=False)
+class Launches(Columns):
     """One entry per launch, by the start of its call; times in ns.
 
     - ``call``: position of the outermost call among the whole capture's API calls
@@ -66,15 +68,6 @@ class Launches:
     gpu_ns: NDArray[Any]
     operations: NDArray[Any]
     previous_end_ns: NDArray[Any]
-
-    def __len__(self) -> int:
-        """Return the number of launches."""
-        return len(self.call)
-
-    def of(self, rows: NDArray[Any]) -> Launches:
-        """Return the launches at these positions, or with True at theirs."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Launches(**{name: part if name == "names" else part[rows] for name, part in parts.items()})
 
     @property
     def api_ns(self) -> NDArray[Any]:
@@ -118,13 +111,11 @@ def launches_of(capture: Capture) -> Launches:
 
 
 def _selected(capture: Capture, every: Launches) -> NDArray[Any]:
-    here = np.isin(every.call, capture.columns("api", "row")["row"] - 1)
-    selected = gpu_operations_of(capture)
-    mine = gpu_operations_of(capture.whole).of(every.operation)
-    for number in range(len(KINDS)):
-        rows = selected.row[selected.kind == number]
-        here &= (mine.kind != number) | np.isin(mine.row, rows)
-    return here
+    calls = np.zeros(capture.whole.count("api"), dtype=bool)
+    calls[capture.columns("api", "row")["row"] - 1] = True
+    operations = np.zeros(len(gpu_operations_of(capture.whole)), dtype=bool)
+    operations[positions_of(capture)] = True
+    return calls[every.call] & operations[every.operation]  # type: ignore[no-any-return]
 
 
 @per_capture

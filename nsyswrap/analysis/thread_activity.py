@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, OTHER, call_classes
-from nsyswrap.analysis.arrays.groups import MOST, check_pairs, repeated
+from nsyswrap.analysis.api_call_kinds import CLASSES, OTHER, by_thread, call_classes
+from nsyswrap.analysis.arrays.groups import check_pairs, repeated, rows_by
 from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 ACTIVITIES = ("profiler", "load", "allocate", "synchronise", "launch", "copy", "call", "host")
 _HOST = ACTIVITIES.index("host")
 _QUEUE_FULL = 8  # overheadType of a launch that waits for room in the queue
+_NONE = np.empty(0, np.int32)
 
 
 class Segments(NamedTuple):
@@ -30,66 +33,100 @@ class Segments(NamedTuple):
     activity: NDArray[Any]
 
 
-class ThreadActivity:
-    """The activities of threads over time, with the threads one after another on one axis."""
+class _Course(NamedTuple):
+    """What a thread did from each time in ns to the next; it begins outside all calls, long before time 0."""
 
-    def __init__(self, whole: Capture, threads: NDArray[Any], times: tuple[int, int]) -> None:
-        """Take the distinct threads, ascending, and the first and last time that will be asked for."""
-        activity, active, start, end = _activities(whole)
-        rows = np.flatnonzero(np.isin(active, threads))
-        self._threads = threads
-        self._low, self._high = times
-        if (len(threads) + 1) * (self._high - self._low + 2) > MOST:
-            raise OverflowError
-        number = np.searchsorted(threads, active[rows])
-        start, end = (self._place(times[rows], number) for times in (start, end))
-        covers = [union(start[mine], end[mine]) for mine in (activity[rows] == i for i in range(_HOST))]
-        edges = np.sort(np.concatenate([edge for cover in covers for edge in cover]))
-        edges = edges[np.diff(edges, prepend=-1) > 0]  # several times as fast as np.unique
-        activities = np.full(len(edges), _HOST)
-        for i in reversed(range(_HOST)):
-            activities[covers[i].holds(edges)] = i
-        self._edges = np.concatenate(([-1], edges))
-        self._activities = np.concatenate(([_HOST], activities))
-
-    def _place(self, times: NDArray[Any], number: NDArray[Any]) -> NDArray[Any]:
-        length = self._high - self._low + 2  # keeps threads apart
-        return np.clip(times, self._low, self._high) - self._low + number * length  # type: ignore[no-any-return]
-
-    def segments(self, thread: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> Segments:
-        """Split intervals of threads where the thread's activity changes."""
-        number = np.searchsorted(self._threads, thread)
-        begins, ends = (self._place(times, number) for times in (start, end))
-        first = np.searchsorted(self._edges, begins, "right") - 1
-        count = np.where(ends > begins, np.searchsorted(self._edges, ends, "left") - first, 0)
-        check_pairs(
-            int(count.sum()), len(start) + len(self._edges), "gaps between GPU operations and calls in them"
-        )
-        interval, within = repeated(count)
-        edge = first[interval] + within
-        until = np.append(self._edges, self._edges[-1:])[edge + 1]
-        last = within == count[interval] - 1
-        behind = (start - begins)[interval]
-        return Segments(
-            interval,
-            np.where(within == 0, start[interval], self._edges[edge] + behind),
-            np.where(last, end[interval], until + behind),
-            self._activities[edge],
-        )
+    since_ns: NDArray[Any]
+    activity: NDArray[np.int8]
 
 
-def _activities(whole: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the number in ACTIVITIES, the thread, the start and the end of each activity."""
-    of_class = np.array([ACTIVITIES.index("call" if name == OTHER else name) for name in CLASSES])
-    fields = ("global_tid", "start_ns", "end_ns")
-    parts = [(of_class[call_classes(whole)], whole.columns("api", *fields))]
-    if whole.has("overhead"):
-        events = whole.columns("overhead", *fields)
-        parts.append((np.full(whole.count("overhead"), ACTIVITIES.index("profiler")), events))
+def activity_segments(
+    whole: Capture, thread: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
+) -> Segments:
+    """Split intervals of threads, in ns, where the activity of their thread changes."""
+    parts = [Segments(*(np.empty(0, np.int64),) * 3, np.empty(0, np.int8))]
+    rows_of = rows_by(thread)
+    for (one,), rows in rows_of.items():
+        interval, *part = _split(_course(whole, one), start[rows], end[rows])
+        parts.append(Segments(rows[interval], *part))
+    every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
+    if len(rows_of) <= 1:
+        return every
+    order = np.argsort(every.interval, kind="stable")
+    return Segments(*(part[order] for part in every))
+
+
+def _split(course: _Course, start: NDArray[Any], end: NDArray[Any]) -> Segments:
+    since, activity = course
+    first = np.searchsorted(since, start, "right") - 1
+    count = np.where(end > start, np.searchsorted(since, end, "left") - first, 0)
+    check_pairs(int(count.sum()), len(start) + len(since), "gaps between GPU operations and calls in them")
+    if (count == 1).all():
+        return Segments(np.arange(len(start)), start, end, activity[first])
+    interval, within = repeated(count)
+    edge = first[interval] + within
+    begins = np.where(within == 0, start[interval], since[edge])
+    until = np.append(since, since[-1:])[edge + 1]
+    last = np.cumsum(count)[count > 0] - 1
+    until[last] = end[count > 0]
+    return Segments(interval, begins, until, activity[edge])
+
+
+@per_capture
+def _course(whole: Capture, thread: int) -> _Course:
+    """Return what a thread of the whole capture did."""
+    parts = [
+        (activity[rows], *(whole.columns(kind, field)[field][rows] for field in SPANS))
+        for kind, activity in _activities(whole)
+        for rows in [by_thread(whole, kind).get(thread, _NONE)]
+    ]
+    activity, start, end = map(np.concatenate, zip(*parts, strict=True))
+    order = np.flatnonzero(end > start)
+    if len(parts) > 1:
+        order = order[np.argsort(start[order], kind="stable")]
+    activity, start, end = activity[order], start[order], end[order]
+    apart = start[1:] >= np.maximum.accumulate(end)[:-1]
+    alone = np.append(True, apart) & np.append(apart, True)
+    if alone.all():
+        since = np.stack((start, end), axis=1).ravel()
+        what = np.stack((activity, np.full_like(activity, _HOST)), axis=1).ravel()
+    else:
+        since, what = _nested(activity[~alone], start[~alone], end[~alone])
+        free = activity[alone]
+        # Where one ends and another begins, the last of these counts.
+        since = np.concatenate((end[alone], since, start[alone]))
+        what = np.concatenate((np.full_like(free, _HOST), what, free))
+        order = np.argsort(since, kind="stable")
+        since, what = since[order], what[order]
+    final = np.append(since[1:] != since[:-1], True)[: len(since)]
+    since, what = since[final], what[final]
+    changes = np.diff(what, prepend=_HOST) != 0
+    return _Course(
+        np.append(np.iinfo(np.int64).min, since[changes]), np.append(np.int8(_HOST), what[changes])
+    )
+
+
+def _nested(
+    activity: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.int8]]:
+    """Return the times at which activities that lie inside others change, and what begins there."""
+    covers = [union(start[mine], end[mine]) for mine in (activity == i for i in range(_HOST))]
+    edges = np.unique(np.concatenate([edge for cover in covers for edge in cover]))
+    what = np.full(len(edges), _HOST, np.int8)
+    for i in reversed(range(_HOST)):
+        what[covers[i].holds(edges)] = i
+    return edges, what
+
+
+@per_capture
+def _activities(whole: Capture) -> tuple[tuple[str, NDArray[np.int8]], ...]:
+    """Return the kinds of event that activities are made of, and the number in ACTIVITIES of each event."""
+    of_class = np.array([ACTIVITIES.index("call" if name == OTHER else name) for name in CLASSES], np.int8)
+    parts = [("api", of_class[call_classes(whole)])]
+    if count := whole.count("overhead"):
+        parts.append(("overhead", np.full(count, ACTIVITIES.index("profiler"), np.int8)))
     if whole.has("cuda_overhead"):  # compiling and loading, which CUDA also does without nsys
-        events = whole.columns("cuda_overhead", *fields, "overhead_type")
-        waits = events["overhead_type"] == _QUEUE_FULL
-        parts.append((np.where(waits, *map(ACTIVITIES.index, ("launch", "load"))), events))
-    activities = np.concatenate([activity for activity, _ in parts])
-    thread, start, end = (np.concatenate([events[field] for _, events in parts]) for field in fields)
-    return activities, thread, start, end
+        waits = whole.columns("cuda_overhead", "overhead_type")["overhead_type"] == _QUEUE_FULL
+        of_type = np.array([ACTIVITIES.index(name) for name in ("load", "launch")], np.int8)
+        parts.append(("cuda_overhead", of_type[waits.astype(np.int8)]))
+    return tuple(parts)

@@ -17,8 +17,6 @@ from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import (
-    GRAPH,
-    KERNEL,
     KINDS,
     MEMCPY,
     MEMSET,
@@ -121,7 +119,7 @@ class Transfers:
 def transfers(capture: Capture) -> Transfers:
     """Return the selected copies, migrations of unified memory and memsets."""
     every = gpu_operations_of(capture)
-    mine = every.of(np.isin(every.kind, (KINDS.index(MEMCPY), KINDS.index(MEMSET))))
+    mine = every.of(~every.computes)
     columns = {field: np.full(len(mine), MISSING) for field in _SOURCES[MEMCPY]}
     for kind, sources in _SOURCES.items():
         if capture.has(kind):
@@ -263,7 +261,7 @@ def compute_overlap(
     If the export lacks the process of either, only the device has to match.
     """
     every = pieces_of(capture)
-    every = every.of(np.isin(every.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))))
+    every = every.of(every.computes)
     overlap_ns = np.zeros_like(start_ns)
     for global_pid, device_id, computing in every.by_device():
         same = (process == global_pid) | (process == MISSING) | (global_pid == MISSING)

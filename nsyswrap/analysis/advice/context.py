@@ -12,7 +12,7 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, intersection, union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import launches_of
 
@@ -95,7 +95,7 @@ class AdviceContext:
     @cached_property
     def compute(self) -> Cover:
         """The time in which a kernel or a whole graph ran on some device."""
-        return self.running(np.isin(self.operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))))
+        return self.running(self.operations.computes)
 
     def running(self, rows: NDArray[Any]) -> Cover:
         """Return the typical time in which some of these operations ran."""
@@ -152,7 +152,7 @@ class GapKinds:
         ended = ended_by(launches, gaps)
         launched = ended >= 0
         first = np.append(launches.first, False)[ended]
-        close = np.append(back_to_back(whole, launches), False)[ended] if len(launches) else launched
+        close = np.append(back_to_back(whole), False)[ended] if len(launches) else launched
         if context.part.steps.found:
             self.loading = first | (loads_in_gaps(context) > 0)
         else:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.arrays.intervals import difference
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, communicating
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
@@ -89,9 +89,8 @@ def exposed_communication(context: AdviceContext) -> Iterator[Advice]:
     communicates = communicating(context.capture, operations)
     if not communicates.any():
         return
-    kernels = np.isin(operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
     running = context.running(communicates)
-    cover = difference(running, context.running(kernels & ~communicates))
+    cover = difference(running, context.running(operations.computes & ~communicates))
     if not context.worth(cover.length):
         return
     hidden = running.length - cover.length

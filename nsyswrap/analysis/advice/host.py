@@ -10,7 +10,7 @@ from nsyswrap.analysis.advice.context import Advice, loads_in_gaps
 from nsyswrap.analysis.advice.waiting_calls import waits_in_host_code
 from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, communicating
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
 from nsyswrap.base.units import duration
 
 if TYPE_CHECKING:
@@ -235,8 +235,7 @@ def spikes(context: AdviceContext) -> Iterator[Advice]:
     if not steps.found or not steps.outlier.any():
         return
     numbers = np.flatnonzero(steps.outlier)
-    computing = np.isin(context.operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
-    computing &= ~communicating(context.capture, context.operations)
+    computing = context.operations.computes & ~communicating(context.capture, context.operations)
     compute = union(context.operations.start_ns[computing], context.operations.end_ns[computing])
     explained = joined(compute, _loading(context), _allocation(context))
     lost = steps.duration_ns - explained.within(steps.start_ns, steps.end_ns)

@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.arrays.intervals import difference, joined
 from nsyswrap.analysis.gpu_gaps import CAUSES
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY
+from nsyswrap.analysis.gpu_operations import MEMCPY
 from nsyswrap.base.units import duration
 from nsyswrap.capture.schema import PAGE_FAULT, UM_TO_HOST
 
@@ -155,7 +155,7 @@ def _end_with_pages_to_host(context: AdviceContext) -> NDArray[np.bool_]:
 
 
 def _finding(context: AdviceContext, name: str, cover: Cover) -> Advice:
-    computes = np.isin(context.operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))).any()
+    computes = context.operations.computes.any()
     texts = _QUEUED_COPIES if name == "queued" and not computes else _TEXTS[name]
     headline, remedy, do, example, unless = texts
     return Advice(

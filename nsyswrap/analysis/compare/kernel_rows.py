@@ -11,7 +11,7 @@ from nsyswrap.analysis.compare.clock_samples import clocks_of
 from nsyswrap.analysis.compare.kernel_modes import duration_tables, mode_cuts
 from nsyswrap.analysis.compare.model import Key
 from nsyswrap.analysis.compare.rows import UNNAMED, Events
-from nsyswrap.analysis.gpu_operations import GRAPH, GRAPH_NAME, KERNEL, KINDS, gpu_operations_of, selected_ns
+from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KERNEL, KINDS, gpu_operations_of, selected_ns
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes, shapes
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def kernel_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str, Any]]:
     """Return the fields of each row. A graph whose nodes are recorded has rows of its kernels."""
     operations = gpu_operations_of(capture)
-    mine = operations.of(np.isin(operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH))))
+    mine = operations.of(operations.computes)
     if not len(mine):
         return {}
     names, keys = _keys(capture, mine)

@@ -141,7 +141,7 @@ def _after_all_work(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArr
     """Mark the calls that began after the start of the last recorded operation of their process."""
     every = gpu_operations_of(capture.whole)
     processes, after = global_process_ids(calls["global_tid"][rows]), np.zeros(len(rows), dtype=bool)
-    for process in np.unique(every.global_pid).tolist():
+    for process in every.processes:
         mine = (processes == process) | (process == MISSING)
         after |= mine & (calls["start_ns"][rows] >= every.start_ns[every.global_pid == process].max())
     return after
@@ -185,7 +185,7 @@ def _without_call(operations: GpuOperations) -> Iterator[Diagnosis]:
 def _before_the_first_known(operations: GpuOperations) -> NDArray[Any]:
     """Mark operations that began before the first one of their process with a recorded call."""
     first = np.full(len(operations), MISSING)  # no operation is earlier
-    for process in np.unique(operations.global_pid).tolist():
+    for process in operations.processes:
         mine = operations.global_pid == process
         known = operations.start_ns[mine & (operations.call >= 0)]
         if len(known):

@@ -134,7 +134,7 @@ def _idle(capture: Capture) -> Covers:
     """Return when no GPU worked for a process, between its first operation and its last one."""
     operations = gpu_operations_of(capture)
     idle = {}
-    for process in np.unique(operations.global_pid).tolist():
+    for process in operations.processes:
         mine = operations.global_pid == process
         busy = union(operations.start_ns[mine], operations.end_ns[mine])
         idle[process] = Cover(busy.end[:-1], busy.start[1:])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, grouped
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import READS
 from nsyswrap.analysis.launch_bound import launch_verdict
 from nsyswrap.analysis.launches import launches_of
@@ -122,8 +122,7 @@ def _notes(capture: Capture, launches: Launches) -> Iterator[str]:
     """Yield what no figure includes: kernels without their call, and negative latencies."""
     yield from operation_notes(capture)
     operations = gpu_operations_of(capture)
-    launching = np.isin(operations.kind, (KINDS.index(KERNEL), KINDS.index(GRAPH)))
-    lost = int(np.count_nonzero(launching & (operations.call < 0)))
+    lost = int(np.count_nonzero(operations.computes & (operations.call < 0)))
     if lost:
         yield f"kernels and graphs without a recorded launch call: {lost:,}; not included"
     early = -launches.latency_ns[~launches.first & launches.uncontended & (launches.latency_ns < 0)]
