@@ -118,7 +118,7 @@ def gpu_operations_of(capture: Capture) -> GpuOperations:
 
 
 def _in_order(every: GpuOperations, rows: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
-    """Sort positions by start, where starts were cut; equal ones in the order of KINDS and of their tables."""
+    """Sort positions by start where starts were cut; equal ones in the order of KINDS and their tables."""
     begins = start[rows]
     moved = np.flatnonzero(begins != every.start_ns[rows])
     if not len(moved):

@@ -32,7 +32,7 @@ class Columns:
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as a column is
             """Return a column of a part, which is kept from then on."""
             if "_source" not in self.__dict__ or all(name != field.name for field in fields(self)):
                 raise AttributeError(name)

@@ -132,6 +132,7 @@ def _compiled() -> list[tuple[str, re.Pattern[str]]]:
     return [(kind, re.compile(pattern)) for kind, pattern in RULES]
 
 
+@cache
 def _built_in(name: str) -> str:
     return next((kind for kind, pattern in _compiled() if pattern.search(name)), OTHER)
 
