@@ -52,13 +52,17 @@ NOTHING = Cover(*(np.empty(0, np.int64),) * 2)
 
 def union(start: NDArray[Any], end: NDArray[Any]) -> Cover:
     """Return the time covered by at least one interval."""
-    order = np.argsort(start, kind="stable")
-    order = order[start[order] < end[order]]
-    start, reached = start[order], np.maximum.accumulate(end[order])
-    if not len(order):
-        return Cover(start, reached)
+    filled = start < end
+    if not filled.all():
+        start, end = start[filled], end[filled]
+    if (start[1:] < start[:-1]).any():  # events mostly come in order
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    if not len(start):
+        return Cover(start, end)
+    reached = np.maximum.accumulate(end)
     apart = np.flatnonzero(start[1:] > reached[:-1])
-    return Cover(start[np.append(0, apart + 1)], reached[np.append(apart, len(order) - 1)])
+    return Cover(start[np.append(0, apart + 1)], reached[np.append(apart, len(start) - 1)])
 
 
 def intersection(left: Cover, right: Cover) -> Cover:
