@@ -65,7 +65,7 @@ def _around_gaps(lane: Lane, gaps: Sequence[tuple[int, int]]) -> NDArray[Any]:
 
 
 def _rows_of_calls(lane: Lane, calls: NDArray[Any]) -> NDArray[Any]:
-    return np.flatnonzero((lane.row >= 0) & np.isin(lane.row, calls[calls >= 0]))
+    return np.flatnonzero(np.isin(lane.row, calls[calls >= 0])) if lane.has_calls else np.empty(0, np.int64)
 
 
 class Level(NamedTuple):

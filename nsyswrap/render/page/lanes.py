@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, call_classes
-from nsyswrap.analysis.arrays.groups import distinct, group_keys
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
@@ -58,7 +58,8 @@ class Lane:
     ``series`` is each event's position in ``kinds``, which are pairs of a family and a kind within it.
     ``name`` is its position in ``names``. ``row`` is the event's position among all API calls, or -1 if it is
     not an API call. ``call`` is the position of the API call that launched the event, or -1.
-    ``selected`` are the NVTX ranges that events are clipped to, if there are several.
+    ``selected`` are the NVTX ranges that events are clipped to, if there are several. All but the times are
+    int32, as a page holds the lanes of all events at once.
     """
 
     group: str
@@ -78,6 +79,16 @@ class Lane:
         return len(self.start_ns)
 
     @property
+    def has_calls(self) -> bool:
+        """True if the events are API calls."""
+        return bool(len(self)) and bool(self.row[0] >= 0)
+
+    @property
+    def present(self) -> list[int]:
+        """The positions in ``kinds`` that the events have, ascending."""
+        return np.flatnonzero(np.bincount(self.series)).tolist()
+
+    @property
     def busy_ns(self) -> int:
         """The selected time in which at least one event went on, in ns."""
         busy = union(self.start_ns, self.end_ns)
@@ -85,12 +96,12 @@ class Lane:
 
 
 def _no_calls(count: int) -> NDArray[Any]:
-    return np.full(count, -1)
+    return np.broadcast_to(np.array(-1, np.int32), (count,))  # takes no memory
 
 
-def _rows_by_code(order: NDArray[Any], codes: NDArray[Any]) -> list[NDArray[Any]]:
-    """Split ``order``, the positions sorted by code, into one array for each code."""
-    return np.split(order, np.cumsum(np.bincount(codes))[:-1])
+def _rows_by_code(codes: NDArray[Any], count: int) -> list[NDArray[Any]]:
+    """Return the positions that have each of ``count`` codes, ascending."""
+    return np.split(order_by_code(codes, count), np.cumsum(np.bincount(codes, minlength=count))[:-1])
 
 
 def id_text(number: int) -> str:
@@ -109,12 +120,13 @@ def streams(capture: Capture) -> Iterator[Lane]:
         return
     series, kinds = _coded(capture, operations, _kinds)
     name, names = _coded(capture, operations, _names)
-    context, stream = (
-        np.where(operations.migration, _LAST, part) for part in (operations.context_id, operations.stream_id)
-    )
+    context, stream = operations.context_id, operations.stream_id
+    if operations.migration.any():
+        context, stream = (np.where(operations.migration, _LAST, part) for part in (context, stream))
     codes, keys = group_keys(operations.device_id, operations.global_pid, context, stream)
-    several = len(np.unique(context[context != _LAST])) > 1
-    rows = _rows_by_code(np.argsort(codes, kind="stable"), codes)
+    several = len(np.unique(keys[2][keys[2] != _LAST])) > 1
+    rows = _rows_by_code(codes, len(keys[0]))
+    texts = _name_texts(names)
     for mine, device, owner, *place in zip(rows, *(part.tolist() for part in keys), strict=True):
         yield Lane(
             group=f"GPU {id_text(device)} · process {id_text(int(process_ids(np.array(owner))))}",
@@ -124,9 +136,9 @@ def streams(capture: Capture) -> Iterator[Lane]:
             series=series[mine],
             kinds=kinds,
             name=name[mine],
-            names=_name_texts(names),
+            names=texts,
             row=_no_calls(len(mine)),
-            call=operations.call[mine],
+            call=operations.call[mine].astype(np.int32),
             selected=_selected(capture, capture.window.of_process(owner)),
         )
 
@@ -147,7 +159,7 @@ def _coded(
 ) -> Coded:
     """Call ``coded_kind`` for each kind of operation, and join the codes and values."""
     every_value: list[Any] = []
-    every_code = np.zeros(len(operations), np.int64)
+    every_code = np.zeros(len(operations), np.int32)
     for number, kind in enumerate(KINDS):
         mine = np.flatnonzero(operations.kind == number)
         if len(mine):
@@ -205,11 +217,12 @@ def ranges_left_out(capture: Capture) -> int:
 def _calls(capture: Capture) -> Iterator[tuple[int, Lane]]:
     """Yield a lane for each thread, with its outermost calls and all calls that launched something."""
     fields = capture.columns("api", "start_ns", "end_ns", "global_tid", "row")
-    start, end, row = fields["start_ns"], fields["end_ns"], fields["row"] - 1
+    start, end, row = fields["start_ns"], fields["end_ns"], (fields["row"] - 1).astype(np.int32)
     codes, names = name_codes(capture, "api")
-    series, launching = call_classes(capture), _launching(capture)
+    codes, series = codes.astype(np.int32), call_classes(capture).astype(np.int32)
+    launching, texts = _launching(capture), _name_texts(names)
     for thread, every in _by_thread((fields["global_tid"], start, end)):
-        mine = every[(_depth(start[every], end[every]) == 0) | launching[row[every]]]
+        mine = every[_outermost(start[every], end[every]) | launching[row[every]]]
         lane = Lane(
             group=_thread(capture, thread),
             title="CUDA API",
@@ -218,7 +231,7 @@ def _calls(capture: Capture) -> Iterator[tuple[int, Lane]]:
             series=series[mine],
             kinds=[(CALLS, kind) for kind in CLASSES],
             name=codes[mine],
-            names=_name_texts(names),
+            names=texts,
             row=row[mine],
             call=_no_calls(len(mine)),
             selected=_selected(capture, capture.window.of_thread(thread)),
@@ -242,6 +255,7 @@ def _ranges(capture: Capture) -> Iterator[tuple[int, Lane]]:
         return
     thread, start, end = (part[known] for part in ranges.spans)
     name, names = range_labels(capture.whole, ranges.row[known] - 1)
+    name, texts = name.astype(np.int32), _name_texts(names)
     for owner, every in _by_thread((thread, start, end)):
         level = _depth(start[every], end[every])
         for depth in range(min(int(level.max()) + 1, _LEVELS)):
@@ -251,10 +265,10 @@ def _ranges(capture: Capture) -> Iterator[tuple[int, Lane]]:
                 title=f"NVTX level {depth + 1}" if depth else "NVTX",
                 start_ns=start[mine],
                 end_ns=end[mine],
-                series=np.zeros(len(mine), np.int64),
+                series=np.zeros(len(mine), np.int32),
                 kinds=[(RANGES, "range")],
                 name=name[mine],
-                names=_name_texts(names),
+                names=texts,
                 row=_no_calls(len(mine)),
                 call=_no_calls(len(mine)),
                 selected=_selected(capture, capture.window.of_thread(owner)),
@@ -266,7 +280,21 @@ def _by_thread(spans: Spans) -> Iterator[tuple[int, NDArray[Any]]]:
     """Yield each thread and the positions of its spans by start. Of equal starts the longest is first."""
     owner, start, end = spans
     known, number = distinct(owner)
-    yield from zip(known.tolist(), _rows_by_code(np.lexsort((-end, start, number)), number), strict=True)
+    for thread, rows in zip(known.tolist(), _rows_by_code(number, len(known)), strict=True):
+        starts = start[rows]
+        in_order = (starts[1:] > starts[:-1]).all()  # as nsys writes calls, mostly
+        yield thread, rows if in_order else rows[np.lexsort((-end[rows], starts))]
+
+
+def _until(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+    return np.maximum(end, start + 1)  # an empty span is still open at its start
+
+
+def _outermost(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+    """Mark the spans of depth 0; see ``_depth``."""
+    outermost = np.ones(len(start), dtype=bool)
+    outermost[1:] = np.maximum.accumulate(_until(start, end))[:-1] <= start[1:]
+    return outermost
 
 
 def _depth(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
@@ -274,7 +302,7 @@ def _depth(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
 
     Spans are sorted by start. Of equal starts the longest is first.
     """
-    ends = np.sort(np.maximum(end, start + 1))  # an empty span is still open at its start
+    ends = np.sort(_until(start, end))
     depth: NDArray[Any] = np.arange(len(start)) - np.searchsorted(ends, start, "right")
     return depth
 

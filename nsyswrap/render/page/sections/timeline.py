@@ -76,15 +76,17 @@ class Picture:
     @cached_property
     def kinds(self) -> list[tuple[str, str]]:
         """The kinds of events in all lanes, each once."""
-        present = (lane.kinds[i] for lane in self.lanes for i in np.unique(lane.series).tolist())
-        return list(dict.fromkeys(present))
+        return list(dict.fromkeys(lane.kinds[i] for lane in self.lanes for i in lane.present))
 
     @cached_property
-    def series(self) -> list[NDArray[Any]]:
-        """For each lane, the position of each event's kind in ``kinds``."""
+    def _numbers(self) -> list[NDArray[Any]]:
         number = {kind: i for i, kind in enumerate(self.kinds)}
-        codes = ([number.get(kind, -1) for kind in lane.kinds] for lane in self.lanes)
-        return [np.array(code)[lane.series] for code, lane in zip(codes, self.lanes, strict=True)]
+        return [np.array([number.get(kind, -1) for kind in lane.kinds], np.int32) for lane in self.lanes]
+
+    def series(self, lane: int, rows: NDArray[Any] | slice = slice(None)) -> NDArray[Any]:
+        """Return the position in ``kinds`` of each event of a lane, or of the events in these rows."""
+        numbers: NDArray[Any] = self._numbers[lane][self.lanes[lane].series[rows]]
+        return numbers
 
     @cached_property
     def crowded(self) -> list[int]:
@@ -97,7 +99,7 @@ def _script_data(capture: Capture, picture: Picture, cells: int) -> dict[str, An
     first, last = picture.ends
     operations = gpu_operations_of(capture)
     gpu = (int(operations.start_ns.min()), int(operations.end_ns.max())) if len(operations) else None
-    filled = sum(len(np.unique(picture.series[i])) for i in picture.crowded)
+    filled = sum(len({picture.lanes[i].kinds[j] for j in picture.lanes[i].present}) for i in picture.crowded)
     levels = _levels((first, last), gpu, cells // filled) if filled else []
     return {
         "origin": first,
@@ -138,7 +140,7 @@ def _binned(picture: Picture, of: Level) -> dict[str, Any]:
     lanes: dict[str, Any] = {}
     for i in picture.crowded:
         lane = picture.lanes[i]
-        part = density(lane.start_ns, lane.end_ns, picture.series[i], len(picture.kinds), of)
+        part = density(lane.start_ns, lane.end_ns, picture.series(i), len(picture.kinds), of)
         share = np.minimum(-(-part.taken_ns * PER_MILLE // of.width_ns), PER_MILLE)
         lanes[str(i)] = {
             str(number): {
@@ -172,7 +174,7 @@ def _events(picture: Picture) -> dict[str, Any]:
         "lane": np.repeat(np.arange(len(picture.lanes)), [len(rows) for rows in picture.kept]).tolist(),
         "start": np.diff(start, prepend=picture.ends[0]).tolist(),
         "duration": (end - start).tolist(),
-        "series": column(picture.series).tolist(),
+        "series": np.concatenate([picture.series(i, kept) for i, kept in enumerate(picture.kept)]).tolist(),
         "name": name,
         "call": [_NO_CALL if api < 0 else position.get(api, _CALL_NOT_KEPT) for api in call.tolist()],
         "names": names,
