@@ -113,6 +113,16 @@ class Gaps:
         np.add.at(sums, (cause, self.segments.gap), end - start)
         return dict(zip(CAUSES, sums, strict=True))
 
+    def rows_of(self, global_pid: int, device_id: int) -> tuple[int, int]:
+        """Return the position of the first gap of a process on a device, and that behind the last one."""
+        rows = np.flatnonzero((self.global_pid == global_pid) & (self.device_id == device_id))
+        return (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+
+    @cached_property
+    def segments_of(self) -> Mapping[str, NDArray[Any]]:
+        """The positions of the segments of each of CAUSES."""
+        return {c: np.flatnonzero(self.segments.cause == number) for number, c in enumerate(CAUSES)}
+
     @property
     def call(self) -> NDArray[Any]:
         """Position of the call that launched the operation after each gap; -1 if none is recorded."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.columns import Columns
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, rows_by
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code, rows_by
 from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.kernel_names import classify
@@ -329,7 +329,7 @@ def previous_ends(operations: GpuOperations) -> NDArray[Any]:
     known = np.flatnonzero(~operations.migration)
     keys = (operations.global_pid, operations.device_id, operations.context_id, operations.stream_id)
     codes, _ = group_keys(*(key[known] for key in keys))
-    by_stream = np.argsort(codes, kind="stable")
+    by_stream = order_by_code(codes, int(codes.max(initial=0)) + 1)
     for rows in np.split(known[by_stream], np.flatnonzero(np.diff(codes[by_stream])) + 1):
         ends[rows[1:]] = np.maximum.accumulate(operations.end_ns[rows])[:-1]
     return ends

@@ -176,12 +176,14 @@ def _names(
     codes, texts = _kernel_names(capture, operations, graphs)
     plain = capture.viewed(names="full", nvtx_names=False)
     full = codes if plain is capture else _kernel_names(plain, operations, graphs)[0]
-    known = np.unique(codes).tolist()
+    known = (np.flatnonzero(np.bincount(codes + 1)) - 1).tolist()
     name, names = number_texts(codes, [GRAPH_NAME if code < 0 else texts[code] for code in known])
-    order = np.argsort(start, kind="stable")
     kinds, _ = group_keys(full, graphs, operations.global_pid)
-    first = np.zeros(len(order), dtype=bool)
-    first[order[np.unique(kinds[order], return_index=True)[1]]] = True
+    backwards = np.argsort(start, kind="stable")[::-1]
+    earliest = np.empty(int(kinds.max(initial=-1)) + 1, np.int64)
+    earliest[kinds[backwards]] = backwards  # the last one that is written stays
+    first = np.zeros(len(start), dtype=bool)
+    first[earliest] = True
     return name, names, first
 
 

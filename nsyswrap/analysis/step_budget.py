@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, difference, intersection, joined, union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of, windows
@@ -79,39 +78,43 @@ def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | Non
     """
     operations, gaps = gpu_operations_of(view), gaps_of(view)
     whole = gpu_operations_of(view.whole)
-    segments_of = rows_by(*(ids[gaps.segments.gap] for ids in (gaps.global_pid, gaps.device_id)))
-    on_device = rows_by(whole.device_id)
     budgets = []
     for process, device, rows in operations.by_device():
         mine = operations.of(rows)
         start, end = intervals or windows(view, mine)
-        segments = segments_of.get((process, device), np.empty(0, np.int64))
-        idle = {
-            cause: union(
-                *(times[segments[gaps.segments.cause[segments] == number]] for times in gaps.segments[1:3])
+        here = slice(*np.searchsorted(gaps.segments.gap, gaps.rows_of(process, device)))
+        _, begins, ends, number = (part[here] for part in gaps.segments)
+        rows_of_cause = [np.flatnonzero(number == i) for i in range(len(CAUSES))]
+        idle = {c: union(begins[i], ends[i]) for c, i in zip(CAUSES, rows_of_cause, strict=True)}
+        others = whole.of(
+            np.concatenate(
+                [rows[:0], *(at for owner, at in whole.rows_of.items() if _is_other(owner, process, device))]
             )
-            for number, cause in enumerate(CAUSES)
-        }
-        there = on_device[device,]
-        others = whole.of(there[whole.global_pid[there] != process])
+        )
         budgets.append(
             _budget((process, device), (start, end), _layers(view, mine), _with_others(idle, others))
         )
     return budgets
 
 
+def _is_other(owner: tuple[int, ...], process: int, device: int) -> bool:
+    """Return True for another process on the same device."""
+    return owner[1] == device and owner[0] != process
+
+
 def _layers(view: Capture, mine: GpuOperations) -> list[tuple[str, Cover]]:
     """Return the time of each busy state, whatever runs at the same time, in the order of precedence."""
-    state = np.full(len(mine), BUSY.index(MEMCPY))
+    state = np.full(len(mine), BUSY.index(MEMCPY), np.uint8)
     state[mine.kind == KINDS.index(GRAPH)] = BUSY.index(GRAPH)
     kernels = np.flatnonzero(mine.kind == KINDS.index(KERNEL))
     if len(kernels):
         codes, classes = kernel_classes(view.whole)
         known = [name if name in CLASSES else OTHER for name in classes]
         names = [COMMUNICATION if name == COMMUNICATION else f"{name}_kernel" for name in known]
-        state[kernels] = np.array([BUSY.index(name) for name in names])[codes[mine.row[kernels]]]
-    present = np.unique(state).tolist()
-    return [(BUSY[i], union(mine.start_ns[state == i], mine.end_ns[state == i])) for i in present]
+        of_class = np.array([BUSY.index(name) for name in names], np.uint8)
+        state[kernels] = of_class[codes[mine.row[kernels]]]
+    rows_of_state = {i: np.flatnonzero(state == i) for i in np.flatnonzero(np.bincount(state)).tolist()}
+    return [(BUSY[i], union(mine.start_ns[rows], mine.end_ns[rows])) for i, rows in rows_of_state.items()]
 
 
 def _with_others(idle: dict[str, Cover], others: GpuOperations) -> dict[str, Cover]:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import calls_named
+from nsyswrap.analysis.api_call_kinds import with_name
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import (
     KINDS,
     MEMCPY,
     MEMSET,
+    clipped,
     gpu_operations_of,
     pieces_of,
     places_among,
@@ -221,9 +222,11 @@ def bandwidths(capture: Capture, moves: Transfers, codes: NDArray[Any], rows: in
 def _busy(capture: Capture, moves: Transfers, codes: NDArray[Any], rows: int) -> NDArray[Any]:
     """Return the selected time with at least one transfer of each row, in ns, summed over devices."""
     busy = np.zeros(rows, np.int64)
-    pieces = pieces_of(capture)
-    place = places_among(moves.operations, pieces)
-    pieces, codes = pieces.of(place >= 0), codes[place[place >= 0]]
+    pieces = moves.operations
+    if clipped(capture) and capture.window.several:
+        pieces = pieces_of(capture)
+        place = places_among(moves.operations, pieces)
+        pieces, codes = pieces.of(place >= 0), codes[place[place >= 0]]
     pairs, (row, _) = group_keys(codes, pieces.device_id)
     for pair, code in enumerate(row.tolist()):
         mine = np.flatnonzero(pairs == pair)
@@ -240,7 +243,9 @@ def waiting_calls(capture: Capture, moves: Transfers, codes: NDArray[Any], rows:
     number, took = np.full(rows, MISSING), np.full(rows, MISSING)
     if capture.whole.has("api"):
         pageable = (moves.src_kind == PAGEABLE) | (moves.dst_kind == PAGEABLE)
-        pageable &= np.isin(moves.operations.call, calls_named(capture.whole, _ASYNCHRONOUS))
+        # The last is for operations without a call.
+        asynchronous = np.append(with_name(capture.whole, _ASYNCHRONOUS), False)
+        pageable &= asynchronous[moves.operations.call]
         _, (row, call) = group_keys(codes[pageable], moves.operations.call[pageable])
         api = capture.whole.columns("api", *SPANS)
         calls = Groups(row, rows).of(api["end_ns"][call] - api["start_ns"][call])
@@ -261,9 +266,9 @@ def compute_overlap(
     If the export lacks the process of either, only the device has to match.
     """
     every = pieces_of(capture)
-    every = every.of(every.computes)
     overlap_ns = np.zeros_like(start_ns)
-    for global_pid, device_id, computing in every.by_device():
+    for global_pid, device_id, there in every.by_device():
+        computing = there[every.computes[there]]
         same = (process == global_pid) | (process == MISSING) | (global_pid == MISSING)
         rows = np.flatnonzero(same & (device == device_id))
         cover = union(every.start_ns[computing], every.end_ns[computing])

@@ -11,7 +11,7 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, intersection, union
-from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import launches_of
@@ -111,8 +111,10 @@ class AdviceContext:
         Outlier steps count only if ``outliers`` says so.
         """
         segments = self.gaps.segments
-        wanted = np.isin(segments.cause, [tuple(CAUSES).index(cause) for cause in causes])
-        rows = np.flatnonzero(wanted & gaps[segments.gap])
+        parts = [self.gaps.segments_of[cause] for cause in causes]
+        rows = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+        if not gaps.all():
+            rows = rows[gaps[segments.gap[rows]]]
         cover = union(segments.start_ns[rows], segments.end_ns[rows])
         return intersection(cover, self.part.window) if outliers else self.of_typical(cover)
 

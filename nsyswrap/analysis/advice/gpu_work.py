@@ -12,6 +12,7 @@ from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
+from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.advice.context import AdviceContext
     from nsyswrap.analysis.gpu_operations import GpuOperations
+    from nsyswrap.capture.capture import Capture
 
 _GRID = ("grid_x", "grid_y", "grid_z")
 _FEW = 0.5  # blocks for each multiprocessor
@@ -27,14 +29,13 @@ _FEW = 0.5  # blocks for each multiprocessor
 
 def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     """Yield a finding if kernels have less than half as many blocks as the GPU has multiprocessors."""
-    kernels = context.operations.of(context.operations.kind == KINDS.index(KERNEL))
-    kernels = kernels.of(context.typical.holds(kernels.start_ns))
     count = _multiprocessors(context)
+    chosen = context.operations.kind == KINDS.index(KERNEL)
+    kernels = context.operations.of(chosen & context.typical.holds(context.operations.start_ns))
     if not len(kernels) or count is None:
         return
     whole = context.capture.whole
-    sizes = whole.columns(KERNEL, *_GRID)
-    blocks = np.prod([sizes[axis][kernels.row] for axis in _GRID], axis=0, dtype=float)
+    blocks = _blocks(whole)[kernels.row]
     took = kernels.end_ns - kernels.start_ns
     few = (blocks < _FEW * count) & ~communicating(context.capture, kernels)
     unused = max(
@@ -60,13 +61,20 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     )
 
 
+@per_capture
+def _blocks(whole: Capture) -> NDArray[np.float64]:
+    """Return the number of blocks of each kernel."""
+    x, y, z = whole.columns(KERNEL, *_GRID).values()
+    return x.astype(float) * y * z
+
+
 def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) -> int:
     """Return the time that multiprocessors were idle beside kernels with few blocks alone, in ns.
 
     Each moment counts with the idle share of the GPU. ``part`` is the share of the GPU that each kernel can
     use; the parts of kernels that run at the same time add up. A kernel with enough blocks fills the GPU.
     """
-    share, one = np.where(few, part, 1.0), np.ones(len(few), np.int64)
+    share, one = np.where(few, part, 1.0), np.ones(len(few), np.int32)
     times = np.concatenate([kernels.start_ns, kernels.end_ns])
     order = np.argsort(times, kind="stable")
     used, running = (np.cumsum(np.concatenate([now, -now])[order])[:-1] for now in (share, one))

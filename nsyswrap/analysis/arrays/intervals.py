@@ -27,6 +27,8 @@ class Cover(NamedTuple):
 
     def holds(self, times: NDArray[Any]) -> NDArray[Any]:
         """Mark the times that are covered."""
+        if len(self.start) == 1:
+            return (times >= self.start) & (times < self.end)  # type: ignore[no-any-return]
         last = np.searchsorted(self.start, times, "right") - 1
         inside: NDArray[Any] = last >= 0
         if len(self.start):
@@ -68,6 +70,10 @@ def union(start: NDArray[Any], end: NDArray[Any]) -> Cover:
 def intersection(left: Cover, right: Cover) -> Cover:
     """Return the time covered by both."""
     few, many = sorted((left, right), key=lambda cover: len(cover.start))
+    if len(few.start) == 1:  # often the time judged, which holds most of the other
+        first, last = np.searchsorted(many.end, few.start, "right"), np.searchsorted(many.start, few.end)
+        within = slice(int(first[0]), int(last[0]))
+        return Cover(np.maximum(many.start[within], few.start), np.minimum(many.end[within], few.end))
     first = np.searchsorted(many.end, few.start, "right")
     count = np.maximum(np.searchsorted(many.start, few.end) - first, 0)  # of those that meet each of the few
     row = np.repeat(np.arange(len(count)), count)

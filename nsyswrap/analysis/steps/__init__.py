@@ -107,7 +107,10 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
     """
     whole, (name, numbers) = capture.whole, parse_choice(capture.view.steps)
     operations = gpu_operations_of(whole)
-    processes = np.unique(operations.global_pid[operations.call >= 0]).tolist()
+    launched = operations.call >= 0
+    processes = list(
+        dict.fromkeys(process for (process, _), rows in operations.rows_of.items() if launched[rows].any())
+    )
     found = []
     for process in processes:
         if name:
