@@ -71,7 +71,7 @@ def with_name(capture: Capture, pattern: re.Pattern[str], kind: str = "api") -> 
     """Mark the calls whose name, version suffix included, matches the pattern."""
     names = call_names(capture, kind)
     marks: NDArray[Any] = np.array([bool(pattern.match(name or "")) for name in names.texts], bool)
-    return marks[names.codes]  # type: ignore[no-any-return]
+    return marks[names.codes]
 
 
 @per_capture

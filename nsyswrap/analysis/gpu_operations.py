@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.analysis.arrays.columns import Columns
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code, rows_by
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.kernel_names import classify
@@ -70,7 +70,19 @@ class GpuOperations(Columns):
     @cached_property
     def rows_of(self) -> Mapping[tuple[int, ...], NDArray[np.intp]]:
         """The positions of the operations of each pair of global process id and device id, ascending."""
-        return rows_by(self.global_pid, self.device_id)
+        codes, pairs = self._owners
+        count = np.bincount(codes, minlength=len(pairs))
+        rows = np.split(order_by_code(codes, len(pairs)), np.cumsum(count)[:-1])
+        return {pair: mine for pair, mine in zip(pairs, rows, strict=False) if len(mine)}
+
+    @cached_property
+    def _owners(self) -> tuple[NDArray[np.int32], list[tuple[int, int]]]:
+        """The number of the pair of process and device of each operation, and the pairs."""
+        if self.rows is not None:
+            codes, pairs = self.source._owners  # noqa: SLF001 - of the same class
+            return codes[self.rows], pairs
+        codes, keys = group_keys(self.global_pid, self.device_id)
+        return codes.astype(np.int32), list(zip(*(key.tolist() for key in keys), strict=True))
 
     @property
     def processes(self) -> list[int]:
@@ -114,7 +126,7 @@ def gpu_operations_of(capture: Capture) -> GpuOperations:
     for kind, rows in rows_of.items():
         start[rows], end[rows] = capture.columns(kind, *SPANS).values()
     rows = _in_order(every, np.flatnonzero(kept), start)
-    return replace(every.of(rows), start_ns=start[rows], end_ns=end[rows])
+    return every.of(rows, start_ns=start[rows], end_ns=end[rows])
 
 
 def _in_order(every: GpuOperations, rows: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
@@ -180,7 +192,7 @@ def pieces_of(capture: Capture) -> GpuOperations:
     for process in operations.processes:
         mine = operations.of(operations.global_pid == process)
         row, start, end = capture.window.of_process(process).split(mine.start_ns, mine.end_ns)
-        parts.append(replace(mine.of(row), start_ns=start, end_ns=end))
+        parts.append(mine.of(row, start_ns=start, end_ns=end))
     every = GpuOperations(
         *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(GpuOperations))
     )

@@ -8,12 +8,13 @@ are those of one process.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import with_name
+from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import (
@@ -70,8 +71,8 @@ class Memory(NamedTuple):
     cache_bytes: float
 
 
-@dataclass(frozen=True)
-class Transfers:
+@dataclass(frozen=True, eq=False)
+class Transfers(Columns):
     """One entry per copy and memset, by start.
 
     ``kind`` is the kind of copy, or MEMSET_KIND. ``src_kind`` and ``dst_kind`` are kinds of memory, MISSING
@@ -89,15 +90,6 @@ class Transfers:
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
     selected_ns: NDArray[Any]
-
-    def __len__(self) -> int:
-        """Return the number of transfers."""
-        return len(self.kind)
-
-    def of(self, rows: NDArray[Any]) -> Transfers:
-        """Return the transfers at these positions, or with True at theirs."""
-        columns = {field.name: getattr(self, field.name) for field in fields(self)[1:]}
-        return Transfers(self.operations.of(rows), **{name: values[rows] for name, values in columns.items()})
 
     @property
     def duration_ns(self) -> NDArray[Any]:

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.advice import READS
 from nsyswrap.analysis.answer import answer_of
-from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.diagnostics.summary_line import trust
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
@@ -54,7 +54,8 @@ def summarize(capture: Capture) -> Summary:
     """
     capture = capture.decided()
     reports = [replace(find_report(name), conclude=None) for name, _ in SECTIONS]
-    made = make_reports({"": capture}, [Request(report) for report in reports])
+    first = replace(reports[0], reads=READS)  # each table of the export is read once
+    made = make_reports({"": capture}, [Request(report) for report in (first, *reports[1:])])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     answer, lines = answer_with_lines(capture)
     refused = [
@@ -105,7 +106,7 @@ def _gpus(capture: Capture) -> str:
     counts = Counter(names)
     listed = " + ".join(f"{count} x {name}" if count > 1 else name for name, count in counts.items())
     operations = gpu_operations_of(capture)
-    used = [device for _, device in rows_by(operations.global_pid, operations.device_id)]
+    used = [device for _, device in operations.rows_of]
     if len(set(used)) < len(used) or not 0 < len(used) < len(names):  # the processes number GPUs differently
         return listed
     return f"{len(used)} of {listed}" if len(counts) == 1 else f"{len(used)} of {len(names)} GPUs: {listed}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, ranks, remaining
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, Advice, AdviceContext
 from nsyswrap.analysis.arrays.intervals import intersection
+from nsyswrap.analysis.judged_part import READS as JUDGED_READS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +19,14 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.capture.capture import Capture
 
-__all__ = ["WORTH_PERCENT", "Advice", "advise_parts"]
+__all__ = ["READS", "WORTH_PERCENT", "Advice", "advise_parts"]
 
+# The fields that findings are computed from, by kind of event.
+READS = {
+    **JUDGED_READS,
+    "kernel": (*JUDGED_READS["kernel"], *gpu_work.GRID),
+    "memcpy": (*JUDGED_READS["memcpy"], "bytes", "src_kind", "dst_kind"),
+}
 CHECKS = (*host.CHECKS, *memory.CHECKS, *gpu_work.CHECKS)
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
 

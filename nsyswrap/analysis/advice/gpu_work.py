@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
-_GRID = ("grid_x", "grid_y", "grid_z")
+GRID = ("grid_x", "grid_y", "grid_z")
 _FEW = 0.5  # blocks for each multiprocessor
 
 
@@ -64,8 +64,8 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
 @per_capture
 def _blocks(whole: Capture) -> NDArray[np.float64]:
     """Return the number of blocks of each kernel."""
-    x, y, z = whole.columns(KERNEL, *_GRID).values()
-    return x.astype(float) * y * z
+    x, y, z = whole.columns(KERNEL, *GRID).values()
+    return x.astype(float) * y * z  # type: ignore[no-any-return]
 
 
 def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) -> int:

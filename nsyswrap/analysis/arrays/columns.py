@@ -21,23 +21,37 @@ class Columns:
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        rows = self.__dict__.get("_rows")
-        return len(getattr(self, fields(self)[0].name) if rows is None else rows)
+        return len(getattr(self, fields(self)[0].name) if self.rows is None else self.rows)
 
-    def of(self, rows: NDArray[Any]) -> Self:
-        """Return the rows at these positions, or with True at theirs."""
+    @property
+    def source(self) -> Self:
+        """The table that this one is a part of, or itself."""
+        source: Self = self.__dict__.get("_source", self)
+        return source
+
+    @property
+    def rows(self) -> NDArray[Any] | None:
+        """The positions of the rows in ``source``; None for a table that is no part."""
+        return self.__dict__.get("_rows")
+
+    def of(self, rows: NDArray[Any], **columns: NDArray[Any]) -> Self:
+        """Return the rows at these positions, or with True at theirs, some columns replaced."""
         part = object.__new__(type(self))
-        part.__dict__.update(_source=self, _rows=np.flatnonzero(rows) if rows.dtype == bool else rows)
+        part.__dict__.update(
+            columns, _source=self, _rows=np.flatnonzero(rows) if rows.dtype == bool else rows
+        )
         return part
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as a column is
             """Return a column of a part, which is kept from then on."""
-            if "_source" not in self.__dict__ or all(name != field.name for field in fields(self)):
+            if self.rows is None or all(name != field.name for field in fields(self)):
                 raise AttributeError(name)
-            value = getattr(self._source, name)
-            if isinstance(value, np.ndarray | Columns):
-                value = value[self._rows] if isinstance(value, np.ndarray) else value.of(self._rows)
+            value = getattr(self.source, name)
+            if isinstance(value, Columns):
+                value = value.of(self.rows)
+            elif isinstance(value, np.ndarray):
+                value = value[self.rows]
             self.__dict__[name] = value
             return value

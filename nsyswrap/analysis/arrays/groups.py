@@ -69,6 +69,7 @@ class Groups:
         self._filled = self._count > 0
         self._first = np.cumsum(self._count) - self._count
         self._order = order_by_code(codes, groups)
+        self._last: tuple[NDArray[Any], NDArray[Any]] | None = None
         self._large = np.count_nonzero(self._filled) * _LOOP_ROWS <= len(codes)
 
     def of(self, values: NDArray[Any]) -> Statistics:
@@ -158,12 +159,16 @@ class Groups:
 
     def ordered(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the values sorted by group, then by value."""
+        if self._last is not None and self._last[0] is values:
+            return self._last[1]
         ordered = values[self._order]
         if self._large:  # one group after another, as each fits the cache
             for rows in self._slices():
                 ordered[rows].sort()
-            return ordered
-        return ordered[np.lexsort((ordered, self.codes))]
+        else:
+            ordered = ordered[np.lexsort((ordered, self.codes))]
+        self._last = values, ordered  # statistics and quantiles of one column follow each other
+        return ordered
 
     def _squares(self, ordered: NDArray[Any], avg: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of squared deviations of each group."""

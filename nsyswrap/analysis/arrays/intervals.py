@@ -28,7 +28,7 @@ class Cover(NamedTuple):
     def holds(self, times: NDArray[Any]) -> NDArray[Any]:
         """Mark the times that are covered."""
         if len(self.start) == 1:
-            return (times >= self.start) & (times < self.end)  # type: ignore[no-any-return]
+            return (times >= self.start) & (times < self.end)
         last = np.searchsorted(self.start, times, "right") - 1
         inside: NDArray[Any] = last >= 0
         if len(self.start):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -93,4 +93,4 @@ def unclipped_work(capture: Capture) -> GpuOperations:
         if len(mine):
             times = capture.whole.columns(kind, *SPANS)
             start[mine], end[mine] = (times[field][operations.row[mine]] for field in SPANS)
-    return replace(operations, start_ns=start, end_ns=end)
+    return operations.of(np.arange(len(operations)), start_ns=start, end_ns=end)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 LAUNCHES, ORIGINS, CORRELATION_IDS = "launches without work", "work without launch", "correlation ids"
 TIMES, CLOCKS = "times", "CPU and GPU clocks"
 _BEGIN_CAPTURE, _END_CAPTURE = r"cu(da)?StreamBeginCapture", r"cu(da)?StreamEndCapture"
-_FIELDS = ("start_ns", "global_tid", "correlation_id", "return_value", "name")
+_FIELDS = ("start_ns", "global_tid", "correlation_id", "name")
 
 
 def check_launches(capture: Capture) -> Iterator[Diagnosis]:
@@ -57,8 +57,10 @@ def check_launches(capture: Capture) -> Iterator[Diagnosis]:
     calls = unclipped(capture, "api", *_FIELDS)
     launching = call_classes(capture) == CLASSES.index(LAUNCH)
     lacking = _outermost(calls, launching & ~_started(capture))
-    failed = ~np.isin(calls["return_value"][lacking], (0, MISSING))
-    captured = ~failed & _capturing(capture, calls, lacking)
+    failed = captured = np.zeros(0, dtype=bool)
+    if len(lacking):  # else results need not be read
+        failed = ~np.isin(unclipped(capture, "api", "return_value")["return_value"][lacking], (0, MISSING))
+        captured = ~failed & _capturing(capture, calls, lacking)
     lost = lacking[~failed & ~captured]
     if count := marked(failed):
         failures = f"{_launch_calls(count)} failed and started nothing"
@@ -108,7 +110,7 @@ def _outermost(calls: Calls, marks: NDArray[Any]) -> NDArray[Any]:
 
 def _capturing(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArray[Any]:
     """Mark the calls made while their process captured a CUDA graph."""
-    every = capture.whole.columns("api", *_FIELDS)
+    every = capture.whole.columns("api", *_FIELDS, "return_value")
     begins, ends = (_with_name(capture, every, pattern) for pattern in (_BEGIN_CAPTURE, _END_CAPTURE))
     begins &= np.isin(every["return_value"], (0, MISSING))
     steps = np.flatnonzero(begins | ends)

@@ -64,14 +64,16 @@ def _anchors(calls: Calls) -> list[_Anchor]:
     for positions in (*_by_code(codes), *_by_code(codes, paused)):
         if len(positions) < _LEAST:
             continue
-        values, which = np.unique(np.diff(sums[positions]), return_inverse=True)
-        common = int(np.bincount(which).argmax())
-        equal = which == common
+        intervals = np.diff(sums[positions])
+        middle = len(intervals) // 2
+        equal = intervals == np.partition(intervals, middle)[middle]  # what most are is in the middle
+        if equal.mean() < _LEAST_EQUAL:
+            continue
         length = int(np.diff(positions)[equal][0])
         part = np.count_nonzero(equal) * length / len(codes)
         first = positions[equal.argmax()]
         part *= bool(calls.works[first : first + length].any())  # waits alone are no steps
-        if len(values) and equal.mean() >= _LEAST_EQUAL and part >= _LEAST_PART and equal.sum() >= _LEAST - 1:
+        if part >= _LEAST_PART and equal.sum() >= _LEAST - 1:
             anchors.append(_Anchor(positions, length, equal, float(np.median(before[positions[1:]]))))
     return anchors
 

@@ -69,6 +69,12 @@ class Calls(NamedTuple):
 @per_capture
 def calls_of(whole: Capture, process: int) -> Calls:
     """Return the calls of one process, given by its global id."""
+    calls = _every_call(whole)
+    return calls.of(np.flatnonzero(calls.thread & PROCESS_MASK == process))
+
+
+@per_capture
+def _every_call(whole: Capture) -> Calls:
     operations = gpu_operations_of(whole)
     api = whole.columns("api", "global_tid", "start_ns", "end_ns")
     code = np.full(len(api["start_ns"]), -1)
@@ -91,8 +97,7 @@ def calls_of(whole: Capture, process: int) -> Calls:
     graph[launches.call] = np.array([name == GRAPH_NAME for name in launches.names], bool)[launches.name]
     gpu_end = api["end_ns"].copy()
     np.maximum.at(gpu_end, operations.call[known], operations.end_ns[known])
-    mine = (api["global_tid"] & PROCESS_MASK == process) & (code != -1)
-    rows = np.flatnonzero(mine)
+    rows = np.flatnonzero(code != -1)
     rows = rows[np.argsort(api["start_ns"][rows], kind="stable")]
     every = Calls(
         np.arange(len(code)),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.advice import WORTH_PERCENT, advise_parts
+from nsyswrap.analysis.advice import READS, WORTH_PERCENT, advise_parts
 from nsyswrap.analysis.answer import withheld_because
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import judged_parts
@@ -100,4 +100,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute)
+REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute, reads=READS)
