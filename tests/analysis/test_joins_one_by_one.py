@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_export import call, global_id, kernel, write
 
-from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures
+from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.api import Capture
 from nsyswrap.base.missing import MISSING
@@ -74,3 +74,28 @@ def test_a_span_holds_what_begins_and_ends_in_it(
         return min((o for i, o in expected if i == held), key=lambda o: (ranges[o][2], o), default=-1)
 
     assert closest(inner, outer, outer.end - outer.start).tolist() == [tightest(i) for i in range(len(calls))]
+
+    def latest(held: int) -> int:
+        return min((o for i, o in expected if i == held), key=lambda o: (-ranges[o][1], o), default=-1)
+
+    assert closest(inner, outer, -outer.start).tolist() == [latest(i) for i in range(len(calls))]
+
+
+@FIXED
+@given(st.lists(SPAN, max_size=12))
+def test_the_parent_is_the_shortest_other_range_around(ranges: list[tuple[int, int, int]]) -> None:
+    own = spans(ranges)
+
+    def parent(i: int) -> int:
+        around = [
+            o
+            for o in range(len(ranges))
+            if o != i
+            and own.thread[i] == own.thread[o] != MISSING
+            and MISSING not in (own.end[i], own.end[o])
+            and own.start[o] <= own.start[i]
+            and own.end[i] <= own.end[o]
+        ]
+        return min(around, key=lambda o: (ranges[o][2], o), default=-1)
+
+    assert tree(own).parent.tolist() == [parent(i) for i in range(len(ranges))]

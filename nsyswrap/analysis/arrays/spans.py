@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.forest import forest
 from nsyswrap.analysis.arrays.groups import MOST, check_pairs, distinct, group_keys, repeated
 from nsyswrap.base.missing import MISSING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     Pairs = tuple[NDArray[Any], NDArray[Any]]
 
 _AT_ONCE = 2**20  # pairs that are compared at a time
+_PAIRS = "NVTX ranges and calls inside other ranges"
 
 
 class Spans(NamedTuple):
@@ -32,9 +34,12 @@ class Spans(NamedTuple):
 
 
 def enclosures(inner: Spans, outer: Spans) -> Pairs:
-    """Return all pairs of an inner span and an outer span that encloses it, by position."""
-    nothing = np.empty(0, np.int64), np.empty(0, np.int64)
-    parts = [nothing, *_pairs(inner, outer, np.arange(len(outer.start)))]
+    """Return all pairs of an inner span and an outer span that encloses it, by position.
+
+    Raises NotInCapture if spans lie in so many others that the pairs could not be stored.
+    """
+    nesting = _Nesting(inner, outer)
+    parts = [(np.empty(0, np.int64), np.empty(0, np.int64)), *nesting.pairs(), *nesting.other_pairs()]
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
@@ -44,12 +49,71 @@ def closest(inner: Spans, outer: Spans, distance: NDArray[Any], *, same: bool = 
     ``distance`` has one value per outer span; of equal ones the first span counts. ``same`` means that inner
     and outer are the same spans, and no span counts as enclosing itself.
     """
-    best = np.full(len(inner.start), -1)
-    nearest_last = np.lexsort((np.arange(len(distance)), distance))[::-1]
-    for held, holder in _pairs(inner, outer, nearest_last):
+    nesting = _Nesting(inner, outer)
+    nearest = np.lexsort((np.arange(len(distance)), distance))
+    rank = np.empty(len(nearest), np.int64)
+    rank[nearest] = np.arange(len(nearest))
+    at = nesting.at
+    if same and len(nesting.which):
+        itself = (at >= 0) & (nesting.which[at] == nesting.inside)
+        at = np.where(itself, nesting.forest.parent[at], at)
+    best = np.full(len(inner.start), len(nearest))
+    best[nesting.inside] = np.append(nesting.forest.least(rank[nesting.which]), len(nearest))[at]
+    for held, holder in nesting.other_pairs():
         other = (held != holder) | (not same)
-        best[held[other]] = holder[other]  # of a span that occurs several times, the last holder stays
-    return best
+        np.minimum.at(best, held[other], rank[holder[other]])
+    return np.append(nearest, -1)[best]  # type: ignore[no-any-return]
+
+
+class _Nesting:
+    """Inner spans in a forest of the outer spans that nest. Other pairs are few: these are compared.
+
+    ``inside`` has the positions of the inner spans with a thread and an end, ``at`` the place of each in the
+    forest, and ``which`` the positions of the outer spans by their place there.
+    """
+
+    def __init__(self, inner: Spans, outer: Spans) -> None:
+        self.inside, self._known = (
+            np.flatnonzero((spans.thread != MISSING) & (spans.end != MISSING)) for spans in (inner, outer)
+        )
+        parts = ((inner, self.inside), (outer, self._known))
+        self._calls, self._spans = _one_order(*(Spans(*(times[rows] for times in of)) for of, rows in parts))
+        self.forest = forest(*self._spans)
+        self.which = self._known[self.forest.which]
+        self.at = self.forest.innermost(*self._calls)
+        self._touching = self.forest.touching(*self._calls)
+        self.at[self._touching] = -1
+
+    def pairs(self) -> Iterator[Pairs]:
+        """Yield the pairs with spans of the forest, from the innermost to the outermost."""
+        count = int((self.forest.depth[self.at[self.at >= 0]] + 1).sum())
+        check_pairs(count, len(self.inside) + len(self._known), _PAIRS)
+        for rows, places in self.forest.upward(self.at):
+            yield self.inside[rows], self.which[places]
+
+    def other_pairs(self) -> Iterator[Pairs]:
+        """Yield the pairs of which the search in the forest knows nothing."""
+        every = np.arange(len(self.inside))
+        for rows, spans in ((every, self.forest.apart), (self._touching, self.forest.which)):
+            calls, outer = (
+                [times[part] for times in of] for of, part in ((self._calls, rows), (self._spans, spans))
+            )
+            for held, holder in _compared(*calls, *outer):
+                yield self.inside[rows[held]], self._known[spans[holder]]
+
+
+def _one_order(*parts: Spans) -> list[Pairs]:
+    """Return starts and ends on one axis, or their ranks there if it is too long."""
+    if not any(len(part.start) for part in parts):
+        return [(part.start, part.end) for part in parts]
+    try:
+        return one_axis(*parts)
+    except OverflowError:
+        threads = np.concatenate([part.thread for part in parts for _ in range(2)])
+        ranks, _ = group_keys(threads, np.concatenate([times for part in parts for times in part[1:]]))
+        ends = np.cumsum([len(part.start) for part in parts for _ in range(2)])[:-1]
+        split = np.split(ranks, ends)
+        return list(zip(split[::2], split[1::2], strict=True))
 
 
 def one_axis(*parts: Spans) -> list[Pairs]:
@@ -108,33 +172,31 @@ def tree(spans: Spans) -> Tree:
 
 def paths(nesting: Tree, names: NDArray[Any]) -> list[str | None]:
     """Return the names from the topmost span down to each span, as ``:1:4:5``; None if depth is MISSING."""
-    parent, label = nesting.parent.tolist(), names.tolist()
-    texts: list[str | None] = [None] * len(parent)
-    for i in np.argsort(nesting.depth, kind="stable")[(nesting.depth == MISSING).sum() :].tolist():
-        texts[i] = f"{texts[parent[i]] if parent[i] >= 0 else ''}:{label[i]}"
-    return texts
+    own = np.array([f":{name}" for name in names.tolist()], dtype=object)
+    texts = np.full(len(own), None, dtype=object)
+    by_depth = np.argsort(nesting.depth, kind="stable")
+    levels = np.flatnonzero(np.diff(nesting.depth[by_depth], prepend=MISSING))  # where each level begins
+    for rows in np.split(by_depth, levels)[1:]:
+        above = nesting.parent[rows]
+        texts[rows] = texts[above] + own[rows] if above[0] >= 0 else own[rows]
+    return texts.tolist()  # type: ignore[no-any-return]
 
 
-def _pairs(inner: Spans, outer: Spans, order: NDArray[Any]) -> Iterator[Pairs]:
-    """Yield pairs of an inner span and an enclosing outer one, those of the outer spans in this order.
+def _compared(
+    start: NDArray[Any], end: NDArray[Any], first: NDArray[Any], last: NDArray[Any]
+) -> Iterator[Pairs]:
+    """Yield the pairs of a span [start, end] and a span [first, last] around it, by position.
 
     Raises NotInCapture if spans lie in so many others that the pairs could not be stored.
     """
-    inside = np.flatnonzero((inner.thread != MISSING) & (inner.end != MISSING))
-    order = order[(outer.thread[order] != MISSING) & (outer.end[order] != MISSING)]
-    threads = (inner.thread[inside], outer.thread[order], outer.thread[order])
-    times = (inner.start[inside], outer.start[order], outer.end[order])
-    codes, _ = group_keys(np.concatenate(threads), np.concatenate(times))
-    begins, first, last = np.split(codes, np.cumsum([len(inside), len(order)]))
-    by_start = np.argsort(begins, kind="stable")
-    begins = begins[by_start]
-    first, last = np.searchsorted(begins, first, "left"), np.searchsorted(begins, last, "right")
-    count = np.maximum(last - first, 0)
-    check_pairs(int(count.sum()), len(inside) + len(order), "NVTX ranges and calls inside other ranges")
-    passed = np.cumsum(count)
-    cuts = np.searchsorted(passed, np.arange(_AT_ONCE, int(count.sum()), _AT_ONCE))
-    for rows in np.split(np.arange(len(order)), cuts):
+    by_start = np.argsort(start, kind="stable") if len(first) else np.empty(0, np.int64)
+    begins = start[by_start]
+    low, high = np.searchsorted(begins, first, "left"), np.searchsorted(begins, last, "right")
+    count = np.maximum(high - low, 0)
+    check_pairs(int(count.sum()), len(start) + len(first), _PAIRS)
+    cuts = np.searchsorted(np.cumsum(count), np.arange(_AT_ONCE, int(count.sum()), _AT_ONCE))
+    for rows in np.split(np.arange(len(first)), cuts):
         row, nth = repeated(count[rows])
-        held, holder = inside[by_start[first[rows[row]] + nth]], order[rows[row]]
-        fits = inner.end[held] <= outer.end[holder]
+        held, holder = by_start[low[rows[row]] + nth], rows[row]
+        fits = end[held] <= last[holder]
         yield held[fits], holder[fits]
