@@ -12,10 +12,12 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, repeated
 from nsyswrap.analysis.arrays.spans import Spans, Tree, closest, enclosures, tree
+from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.capture.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END
+from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
     Events = Mapping[str, NDArray[Any]]
     Titles = list[list[str | None]]
-    Hulls = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+    Ints = NDArray[Any]
+    Hulls = tuple[Ints, Ints, Ints]
 
 
 ALL = (*NVTX_PUSH_POP, *NVTX_START_END)  # event types of ranges
@@ -35,6 +38,15 @@ STYLES = ("PushPop", "StartEnd")
 MAIN_DOMAIN = (0, MISSING)  # ids of the domain that programs use; libraries have domains of their own
 
 OPERATIONS = ("kernel", "memcpy", "memset")
+_EVENTS = ("row", *SPANS, "event_type", "global_tid", "end_global_tid", "domain_id")
+# The fields that ranges and what was launched in them are computed from, by kind of event.
+READS = {
+    "nvtx": (*_EVENTS, "text", "text_id"),
+    "api": (*SPANS, "global_tid", "correlation_id"),
+    "kernel": (*SPANS, "global_pid", "correlation_id"),
+    "memcpy": (*SPANS, "global_pid", "correlation_id", "copy_kind"),
+    "memset": (*SPANS, "global_pid", "correlation_id"),
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +69,7 @@ class Ranges:
         return [self.names[code] if code >= 0 else None for code in codes.tolist()]
 
 
+@per_capture
 def counted_ranges(capture: Capture, types: tuple[int, ...] = ALL) -> Ranges:
     """Return the ranges as nsys' sums count them: once for each thread that created the domain."""
     events = _events(capture)
@@ -65,6 +78,7 @@ def counted_ranges(capture: Capture, types: tuple[int, ...] = ALL) -> Ranges:
     return _with_names(capture, events, rows, ends[rows], every_creator=True)
 
 
+@per_capture
 def nested_ranges(capture: Capture, types: tuple[int, ...] = ALL) -> Ranges:
     """Return the ranges that ended on the thread they started on, each once."""
     events = _events(capture)
@@ -116,16 +130,23 @@ def own_texts(
     capture: Capture, rows: NDArray[Any], *, registered: bool = True
 ) -> tuple[NDArray[Any], list[str | None]]:
     """Return a code per NVTX event and the sorted texts: the registered string or the event's own text."""
+    texts = _all_texts(capture, registered=registered)
+    used, codes = distinct(texts.codes[rows])
+    return number_texts(codes, [texts.texts[code] for code in used.tolist()])
+
+
+@per_capture
+def _all_texts(capture: Capture, *, registered: bool) -> Texts:
+    """Return the text of every NVTX event."""
     events = capture.columns("nvtx", "text", "text_id")
-    ids = events["text_id"][rows] if registered else np.full(len(rows), MISSING)
-    known, codes = distinct(ids)
-    texts = [capture.text(i) for i in known.tolist()]
-    plain = np.flatnonzero(np.array([text is None for text in texts], dtype=bool)[codes])
-    numbers: dict[str | None, int] = {}
-    for i, text in zip(plain.tolist(), events["text"][rows[plain]].tolist(), strict=True):
-        codes[i] = len(texts) + numbers.setdefault(text if isinstance(text, str) else None, len(numbers))
-    texts += numbers
-    return number_texts(codes, [texts[code] for code in np.unique(codes).tolist()])
+    own = Texts.of(events["text"])
+    texts = [text if isinstance(text, str) else None for text in own.texts]
+    if not registered:
+        return Texts(own.codes, texts)
+    known, codes = distinct(events["text_id"])
+    strings = [capture.text(i) for i in known.tolist()]
+    plain = np.array([text is None for text in strings], dtype=bool)[codes]
+    return Texts(np.where(plain, own.codes + len(strings), codes), [*strings, *texts])
 
 
 def _without_missing(codes: NDArray[Any], texts: list[str | None]) -> tuple[NDArray[Any], list[str]]:
@@ -135,8 +156,7 @@ def _without_missing(codes: NDArray[Any], texts: list[str | None]) -> tuple[NDAr
 
 
 def _events(capture: Capture) -> Events:
-    fields = ("row", "start_ns", "end_ns", "event_type", "global_tid", "end_global_tid", "domain_id")
-    return capture.columns("nvtx", *fields)
+    return capture.columns("nvtx", *_EVENTS)
 
 
 def _of_types(events: Events, types: tuple[int, ...]) -> NDArray[Any]:
@@ -265,38 +285,56 @@ class Projections:
     children: NDArray[Any]
 
 
+@per_capture
 def projections(capture: Capture) -> Projections:
     """Return the projections of all ranges that have a name, as nsys since 2024."""
     ranges = nested_ranges(capture)
     nesting = tree(ranges.spans)
     call, start, end = _launched(capture)
-    inner, outer = enclosures(call_spans(capture, call), ranges.spans)
-    which, start, end = _hulls(outer, start[inner], end[inner])
-    correlation = capture.columns("api", "correlation_id")["correlation_id"][call[inner]]
-    operations = np.bincount(group_keys(outer, correlation)[1][0], minlength=len(ranges.row))
+    calls = call_spans(capture, call)
+    inner, outer = enclosures(calls, ranges.spans)
+    count = len(ranges.row)
+    first, last = _hull(outer, start[inner], end[inner], count)
+    which = np.flatnonzero(np.bincount(outer, minlength=count))
+    start, end = first[which], last[which]
+    correlation = capture.columns("api", "correlation_id")["correlation_id"][call]
+    operations = np.bincount(outer, minlength=count) - _again(calls.thread, correlation, inner, outer, count)
     parent = nesting.parent[which]
-    children = np.bincount(parent[parent >= 0], minlength=len(ranges.row))
+    children = np.bincount(parent[parent >= 0], minlength=count)
     named = ranges.code[which] >= 0
     which = which[named]
     return Projections(ranges, nesting, which, start[named], end[named], operations[which], children[which])
 
 
+def _again(thread: Ints, correlation: Ints, inner: Ints, outer: Ints, ranges: int) -> Ints:
+    """Return how many of the calls in each range have the correlation id of another one there."""
+    ids, _ = group_keys(thread, correlation)
+    repeats = (np.bincount(ids) > 1)[ids] if len(ids) else np.empty(0, dtype=bool)
+    mine = repeats[inner]
+    (of_range, _) = group_keys(outer[mine], ids[inner[mine]])[1]
+    return np.bincount(outer[mine], minlength=ranges) - np.bincount(of_range, minlength=ranges)
+
+
 def _launched(capture: Capture) -> Hulls:
     """Return the API calls that started operations, the first start of these and the last end."""
-    calls, starts, ends = ([np.empty(0, np.int64)] for _ in range(3))
+    count = capture.count("api")
+    first, last = _hull(*(np.empty(0, np.int64),) * 3, count)
+    launching = np.zeros(count, dtype=bool)
     for kind in filter(capture.has, OPERATIONS):
         pairs = launch_pairs_of(capture, kind)
-        times = capture.columns(kind, "start_ns", "end_ns")
-        calls.append(pairs.api)
-        starts.append(times["start_ns"][pairs.operation])
-        ends.append(times["end_ns"][pairs.operation])
-    return _hulls(np.concatenate(calls), np.concatenate(starts), np.concatenate(ends))
+        times = capture.columns(kind, *SPANS)
+        start, end = (times[field][pairs.operation] for field in SPANS)
+        edges = _hull(pairs.api, start, end, count)
+        np.minimum(first, edges[0], out=first)
+        np.maximum(last, edges[1], out=last)
+        launching[pairs.api] = True
+    calls = np.flatnonzero(launching)
+    return calls, first[calls], last[calls]
 
 
-def _hulls(keys: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> Hulls:
-    """Return the distinct keys, the first start of each and its last end."""
-    order = np.argsort(keys, kind="stable")
-    distinct, first = np.unique(keys[order], return_index=True)
-    if not len(distinct):
-        return distinct, start, end
-    return distinct, np.minimum.reduceat(start[order], first), np.maximum.reduceat(end[order], first)
+def _hull(keys: Ints, start: Ints, end: Ints, count: int) -> tuple[Ints, Ints]:
+    """Return the first start and the last end of each key below ``count``; one without has no meaning."""
+    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, MISSING)
+    np.minimum.at(first, keys, start)
+    np.maximum.at(last, keys, end)
+    return first, last

@@ -53,7 +53,7 @@ class Forest(NamedTuple):
     def touching(self, start: Ints, end: Ints) -> Ints:
         """Return the positions of the moments (of no length) at which a span ends."""
         moments = np.flatnonzero(end <= start)
-        return moments[np.isin(start[moments], self.end)]
+        return moments[np.isin(start[moments], self.end)] if len(moments) else moments
 
     def upward(self, at: Ints) -> Iterator[tuple[Ints, Ints]]:
         """Yield for each level positions in ``at`` and the places of spans around, from the innermost on."""

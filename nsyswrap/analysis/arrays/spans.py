@@ -179,7 +179,7 @@ def paths(nesting: Tree, names: NDArray[Any]) -> list[str | None]:
     for rows in np.split(by_depth, levels)[1:]:
         above = nesting.parent[rows]
         texts[rows] = texts[above] + own[rows] if above[0] >= 0 else own[rows]
-    return texts.tolist()  # type: ignore[no-any-return]
+    return texts.tolist()
 
 
 def _compared(

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import group_keys, grouped
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, grouped
 from nsyswrap.analysis.arrays.spans import enclosures
+from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import durations, name_codes
-from nsyswrap.analysis.nvtx_ranges import STYLES, call_spans, nested_ranges
+from nsyswrap.analysis.nvtx_ranges import READS, STYLES, call_spans, nested_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
@@ -28,65 +29,86 @@ if TYPE_CHECKING:
 
 
 class _Met(NamedTuple):
-    """One entry per kernel and range around its launch. -1 stands for no call or no range."""
+    """One entry per kernel and range around its launch; range -1: none. ``place`` is a row of ``_places``."""
 
     kernel: NDArray[Any]
-    call: NDArray[Any]
     range: NDArray[Any]
+    place: NDArray[Any]
 
 
 def compute(capture: Capture) -> Result:
     """Return one row per range name, process, thread, style and kernel name, in nsys' order."""
     ranges = nested_ranges(capture)
-    met = _meet(capture, ranges)
-    thread = np.append(capture.columns("api", "global_tid")["global_tid"], MISSING)[met.call]
-    kernel_codes, kernel_names = name_codes(capture, "kernel")
-    codes, (name, process, thread, style, kernel) = group_keys(
-        np.append(ranges.code, -1)[met.range],
-        process_ids(thread),
-        thread_ids(thread),
-        np.append(ranges.style, -1)[met.range],
-        kernel_codes[met.kernel],
-    )
-    groups = len(name)
-    stats = grouped(codes, durations(capture, "kernel")[met.kernel], groups)
+    met, threads = _meet(capture, ranges)
+    place_of, places = _places(ranges, threads)
+    kernel_of, kernel_names = name_codes(capture, "kernel")
+    keys, codes = distinct(place_of[met.place] * len(kernel_names) + kernel_of[met.kernel])
+    place, kernel = np.divmod(keys, len(kernel_names))
+    name, process, thread, style = (values[place] for values in places)
+    stats = grouped(codes, durations(capture, "kernel")[met.kernel], len(keys))
     order = np.lexsort((-stats.total, thread, process, name))
     inside = met.range >= 0
     numbers = {
         "process_id": process,
         "thread_id": thread,
-        "range_instances": _distinct(codes[inside], met.range[inside], groups),
-        "kernel_instances": _distinct(codes, met.kernel, groups),
+        "range_instances": _distinct(codes[inside], met.range[inside], len(keys)),
+        "kernel_instances": _distinct(codes, met.kernel, len(keys)),
         "total_ns": stats.total,
         **stat_values(stats),
     }
     return Result(
         {
             "range": ranges.labels(name[order]),
-            "style": [STYLES[i] if i >= 0 else None for i in style[order].tolist()],
+            "style": Texts(np.where(style < 0, len(STYLES), style)[order], (*STYLES, None)),
             **{column: values[order] for column, values in numbers.items()},
-            "kernel_name": [kernel_names[i] for i in kernel[order].tolist()],
+            "kernel_name": Texts(kernel[order], kernel_names),
         },
         (*ranges.notes, *process_notes(capture, "kernel")),
     )
 
 
-def _meet(capture: Capture, ranges: Ranges) -> _Met:
+def _meet(capture: Capture, ranges: Ranges) -> tuple[_Met, NDArray[Any]]:
+    """Return where kernels and ranges meet, and the threads that stand behind the ranges as places.
+
+    The last place is that of kernels without a call.
+    """
     pairs = launch_pairs_of(capture)
-    inner, outer = enclosures(call_spans(capture, pairs.api), ranges.spans)
-    outside = np.setdiff1d(np.arange(len(pairs.api)), inner)
-    launched = np.concatenate((inner, outside))
-    without = np.setdiff1d(np.arange(capture.count("kernel")), pairs.operation)
-    return _Met(
-        np.concatenate((pairs.operation[launched], without)),
-        np.concatenate((pairs.api[launched], np.full(len(without), -1))),
-        np.concatenate((outer, np.full(len(outside) + len(without), -1))),
+    calls = call_spans(capture, pairs.api)
+    inner, outer = enclosures(calls, ranges.spans)
+    alone = np.ones(len(pairs.api), dtype=bool)
+    alone[inner] = False
+    threads, thread_of = distinct(calls.thread)
+    without = np.ones(capture.count("kernel"), dtype=bool)
+    without[pairs.operation] = False
+    kernels = (pairs.operation[inner], pairs.operation[alone], np.flatnonzero(without))
+    first = len(ranges.row)  # of the places that are no ranges
+    places = (outer, first + thread_of[alone], np.full(len(kernels[2]), first + len(threads)))
+    met = _Met(
+        np.concatenate(kernels),
+        np.concatenate((outer, np.full(len(kernels[1]) + len(kernels[2]), -1))),
+        np.concatenate(places),
+    )
+    return met, threads
+
+
+def _places(ranges: Ranges, threads: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """Number the places by range name, process, thread and style: each range, each thread, and nowhere."""
+    outside = np.full(len(threads) + 1, -1)
+    owner = np.concatenate((ranges.spans.thread, threads, [MISSING]))
+    return group_keys(
+        np.concatenate((ranges.code, outside)),
+        process_ids(owner),
+        thread_ids(owner),
+        np.concatenate((ranges.style, outside)),
     )
 
 
 def _distinct(codes: NDArray[Any], numbers: NDArray[Any], groups: int) -> NDArray[Any]:
     """Return how many different numbers each group has."""
-    return np.bincount(group_keys(codes, numbers)[1][0], minlength=groups)
+    width = int(numbers.max(initial=0)) + 1
+    pairs = codes * width + numbers
+    pairs.sort()
+    return np.bincount(pairs[np.diff(pairs, prepend=-1) > 0] // width, minlength=groups)
 
 
 SCHEMA = Schema(
@@ -114,5 +136,6 @@ REPORT = Report(
     needs=(("nvtx",), ("kernel",), ("api",)),
     compute=compute,
     rows_from=("kernel",),
+    reads={"nvtx": READS["nvtx"], "kernel": (*READS["kernel"], "name"), "api": READS["api"]},
     qualifiers=("base", "mangled"),
 )
