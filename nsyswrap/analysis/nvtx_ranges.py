@@ -246,6 +246,15 @@ def _label(domain: str | None, text: str | None, era: Rounding) -> str | None:
 
 def range_labels(whole: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list[str | None]]:
     """Return a code per NVTX range and the name of each, as ``--nvtx`` takes it: ``NAME@DOMAIN``."""
+    labels = _all_labels(whole)
+    used, codes = distinct(labels.codes[rows])
+    return number_texts(codes, [labels.texts[code] for code in used.tolist()])
+
+
+@per_capture
+def _all_labels(whole: Capture) -> Texts:
+    """Return the name of every NVTX event, as ``--nvtx`` takes it."""
+    rows = np.arange(whole.count("nvtx"))
     events = whole.columns("nvtx", "global_tid", "domain_id")
     key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
     domains = _first_domains(whole)
@@ -253,7 +262,7 @@ def range_labels(whole: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list
     own, texts = own_texts(whole, rows)
     codes, (text, domain) = group_keys(own, key)
     named = [(texts[i], suffix[j]) for i, j in zip(text.tolist(), domain.tolist(), strict=True)]
-    return number_texts(codes, [None if name is None else name + at for name, at in named])
+    return Texts(*number_texts(codes, [None if name is None else name + at for name, at in named]))
 
 
 def _first_domains(whole: Capture) -> dict[tuple[int, int], str]:

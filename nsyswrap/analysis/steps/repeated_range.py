@@ -44,8 +44,9 @@ def repeated_range(whole: Capture, process: int) -> Occurrences | None:
     candidates = [one for one in _candidates(whole, process) if len(one.start_ns) >= _LEAST]
     many = [one for one in candidates if len(one.start_ns) >= _MANY]
     calls = calls_of(whole, process)
+    launches = calls.start_ns[calls.works]
     for group in (many, candidates):
-        wide = [one for one in group if _spans_much(one, calls)]
+        wide = [one for one in group if _spans_much(one, launches)]
         if wide:
             best = min(wide, key=lambda one: (round(one.depth), -one.launches, one.start_ns[0]))
             return _occurrences(best, calls)
@@ -87,6 +88,7 @@ def _candidates(whole: Capture, process: int, *, every: bool = False) -> list[_C
     names, texts = range_labels(whole, rows)
     depth = np.maximum(tree(spans).depth, 0)  # MISSING if two ranges have the same times
     codes, (_, text) = group_keys(spans.thread, names)
+    launches = calls.start_ns[calls.works]
     candidates = []
     for code, label in enumerate(text.tolist()):
         which = codes == code
@@ -95,18 +97,21 @@ def _candidates(whole: Capture, process: int, *, every: bool = False) -> list[_C
         start, end = spans.start[which], spans.end[which]
         outer = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
         start, end = start[outer], end[outer]
-        inside = union(start, end).holds(calls.start_ns[calls.works])
+        cover = union(start, end)
+        inside = np.searchsorted(launches, cover.end) - np.searchsorted(launches, cover.start)
         candidates.append(
             _Candidate(str(texts[label]), start, end, float(depth[which].mean()), int(inside.sum()))
         )
     return candidates
 
 
-def _spans_much(one: _Candidate, calls: Calls) -> bool:
-    """Return True if the occurrences span a good part of the launches or of the time with GPU work."""
+def _spans_much(one: _Candidate, start: NDArray[Any]) -> bool:
+    """Return True if the occurrences span a good part of the launches or of the time with GPU work.
+
+    ``start`` has the starts of the launches, in order.
+    """
     first, last = one.start_ns[0], one.end_ns[-1]
-    start = calls.start_ns[calls.works]
-    launches = np.count_nonzero((start >= first) & (start < last))
+    launches = int(np.diff(np.searchsorted(start, (first, max(first, last))))[0])
     time = min(last, start[-1]) - max(first, start[0])
     part = max(launches / len(start), time / max(start[-1] - start[0], 1))
     return bool(launches > 0 and part >= _LEAST_PART)

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import calls_named
+from nsyswrap.analysis.api_call_kinds import by_thread, calls_named
 from nsyswrap.analysis.arrays.groups import repeated
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Spans, closest
@@ -188,8 +188,7 @@ class _Thread:
     @classmethod
     def of(cls, whole: Capture, calls: Spans, thread: int) -> _Thread:
         """Collect what a thread does."""
-        mine = np.flatnonzero(calls.thread == thread)
-        mine = mine[np.argsort(calls.start[mine], kind="stable")]
+        mine = by_thread(whole).get(thread, np.empty(0, np.int32))
         rows, ranges = own_ranges(whole)
         here = ranges.thread == thread
         return cls(

@@ -13,10 +13,12 @@ counts as launched at its start.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
 _BLOCK_ROWS = 1 << 20  # operations processed at a time, to bound memory
 
 
-class Operations(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Operations(Columns):
     """GPU operations, times in ns; ``call`` is -1 and ``thread`` MISSING if the call was not recorded.
 
     ``launched`` is the start of the call. ``devices`` has one bit set: that of the device among the devices
@@ -51,10 +54,6 @@ class Operations(NamedTuple):
     devices: NDArray[Any]
     device: NDArray[Any]
     stream: NDArray[Any]
-
-    def of(self, rows: NDArray[Any]) -> Operations:
-        """Return the operations at these positions, or with True at theirs."""
-        return Operations(*(field[rows] for field in self))
 
 
 def operations_of(whole: Capture, calls: Spans) -> Operations:
