@@ -14,6 +14,7 @@ counts as launched at its start.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,14 @@ class Operations(Columns):
     devices: NDArray[Any]
     device: NDArray[Any]
     stream: NDArray[Any]
+
+    @cached_property
+    def kinds(self) -> tuple[NDArray[Any], Operations]:
+        """The kind of each operation, and one operation of each kind: these differ in no owner or place."""
+        codes, keys = group_keys(self.thread, self.process, self.devices, self.device, self.stream)
+        one = np.empty(len(keys[0]), np.int64)
+        one[codes] = np.arange(len(codes))
+        return codes.astype(np.int32), self.of(one)
 
 
 def operations_of(whole: Capture, calls: Spans) -> Operations:
@@ -160,13 +169,14 @@ def _ordered_and_apart(operations: Operations, thread: int, devices: int) -> tup
 
     ``devices`` has one bit per device of the process, or is 0 for all of them.
     """
-    same = operations.process == thread & PROCESS_MASK
-    same &= (operations.devices & devices != 0) | (not devices)
-    used = np.isin(operations.device, np.unique(operations.device[same]))
-    streams = np.unique(operations.stream[operations.thread == thread])
+    codes, kinds = operations.kinds
+    same = kinds.process == thread & PROCESS_MASK
+    same &= (kinds.devices & devices != 0) | (not devices)
+    used = np.isin(kinds.device, np.unique(kinds.device[same]))
+    streams = np.unique(kinds.stream[kinds.thread == thread])
     if len(streams):
-        same &= np.isin(operations.stream, streams) | (operations.thread == MISSING)
-    return operations.of(same), operations.of(used & ~same)
+        same &= np.isin(kinds.stream, streams) | (kinds.thread == MISSING)
+    return operations.of(same[codes]), operations.of((used & ~same)[codes])
 
 
 def _of_bare_threads(operations: Operations, thread: int, ranging: NDArray[Any]) -> NDArray[Any]:
