@@ -108,9 +108,16 @@ class Gaps:
     @cached_property
     def parts(self) -> Mapping[str, NDArray[Any]]:
         """The time of each of CAUSES in each gap, in ns; the causes add up to the gap."""
-        _, start, end, cause = self.segments
-        sums = np.zeros((len(CAUSES), len(self)), np.int64)
-        np.add.at(sums, (cause, self.segments.gap), end - start)
+        return self.parts_of(np.arange(len(self)))
+
+    def parts_of(self, rows: NDArray[Any]) -> Mapping[str, NDArray[Any]]:
+        """Return the time of each of CAUSES in the gaps at these positions, in ns."""
+        gap, start, end, cause = self.segments
+        place = np.full(len(self), -1, np.int32)
+        place[rows] = np.arange(len(rows))
+        mine = np.flatnonzero(place[gap] >= 0) if len(rows) < len(self) else slice(None)
+        sums = np.zeros((len(CAUSES), len(rows)), np.int64)
+        np.add.at(sums, (cause[mine], place[gap[mine]]), (end - start)[mine])
         return dict(zip(CAUSES, sums, strict=True))
 
     def rows_of(self, global_pid: int, device_id: int) -> tuple[int, int]:
@@ -122,6 +129,22 @@ class Gaps:
     def segments_of(self) -> Mapping[str, NDArray[Any]]:
         """The positions of the segments of each of CAUSES."""
         return {c: np.flatnonzero(self.segments.cause == number) for number, c in enumerate(CAUSES)}
+
+    @property
+    def spent_ns(self) -> Mapping[str, int]:
+        """The time of each of CAUSES in all gaps, in ns."""
+        _, start, end, cause = self.segments
+        sums = np.zeros(len(CAUSES), np.int64)
+        np.add.at(sums, cause, end - start)
+        return dict(zip(CAUSES, sums.tolist(), strict=True))
+
+    def longest(self, count: int) -> NDArray[Any]:
+        """Return the positions of the ``count`` longest gaps, the longest first; equal ones in order."""
+        length = self.duration_ns
+        rows = np.arange(len(self))
+        if count < len(self):
+            rows = np.flatnonzero(length >= np.partition(length, len(length) - count)[len(length) - count])
+        return rows[np.argsort(-length[rows], kind="stable")][:count]
 
     @property
     def call(self) -> NDArray[Any]:

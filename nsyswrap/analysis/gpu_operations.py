@@ -11,6 +11,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, union
+from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, look_up, name_codes
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.arrays.texts import Texts
     from nsyswrap.capture.capture import Capture
 
 KINDS = KERNEL, MEMCPY, MEMSET, GRAPH = ("kernel", "memcpy", "memset", "graph")
@@ -268,23 +268,24 @@ def _calls(whole: Capture, kind: str) -> NDArray[Any]:
     return calls
 
 
-def names(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
+def names(capture: Capture, operations: GpuOperations) -> Texts:
     """Return the name of each operation: kernels in the view's form, the others as nsys names them."""
-    whole = capture.whole
-    texts = np.full(len(operations), None, dtype=object)
+    codes, texts = np.zeros(len(operations), np.int32), list[str | None]()
     for number, kind in enumerate(KINDS):
         mine = np.flatnonzero(operations.kind == number)
-        if not len(mine):
-            continue
-        rows = operations.row[mine]
-        if kind == KERNEL:
-            codes, kernel_names = name_codes(whole, kind)
-            texts[mine] = np.array(kernel_names, dtype=object)[codes[rows]]
-        elif kind == MEMCPY:
-            texts[mine] = _copy_names(capture, rows)
-        else:
-            texts[mine] = MEMSET_NAME if kind == MEMSET else GRAPH_NAME
-    return texts
+        if len(mine):
+            part = _names_of_kind(capture, kind, operations.row[mine])
+            codes[mine] = part.codes + len(texts)
+            texts += part.texts
+    return Texts(codes, texts)
+
+
+def _names_of_kind(capture: Capture, kind: str, rows: NDArray[Any]) -> Texts:
+    if kind == KERNEL:
+        return Texts(*name_codes(capture.whole, kind))[rows]
+    if kind == MEMCPY:
+        return _copy_names(capture, rows)
+    return Texts.repeated(MEMSET_NAME if kind == MEMSET else GRAPH_NAME, len(rows))
 
 
 def name_notes(capture: Capture, operations: GpuOperations) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ def combine(tables: Sequence[tuple[str, Table]]) -> Table:
         notes=_notes(tables),
         selection=" | ".join(selections),
         verdict=" | ".join(verdicts),
+        left_out=sum(table.left_out for table in made),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -107,10 +107,14 @@ class Schema:
 
 @dataclass(frozen=True)
 class Result:
-    """What a report computes: a value per column and row, and notes for readers of the table."""
+    """What a report computes: a value per column and row, and notes for readers of the table.
+
+    ``left_out`` counts the rows of the report that were not asked for.
+    """
 
     data: Mapping[str, Values]
     notes: tuple[str, ...] = ()
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,7 @@ class Report:
     ``qualifiers``: which of ``:base``, ``:mangled``, ``:nvtx-name`` the report takes.
     ``reads``: fields of large tables that ``compute`` reads, by kind, so that one pass reads them all.
     ``conclude`` returns the verdict on the values in a sentence, or an empty text.
+    ``compute_top`` takes a capture and a number, and computes so many of the first rows alone.
     """
 
     schema: Schema
@@ -138,6 +143,7 @@ class Report:
     qualifiers: tuple[str, ...] = ()
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     conclude: Callable[[Capture, Mapping[str, Values]], str] | None = None
+    compute_top: Callable[[Capture, int], Result] | None = None
 
     @property
     def name(self) -> str:
@@ -164,6 +170,13 @@ class Report:
         there = capture.whole.holds if self.empty_answers else capture.whole.has
         return [group for group in self.needs if not any(there(kind) for kind in group)]
 
+    def make_top(self, capture: Capture, rows: int) -> Table:
+        """Compute the first rows alone if the report can, else the whole table; see ``make``."""
+        if self.compute_top is None:
+            return self.make(capture)
+        top = self.compute_top
+        return replace(self, compute=lambda viewed: top(viewed, rows)).make(capture)
+
     def make(self, capture: Capture, **options: int) -> Table:
         """Compute the table. Raises NotInCapture with the command that collects what is missing."""
         checked = self._checked(options)
@@ -180,7 +193,8 @@ class Report:
         for order in reversed(self.order):
             data = _reorder(data, order, capture.view.rounding)
         verdict = self.conclude(viewed, data) if self.conclude and self._rows(data) else ""
-        return Table(self.schema, data, capture.view.rounding, result.notes, viewed.selected, verdict=verdict)
+        made = Table(self.schema, data, capture.view.rounding, result.notes, viewed.selected, verdict=verdict)
+        return replace(made, left_out=result.left_out)
 
     def _result(self, viewed: Capture, options: Mapping[str, int]) -> Result:
         if self._nothing_selected(viewed):
@@ -190,7 +204,7 @@ class Report:
         notes = [*self._name_notes(viewed), *result.notes]
         if viewed.view.selection.narrows and not self._rows(result.data):
             notes.append(_NOTHING_SELECTED)
-        return Result(result.data, tuple(dict.fromkeys(notes)))
+        return replace(result, notes=tuple(dict.fromkeys(notes)))
 
     def _rows(self, data: Mapping[str, Values]) -> int:
         return len(data[self.columns[0].name])
@@ -235,7 +249,7 @@ class Table:
 
     ``notes`` say what readers must know. ``selection`` says which part of the capture the table covers.
     ``suffix`` says how it was asked for, as nsys names its files (``gpu_gaps_gap=1``).
-    ``verdict`` is the conclusion in one sentence.
+    ``verdict`` is the conclusion in one sentence. ``left_out`` counts rows of the report beyond those here.
     """
 
     schema: Schema
@@ -245,6 +259,7 @@ class Table:
     selection: str = ""
     suffix: str = ""
     verdict: str = ""
+    left_out: int = 0
 
     def __len__(self) -> int:
         """Return the number of rows."""

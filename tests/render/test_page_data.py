@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from recorded import run_folder
 from tiny_export import call, kernel, memcpy, nvtx, opened, write
 
+from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render
 from nsyswrap.render.page.density import density, kept_events, level
@@ -160,8 +161,8 @@ def test_a_kernel_whose_launch_is_unknown_is_said_to_have_none(tmp_path: Path) -
 
 
 def test_causes_of_idle_time_are_the_sums_of_the_gaps(tmp_path: Path) -> None:
-    gaps = open_capture(run_folder("add2/both", tmp_path)).report("gpu_idle")
-    causes = by_cause(gaps)
+    capture = open_capture(run_folder("add2/both", tmp_path))
+    gaps, causes = capture.report("gpu_idle"), by_cause(gaps_of(capture).spent_ns)
     assert sum(causes.data["idle_ns"]) == sum(gaps.data["duration_ns"])
     assert list(causes.data["idle_ns"]) == sorted(causes.data["idle_ns"], reverse=True)
 

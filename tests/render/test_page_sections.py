@@ -40,9 +40,9 @@ class Asked(Subject):
 
     names: set[str]
 
-    def tables(self, name: str) -> dict[str, Table]:
+    def tables(self, name: str, top: int | None = None) -> dict[str, Table]:
         self.names.add(name)
-        return super().tables(name)
+        return super().tables(name, top)
 
 
 def test_every_module_is_listed_and_every_listed_one_is_there() -> None:

@@ -49,7 +49,7 @@ def _longest(lane: Lane, count: int) -> NDArray[Any]:
 
 def _longest_gaps(capture: Capture) -> list[tuple[int, int]]:
     gaps = gaps_of(capture)
-    order = np.argsort(-gaps.duration_ns, kind="stable")[:_GAPS]
+    order = gaps.longest(_GAPS)
     return list(zip(gaps.start_ns[order].tolist(), gaps.end_ns[order].tolist(), strict=True))
 
 

@@ -287,7 +287,8 @@ def _by_thread(spans: Spans) -> Iterator[tuple[int, NDArray[Any]]]:
 
 
 def _until(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-    return np.maximum(end, start + 1)  # an empty span is still open at its start
+    until: NDArray[Any] = np.maximum(end, start + 1)  # an empty span is still open at its start
+    return until
 
 
 def _outermost(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:

@@ -52,8 +52,8 @@ def _shareable(table: Table) -> Table:
     return replace(table, data={**table.data, **data}, notes=notes, verdict=without_folders(table.verdict))
 
 
-def _shareable_report(report: Report, capture: Capture) -> Table:
-    return _shareable(report.make(capture))
+def _shareable_report(report: Report, capture: Capture, top: int | None) -> Table:
+    return _shareable(report.make(capture) if top is None else report.make_top(capture, top))
 
 
 def _texts(values: Values) -> list[str | None]:
@@ -113,13 +113,17 @@ class Subject:
         """Return a heading of one capture, with its label if there are several."""
         return f"'{label}': {text}" if self.several else text
 
-    def tables(self, name: str) -> dict[str, Table]:
-        """Return the tables of one report by label, for the captures that can answer it."""
+    def tables(self, name: str, top: int | None = None) -> dict[str, Table]:
+        """Return the tables of one report by label, for the captures that can answer it.
+
+        If ``top`` rows are enough, the first use of the report says so.
+        """
         report = find_report(name)
         made = self._made.tables.setdefault(name, {})
         for label, capture in self.captures.items():
             if label not in {*made, *self._reasons(name)}:
-                self._made.attempt(report.schema, partial(_shareable_report, report, capture), capture=label)
+                make = partial(_shareable_report, report, capture, top)
+                self._made.attempt(report.schema, make, capture=label)
         return {label: made[label] for label in self.captures if label in made}
 
     def _reasons(self, name: str) -> dict[str, str]:

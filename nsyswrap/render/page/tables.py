@@ -72,6 +72,7 @@ def _reading_order(columns: Sequence[Column]) -> list[int]:
 
 def _tools(table: Table, name: str, rows: int) -> Markup:
     """Return the filter, the row count and the CSV button, which stay hidden without scripts."""
+    every = len(table) + table.left_out
     field = element(
         "label", "Filter ", element("input", type="search", aria_label=f"Filter {name}", autocomplete="off")
     )
@@ -80,11 +81,11 @@ def _tools(table: Table, name: str, rows: int) -> Markup:
         "button",
         "Save CSV",
         element("span", f" of {name}", class_="unseen"),
-        element("span", f" ({rows:,} of {len(table):,} rows)" if rows < len(table) else "", class_="part"),
+        element("span", f" ({rows:,} of {every:,} rows)" if rows < every else "", class_="part"),
         type="button",
         class_="save",
         data_file=f"{table.label}.page.csv",
-        data_rows=len(table),
+        data_rows=every,
     )
     return element("div", field if rows >= _FILTERED else None, count, save, class_="tools")
 
@@ -157,7 +158,7 @@ def _notes(table: Table, top: int, whole: str) -> Markup:
 def _note_texts(table: Table, top: int, whole: str) -> Iterator[str]:
     if not len(table) and not table.notes:
         yield "No rows: none found."
-    if (more := len(table) - top) > 0:
+    if (more := len(table) + table.left_out - top) > 0:
         yield f"{more:,} more row{'' if more == 1 else 's'}: {whole}"
     if table.selection:
         yield f"Selected: {table.selection}"

@@ -13,6 +13,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.spans import Spans, closest
+from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
@@ -27,6 +28,7 @@ from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
@@ -46,38 +48,52 @@ _MOST = 0.5  # of a cause's time: the verdict names a range with more
 
 def compute(capture: Capture) -> Result:
     """Return one row per gap, by process and device, then in order of time."""
+    return _result(capture, np.arange(len(gaps_of(capture))))
+
+
+def compute_longest(capture: Capture, count: int) -> Result:
+    """Return the rows of the ``count`` longest gaps alone."""
+    return _result(capture, gaps_of(capture).longest(count))
+
+
+def _result(capture: Capture, rows: NDArray[Any]) -> Result:
     gaps = gaps_of(capture)
-    ranges, range_notes = _ranges(capture.whole, gaps)
-    ends = {side: _names(capture, gaps, getattr(gaps, side)) for side in ("before", "after")}
+    ranges, range_notes = _ranges(capture)
+    parts = gaps.parts_of(rows)
+    causes = np.argmax(np.stack(list(parts.values())), axis=0)
+    ends = {side: _names(capture, gaps, getattr(gaps, side)[rows]) for side in ("before", "after")}
     return Result(
         {
-            "start_ns": gaps.start_ns,
-            "duration_ns": gaps.duration_ns,
-            "cause": np.array(list(CAUSES.values()), dtype=object)[gaps.cause],
-            "nvtx": ranges,
+            "start_ns": gaps.start_ns[rows],
+            "duration_ns": gaps.duration_ns[rows],
+            "cause": Texts(causes, list(CAUSES.values())),
+            "nvtx": ranges[rows],
             **ends,
-            "process_id": process_ids(gaps.global_pid),
-            "device_id": gaps.device_id,
-            "thread_id": thread_ids(gaps.thread),
-            **{f"{cause}_ns": part for cause, part in gaps.parts.items()},
+            "process_id": process_ids(gaps.global_pid[rows]),
+            "device_id": gaps.device_id[rows],
+            "thread_id": thread_ids(gaps.thread[rows]),
+            **{f"{cause}_ns": part for cause, part in parts.items()},
         },
         (*_notes(capture, gaps), *range_notes),
+        left_out=len(gaps) - len(rows),
     )
 
 
-def _names(capture: Capture, gaps: Gaps, operations: NDArray[Any]) -> NDArray[Any]:
+def _names(capture: Capture, gaps: Gaps, operations: NDArray[Any]) -> Texts:
     """Return the names of operations by position; None where there is none."""
-    texts = np.full(len(operations), None, dtype=object)
     known = np.flatnonzero(operations >= 0)
-    texts[known] = names(capture, gaps.operations.of(operations[known]))
-    return texts
+    texts = names(capture, gaps.operations.of(operations[known]))
+    codes = np.zeros(len(operations), np.int32)
+    codes[known] = texts.codes + 1
+    return Texts(codes, [None, *texts.texts])
 
 
-def _ranges(whole: Capture, gaps: Gaps) -> tuple[NDArray[Any], tuple[str, ...]]:
+@per_capture
+def _ranges(capture: Capture) -> tuple[Texts, tuple[str, ...]]:
     """Return the name of the thread's innermost range in the middle of each gap, or None, and notes."""
-    range_names = np.full(len(gaps), None, dtype=object)
+    whole, gaps = capture.whole, gaps_of(capture)
     if not whole.has("nvtx"):
-        return range_names, ()
+        return Texts.repeated(None, len(gaps)), ()
     ranges = nested_ranges(whole)
     middle = gaps.start_ns + gaps.duration_ns // 2
     # The innermost is the one that started last; ranges of start/end need not lie in each other.
@@ -85,8 +101,9 @@ def _ranges(whole: Capture, gaps: Gaps) -> tuple[NDArray[Any], tuple[str, ...]]:
     inside = np.flatnonzero(holder >= 0)
     holders, positions = distinct(holder[inside])
     codes, texts = own_texts(whole, ranges.row[holders] - 1)
-    range_names[inside] = np.array(texts, dtype=object)[codes[positions]]
-    return range_names, ranges.notes
+    range_codes = np.zeros(len(gaps), np.int32)
+    range_codes[inside] = codes[positions] + 1
+    return Texts(range_codes, [None, *texts]), ranges.notes
 
 
 def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
@@ -103,15 +120,14 @@ def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
     yield from name_notes(capture, gaps.operations.of(ends[ends >= 0]))
 
 
-def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
+def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
     """Return how much of the time nothing ran, and why."""
     gaps, operations = gaps_of(capture), gpu_operations_of(capture)
     lengths = [windows(capture, operations.of(rows)).length for _, _, rows in operations.by_device()]
     total, every = int(gaps.duration_ns.sum()), sum(lengths)
-    spent = {cause: int(part.sum()) for cause, part in gaps.parts.items()}
     causes = [
-        f"{percent(100 * time / total)} {CAUSES[cause]}{_more(cause, capture, data)}"
-        for cause, time in sorted(spent.items(), key=lambda part: -part[1])
+        f"{percent(100 * time / total)} {CAUSES[cause]}{_more(cause, capture)}"
+        for cause, time in sorted(gaps.spent_ns.items(), key=lambda part: -part[1])
         if 100 * time >= _WORTH_PERCENT * total
     ]
     added = f", sum of {len(lengths)} process and device pairs" if len(lengths) > 1 else ""
@@ -122,16 +138,25 @@ def conclude(capture: Capture, data: Mapping[str, Values]) -> str:
     )
 
 
-def _more(cause: str, capture: Capture, data: Mapping[str, Values]) -> str:
+def _more(cause: str, capture: Capture) -> str:
     if cause == "host":
-        return _mostly_in(data)
+        return _mostly_in(*_parts_of_cause(gaps_of(capture), cause), _ranges(capture)[0])
     return _in_first_launches(capture, gaps_of(capture)) if cause == "launch" else ""
 
 
-def _mostly_in(data: Mapping[str, Values]) -> str:
+def _parts_of_cause(gaps: Gaps, cause: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the gap and the duration of each segment with this cause."""
+    gap, start, end, number = gaps.segments
+    mine = np.flatnonzero(number == list(CAUSES).index(cause))
+    return gap[mine], end[mine] - start[mine]
+
+
+def _mostly_in(gap: NDArray[Any], time_ns: NDArray[Any], ranges: Texts) -> str:
     """Return the NVTX range that holds most of the host's own time; empty if none does."""
+    sums = np.zeros(len(ranges.texts), np.int64)
+    np.add.at(sums, ranges.codes[gap], time_ns)
     spent: dict[str | None, int] = {}
-    for name, time in zip(data["nvtx"], np.asarray(data["host_ns"]).tolist(), strict=True):
+    for name, time in zip(ranges.texts, sums.tolist(), strict=True):
         spent[name] = spent.get(name, 0) + time
     most = max(spent, key=lambda name: spent[name])
     named = most is not None and spent[most] >= _MOST * sum(spent.values())
@@ -141,8 +166,9 @@ def _mostly_in(data: Mapping[str, Values]) -> str:
 def _in_first_launches(capture: Capture, gaps: Gaps) -> str:
     """Return how much of the launch time was in first launches of a kernel or graph."""
     launches = launches_of(capture.whole)
-    first, part = np.isin(gaps.call, launches.call[launches.first]), gaps.parts["launch"]
-    share = 100 * part[first].sum() / part.sum()
+    first = np.isin(gaps.call, launches.call[launches.first])
+    gap, time_ns = _parts_of_cause(gaps, "launch")
+    share = 100 * time_ns[first[gap]].sum() / time_ns.sum()
     return f" ({percent(share)} of it inside first launches)" if share >= _WORTH_PERCENT else ""
 
 
@@ -199,4 +225,5 @@ REPORT = Report(
         "nvtx": ("row", *SPANS, "event_type", "global_tid", "end_global_tid", "domain_id", "text", "text_id"),
     },
     conclude=conclude,
+    compute_top=compute_longest,
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_gaps import CAUSES
+from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.render.page import colors
 from nsyswrap.render.page.bars import Part, stacked_bar
@@ -15,6 +15,8 @@ from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nsyswrap.render.page.html import Markup
     from nsyswrap.render.page.subject import Subject
     from nsyswrap.reports.table import Table
@@ -34,8 +36,8 @@ CAUSE_TABLE = Schema(
 
 def idle(subject: Subject) -> Markup:
     """Return a bar of idle time for each capture, and the tables of causes and gaps."""
-    gaps = subject.tables("gpu_idle")
-    causes = {label: by_cause(table) for label, table in gaps.items()}
+    gaps = subject.tables("gpu_idle", _MOST_GAPS)
+    causes = {label: by_cause(gaps_of(subject.captures[label]).spent_ns) for label in gaps}
     totals = {label: int(np.asarray(table.data["idle_ns"]).sum()) for label, table in causes.items()}
     longest = max(totals.values(), default=0)
     bars = (
@@ -59,9 +61,8 @@ def idle(subject: Subject) -> Markup:
     )
 
 
-def by_cause(gaps: Table) -> Table:
+def by_cause(idle_ns: Mapping[str, int]) -> Table:
     """Return the idle time of each cause over all gaps, the longest first."""
-    idle_ns = {cause: int(np.asarray(gaps.data[f"{cause}_ns"]).sum()) for cause in CAUSES}
     total = sum(idle_ns.values())
     ordered = sorted(((ns, cause) for cause, ns in idle_ns.items() if ns), key=lambda pair: -pair[0])
     return table_of(CAUSE_TABLE, [(CAUSES[cause], ns, 100.0 * ns / total) for ns, cause in ordered])
