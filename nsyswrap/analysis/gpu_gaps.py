@@ -57,7 +57,7 @@ CAUSES = {
     "migration": "page migration of unified memory",
     "unknown": "unexplained: no recorded call launched the next operation",
 }
-_CAUSE_OF_ACTIVITY = np.array([tuple(CAUSES).index(activity) for activity in ACTIVITIES])
+_CAUSE_OF_ACTIVITY = np.array([tuple(CAUSES).index(activity) for activity in ACTIVITIES], np.int8)
 _CAUSE = {cause: number for number, cause in enumerate(CAUSES)}
 _COUNT_IN_LAUNCH = 2  # the first two activities count even during a launch
 # On an idle GPU an operation starts soon after its call returned. A multiple of the median launch latency of
@@ -116,9 +116,16 @@ class Gaps:
         place = np.full(len(self), -1, np.int32)
         place[rows] = np.arange(len(rows))
         mine = np.flatnonzero(place[gap] >= 0) if len(rows) < len(self) else slice(None)
-        sums = np.zeros((len(CAUSES), len(rows)), np.int64)
-        np.add.at(sums, (cause[mine], place[gap[mine]]), (end - start)[mine])
-        return dict(zip(CAUSES, sums, strict=True))
+        gap, length, cause = place[gap[mine]], (end - start)[mine], cause[mine]
+        parts = dict.fromkeys(
+            CAUSES, np.zeros(len(rows), np.int64)
+        )  # few causes occur: the others share this
+        for number, name in enumerate(CAUSES):
+            which = np.flatnonzero(cause == number)
+            if len(which):
+                parts[name] = np.zeros(len(rows), np.int64)
+                np.add.at(parts[name], gap[which], length[which])
+        return parts
 
     def rows_of(self, global_pid: int, device_id: int) -> tuple[int, int]:
         """Return the position of the first gap of a process on a device, and that behind the last one."""
@@ -219,9 +226,9 @@ def _explained(whole: Capture, operations: GpuOperations, gap: Arrays) -> Gaps:
     call, before = (np.append(operations.call, -1)[gap[side]] for side in ("after", "before"))
     last = np.flatnonzero((after < 0) & (before >= 0))
     known = np.flatnonzero(call >= 0)
-    kind = np.full(len(start), _CAUSE["unknown"])
+    kind = np.full(len(start), _CAUSE["unknown"], np.int8)
+    queued = np.full_like(kind, _CAUSE["unknown"])
     kind[np.append(operations.migration, False)[after]] = _CAUSE["migration"]
-    queued = np.full(len(start), _CAUSE["unknown"])
     if len(known) or len(last):
         api = whole.columns("api", "start_ns", "end_ns", "global_tid")
         thread[last] = api["global_tid"][before[last]]
@@ -289,5 +296,6 @@ def _segments(
         rest = known[returned[known] < end[known]]
         parts.append(Segments(rest, returned[rest], end[rest], queued[rest]))
     every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
+    every = every._replace(gap=every.gap.astype(np.int32))
     order = np.argsort(every.gap, kind="stable")  # the parts of a gap are in order of time
     return Segments(*(part[order] for part in every))

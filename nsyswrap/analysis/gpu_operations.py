@@ -169,13 +169,11 @@ def places_of(whole: Capture) -> dict[str, NDArray[np.int32]]:
 
 @per_capture
 def _all_operations(capture: Capture) -> GpuOperations:
-    parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)]
-    empty = GpuOperations(
-        *(np.empty(0, bool if field.name == "migration" else np.int64) for field in fields(GpuOperations))
-    )
-    columns = [[getattr(part, field.name) for part in (empty, *parts)] for field in fields(GpuOperations)]
-    every = GpuOperations(*(np.concatenate(column) for column in columns))
-    return every.of(np.argsort(every.start_ns, kind="stable"))
+    names = [field.name for field in fields(GpuOperations)]
+    empty = GpuOperations(*(np.empty(0, bool if name == "migration" else np.int64) for name in names))
+    parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)] or [empty]
+    order = np.argsort(np.concatenate([part.start_ns for part in parts]), kind="stable")
+    return GpuOperations(*(np.concatenate([getattr(part, name) for part in parts])[order] for name in names))
 
 
 @per_capture
@@ -203,7 +201,7 @@ def places_among(operations: GpuOperations, pieces: GpuOperations) -> NDArray[An
     """Return the position of each piece's operation among ``operations``; -1 if it is none of these."""
     if not len(operations):
         return np.full(len(pieces), -1)
-    key, wanted = (part.kind << _KIND_SHIFT | part.row for part in (operations, pieces))
+    key, wanted = (part.kind.astype(np.int64) << _KIND_SHIFT | part.row for part in (operations, pieces))
     order = np.argsort(key, kind="stable")
     place = order[np.minimum(np.searchsorted(key, wanted, sorter=order), len(order) - 1)]
     return np.where(key[place] == wanted, place, -1)
@@ -237,7 +235,7 @@ def _of_kind(capture: Capture, kind: str) -> GpuOperations:
     migration = np.zeros(len(row), dtype=bool)
     if kind == MEMCPY:
         migration = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
-    code = np.full(len(row), KINDS.index(kind))
+    code = np.full(len(row), KINDS.index(kind), np.int16)
     calls = _calls(capture, kind)
     columns["global_pid"] = _with_known_processes(capture, columns["global_pid"], calls)
     return GpuOperations(kind=code, row=row, **columns, call=calls, migration=migration)

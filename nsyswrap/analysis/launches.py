@@ -131,7 +131,7 @@ def _all_launches(capture: Capture) -> Launches:
     span = capture.columns("api", "start_ns", "end_ns") if len(calls) else {}
     start, end = (span[field][calls] if len(calls) else calls for field in ("start_ns", "end_ns"))
     name, names, first = _names(capture, operations.of(operation), graphs[operation], start)
-    return Launches(
+    launches = Launches(
         call=calls,
         operation=operation,
         name=name,
@@ -143,7 +143,9 @@ def _all_launches(capture: Capture) -> Launches:
         gpu_ns=_sums(codes, duration, len(calls)),
         operations=np.bincount(codes, minlength=len(calls)),
         previous_end_ns=previous_ends(operations)[operation],
-    ).of(np.argsort(start, kind="stable"))
+    )
+    # Calls come by start where nsys wrote them so.
+    return launches if (np.diff(start) >= 0).all() else launches.of(np.argsort(start, kind="stable"))
 
 
 def _sums(codes: NDArray[Any], durations: NDArray[Any], calls: int) -> NDArray[Any]:

@@ -37,9 +37,7 @@ class Columns:
     def of(self, rows: NDArray[Any], **columns: NDArray[Any]) -> Self:
         """Return the rows at these positions, or with True at theirs, some columns replaced."""
         part = object.__new__(type(self))
-        part.__dict__.update(
-            columns, _source=self, _rows=np.flatnonzero(rows) if rows.dtype == bool else rows
-        )
+        part.__dict__.update(columns, _source=self, _rows=_positions(rows))
         return part
 
     if not TYPE_CHECKING:
@@ -55,3 +53,9 @@ class Columns:
                 value = value[self.rows]
             self.__dict__[name] = value
             return value
+
+
+def _positions(rows: NDArray[Any]) -> NDArray[Any]:
+    if rows.dtype != bool:
+        return rows
+    return np.flatnonzero(rows).astype(np.int32 if len(rows) <= np.iinfo(np.int32).max else np.int64)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
+from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launches import launches_of
@@ -41,7 +43,8 @@ class Occurrences(NamedTuple):
     is_range: bool = False
 
 
-class Calls(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Calls(Columns):
     """The calls of a process that start GPU work or wait for it, by start; times in ns.
 
     ``row`` is the position among the capture's API calls. ``code`` numbers what a call does: which kernel it
@@ -60,10 +63,6 @@ class Calls(NamedTuple):
     works: NDArray[Any]
     first: NDArray[Any]
     graph: NDArray[Any]
-
-    def of(self, rows: NDArray[Any]) -> Calls:
-        """Return the calls at these positions, or with True at theirs."""
-        return Calls(*(field[rows] for field in self))
 
 
 @per_capture
@@ -84,7 +83,7 @@ def _every_call(whole: Capture) -> Calls:
     known = np.flatnonzero(operations.call >= 0)
     kind = operations.kind[known]
     copies = kind == KINDS.index(MEMCPY)
-    number = kind.copy()
+    number = kind.astype(np.int64)
     if copies.any():
         copy_kinds = whole.columns(MEMCPY, "copy_kind")["copy_kind"][operations.row[known[copies]]]
         number[copies] = len(KINDS) * (1 + distinct(copy_kinds)[1])
@@ -99,18 +98,8 @@ def _every_call(whole: Capture) -> Calls:
     np.maximum.at(gpu_end, operations.call[known], operations.end_ns[known])
     rows = np.flatnonzero(code != -1)
     rows = rows[np.argsort(api["start_ns"][rows], kind="stable")]
-    every = Calls(
-        np.arange(len(code)),
-        api["global_tid"],
-        api["start_ns"],
-        api["end_ns"],
-        gpu_end,
-        code,
-        works,
-        first,
-        graph,
-    )
-    return every.of(rows)
+    columns = (api["global_tid"], api["start_ns"], api["end_ns"], gpu_end, code, works, first, graph)
+    return Calls(rows.astype(np.int32), *(column[rows] for column in columns))
 
 
 def works_beside(whole: Capture, calls: Calls, occurrences: Occurrences) -> bool:
