@@ -35,8 +35,8 @@ _FIELDS = ("start_ns", "end_ns", "global_pid", "device_id", "context_id", "strea
 MOST_DEVICES, MOST_PROCESSES = 1_024, 256  # far more than one machine has
 # The fields that the table is computed from, by kind of event.
 READS = {
-    **dict.fromkeys(KINDS, (*_FIELDS, "row", "correlation_id")),
-    MEMCPY: (*_FIELDS, "row", "correlation_id", "copy_kind"),
+    **dict.fromkeys(KINDS, (*_FIELDS, "correlation_id")),
+    MEMCPY: (*_FIELDS, "correlation_id", "copy_kind"),
     "api": ("global_tid", "correlation_id"),
 }
 

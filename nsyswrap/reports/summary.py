@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import READS
+from nsyswrap.analysis.advice.gpu_work import GRID
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.diagnostics.summary_line import trust
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
@@ -54,7 +55,8 @@ def summarize(capture: Capture) -> Summary:
     """
     capture = capture.decided()
     reports = [replace(find_report(name), conclude=None) for name, _ in SECTIONS]
-    first = replace(reports[0], reads=READS)  # each table of the export is read once
+    # Each table of the export is read once.
+    first = replace(reports[0], reads={**READS, "kernel": (*READS["kernel"], *GRID)})
     made = make_reports({"": capture}, [Request(report) for report in (first, *reports[1:])])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     answer, lines = answer_with_lines(capture)
