@@ -78,6 +78,18 @@ def look_up(ids: NDArray[Any], text: Callable[[int], str | None]) -> Texts:
     return Texts(positions, [text(i) for i in known.tolist()])
 
 
+def most_frequent(
+    codes: NDArray[Any], names: Sequence[str], most: int, others: str
+) -> tuple[NDArray[Any], list[str]]:
+    """Return codes and names of which at most ``most`` stay; the less frequent are named ``others``."""
+    if len(names) <= most:
+        return codes, list(names)
+    kept = np.sort(np.argsort(-np.bincount(codes, minlength=len(names)), kind="stable")[:most])
+    number = np.full(len(names), most)
+    number[kept] = np.arange(most)
+    return number[codes], [*(names[i] for i in kept.tolist()), others]
+
+
 def shapes(capture: Capture, field: str) -> tuple[NDArray[Any], list[str]]:
     """Return one code per kernel and the ``grid`` or ``block`` of each code, as nsys writes it."""
     sizes = capture.columns("kernel", *(f"{field}_{axis}" for axis in "xyz"))

@@ -15,7 +15,7 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import with_name
 from nsyswrap.analysis.arrays.columns import Columns
-from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.arrays.groups import Groups, group_keys, rows_by
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import (
     KINDS,
@@ -219,9 +219,7 @@ def _busy(capture: Capture, moves: Transfers, codes: NDArray[Any], rows: int) ->
         pieces = pieces_of(capture)
         place = places_among(moves.operations, pieces)
         pieces, codes = pieces.of(place >= 0), codes[place[place >= 0]]
-    pairs, (row, _) = group_keys(codes, pieces.device_id)
-    for pair, code in enumerate(row.tolist()):
-        mine = np.flatnonzero(pairs == pair)
+    for (code, _), mine in rows_by(codes, pieces.device_id).items():
         busy[code] += union(pieces.start_ns[mine], pieces.end_ns[mine]).length
     return busy
 

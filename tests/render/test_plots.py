@@ -362,3 +362,18 @@ def test_what_is_selected_is_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, *everything()).select(time="0s/1ms")
     for kind in NAMES:
         assert any("selected: time" in text for text in drawn(capture.plot(kind)).texts), kind
+
+
+def test_of_many_kinds_of_copies_the_most_frequent_are_drawn(tmp_path: Path) -> None:
+    rows = [row("ENUM_CUDA_MEMCPY_OPER", id=100 + i, name=f"K{i}", label=f"K{i}") for i in range(40)]
+    rows += [memcpy(100 + i, 100 * i, 100 * i + 40 + i, 8) for i in range(40)]
+    rows += [memcpy(139, 10_000 + 100 * i, 10_000 + 100 * i + 50, 8) for i in range(2)]
+    capture = opened(tmp_path, *rows)
+    [lane] = find_plot("timeline").compute(capture).lanes
+    names = [kind.label for kind in lane.shares]
+    assert len(names) == 17
+    assert {"K39", "other copies"} <= set(names)
+    copies = find_plot("copies").compute(capture)
+    assert len(copies.lines) == 24
+    assert set(copies.single_copies) == {line.direction for line in copies.lines}
+    assert "not drawn: 16 less used kinds of copies" in copies.notes

@@ -25,7 +25,7 @@ from nsyswrap.analysis.gpu_operations import (
     gpu_operations_of,
 )
 from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.names import MEMSET_NAME, copy_name, name_codes
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, most_frequent, name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids, thread_ids
@@ -48,6 +48,7 @@ KERNELS, COPIES, CALLS, RANGES = ("kernels", "copies", "calls", "ranges")  # fam
 _LAST = np.iinfo(np.int64).max  # stands for the context and stream of migrations, which have none
 _ALONE = {MEMSET: ((COPIES, "memset"), MEMSET_NAME), GRAPH: ((KERNELS, "graph"), GRAPH_NAME)}
 
+_MOST_DIRECTIONS = 16  # of copies; nsys has fewer
 _LEVELS = 6  # of nested NVTX ranges; deeper ranges have no lane
 
 
@@ -177,7 +178,7 @@ def _kinds(capture: Capture, kind: str, rows: NDArray[Any]) -> Coded:
         ids, codes = distinct(capture.whole.columns(kind, "name")["name"][rows])
         classes = [classify(capture.text(i), capture.view.classes) for i in ids.tolist()]
         return codes, [(KERNELS, name) for name in classes]
-    codes, directions = _directions(capture, rows)
+    codes, directions = most_frequent(*_directions(capture, rows), _MOST_DIRECTIONS, "other copies")
     return codes, [(COPIES, direction) for direction in directions]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.transfers import MEMSET_KIND, TIMED, gpu_memory, per_s, timed, transfers
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.render.colors import MEMSET, copy_color
@@ -28,7 +29,7 @@ from nsyswrap.render.plots.figure import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from nsyswrap.render.plots.figure import Sheet
 
 _BODY_IN = 3.9
+_MOST_LINES = 24  # more have no room in the legend
 _MEMSET = "memset"
 # Marker and line style by the kind of host memory.
 _STYLES = {"Pageable": ("o", ":"), "Pinned": ("s", "-"), "Managed": ("D", "-.")}
@@ -101,18 +103,27 @@ def compute(capture: Capture) -> Copies:
         line.bytes_per_s.append(float(bandwidth))
         line.total_ns.append(int(total))
         line.link_bytes_per_s = float(link)
-    return Copies(list(lines.values()), _single_copies(capture), notes_of(table))
+    drawn = sorted(lines, key=lambda key: -sum(lines[key].total_ns))[:_MOST_LINES]
+    kept = [line for key, line in lines.items() if key in set(drawn)]
+    singles = _single_copies(capture, {line.direction for line in kept})
+    return Copies(kept, singles, [*notes_of(table), *_left_out(len(lines) - len(kept))])
 
 
-def _single_copies(capture: Capture) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
+def _left_out(lines: int) -> list[str]:
+    return [f"not drawn: {lines:,} less used kind{'' if lines == 1 else 's'} of copies"] if lines else []
+
+
+def _single_copies(
+    capture: Capture, directions: Collection[str]
+) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
     every = transfers(capture)
     copies = every.of(timed(every, gpu_memory(capture)) == TIMED)
     labels = {**capture.labels("copy_kind"), MEMSET_KIND: _MEMSET}
     bandwidth = per_s(copies.size_bytes, copies.duration_ns)
     return {
-        labels[kind]: (copies.size_bytes[copies.kind == kind], bandwidth[copies.kind == kind])
-        for kind in np.unique(copies.kind).tolist()
-        if kind in labels
+        labels[kind]: (copies.size_bytes[mine], bandwidth[mine])
+        for (kind,), mine in rows_by(copies.kind).items()
+        if labels.get(kind) in directions
     }
 
 

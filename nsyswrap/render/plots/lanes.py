@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code, rows_by
 from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.analysis.arrays.spans import Spans
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
-from nsyswrap.analysis.names import kernel_classes
+from nsyswrap.analysis.names import kernel_classes, most_frequent
 from nsyswrap.analysis.nvtx_ranges import nested_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids, thread_ids
@@ -36,6 +36,7 @@ BINS = 600  # each about a pixel on a screen
 
 MOST_STREAMS = 16
 MOST_THREADS, MOST_LEVELS = 6, 3
+_MOST_DIRECTIONS = 16  # of copies; nsys has fewer
 _SINGLE = 4  # bins; a longer NVTX range is drawn by itself
 
 NamedSpans = tuple[Spans, list[str | None]]  # spans, and the name of each
@@ -84,12 +85,11 @@ def shares(
     ``kind`` is each event's position in ``kinds``. Events outside all bins are left out.
     """
     share_of = {}
-    for number, this_kind in enumerate(kinds):
-        mine = np.flatnonzero(kind == number)
+    for (number,), mine in rows_by(kind).items():
         cover = union(start[mine], end[mine])
         taken = overlap(cover.start, cover.end, edges[:-1], edges[1:])
         if taken.any():
-            share_of[this_kind] = taken / np.diff(edges)
+            share_of[kinds[number]] = taken / np.diff(edges)
     return share_of
 
 
@@ -110,8 +110,9 @@ def gpu_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
     kept = busiest(codes, operations.end_ns - operations.start_ns, MOST_STREAMS)
     kind, kinds = _kinds(capture, operations)
     lanes = []
+    rows = np.split(order_by_code(codes, len(keys[0])), np.cumsum(np.bincount(codes))[:-1])
     for code, label in zip(kept.tolist(), _labels([key[kept] for key in keys]), strict=True):
-        mine = np.flatnonzero(codes == code)
+        mine = rows[code]
         spans = (operations.start_ns[mine], operations.end_ns[mine], kind[mine])
         lanes.append(Lane(label, shares(*spans, kinds, edges)))
     return lanes, len(keys[0]) - len(kept)
@@ -140,8 +141,9 @@ def _kinds_of(capture: Capture, kind: str, rows: NDArray[Any]) -> tuple[NDArray[
     if kind == MEMCPY:
         labels = capture.labels("copy_kind")
         copy_kind = capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows]
-        known, codes = np.unique(copy_kind, return_inverse=True)
+        known, codes = distinct(copy_kind)
         names = [labels.get(number, f"copy of kind {number}") for number in known.tolist()]
+        codes, names = most_frequent(codes, names, _MOST_DIRECTIONS, "other copies")
         return codes, [Kind(1, name, copy_color(name), hangs=True) for name in names]
     return 0, [_MEMSET if kind == MEMSET else _GRAPH]
 
