@@ -7,7 +7,7 @@ all host events.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +17,12 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, moment, percent
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.plots import Plot, nothing_selected
 from nsyswrap.render.plots.figure import MONO, NAMES, WIDTH_IN, columns_in, fitted, sheet, time_axis
 from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, api_spans, bins, gpu_lanes, host_lanes, nvtx_spans
 from nsyswrap.reports import find_report
+from nsyswrap.reports.table import read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.plots.figure import Sheet
     from nsyswrap.render.plots.lanes import Kind, Lane
+    from nsyswrap.reports.table import Values
 
 
 HEIGHTS = (
@@ -125,8 +128,9 @@ class Timeline:
 
 def compute(capture: Capture) -> Timeline:
     """Return the timeline of a capture. Raises NotInCapture if the capture has no events to draw."""
-    busy_percent = _busy_percent(capture)
-    edges = bins(*_window(capture))
+    usage = _usage(capture)
+    busy_percent = _busy_percent(usage)
+    edges = bins(*_window(capture, usage))
     gpu, streams = gpu_lanes(capture, edges) if busy_percent else ([], 0)
     host, threads = host_lanes(capture, edges)
     left_out = [(streams, "stream"), (threads, "thread")]
@@ -148,13 +152,21 @@ def _selection_note(capture: Capture) -> list[str]:
     return [f"selected: {capture.selected}"] if capture.selected else []
 
 
-def _busy_percent(capture: Capture) -> list[tuple[str, float]]:
+def _usage(capture: Capture) -> Mapping[str, Values]:
+    """Return the columns of ``gpu_time``; none without GPU work. All that is drawn is read in one pass."""
+    report = find_report("gpu_time")
+    if report.lacks(capture):
+        return {}
+    read_ahead(capture, [replace(report, reads={**report.reads, "api": (*report.reads["api"], *SPANS)})])
+    return report.make(capture).data if len(gpu_operations_of(capture)) else {}
+
+
+def _busy_percent(usage: Mapping[str, Values]) -> list[tuple[str, float]]:
     """Return the name of each GPU and the percentage of its window in which it was busy."""
-    if not len(gpu_operations_of(capture)):
+    if not usage:
         return []
-    data = find_report("gpu_time").make(capture).data
     device, process, busy = (
-        np.asarray(data[name]).tolist() for name in ("device_id", "process_id", "utilisation_percent")
+        np.asarray(usage[name]).tolist() for name in ("device_id", "process_id", "utilisation_percent")
     )
     whole = [number for number, pid in zip(device, process, strict=True) if pid == MISSING]
     return [
@@ -164,11 +176,10 @@ def _busy_percent(capture: Capture) -> list[tuple[str, float]]:
     ]
 
 
-def _window(capture: Capture) -> tuple[int, int]:
-    operations = gpu_operations_of(capture)
-    if len(operations):
-        data = find_report("gpu_time").make(capture).data
-        first, last = int(np.min(data["start_ns"])), int(np.max(data["end_ns"]))  # type: ignore[arg-type]
+def _window(capture: Capture, usage: Mapping[str, Values]) -> tuple[int, int]:
+    if usage:
+        first, last = int(np.min(usage["start_ns"])), int(np.max(usage["end_ns"]))  # type: ignore[arg-type]
+        operations = gpu_operations_of(capture)
         calls = operations.call[operations.call >= 0]
         if len(calls) and not capture.view.selection.windowed:
             first = min(first, int(capture.whole.columns("api", "start_ns")["start_ns"][calls].min()))
