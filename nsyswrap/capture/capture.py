@@ -105,6 +105,10 @@ class Capture:
             self._views[view] = other
         return self._views[view]
 
+    def forget_views(self) -> None:
+        """Free the views and parts of this capture, with what was computed from them."""
+        self._views.clear()
+
     def select(  # noqa: PLR0913 - what can be selected
         self,
         *,

@@ -15,6 +15,7 @@ from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -118,4 +119,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(SCHEMA, needs=(), compute=compute, conclude=conclude)
+REPORT = Report(SCHEMA, needs=(), compute=compute, reads={"api": ("return_value", *NAMED)}, conclude=conclude)

@@ -34,8 +34,10 @@ _ROWS = 100  # of each table below the verdicts
 
 def verdicts(subject: Subject) -> Markup:
     """Return the answers of all captures side by side, and the tables that they rest on."""
-    columns = (_capture_column(subject, label) for label in subject.captures)
     tables = [subject.table(name) for name in _TABLES]
+    columns = [_capture_column(subject, label) for label in subject.captures]
+    for capture in subject.captures.values():
+        capture.forget_views()  # no later section looks at the judged part, which takes much memory
     return section(
         "verdicts",
         "GPU busy time, idle time and findings",
