@@ -12,7 +12,7 @@ from nsyswrap.analysis.names import look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.capture.schema import EVENTS, PROCESS_MASK
+from nsyswrap.capture.schema import EVENTS, PROCESS_MASK, SPANS
 from nsyswrap.reports.table import Column, Option, Result
 
 if TYPE_CHECKING:
@@ -30,6 +30,12 @@ ROWS = Option("rows", 50, "maximum number of rows; negative: all")
 LONGEST = "the longest"
 KINDS = {"memcpy": ("src_kind", "dst_kind"), "memset": ("mem_kind",)}  # of memory, by kind of operation
 _ON_GPU = ("device_id", "context_id", "green_context_id", "stream_id")
+_COPIED = (*SPANS, "bytes", "global_pid", *_ON_GPU)
+# The fields that ``started_by`` reads, by kind of event.
+READS = {
+    **{kind: (*_COPIED, "correlation_id", *fields) for kind, fields in KINDS.items()},
+    "api": ("name", "global_tid", "correlation_id"),
+}
 
 
 def limited(data: Arrays, rows: int, which: str) -> tuple[Arrays, tuple[str, ...]]:
@@ -62,8 +68,8 @@ def memory_kind_notes(capture: Capture, kind: str) -> tuple[str, ...]:
 def started_by(capture: Capture, kind: str, chosen: NDArray[Any], pattern: Pattern[str], rows: int) -> Result:
     """Return ``memory_columns`` of the ``chosen`` operations that calls of this name started."""
     operations, calls = _met(capture, kind, chosen, pattern)
-    fields = ("start_ns", "end_ns", "bytes", "global_pid", *_ON_GPU, *KINDS[kind])
-    met = {field: values[operations] for field, values in capture.columns(kind, *fields).items()}
+    fields = capture.columns(kind, *_COPIED, *KINDS[kind])
+    met = {field: values[operations] for field, values in fields.items()}
     green, duration = met["green_context_id"], met["end_ns"] - met["start_ns"]
     labels = capture.labels("mem_kind")
     data = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped, number_texts, text_codes
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations, name_codes
-from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges
+from nsyswrap.analysis.nvtx_ranges import READS, STYLES, counted_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Values
 
 NVTX_RANGE = Column("range", "Range", Unit.TEXT, "domain and name of the range")
+NVTX_READS = {"nvtx": READS["nvtx"]}
 NVTX_TIMES = (
     TIME_PERCENT,
     TOTAL_TIME,

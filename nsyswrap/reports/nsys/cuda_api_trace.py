@@ -11,6 +11,7 @@ from nsyswrap.analysis.names import durations, event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -67,4 +68,10 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(SCHEMA, needs=(("api",),), compute=compute, order=(Order("start_ns"),))
+REPORT = Report(
+    SCHEMA,
+    needs=(("api",),),
+    compute=compute,
+    order=(Order("start_ns"),),
+    reads={"api": (*NAMED, "return_value", "correlation_id", "global_tid")},
+)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.names import durations, name_codes, shapes
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
@@ -51,4 +52,5 @@ REPORT = Report(
     compute=compute,
     order=(Order("total_ns", descending=True), Order("instances")),
     qualifiers=KERNEL_NAMES,
+    reads={"kernel": (*NAMED, *(f"{field}_{axis}" for field in ("grid", "block") for axis in "xyz"))},
 )

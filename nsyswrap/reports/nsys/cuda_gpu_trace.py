@@ -15,6 +15,7 @@ from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations, event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
+from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -158,10 +159,16 @@ SCHEMA = Schema(
     ),
 )
 
+_OF_BOTH = (*SPANS, "correlation_id", "device_id", *_PLACES, "bytes")
 REPORT = Report(
     SCHEMA,
     needs=(("kernel", "memcpy", "memset"),),
     compute=compute,
     order=(Order("start_ns"),),
     qualifiers=KERNEL_NAMES,
+    reads={
+        "kernel": (*NAMED, "correlation_id", "device_id", *_PLACES, *_COUNTS, *_SHARED),
+        "memcpy": (*_OF_BOTH, "copy_kind", "src_kind", "dst_kind"),
+        "memset": (*_OF_BOTH, "mem_kind"),
+    },
 )

@@ -15,6 +15,7 @@ from nsyswrap.analysis.names import event_names, shapes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -97,4 +98,8 @@ REPORT = Report(
     compute=compute,
     order=(Order("api_start_ns"),),
     qualifiers=KERNEL_NAMES,
+    reads={
+        "kernel": (*NAMED, "device_id", "correlation_id", "global_pid"),
+        "api": (*NAMED, "global_tid", "correlation_id"),
+    },
 )

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from nsyswrap.capture.schema import PAGEABLE
-from nsyswrap.reports.expert_rules import COPY_COLUMNS, ROWS, memory_kind_notes, started_by
+from nsyswrap.reports.expert_rules import COPY_COLUMNS, READS, ROWS, memory_kind_notes, started_by
 from nsyswrap.reports.table import Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -35,5 +35,10 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    SCHEMA, needs=(("memcpy",), ("api",)), compute=compute, options=(ROWS,), rows_from=("memcpy",)
+    SCHEMA,
+    needs=(("memcpy",), ("api",)),
+    compute=compute,
+    options=(ROWS,),
+    rows_from=("memcpy",),
+    reads={"memcpy": READS["memcpy"], "api": READS["api"]},
 )

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.missing import MISSING
-from nsyswrap.reports.expert_rules import COPY_COLUMNS, ROWS, started_by
+from nsyswrap.reports.expert_rules import COPY_COLUMNS, READS, ROWS, started_by
 from nsyswrap.reports.table import Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -39,5 +39,10 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    SCHEMA, needs=(("memcpy",), ("api",)), compute=compute, options=(ROWS,), rows_from=("memcpy",)
+    SCHEMA,
+    needs=(("memcpy",), ("api",)),
+    compute=compute,
+    options=(ROWS,),
+    rows_from=("memcpy",),
+    reads={"memcpy": (*READS["memcpy"], "copy_kind", "src_device_id", "dst_device_id"), "api": READS["api"]},
 )

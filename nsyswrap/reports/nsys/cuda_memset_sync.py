@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import MANAGED, PINNED
-from nsyswrap.reports.expert_rules import ROWS, memory_columns, memory_kind_notes, started_by
+from nsyswrap.reports.expert_rules import READS, ROWS, memory_columns, memory_kind_notes, started_by
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -35,5 +35,10 @@ SCHEMA = Schema(
 )
 
 REPORT = Report(
-    SCHEMA, needs=(("memset",), ("api",)), compute=compute, options=(ROWS,), rows_from=("memset",)
+    SCHEMA,
+    needs=(("memset",), ("api",)),
+    compute=compute,
+    options=(ROWS,),
+    rows_from=("memset",),
+    reads={"memset": READS["memset"], "api": READS["api"]},
 )

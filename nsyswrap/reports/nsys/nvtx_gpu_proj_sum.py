@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.analysis.correlation import process_notes
-from nsyswrap.analysis.nvtx_ranges import OPERATIONS, STYLES, projections
+from nsyswrap.analysis.nvtx_ranges import OPERATIONS, READS, STYLES, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import stat_columns, stat_values
@@ -84,4 +84,5 @@ REPORT = Report(
     needs=(("nvtx",), ("api",), OPERATIONS),
     compute=compute,
     order=(Order("proj_total_ns", descending=True),),
+    reads=READS,
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.spans import paths
 from nsyswrap.analysis.correlation import process_notes
-from nsyswrap.analysis.nvtx_ranges import OPERATIONS, STYLES, projections
+from nsyswrap.analysis.nvtx_ranges import OPERATIONS, READS, STYLES, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
@@ -85,4 +85,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(SCHEMA, needs=(("nvtx",), ("api",), OPERATIONS), compute=compute)
+REPORT = Report(SCHEMA, needs=(("nvtx",), ("api",), OPERATIONS), compute=compute, reads=READS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.spans import paths, tree
-from nsyswrap.analysis.nvtx_ranges import nested_ranges
+from nsyswrap.analysis.nvtx_ranges import READS, nested_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
@@ -104,4 +104,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute)
+REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute, reads={"nvtx": READS["nvtx"]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.capture.schema import NVTX_START_END
-from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_TIMES, nvtx_times
+from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_READS, NVTX_TIMES, nvtx_times
 from nsyswrap.reports.table import Order, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -23,4 +23,10 @@ SCHEMA = Schema(
     columns=(*NVTX_TIMES, NVTX_RANGE),
 )
 
-REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),))
+REPORT = Report(
+    SCHEMA,
+    needs=(("nvtx",),),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+    reads=NVTX_READS,
+)

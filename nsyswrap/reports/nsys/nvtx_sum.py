@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.nvtx_ranges import ALL
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_TIMES, nvtx_times
+from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_READS, NVTX_TIMES, nvtx_times
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -26,4 +26,10 @@ SCHEMA = Schema(
     columns=(*NVTX_TIMES, STYLE, NVTX_RANGE),
 )
 
-REPORT = Report(SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),))
+REPORT = Report(
+    SCHEMA,
+    needs=(("nvtx",),),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+    reads=NVTX_READS,
+)
