@@ -41,14 +41,15 @@ _SCALARS: dict[Any, str] = {
 RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
-def write(path: Path, content: str | bytes) -> None:
+def write(path: Path, content: str | bytes | Iterator[bytes]) -> None:
     """Write a file as ``replacing`` does. Text is written as UTF-8; undecodable file names stay as they were.
 
-    Raises OutputError.
+    An iterator yields the content in blocks. Raises OutputError.
     """
-    raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape")
-    with replacing(path) as part:
-        part.write_bytes(raw)
+    if isinstance(content, str):
+        content = content.encode("utf-8", "surrogateescape")
+    with replacing(path) as part, part.open("wb") as file:
+        file.writelines([content] if isinstance(content, bytes) else content)
 
 
 @contextmanager

@@ -6,10 +6,7 @@ import math
 import re
 from decimal import ROUND_HALF_UP, Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Literal
 
 Number = int | float
 NS_PER_S = 10**9
@@ -83,12 +80,17 @@ def csv_label(unit: Unit, time_unit: TimeUnit) -> str:
     }.get(unit, "")
 
 
-def csv_cells(values: Sequence[object], unit: Unit, rounding: Rounding, time_unit: TimeUnit) -> list[str]:
-    """Format a column as ``csv_cell`` does, but each distinct value once: traces repeat values."""
-    if float in set(map(type, values)):  # -0.0 equals 0.0 but is written differently
-        return [csv_cell(value, unit, rounding, time_unit) for value in values]
-    written = {value: csv_cell(value, unit, rounding, time_unit) for value in set(values)}
-    return [written[value] for value in values]
+def csv_decimals(unit: Unit, time_unit: TimeUnit) -> tuple[int, int]:
+    """Return how ``csv_cell`` writes whole numbers: what they are divided by, and the decimals of that.
+
+    (100, 4): hundreds are written as ten-thousandths, as ns in ms.
+    """
+    if unit in (Unit.BYTES, Unit.BYTES_PER_S):
+        return 1000, 3
+    if unit is Unit.NS and time_unit in _TIME:
+        factor, decimals, _ = _TIME[time_unit]
+        return round(1 / factor) // 10**decimals, decimals
+    return 1, 0
 
 
 def csv_cell(value: object, unit: Unit, rounding: Rounding, time_unit: TimeUnit) -> str:

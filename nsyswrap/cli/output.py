@@ -61,12 +61,18 @@ def note(message: str) -> None:
     _print(message, sys.stderr)
 
 
-def print_data(content: str) -> None:
-    """Print what programs read, as UTF-8. A terminal gets it without control characters, as from `ls`."""
-    if sys.stdout.isatty():
-        click.echo(_for_stream(content, sys.stdout, keep="\n\t"), nl=False)
-    else:
-        click.echo(content.encode("utf-8", "surrogateescape"), nl=False)
+def print_data(content: str | Iterator[bytes]) -> None:
+    """Print what programs read, as UTF-8. A terminal gets it without control characters, as from `ls`.
+
+    An iterator yields the content in blocks that end with a character.
+    """
+    blocks = [content.encode("utf-8", "surrogateescape")] if isinstance(content, str) else content
+    for block in blocks:
+        if sys.stdout.isatty():
+            text = block.decode("utf-8", "surrogateescape")
+            click.echo(_for_stream(text, sys.stdout, keep="\n\t"), nl=False)
+        else:
+            click.echo(block, nl=False)
 
 
 def data_stream() -> BinaryIO:

@@ -47,13 +47,13 @@ from nsyswrap.cli.output import (
 from nsyswrap.render import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nsyswrap.analysis.answer import Answer
     from nsyswrap.base.units import Rounding, TimeUnit
     from nsyswrap.capture.capture import Capture, KernelNames
     from nsyswrap.capture.selection import Selection
-    from nsyswrap.render.formats import Document, Format, Layout
+    from nsyswrap.render.formats import Content, Document, Format, Layout
     from nsyswrap.reports import Request
     from nsyswrap.reports.answer import Line
     from nsyswrap.reports.table import Table
@@ -392,13 +392,13 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
             document = replace(document, tables=readable_names.readable_tables(document.tables))
         with ascii_layout(active=asked.layout.ascii and asked.form == "text"):
             files = asked.format.render(document, asked.layout)
-    if asked.format.is_binary:
-        _write_files(files, asked.output or Path())
-        return
-    content = "\n".join(map(str, files.values()))
-    if asked.form == "text" and not asked.output:
-        content = content.replace(_OF_ANY_CAPTURE, f"{report_command(*sources)} -")
-    _emit(content, asked.output, is_data=asked.form != "text")
+        if asked.format.is_binary:
+            _write_files(files, asked.output or Path())
+            return
+        content = formats.in_one(files)
+        if isinstance(content, str) and asked.form == "text" and not asked.output:
+            content = content.replace(_OF_ANY_CAPTURE, f"{report_command(*sources)} -")
+        _emit(content, asked.output, is_data=asked.form != "text")
 
 
 def _note_selection(tables: Sequence[Table]) -> None:
@@ -412,7 +412,7 @@ def _note_selection(tables: Sequence[Table]) -> None:
             note(f"nsyswrap: selected{where}: {selection}")
 
 
-def _write_files(files: Mapping[str, str | bytes], output: Path) -> None:
+def _write_files(files: Mapping[str, Content], output: Path) -> None:
     """Write one file to ``output``, several into it as a folder."""
     for name, content in files.items():
         path = output if len(files) == 1 and output.suffix else output / name
@@ -420,12 +420,12 @@ def _write_files(files: Mapping[str, str | bytes], output: Path) -> None:
         note(f"wrote {path}")
 
 
-def _emit(content: str, output: Path | None, *, is_data: bool = False) -> None:
+def _emit(content: str | Iterator[bytes], output: Path | None, *, is_data: bool = False) -> None:
     """Print the text, or write it to the file of ``-o``."""
     if output is not None:
         write(output, content)
         note(f"wrote {output}")
-    elif is_data:
+    elif is_data or not isinstance(content, str):
         print_data(content)
     else:
         say(content, styled=True)

@@ -277,8 +277,12 @@ class Table:
 
     def rows(self, top: int | None = None) -> list[tuple[object, ...]]:
         """Return the first ``top`` rows, or all, as plain int, float or str; None is missing."""
-        columns = [_plain(self.data[column.name][:top]) for column in self.columns]
+        columns = [self.plain(column, slice(top)) for column in self.columns]
         return list(zip(*columns, strict=True))
+
+    def plain(self, column: Column, rows: slice) -> Sequence[object]:
+        """Return these rows of a column as plain int, float or str; None is missing."""
+        return _plain(self.data[column.name][rows])
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -7,16 +7,20 @@ import io
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from tiny_export import everything, kernel, memcpy, opened
 
+from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.base.units import Unit
-from nsyswrap.render.formats import csv, tsv
+from nsyswrap.render.formats import Document, Layout, csv, tsv
 from nsyswrap.reports import NAMES
-from nsyswrap.reports.table import Column, Schema, table_of
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from nsyswrap.reports.table import Values
 
 
 def test_analysis_reports_are_unrounded_in_csv(tmp_path: Path) -> None:
@@ -74,3 +78,34 @@ def test_tsv_quotes_what_would_break_a_cell(tmp_path: Path) -> None:
     [content] = tsv.render([capture.report("cuda_gpu_kern_sum")]).values()
     cells = [line.split("\t", 7)[7] for line in content.split("\n20.0\t")[1:]]
     assert cells == ['"a""b"', '"c\td"', '"e\rf"', '"g\nh"', "i, j\n"]
+
+
+def test_texts_of_any_length_stand_in_their_cells() -> None:
+    texts = ["short", None, "a, b", 'c"d', "e\nf", "\x00", "\x01g", "h" * 500, "漢字", "\udcff"]
+    names = tuple(f"t{number}" for number in range(3))
+    schema = Schema(
+        "r", "R", (Column("n", "N", Unit.COUNT, "h"), *(Column(n, n, Unit.TEXT, "h") for n in names))
+    )
+    long, short = Texts.of(texts), Texts.of(texts[:4])
+    rows = np.arange(2 * 2**14 + 3)  # three blocks
+    data: dict[str, Values] = {
+        "n": rows,
+        "t0": long[rows % 10],
+        "t1": short[rows % 4],
+        "t2": [f"row {row}" for row in rows],
+    }
+    content = csv.delimited(Table(schema, data), ",", "ns", safe=False)
+    _, *read = plain_csv.reader(io.StringIO(content, newline=""), strict=True)
+    assert read == [
+        [str(row), texts[row % 10] or "", texts[row % 4] or "", f"row {row}"] for row in rows.tolist()
+    ]
+
+
+def test_a_large_table_is_written_in_blocks() -> None:
+    schema = Schema("r", "R", (Column("n", "N", Unit.COUNT, "h"),))
+    table = Table(schema, {"n": np.arange(10**5)})
+    [blocks] = csv.FORMAT.render(Document([table]), Layout()).values()
+    assert not isinstance(blocks, (str, bytes))
+    sizes = [len(block) for block in blocks]
+    assert sum(sizes) == len(csv.delimited(table, ",", "ns", safe=False))
+    assert max(sizes) < sum(sizes) / 4

@@ -9,12 +9,10 @@ from report_tables import notes_of, rows_of
 from tiny_export import call, kernel, nvtx, opened
 
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.units import Unit, csv_cell, csv_cells
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.base.units import TimeUnit
 
 USED: dict[str, Any] = {"registersPerThread": 16, "staticSharedMemory": 1024, "dynamicSharedMemory": 0}
 GREEN: dict[str, Any] = {"greenContextId": None}
@@ -73,15 +71,3 @@ def test_a_window_leaves_rows_whole(report: str, tmp_path: Path) -> None:
     capture = opened(tmp_path, *rows, *late)
     assert len(rows_of(capture, report)) == 2
     assert rows_of(capture.select(time="40/70"), report) == rows_of(capture, report)[:1]
-
-
-@pytest.mark.parametrize("time_unit", ["ns", "ms"])
-@pytest.mark.parametrize("unit", [Unit.NS, Unit.BYTES, Unit.PERCENT, Unit.COUNT])
-@pytest.mark.parametrize(
-    "values", [[3, None, 3, 10**12], ["a", None], [0.0, -0.0, 0.25, 3, None], [None], []]
-)
-def test_a_column_is_written_like_each_of_its_cells(
-    values: list[object], unit: Unit, time_unit: TimeUnit
-) -> None:
-    cells = [csv_cell(value, unit, "2025", time_unit) for value in values]
-    assert csv_cells(values, unit, "2025", time_unit) == cells

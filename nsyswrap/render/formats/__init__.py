@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nsyswrap.analysis.answer import Answer
     from nsyswrap.base.units import TimeUnit
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from nsyswrap.reports.answer import Line
     from nsyswrap.reports.make import Missing
     from nsyswrap.reports.table import Table
+
+    Content = str | bytes | Iterator[bytes]  # an iterator yields a large text in blocks, as UTF-8
 
 NAMES = ("text", "csv", "tsv", "json", "markdown", "parquet")  # in the order of --help
 
@@ -64,12 +66,26 @@ class Format:
     ``one_table``: programs expect one table, so that reports have to be named.
     """
 
-    render: Callable[[Document, Layout], Mapping[str, str | bytes]]
+    render: Callable[[Document, Layout], Mapping[str, Content]]
     for_people: bool = False
     has_envelope: bool = False
     has_answers: bool = False
     is_binary: bool = False
     one_table: bool = False
+
+
+def in_one(files: Mapping[str, Content]) -> str | Iterator[bytes]:
+    """Return texts as one, with an empty line between. Raises TypeError for bytes."""
+    texts = [content for content in files.values() if isinstance(content, str)]
+    return "\n".join(texts) if texts else _joined(files.values())
+
+
+def _joined(texts: Iterable[Content]) -> Iterator[bytes]:
+    for number, content in enumerate(texts):
+        if isinstance(content, (str, bytes)):
+            raise TypeError(type(content))
+        yield from (b"\n",) if number else ()
+        yield from content
 
 
 def find_format(name: str) -> Format:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.csv import delimited
+from nsyswrap.render.formats.delimited import blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.reports.table import Table
@@ -19,8 +20,11 @@ def render(tables: Iterable[Table], *, time_unit: TimeUnit = "ns", safe: bool = 
     return {f"{table.label}.tsv": delimited(table, "\t", time_unit, safe=safe) for table in tables}
 
 
-def _document(document: Document, layout: Layout) -> dict[str, str]:
-    return render(document.tables, time_unit=layout.time_unit, safe=layout.csv_safe)
+def _document(document: Document, layout: Layout) -> dict[str, Iterator[bytes]]:
+    return {
+        f"{table.label}.tsv": blocks(table, "\t", layout.time_unit, safe=layout.csv_safe)
+        for table in document.tables
+    }
 
 
 FORMAT = Format(_document, one_table=True)
