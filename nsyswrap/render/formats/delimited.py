@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
     from nsyswrap.reports.table import Column, Table, Values
 
-    Cells = NDArray[np.uint8] | Sequence[bytes]  # as many bytes in each row, or texts of any length
+    # As many bytes in each row, the same bytes in all rows (one dimension), or texts of any length.
+    Cells = NDArray[np.uint8] | Sequence[bytes]
+    Encode = Callable[[str | None], bytes]
 
 _ROWS = 2**14  # of a block
 _BLANK, _LONG = b"\0", b"\1"  # bytes of a block that are removed, and that long texts replace
 _SHORT = 32  # bytes of the longest text in a column of short texts
+_CLOSE = 2**14  # values within such a range are written once
 _GROUP, _GROUP_DIGITS = 10_000, 4  # digits are written in groups
 _EXACT = 2**50  # below this, dividing by a power of ten and rounding to decimals is exact but for ties
 # A spreadsheet runs a cell that begins like this as a formula; some skip blanks before it.
@@ -73,15 +76,16 @@ def _lines(columns: Sequence[Cells], delimiter: bytes, rows: int) -> bytes:
     long: list[Sequence[bytes]] = []
     for cells, end in zip(columns, ends, strict=True):
         if isinstance(cells, np.ndarray):
-            parts.append(cells)
+            parts += [cells, np.frombuffer(end, np.uint8)]
         else:
+            parts.append(np.frombuffer(_LONG + end, np.uint8))
             long.append(cells)
-            end = _LONG + end  # noqa: PLW2901 - the place of the text is before the end
-        parts.append(np.frombuffer(end, np.uint8))
     block = np.empty((rows, sum(part.shape[-1] for part in parts)), np.uint8)
+    block[:] = np.concatenate([part if part.ndim == 1 else np.empty_like(part[0]) for part in parts])
     place = 0
     for part in parts:
-        block[:, place : place + part.shape[-1]] = part
+        if part.ndim > 1:
+            block[:, place : place + part.shape[-1]] = part
         place += part.shape[-1]
     written = block.tobytes().translate(None, _BLANK)
     return _with_long_texts(written, long) if long else written
@@ -96,94 +100,115 @@ def _with_long_texts(written: bytes, columns: Sequence[Sequence[bytes]]) -> byte
     return b"".join(pieces)
 
 
-def _writer(
-    table: Table, column: Column, time_unit: TimeUnit, encoded: Callable[[str | None], bytes]
-) -> Callable[[slice], Cells]:
+def _writer(table: Table, column: Column, time_unit: TimeUnit, encoded: Encode) -> Callable[[slice], Cells]:
     """Return a function that writes the cells of these rows of a column."""
     values, unit = table.data[column.name], column.unit
-    rounds = table.schema.layer == "parity"
     if unit is Unit.TEXT:
         return _texts(values, encoded)
-    if isinstance(values, np.ndarray) and values.dtype == np.int64:
-        divisor, decimals = csv_decimals(unit, time_unit) if rounds else (1, 0)
-        if not rounds or unit is not Unit.ADDRESS:
-            exact = partial(csv_cell, unit=unit, rounding=table.rounding, time_unit=time_unit)
-            return lambda rows: _whole_numbers(values[rows], divisor, decimals, exact)
-
-    def cells(rows: slice) -> list[bytes]:
-        part = table.plain(column, rows)
-        if not rounds:
-            return [b"" if value is None else str(value).encode() for value in part]
-        return [csv_cell(value, unit, table.rounding, time_unit).encode() for value in part]
-
-    return cells
+    cell: Callable[[Any], str] = str  # nsyswrap's own reports are not rounded
+    decimals = (1, 0)
+    if table.schema.layer == "parity":
+        cell = partial(csv_cell, unit=unit, rounding=table.rounding, time_unit=time_unit)
+        decimals = csv_decimals(unit, time_unit)
+    if isinstance(values, np.ndarray) and values.dtype == np.int64 and unit is not Unit.ADDRESS:
+        return _whole_numbers(values, partial(_number_cells, decimals=decimals, cell=cell))
+    return lambda rows: [b"" if one is None else cell(one).encode() for one in table.plain(column, rows)]
 
 
-def _texts(values: Values, encoded: Callable[[str | None], bytes]) -> Callable[[slice], Cells]:
+def _texts(values: Values, encoded: Encode) -> Callable[[slice], Cells]:
     if not isinstance(values, Texts):
         return lambda rows: [encoded(text) for text in values[rows]]
     codes, texts = values.codes, [encoded(text) for text in values.texts]
     if any(len(text) > _SHORT or _BLANK in text or _LONG in text for text in texts):
         return lambda rows: [texts[code] for code in codes[rows].tolist()]
-    width = max(map(len, texts), default=0)
-    table = np.array(texts or [b""], f"S{max(width, 1)}").view(np.uint8).reshape(-1, max(width, 1))
-    return lambda rows: table.take(codes[rows], axis=0)
+    cells = np.array(texts, "S").view(np.uint8).reshape(len(texts), -1)
+    return lambda rows: cells.take(codes[rows], axis=0)
 
 
 def _whole_numbers(
-    values: NDArray[Any], divisor: int, decimals: int, exact: Callable[[int], str]
-) -> NDArray[np.uint8]:
-    """Return each value as ``value / divisor`` and the last ``decimals`` digits of that behind a point.
+    values: NDArray[Any], written: Callable[[NDArray[Any]], NDArray[np.uint8]]
+) -> Callable[[slice], Cells]:
+    """Return a function that writes these rows. If the values lie close together, each is written once."""
+    known = values[values != MISSING] if (values == MISSING).any() else values
+    if not len(known):
+        return lambda _: np.empty(0, np.uint8)
+    least, most = int(known.min()), int(known.max())
+    if most - least >= min(_CLOSE, len(values)):
+        return lambda rows: _where_known(values[rows], written)
+    if least == most and known is values:
+        return lambda _: written(values[:1])[0]
+    cells = written(np.arange(least, most + 1))
+    if known is values:
+        return lambda rows: cells.take(values[rows] - least, axis=0)
+    cells = np.vstack((cells, np.zeros_like(cells[:1])))
+    return lambda rows: cells.take(np.where(values[rows] == MISSING, -1, values[rows] - least), axis=0)
 
-    Where rounding is a matter of floating point, ``exact`` returns the cell.
-    """
-    missing = values == MISSING
-    some_missing, some_negative = bool(missing.any()), bool((values < 0).any())
-    size = np.abs(values) if some_negative else values
-    if some_missing:
-        size = np.where(missing, 0, size)
-    if decimals:
-        size = _rounded(size, divisor, exact)
-    whole, part = np.divmod(size, 10**decimals) if decimals else (size, size)
-    cells = _digits(whole)
-    if decimals:
-        padded = _groups()[part].view(np.uint8).reshape(-1, _GROUP_DIGITS)
-        point = np.full((len(size), 1), ord("."), np.uint8)
-        cells = np.hstack((cells, point, padded[:, _GROUP_DIGITS - decimals :]))
-    if some_negative and (values[~missing] < 0).any():
-        cells = np.hstack((np.where(values < 0, ord("-"), 0).astype(np.uint8)[:, None], cells))
-    if some_missing:
-        cells[missing] = 0
+
+def _where_known(
+    values: NDArray[Any], written: Callable[[NDArray[Any]], NDArray[np.uint8]]
+) -> NDArray[np.uint8]:
+    if values.min() != MISSING:
+        return written(values)
+    rows = np.flatnonzero(values != MISSING)
+    if not len(rows):
+        return np.empty(0, np.uint8)
+    known = written(values[rows])
+    cells = np.zeros((len(values), known.shape[1]), np.uint8)
+    cells[rows] = known
     return cells
 
 
-def _rounded(size: NDArray[Any], divisor: int, exact: Callable[[int], str]) -> NDArray[Any]:
-    whole, rest = np.divmod(size, divisor)
-    rounded = whole + (2 * rest > divisor)
+def _number_cells(
+    values: NDArray[Any], decimals: tuple[int, int], cell: Callable[[int], str]
+) -> NDArray[np.uint8]:
+    """Return a row of bytes for each value, with blanks before it; ``decimals`` are those of csv_decimals."""
+    divisor, places = decimals
+    negative = values < 0
+    size = np.abs(values) if negative.any() else values
+    if places:
+        size = _rounded(size, divisor, cell)
+        whole = size // 10**places
+        part = _digit_groups()[size - whole * 10**places].view(np.uint8).reshape(-1, _GROUP_DIGITS)
+        point = np.full((len(size), 1), ord("."), np.uint8)
+        cells = np.hstack((_digits(whole), point, part[:, _GROUP_DIGITS - places :]))
+    else:
+        cells = _digits(size)
+    if size is values or not negative.any():
+        return cells
+    return np.hstack((np.where(negative, ord("-"), 0).astype(np.uint8)[:, None], cells))
+
+
+def _rounded(size: NDArray[Any], divisor: int, cell: Callable[[int], str]) -> NDArray[Any]:
+    """Divide and round as floating point does: where that decides, the figure is that of the cell."""
+    whole = size // divisor
+    rest = size - whole * divisor
+    rounded: NDArray[Any] = whole + (2 * rest > divisor)
     unclear = (2 * rest == divisor) | (size >= _EXACT)
     if unclear.any():
         known, places = np.unique(size[unclear], return_inverse=True)
-        rounded[unclear] = np.array([int(exact(one).replace(".", "")) for one in known.tolist()])[places]
+        rounded[unclear] = np.array([int(cell(one).replace(".", "")) for one in known.tolist()])[places]
     return rounded
 
 
 def _digits(values: NDArray[Any]) -> NDArray[np.uint8]:
     """Return the digits of values that are not negative, with blanks before them."""
-    most = int(values.max())
-    number = -(-len(str(most)) // _GROUP_DIGITS)
-    rest = values.astype(np.uint32) if most < 2**32 else values
+    width = len(str(int(values.max())))
+    number = -(-width // _GROUP_DIGITS)
+    rest = values.astype(np.uint32) if width < len(str(2**32)) else values
     written = np.empty((len(values), number), np.uint32)
     for group in reversed(range(number)):
         higher = rest // _GROUP
-        digits = (rest - higher * _GROUP).astype(np.intp)
-        leads = 2 if group == number - 1 else 1
-        written[:, group] = _groups()[digits + np.where(higher == 0, leads * _GROUP, 0)]
+        digits = rest - higher * _GROUP
+        zeros, blanks = 0, (2 if group == number - 1 else 1) * _GROUP
+        if not group or not higher.all():
+            digits = digits + (np.where(higher == 0, blanks, zeros) if group else blanks)
+        written[:, group] = _digit_groups().take(digits)
         rest = higher
-    return written.view(np.uint8).reshape(len(values), -1)[:, -len(str(most)) :]
+    return written.view(np.uint8).reshape(len(values), -1)[:, -width:]
 
 
 @cache
-def _groups() -> NDArray[np.uint32]:
+def _digit_groups() -> NDArray[np.uint32]:
     """Return four digits as one number: with zeros before them, with blanks, and with blanks but 0 as 0."""
     numbers, places = np.arange(_GROUP)[:, None], [1000, 100, 10, 1]
     zeros = (numbers // places % 10 + ord("0")).astype(np.uint8)
