@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from nsyswrap.base.errors import OutputError
+from nsyswrap.base.errors import NotInCapture, OutputError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -298,6 +298,45 @@ def make_tables(
     return tables, made.missing
 
 
+def tables_in_turn(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Iterator[Table]:
+    """Yield each table of ``make_tables`` when it is made. Together they can be larger than memory.
+
+    After the last, the same is printed, and what is selected. Raises NotInCapture if there is no table.
+    """
+    without_rows: list[Table] = []
+    missing: list[Missing] = []
+    reports = make.make_in_turn(captures, requests, step)
+    while made := next(reports, None):
+        missing += made.missing
+        tables = made.combined()
+        without_rows += [dataclasses.replace(table, data={}) for table in tables]
+        del made  # or it would be there while the next is made
+        while tables:
+            yield tables.pop(0)
+    _note_missing(missing, captures)
+    note_tables(without_rows)
+    check_made(without_rows, captures)
+    note_selection(without_rows)
+
+
+def check_made(tables: Sequence[Table], captures: Mapping[str, Capture]) -> None:
+    """Raise NotInCapture if there are no tables."""
+    if not tables:
+        names = ", ".join(str(capture.source) for capture in captures.values())
+        raise NotInCapture(f"{names}: none of these reports can be made")
+
+
+def note_selection(tables: Sequence[Table]) -> None:
+    """Print what is selected, with the tables it holds for if they differ."""
+    labels: dict[str, list[str]] = {}
+    for table in tables:
+        labels.setdefault(table.selection, []).append(table.label)
+    for selection, names in labels.items():
+        where = f" in {', '.join(names)}" if len(labels) > 1 else ""
+        if selection:
+            note(f"nsyswrap: selected{where}: {selection}")
+
+
 def _note_missing(missing: Sequence[Missing], captures: Mapping[str, Capture]) -> None:
     """Print one line for each reason: the reports and captures that have it in common."""
     places_by_reason: dict[tuple[str, str], list[str]] = {}
@@ -337,8 +376,13 @@ def check_csv_folder(folder: Path | None) -> None:
         raise OutputError(f"{folder} is not a folder", "name a folder with --csv")
 
 
-def write_csv(folder: Path, tables: Sequence[Table], layout: Layout) -> None:
-    """Write one CSV file for each table into ``folder``, as nsys writes them."""
-    for name, content in csv.FORMAT.render(formats.Document(tables), layout).items():
-        files.write(folder / name, content)
-    note(f"wrote {len(tables)} CSV file{'' if len(tables) == 1 else 's'} to {folder}/")
+def write_csv(folder: Path, tables: Iterable[Table], layout: Layout) -> None:
+    """Write one CSV file for each table into ``folder``, as nsys writes them. No table is kept."""
+    number = 0
+    rest = iter(tables)
+    while (table := next(rest, None)) is not None:
+        for name, content in csv.FORMAT.render(formats.Document([table]), layout).items():
+            files.write(folder / name, content)
+        number += 1
+        del table, content  # or they would be there while the next is made
+    note(f"wrote {number} CSV file{'' if number == 1 else 's'} to {folder}/")

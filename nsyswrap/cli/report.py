@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout
@@ -33,14 +33,17 @@ from nsyswrap.cli.options import (
 )
 from nsyswrap.cli.output import (
     check_csv_folder,
+    check_made,
     make_tables,
     note,
+    note_selection,
     note_silence,
     print_data,
     report_command,
     say,
     step,
     summary_text,
+    tables_in_turn,
     terminal_layout,
     write_csv,
 )
@@ -49,13 +52,11 @@ from nsyswrap.render import formats
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from nsyswrap.analysis.answer import Answer
     from nsyswrap.base.units import Rounding, TimeUnit
     from nsyswrap.capture.capture import Capture, KernelNames
     from nsyswrap.capture.selection import Selection
     from nsyswrap.render.formats import Content, Document, Format, Layout
     from nsyswrap.reports import Request
-    from nsyswrap.reports.answer import Line
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
@@ -146,6 +147,11 @@ class ReportOptions:
     def prints_tables(self) -> bool:
         """True if tables are printed, or written to ``-o``. With --csv alone the files are enough."""
         return not self.is_screen and not (self.csv_folder and self.form == "text" and not self.output)
+
+    @property
+    def writes_in_turn(self) -> bool:
+        """True if each table can be written before the next is made."""
+        return not self.prints_tables or (self.format.one_table and not self.csv_folder)
 
     @cached_property
     def layout(self) -> Layout:
@@ -329,11 +335,21 @@ def command(**options: Any) -> None:
             note(f"nsyswrap: not shown: {listed(left_out)}")
             note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
     elif captures:
-        answers = _answers(captures) if asked.begins_with_answer else {}
-        tables, missing = make_tables(captures, requests)
-        sources = given or [capture.source for capture in captures.values()]
-        _write(formats.Document(tables, captures, asked.selection, missing, answers), asked, sources)
+        _write_tables(captures, requests, asked, given)
     sys.exit(exit_code)
+
+
+def _write_tables(
+    captures: Mapping[str, Capture], requests: Sequence[Request], asked: ReportOptions, given: Sequence[Path]
+) -> None:
+    if asked.writes_in_turn:
+        _write_in_turn(tables_in_turn(captures, requests), asked)
+        return
+    answered = captures if asked.begins_with_answer else {}
+    answers = {label: summary.answer_with_lines(capture) for label, capture in answered.items()}
+    tables, missing = make_tables(captures, requests)
+    sources = given or [capture.source for capture in captures.values()]
+    _write(formats.Document(tables, captures, asked.selection, missing, answers), asked, sources)
 
 
 def _report_ranks(asked: ReportOptions, requests: Sequence[Request], given: Sequence[Path]) -> int:
@@ -355,10 +371,6 @@ def _about_reports(asked: ReportOptions) -> str:
     return explain_report(asked.explain)
 
 
-def _answers(captures: Mapping[str, Capture]) -> dict[str, tuple[Answer | None, Sequence[Line]]]:
-    return {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
-
-
 def _show_screens(captures: Iterable[Capture], asked: ReportOptions) -> None:
     for number, capture in enumerate(captures):
         if len(asked.captures) > 1:
@@ -377,12 +389,11 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
 
     On the screen, commands name ``sources``: what was asked for.
     """
-    if not document.tables and not asked.format.has_envelope:
-        names = ", ".join(str(capture.source) for capture in document.captures.values())
-        raise NotInCapture(f"{names}: none of these reports can be made")
+    if not asked.format.has_envelope:
+        check_made(document.tables, document.captures)
     prints_selection = asked.prints_tables and (asked.format.for_people or asked.format.has_envelope)
     if not prints_selection:
-        _note_selection(document.tables)
+        note_selection(document.tables)
     if asked.csv_folder:
         write_csv(asked.csv_folder, document.tables, asked.layout)
     if not asked.prints_tables:
@@ -395,21 +406,28 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
         if asked.format.is_binary:
             _write_files(files, asked.output or Path())
             return
-        content = formats.in_one(files)
-        if isinstance(content, str) and asked.form == "text" and not asked.output:
+        if asked.form != "text":
+            _emit(formats.in_one(files.values()), asked.output, is_data=True)
+            return
+        content = "\n".join(map(str, files.values()))
+        if not asked.output:
             content = content.replace(_OF_ANY_CAPTURE, f"{report_command(*sources)} -")
-        _emit(content, asked.output, is_data=asked.form != "text")
+        _emit(content, asked.output)
 
 
-def _note_selection(tables: Sequence[Table]) -> None:
-    """Print what is selected, with the tables it holds for if they differ."""
-    labels: dict[str, list[str]] = {}
-    for table in tables:
-        labels.setdefault(table.selection, []).append(table.label)
-    for selection, names in labels.items():
-        where = f" in {', '.join(names)}" if len(labels) > 1 else ""
-        if selection:
-            note(f"nsyswrap: selected{where}: {selection}")
+def _write_in_turn(tables: Iterator[Table], asked: ReportOptions) -> None:
+    """Write each table before the next is made, into the folder of --csv or one after the other."""
+    if asked.csv_folder:
+        write_csv(asked.csv_folder, tables, asked.layout)
+    else:
+        _emit(formats.in_one(_contents(tables, asked)), asked.output, is_data=True)
+
+
+def _contents(tables: Iterator[Table], asked: ReportOptions) -> Iterator[Content]:
+    while (table := next(tables, None)) is not None:
+        contents = asked.format.render(formats.Document([table]), asked.layout).values()
+        del table  # or it would be there while the next is made
+        yield from contents
 
 
 def _write_files(files: Mapping[str, Content], output: Path) -> None:

@@ -84,8 +84,8 @@ def parse(text: str) -> Request:
         key, equals, value = part.partition("=")
         if part in report.qualifiers:
             view |= _QUALIFIERS[part]
-        elif equals and any(option.name == key for option in report.options):
-            options[key] = _integer(text, value)
+        elif option := next((one for one in report.options if equals and one.name == key), None):
+            options[key] = option.check(name, _integer(text, value))
         else:
             takes = [*report.qualifiers, *(f"{option.name}=N" for option in report.options)]
             raise UsageError(

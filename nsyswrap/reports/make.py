@@ -12,7 +12,7 @@ from nsyswrap.reports.combine import combine
 from nsyswrap.reports.table import read_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports import Request
@@ -79,12 +79,30 @@ def make_reports(
     ``step(message)`` is entered around each piece of work, to show progress.
     """
     made = MadeReports()
+    for one in make_in_turn(captures, requests, step):
+        made.tables |= one.tables
+        made.missing += one.missing
+    return made
+
+
+def make_in_turn(
+    captures: Mapping[str, Capture], requests: Sequence[Request], step: Step = _no_step
+) -> Iterator[MadeReports]:
+    """Yield each report of all captures, as ``make_reports`` makes them, and keep none.
+
+    Together they can be larger than memory.
+    """
     for capture in captures.values():
         with step(f"reading {capture.source} …"):
             read_ahead(capture, [request.report for request in requests])
     for request in requests:
-        for label, capture in captures.items():
-            with step(f"making {request.report.name} …"):
-                make = partial(request.make, capture)
-                made.attempt(request.report.schema, make, capture=label, suffix=request.suffix)
+        yield _made(request, captures, step)
+
+
+def _made(request: Request, captures: Mapping[str, Capture], step: Step) -> MadeReports:
+    made = MadeReports()
+    for label, capture in captures.items():
+        with step(f"making {request.report.name} …"):
+            make = partial(request.make, capture)
+            made.attempt(request.report.schema, make, capture=label, suffix=request.suffix)
     return made

@@ -101,6 +101,14 @@ def test_texts_of_any_length_stand_in_their_cells() -> None:
     ]
 
 
+def test_a_table_without_rows_is_its_header() -> None:
+    schema = Schema("r", "R", (Column("a", "A", Unit.NS, "h"), Column("b", "B", Unit.TEXT, "h")))
+    texts: tuple[Values, ...] = ([], Texts.of([]))
+    for nothing in texts:
+        data: dict[str, Values] = {"a": np.empty(0, np.int64), "b": nothing}
+        assert csv.render([Table(schema, data)]) == {"r.csv": "a,b\n"}
+
+
 def test_a_large_table_is_written_in_blocks() -> None:
     schema = Schema("r", "R", (Column("n", "N", Unit.COUNT, "h"),))
     table = Table(schema, {"n": np.arange(10**5)})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from weakref import ref
 
 import pytest
 from tiny_export import call, kernel, opened
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.cli.output import tables_in_turn
 from nsyswrap.reports import NAMES, parse, parse_all
 from nsyswrap.reports.make import make_reports
 
@@ -47,6 +49,16 @@ def test_several_captures_have_a_column_of_labels_even_if_one_alone_answers(
     assert list(calls.data["capture"]) == ["a"]
     [alone] = make_reports({"a": captures["a"]}, [parse(KERNELS)]).combined()
     assert "capture" not in alone.data
+
+
+def test_made_in_turn_a_table_is_gone_before_the_next_is_made(captures: dict[str, Capture]) -> None:
+    tables = tables_in_turn(captures, parse_all([KERNELS, CALLS, "osrt_sum", "cuda_gpu_trace"]))
+    made = []
+    while (table := next(tables, None)) is not None:
+        assert all(earlier() is None for _, earlier in made)
+        made.append((table.label, ref(table)))
+        del table
+    assert [label for label, _ in made] == [KERNELS, CALLS, "cuda_gpu_trace"]
 
 
 def test_options_of_a_request_are_in_the_label_of_a_missing_report(captures: dict[str, Capture]) -> None:

@@ -74,18 +74,16 @@ class Format:
     one_table: bool = False
 
 
-def in_one(files: Mapping[str, Content]) -> str | Iterator[bytes]:
-    """Return texts as one, with an empty line between. Raises TypeError for bytes."""
-    texts = [content for content in files.values() if isinstance(content, str)]
-    return "\n".join(texts) if texts else _joined(files.values())
-
-
-def _joined(texts: Iterable[Content]) -> Iterator[bytes]:
-    for number, content in enumerate(texts):
-        if isinstance(content, (str, bytes)):
-            raise TypeError(type(content))
-        yield from (b"\n",) if number else ()
-        yield from content
+def in_one(contents: Iterable[Content]) -> Iterator[bytes]:
+    """Yield texts one after the other, with an empty line between."""
+    separator = b""
+    for content in contents:
+        yield separator
+        if isinstance(content, str):
+            yield content.encode("utf-8", "surrogateescape")
+        else:
+            yield from [content] if isinstance(content, bytes) else content
+        separator = b"\n"
 
 
 def find_format(name: str) -> Format:

@@ -47,7 +47,7 @@ def blocks(table: Table, delimiter: str, time_unit: TimeUnit, *, safe: bool) -> 
     plain = partial(_encoded, special, safe=False)
     yield delimiter.encode().join(map(plain, _header(table, time_unit))) + b"\n"
     texts = partial(_encoded, special, safe=safe)
-    writers = [_writer(table, column, time_unit, texts) for column in table.columns]
+    writers = [_writer(table, column, time_unit, texts) for column in table.columns if len(table)]
     for first in range(0, len(table), _ROWS):
         rows = slice(first, min(first + _ROWS, len(table)))
         yield _lines([writer(rows) for writer in writers], delimiter.encode(), rows.stop - rows.start)
