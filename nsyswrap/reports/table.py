@@ -189,12 +189,13 @@ class Report:
         viewed = capture.decided(as_nsys=self.layer == "parity")
         read_ahead(viewed, [self])
         result = self._result(viewed, checked)
-        data = result.data
+        data, notes, left_out = dict(result.data), result.notes, result.left_out
+        del result  # so that each column of a large table is there once while it is sorted
         for order in reversed(self.order):
-            data = _reorder(data, order, capture.view.rounding)
+            _reorder(data, order, capture.view.rounding)
         verdict = self.conclude(viewed, data) if self.conclude and self._rows(data) else ""
-        made = Table(self.schema, data, capture.view.rounding, result.notes, viewed.selected, verdict=verdict)
-        return replace(made, left_out=result.left_out)
+        made = Table(self.schema, data, capture.view.rounding, notes, viewed.selected, verdict=verdict)
+        return replace(made, left_out=left_out)
 
     def _result(self, viewed: Capture, options: Mapping[str, int]) -> Result:
         if self._nothing_selected(viewed):
@@ -328,7 +329,7 @@ def _plain(values: Values) -> Sequence[object]:
     return [None if value == MISSING else value for value in values.tolist()]
 
 
-def _reorder(data: Mapping[str, Values], order: Order, rounding: Rounding) -> Mapping[str, Values]:
+def _reorder(data: dict[str, Values], order: Order, rounding: Rounding) -> None:
     key = np.asarray(data[order.column])
     if order.rounded:
         known, places = np.unique(key, return_inverse=True)
@@ -336,9 +337,9 @@ def _reorder(data: Mapping[str, Values], order: Order, rounding: Rounding) -> Ma
     if order.descending:
         key = ~key if key.dtype.kind == "i" else -key  # ~: what is missing comes last, as in SQL
     if (key[1:] >= key[:-1]).all():  # with NaN never: it is sorted then, too
-        return data
+        return
     rows = np.argsort(key, kind="stable")
-    return {name: rows_of(values, rows) for name, values in data.items()}
+    data.update((name, rows_of(data.pop(name), rows)) for name in tuple(data))
 
 
 def rows_of(values: Values, rows: NDArray[np.intp]) -> Values:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.api import Capture
+    from nsyswrap.reports.table import Table
 
 KERNELS, CALLS = "cuda_gpu_kern_sum", "cuda_api_sum"
 
@@ -53,7 +54,7 @@ def test_several_captures_have_a_column_of_labels_even_if_one_alone_answers(
 
 def test_made_in_turn_a_table_is_gone_before_the_next_is_made(captures: dict[str, Capture]) -> None:
     tables = tables_in_turn(captures, parse_all([KERNELS, CALLS, "osrt_sum", "cuda_gpu_trace"]))
-    made = []
+    made: list[tuple[str, ref[Table]]] = []
     while (table := next(tables, None)) is not None:
         assert all(earlier() is None for _, earlier in made)
         made.append((table.label, ref(table)))

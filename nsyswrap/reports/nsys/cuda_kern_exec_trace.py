@@ -61,7 +61,7 @@ def _pairs(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
     Several calls of one kernel have nsys' order: by their ends, with NVTX names by rows.
     """
     pairs = launch_pairs_of(capture)
-    if capture.view.nvtx_names:
+    if capture.view.nvtx_names or (np.diff(pairs.operation) > 0).all():
         return pairs.operation, pairs.api
     api = capture.columns("api", "end_ns", "global_tid", "name")
     keys = [api[field][pairs.api] for field in ("name", "global_tid", "end_ns")]
