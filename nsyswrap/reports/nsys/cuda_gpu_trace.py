@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Values
 
 _PLACES = ("context_id", "green_context_id", "stream_id")
+_ALL = ("start_ns", "correlation_id", "device_id", *_PLACES)  # of every kind of operation
 _COUNTS = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread")
 _SHARED = ("static_shared_bytes", "dynamic_shared_bytes")
 
@@ -72,7 +73,7 @@ def _joined(parts: list[Values]) -> Values:
 
 def _operations(capture: Capture, kind: str) -> dict[str, Values]:
     """Return the columns that all operations have: times and places."""
-    rows = capture.columns(kind, "start_ns", "correlation_id", "device_id", *_PLACES)
+    rows = capture.columns(kind, *_ALL)
     gpus = capture.gpu_names
     # Migrations of unified memory have no context and no stream. Up to 2024 nsys printed their 0.
     blank = _PLACES if capture.view.rounding == "2025" else ("green_context_id",)
@@ -159,7 +160,6 @@ SCHEMA = Schema(
     ),
 )
 
-_OF_BOTH = (*SPANS, "correlation_id", "device_id", *_PLACES, "bytes")
 REPORT = Report(
     SCHEMA,
     needs=(("kernel", "memcpy", "memset"),),
@@ -167,8 +167,8 @@ REPORT = Report(
     order=(Order("start_ns"),),
     qualifiers=KERNEL_NAMES,
     reads={
-        "kernel": (*NAMED, "correlation_id", "device_id", *_PLACES, *_COUNTS, *_SHARED),
-        "memcpy": (*_OF_BOTH, "copy_kind", "src_kind", "dst_kind"),
-        "memset": (*_OF_BOTH, "mem_kind"),
+        "kernel": (*NAMED, *_ALL, *_COUNTS, *_SHARED),
+        "memcpy": (*SPANS, *_ALL, "copy_kind", "src_kind", "dst_kind", "bytes"),
+        "memset": (*SPANS, *_ALL, "mem_kind", "bytes"),
     },
 )

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
+_SHAPES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+
 
 def compute(capture: Capture) -> Result:
     """Return one row per kernel and call."""
@@ -99,7 +101,7 @@ REPORT = Report(
     order=(Order("api_start_ns"),),
     qualifiers=KERNEL_NAMES,
     reads={
-        "kernel": (*NAMED, "device_id", "correlation_id", "global_pid"),
+        "kernel": (*NAMED, "device_id", "correlation_id", "global_pid", *_SHAPES),
         "api": (*NAMED, "global_tid", "correlation_id"),
     },
 )
