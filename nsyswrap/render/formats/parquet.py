@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Column, Table, Values
+
+_ROWS = 2**17  # of a row group: as text it can take a hundred times its size in the file
 
 with lazy_imports():
     import pyarrow as pa
@@ -44,19 +47,27 @@ def _parquet(table: Table, captures: Sequence[dict[str, Any]]) -> bytes:
         pa.Table  # noqa: B018 - imports pyarrow, which is an extra
     except ImportError:
         raise Unavailable("Parquet needs pyarrow", pip_install("parquet")) from None
-    arrays = [_array(table.data[column.name], column) for column in table.columns]
     fields = [
-        pa.field(column.name, array.type, metadata=_column_facts(column))
-        for column, array in zip(table.columns, arrays, strict=True)
+        pa.field(
+            column.name, _array(table.data[column.name][:0], column).type, metadata=_column_facts(column)
+        )
+        for column in table.columns
     ]
+    schema = pa.schema(fields, _metadata(table, captures))
     out = io.BytesIO()
-    parquet.write_table(pa.table(arrays, pa.schema(fields, _metadata(table, captures))), out)
+    with parquet.ParquetWriter(out, schema) as writer:
+        for first in range(0, max(len(table), 1), _ROWS):
+            rows = slice(first, first + _ROWS)
+            arrays = [_array(table.data[column.name][rows], column) for column in table.columns]
+            writer.write_table(pa.table(arrays, schema))
     return out.getvalue()
 
 
 def _array(values: Values, column: Column) -> pa.Array:
     if column.unit is Unit.TEXT:
-        return pa.array([_utf8(value) for value in values], pa.string())
+        column_of = Texts.of(values)
+        texts = pa.array([_utf8(text) for text in column_of.texts], pa.string())
+        return texts.take(pa.array(column_of.codes))
     array = np.asarray(values)
     if array.dtype.kind == "f":
         return pa.array(array.astype(np.float64), mask=np.isnan(array))
