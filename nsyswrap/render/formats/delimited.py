@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     # As many bytes in each row, the same bytes in all rows (one dimension), or texts of any length.
     Cells = NDArray[np.uint8] | Sequence[bytes]
     Encode = Callable[[str | None], bytes]
+    Style = tuple[tuple[int, int], Callable[[Any], str]]
 
 _ROWS = 2**14  # of a block
 _BLANK, _LONG = b"\0", b"\1"  # bytes of a block that are removed, and that long texts replace
@@ -47,10 +48,37 @@ def blocks(table: Table, delimiter: str, time_unit: TimeUnit, *, safe: bool) -> 
     plain = partial(_encoded, special, safe=False)
     yield delimiter.encode().join(map(plain, _header(table, time_unit))) + b"\n"
     texts = partial(_encoded, special, safe=safe)
-    writers = [_writer(table, column, time_unit, texts) for column in table.columns if len(table)]
+    ends = [delimiter.encode()] * (len(table.columns) - 1) + [b"\n"]
+    yield from rows_in_blocks(
+        table, [b"", *ends], lambda column: _cell_style(table, column, time_unit), texts, b""
+    )
+
+
+def rows_in_blocks(
+    table: Table,
+    between: Sequence[bytes],
+    style: Callable[[Column], Style],
+    encoded: Encode,
+    missing: bytes,
+) -> Iterator[bytes]:
+    """Yield the rows as ``between`` lays them out: what is before, between and after their cells.
+
+    ``style`` returns how the numbers of a column are written: the decimals as csv_decimals, and a function.
+    ``missing`` stands for a missing number.
+    """
+    writers = [
+        _writer(table, column, style(column), encoded, missing) for column in table.columns if len(table)
+    ]
     for first in range(0, len(table), _ROWS):
         rows = slice(first, min(first + _ROWS, len(table)))
-        yield _lines([writer(rows) for writer in writers], delimiter.encode(), rows.stop - rows.start)
+        yield _lines([writer(rows) for writer in writers], between, rows.stop - rows.start)
+
+
+def _cell_style(table: Table, column: Column, time_unit: TimeUnit) -> Style:
+    if table.schema.layer == "analysis":
+        return (1, 0), str  # nsyswrap's own reports are not rounded
+    cell = partial(csv_cell, unit=column.unit, rounding=table.rounding, time_unit=time_unit)
+    return csv_decimals(column.unit, time_unit), cell
 
 
 def _header(table: Table, time_unit: TimeUnit) -> list[str]:
@@ -69,10 +97,10 @@ def _encoded(special: re.Pattern[str], text: str | None, *, safe: bool) -> bytes
     return text.encode("utf-8", "surrogateescape")
 
 
-def _lines(columns: Sequence[Cells], delimiter: bytes, rows: int) -> bytes:
+def _lines(columns: Sequence[Cells], between: Sequence[bytes], rows: int) -> bytes:
     """Return the lines of a block."""
-    ends = [delimiter] * (len(columns) - 1) + [b"\n"]
-    parts: list[NDArray[np.uint8]] = []
+    start, *ends = between
+    parts = [np.frombuffer(start, np.uint8)]
     long: list[Sequence[bytes]] = []
     for cells, end in zip(columns, ends, strict=True):
         if isinstance(cells, np.ndarray):
@@ -100,19 +128,18 @@ def _with_long_texts(written: bytes, columns: Sequence[Sequence[bytes]]) -> byte
     return b"".join(pieces)
 
 
-def _writer(table: Table, column: Column, time_unit: TimeUnit, encoded: Encode) -> Callable[[slice], Cells]:
+def _writer(
+    table: Table, column: Column, style: Style, encoded: Encode, missing: bytes
+) -> Callable[[slice], Cells]:
     """Return a function that writes the cells of these rows of a column."""
     values, unit = table.data[column.name], column.unit
     if unit is Unit.TEXT:
         return _texts(values, encoded)
-    cell: Callable[[Any], str] = str  # nsyswrap's own reports are not rounded
-    decimals = (1, 0)
-    if table.schema.layer == "parity":
-        cell = partial(csv_cell, unit=unit, rounding=table.rounding, time_unit=time_unit)
-        decimals = csv_decimals(unit, time_unit)
+    decimals, cell = style
     if isinstance(values, np.ndarray) and values.dtype == np.int64 and unit is not Unit.ADDRESS:
-        return _whole_numbers(values, partial(_number_cells, decimals=decimals, cell=cell))
-    return lambda rows: [b"" if one is None else cell(one).encode() for one in table.plain(column, rows)]
+        written = partial(_number_cells, decimals=decimals, cell=cell)
+        return _whole_numbers(values, written, np.frombuffer(missing, np.uint8))
+    return lambda rows: [missing if one is None else cell(one).encode() for one in table.plain(column, rows)]
 
 
 def _texts(values: Values, encoded: Encode) -> Callable[[slice], Cells]:
@@ -126,35 +153,41 @@ def _texts(values: Values, encoded: Encode) -> Callable[[slice], Cells]:
 
 
 def _whole_numbers(
-    values: NDArray[Any], written: Callable[[NDArray[Any]], NDArray[np.uint8]]
+    values: NDArray[Any], written: Callable[[NDArray[Any]], NDArray[np.uint8]], missing: NDArray[np.uint8]
 ) -> Callable[[slice], Cells]:
     """Return a function that writes these rows. If the values lie close together, each is written once."""
     known = values[values != MISSING] if (values == MISSING).any() else values
     if not len(known):
-        return lambda _: np.empty(0, np.uint8)
+        return lambda _: missing
     least, most = int(known.min()), int(known.max())
     if most - least >= min(_CLOSE, len(values)):
-        return lambda rows: _where_known(values[rows], written)
+        return lambda rows: _where_known(values[rows], written, missing)
     if least == most and known is values:
         return lambda _: written(values[:1])[0]
     cells = written(np.arange(least, most + 1))
     if known is values:
         return lambda rows: cells.take(values[rows] - least, axis=0)
-    cells = np.vstack((cells, np.zeros_like(cells[:1])))
+    cells = _with_rows(cells, np.arange(len(cells)), len(cells) + 1, missing)
     return lambda rows: cells.take(np.where(values[rows] == MISSING, -1, values[rows] - least), axis=0)
 
 
 def _where_known(
-    values: NDArray[Any], written: Callable[[NDArray[Any]], NDArray[np.uint8]]
+    values: NDArray[Any], written: Callable[[NDArray[Any]], NDArray[np.uint8]], missing: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
     if values.min() != MISSING:
         return written(values)
     rows = np.flatnonzero(values != MISSING)
-    if not len(rows):
-        return np.empty(0, np.uint8)
-    known = written(values[rows])
-    cells = np.zeros((len(values), known.shape[1]), np.uint8)
-    cells[rows] = known
+    return _with_rows(written(values[rows]), rows, len(values), missing) if len(rows) else missing
+
+
+def _with_rows(
+    known: NDArray[np.uint8], rows: NDArray[np.intp], number: int, missing: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """Return ``number`` rows of cells: those ``known`` of these rows, and ``missing`` in the others."""
+    cells = np.zeros((number, max(known.shape[1], len(missing))), np.uint8)
+    cells[:, : len(missing)] = missing
+    cells[rows] = 0
+    cells[rows, : known.shape[1]] = known
     return cells
 
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.version import __version__
 from nsyswrap.capture.selection import EVERYTHING, Selection
 from nsyswrap.render.formats import Document, Format, Layout
+from nsyswrap.render.formats.delimited import rows_in_blocks
 from nsyswrap.reports.answer import as_dict
 from nsyswrap.reports.combine import combine
 from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nsyswrap.analysis.answer import Answer
     from nsyswrap.capture.capture import Capture
@@ -33,15 +34,20 @@ def render(tables: Iterable[Table]) -> dict[str, str]:
     return {f"{table.label}.json": as_one([table]) for table in tables}
 
 
-def as_one(
+def as_one(tables: Sequence[Table], **about: Any) -> str:
+    """Return what ``envelope`` yields."""
+    return b"".join(envelope(tables, **about)).decode()
+
+
+def envelope(
     tables: Sequence[Table],
     *,
     captures: Sequence[tuple[str, Capture]] = (),
     selection: Selection = EVERYTHING,
     missing: Sequence[Missing] = (),
     answers: Mapping[str, tuple[Answer | None, Sequence[Line]]] | None = None,
-) -> str:
-    """Return one envelope: the captures by label, the selection and the reports.
+) -> Iterator[bytes]:
+    """Yield one envelope: the captures by label, the selection and the reports.
 
     The notes of a report say which captures could not answer it. A report that no capture could answer has
     no rows.
@@ -52,22 +58,19 @@ def as_one(
             reports[report.label] = _report(_no_rows(report, captures))
         reports[report.label]["notes"].append(f"not collected: {report.reason}")
     notes = [f"{label}: {remark}" for label, capture in captures for remark in capture.remarks]
-    return (
-        _written(
-            {
-                "format": ENVELOPE,
-                "version": VERSION,
-                "tool": {"name": "nsyswrap", "version": __version__},
-                "captures": [
-                    describe(label, capture, (answers or {}).get(label, (None,))[0])
-                    for label, capture in captures
-                ],
-                "window": _window(selection),
-                "reports": list(reports.values()),
-                "notes": notes,
-            }
-        )
-        + "\n"
+    return _written(
+        {
+            "format": ENVELOPE,
+            "version": VERSION,
+            "tool": {"name": "nsyswrap", "version": __version__},
+            "captures": [
+                describe(label, capture, (answers or {}).get(label, (None,))[0])
+                for label, capture in captures
+            ],
+            "window": _window(selection),
+            "reports": list(reports.values()),
+            "notes": notes,
+        }
     )
 
 
@@ -99,7 +102,6 @@ def _window(selection: Selection) -> dict[str, Any]:
 
 
 def _report(table: Table) -> dict[str, Any]:
-    names = [column.name for column in table.columns]
     return {
         "name": table.schema.name,
         "label": table.label,
@@ -110,7 +112,7 @@ def _report(table: Table) -> dict[str, Any]:
             {"name": column.name, "header": column.header, "unit": column.unit.value, "help": column.help}
             for column in table.columns
         ],
-        "rows": [dict(zip(names, row, strict=True)) for row in table.rows()],
+        "rows": table if len(table) else [],
         "verdict": table.verdict or None,
         "notes": list(table.notes),
     }
@@ -124,31 +126,55 @@ def _no_rows(missing: Missing, captures: Sequence[tuple[str, Capture]]) -> Table
     return combine([("", table)]) if len(captures) > 1 else table
 
 
-def _written(value: object, indent: str = "") -> str:
-    """Write a value on one line, or as a block if it holds a list or an object."""
+def _written(value: object, indent: str = "") -> Iterator[bytes]:
+    """Yield a value on one line, or as a block if it holds a list, an object or the rows of a table."""
     inner = f"{indent} "
-    if isinstance(value, dict) and _nested(value.values()):
-        parts = [f"{json.dumps(key)}: {_written(item, inner)}" for key, item in value.items()]
-    elif isinstance(value, list) and _nested(value):
-        parts = [_written(item, inner) for item in value]
+    if isinstance(value, Table):
+        yield f"[\n{inner}".encode()
+        yield from _rows(value, f",\n{inner}".encode())
+        yield f"\n{indent}]".encode()
+    elif isinstance(value, (dict, list)) and _nested(value.values() if isinstance(value, dict) else value):
+        opening, closing = "{}" if isinstance(value, dict) else "[]"
+        items = value.items() if isinstance(value, dict) else [(None, item) for item in value]
+        between = f"{opening}\n{inner}"
+        for key, item in items:
+            yield (between if key is None else f"{between}{json.dumps(key)}: ").encode()
+            yield from _written(item, inner)
+            between = f",\n{inner}"
+        yield f"\n{indent}{closing}".encode()
     else:
-        return _line(value)
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}{closing}"
+        yield _line(value).encode()
+    if not indent:
+        yield b"\n"
+
+
+def _rows(table: Table, separator: bytes) -> Iterator[bytes]:
+    """Yield the rows as objects."""
+    keys = [f"{json.dumps(column.name)}: ".encode() for column in table.columns]
+    between = [b"{" + keys[0], *(b", " + key for key in keys[1:]), b"}" + separator]
+    last = b""
+    for block in rows_in_blocks(table, between, lambda _: ((1, 0), _line), _text, b"null"):
+        yield last
+        last = block
+    yield last.removesuffix(separator)
+
+
+def _text(text: str | None) -> bytes:
+    return json.dumps(text).encode()
 
 
 def _nested(items: Iterable[object]) -> bool:
-    return any(isinstance(item, (dict, list)) for item in items)
+    return any(isinstance(item, (dict, list, Table)) for item in items)
 
 
 def _line(value: object) -> str:
-    if isinstance(value, dict):  # JSON has no infinity
-        value = {key: None if item in (math.inf, -math.inf) else item for key, item in value.items()}
+    if isinstance(value, float) and math.isinf(value):  # JSON has no infinity
+        return "null"
     return json.dumps(value, allow_nan=False)
 
 
-def _document(document: Document, _: Layout) -> dict[str, str]:
-    text = as_one(
+def _document(document: Document, _: Layout) -> dict[str, Iterator[bytes]]:
+    text = envelope(
         document.tables,
         captures=list(document.captures.items()),
         selection=document.selection or EVERYTHING,
