@@ -23,10 +23,10 @@ import numpy as np
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.suggest import did_you_mean_file
-from nsyswrap.capture import sqlite_pages
 from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
 from nsyswrap.capture.sql import quoted, statement
 from nsyswrap.capture.sqlite_pages import Leaves, PageFile, find_leaves, read_columns
+from nsyswrap.capture.sqlite_records import NotPlain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -276,7 +276,7 @@ class Export:
         """On an error, note that SQLite has to read the table."""
         try:
             yield
-        except (sqlite_pages.NotPlain, sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
+        except (NotPlain, sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             self.by_sqlite[table] = str(error)
 
     def _from_rows(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> dict[str, NDArray[Any]]:

@@ -16,32 +16,19 @@ import numpy as np
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.sql import statement
+from nsyswrap.capture.sqlite_records import Block, NotPlain, read_integers, row_counts, rowid
 
 with lazy_imports():
     from concurrent import futures
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
-    Bytes = NDArray[np.uint8]
-
-
-LEAF = 13  # type of a leaf page of a table with rowids
-_PAGE_HEADER_BYTES = 8  # of a leaf page
-_SHORT = 127  # the largest varint of one byte
-_LONG = 4  # bytes of the longest varint that is read, for lengths below 256 MiB
-
-# By serial type of a value: its size in bytes, the shift that removes the bytes before it, and the values of
-# types without bytes. Types 10 and 11 do not occur in files: their size exceeds every record.
-_EIGHT_BYTES, _FLOAT, _LAST_NUMBER = 6, 7, 9
-_SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 1 << 40, 1 << 40, *((t - 12) // 2 for t in range(12, 128))])
-_SHIFTS = (64 - 8 * _SIZES[: _LAST_NUMBER + 1]) % 64
-_CONSTANTS = {0: MISSING, 8: 0, 9: 1}
 
 FEW_LEAVES = 32  # SQLite reads fewer pages than this faster
 _BLOCK_BYTES = 2 << 20  # of leaves at a time, so that intermediate arrays stay in the CPU cache
@@ -54,143 +41,6 @@ _INTERIOR = 5  # type of a page with child pages, in a table with rowids
 _UTF8 = 1
 _LOCK_BYTE = 1 << 30  # lies in a page that no table uses
 _MAX_DEPTH = 20
-
-
-class NotPlain(Exception):
-    """The reason why SQLite itself has to read a table."""
-
-
-class Block(NamedTuple):
-    """Leaf pages in memory: their bytes, the start of each page in them, and the size of a page in bytes."""
-
-    data: Bytes
-    starts: Ints
-    page_bytes: int
-
-
-def row_counts(block: Block) -> Ints:
-    """Return the number of rows of each page; raises NotPlain."""
-    rows = block.data[block.starts + 3].astype(np.int64) << 8 | block.data[block.starts + 4]
-    most = (block.page_bytes - _PAGE_HEADER_BYTES) // 6
-    if (block.data[block.starts] != LEAF).any() or rows.min() == 0 or rows.max() > most:
-        raise NotPlain("a damaged leaf page")
-    return rows
-
-
-def read_integers(block: Block, columns: Mapping[int, Ints]) -> None:
-    """Fill each array with the column at that place of the records; raises NotPlain."""
-    rows = row_counts(block)
-    if any(len(column) != rows.sum() for column in columns.values()):
-        raise NotPlain("a file that changes meanwhile")
-    records, payload, local = _records(block, rows)
-    header, kind_at = _varints(block.data, records)
-    header_end = records + header
-    value_end, limit = header_end.copy(), records + local
-    for place in range(max(columns) + 1):
-        kinds, kind_at = _varints(block.data, kind_at)
-        value_end += _sizes(kinds)
-        if place in columns:
-            if (kind_at > header_end).any() or (value_end > limit).any():
-                raise NotPlain("short, long or damaged records")
-            _integers(block.data, value_end, kinds, columns[place])
-    if ((kind_at == header_end) & (value_end != records + payload)).any():
-        raise NotPlain("damaged records")
-
-
-def rowid(page: bytes, row: int) -> int:
-    """Return the rowid of a row of a leaf page; rows count from 0."""
-    at = int.from_bytes(page[8 + 2 * row : 10 + 2 * row], "big")
-    while page[at] > _SHORT:  # the length of the record
-        at += 1
-    value = 0
-    for byte in page[at + 1 : at + 9]:
-        value = value << 7 | byte & _SHORT
-        if byte <= _SHORT:
-            return value
-    value = value << 8 | page[at + 9]
-    return value - (1 << 64) if value >> 63 else value
-
-
-def _records(block: Block, rows: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the start of each row's record, its size in bytes, and how many of them are in its page."""
-    first = block.starts + _PAGE_HEADER_BYTES - 2 * (np.cumsum(rows) - rows)
-    pointers = np.repeat(first, rows) + np.arange(0, 2 * rows.sum(), 2)
-    cells = block.data.view(">u2")[pointers // 2].astype(np.int64)
-    if cells.min() < _PAGE_HEADER_BYTES:
-        raise NotPlain("a damaged leaf page")
-    pages = np.repeat(block.starts, rows)
-    payload, rowids = _varints(block.data, pages + cells)
-    records = _behind_varints(block.data, rowids)
-    local = _local(payload, block.page_bytes)
-    if (records + local > pages + block.page_bytes).any():
-        raise NotPlain("a damaged leaf page")
-    return records, payload, local
-
-
-def _local(payload: Ints, page_bytes: int) -> Ints:
-    """Return how many bytes of each record are in its leaf; the others are in overflow pages."""
-    most = page_bytes - 35
-    if payload.max() <= most:
-        return payload
-    least = (page_bytes - 12) * 32 // 255 - 23
-    part = least + (payload - least) % (page_bytes - 4)
-    return np.where(payload <= most, payload, np.where(part <= most, part, least))
-
-
-def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """Return the varints (seven bits per byte) at these positions, and the positions after them."""
-    numbers = data.take(at, mode="clip")
-    at = at + 1
-    if numbers.max() <= _SHORT:
-        return numbers, at  # type: ignore[return-value]  # bytes, as they are
-    more = numbers > _SHORT
-    values = numbers.astype(np.int64) & _SHORT
-    for _ in range(_LONG - 1):
-        byte = data.take(at, mode="clip")
-        values = np.where(more, values << 7 | byte & _SHORT, values)
-        at += more
-        more &= byte > _SHORT
-        if not more.any():
-            return values, at
-    raise NotPlain("records of 256 MiB or more")
-
-
-def _behind_varints(data: Bytes, at: Ints) -> Ints:
-    """Return the positions after the varints; the ninth byte of a varint is always its last."""
-    more = np.ones(len(at), bool)
-    for _ in range(8):
-        more &= data.take(at, mode="clip") > _SHORT
-        if not more.any():
-            break
-        at = at + more
-    return at + 1
-
-
-def _sizes(kinds: Ints) -> Ints:
-    """Return the sizes of values in bytes; a single size if all types are equal."""
-    if kinds.max() > _SHORT:
-        return np.where(kinds > _SHORT, (kinds - 12) // 2, _SIZES.take(kinds, mode="clip"))
-    if kinds.min() == kinds.max():
-        return _SIZES[kinds[:1]]
-    return _SIZES.take(kinds)
-
-
-def _integers(data: Bytes, ends: Ints, kinds: Ints, out: Ints) -> None:
-    """Read the integers that end at these positions, from the eight bytes before each end.
-
-    The header of a page is long enough for eight bytes before the first value.
-    """
-    if kinds.max() > _LAST_NUMBER or (kinds == _FLOAT).any():
-        raise NotPlain("a value that is not an integer")
-    eights = np.ndarray(len(data) - 7, ">i8", data, strides=(1,))
-    shifts = _SHIFTS[kinds[:1]] if kinds.min() == kinds.max() else _SHIFTS.take(kinds)
-    out[:] = eights[ends - 8]
-    out <<= shifts
-    out >>= shifts
-    if kinds.max() >= _EIGHT_BYTES and out.min() == MISSING:
-        raise NotPlain("the number that stands for a missing value")
-    for kind, value in _CONSTANTS.items():
-        np.putmask(out, kinds == kind, value)
 
 
 class Leaves(NamedTuple):

@@ -17,7 +17,8 @@ from recorded import DOZEN, ROOT, run_folder
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.capture import schema, sqlite_pages
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.sqlite_pages import NotPlain, PageFile, find_leaves, read_columns
+from nsyswrap.capture.sqlite_pages import PageFile, find_leaves, read_columns
+from nsyswrap.capture.sqlite_records import NotPlain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,288 @@
+"""Decode the integers in the records of an SQLite table with numpy, a block of leaf pages at a time.
+
+The file format is described at https://www.sqlite.org/fileformat2.html. Only plain records are read: unusual
+records and damage raise NotPlain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.base.missing import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bytes = NDArray[np.uint8]
+    Rows = NDArray[np.intp] | slice
+
+LEAF = 13  # type of a leaf page of a table with rowids
+_PAGE_HEADER_BYTES = 8  # of a leaf page
+_SHORT = 127  # the largest varint of one byte
+_LONG = 4  # bytes of the longest varint that is read, for lengths below 256 MiB
+
+# By serial type of a value: its size in bytes, the shift that removes the bytes before it, and the values of
+# types without bytes. Types 10 and 11 do not occur in files: their size exceeds every record.
+_EIGHT_BYTES, _FLOAT, _LAST_NUMBER = 6, 7, 9
+_SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 1 << 40, 1 << 40, *((t - 12) // 2 for t in range(12, 128))])
+_SHIFTS = (64 - 8 * _SIZES[: _LAST_NUMBER + 1]) % 64
+_CONSTANTS = {0: MISSING, 8: 0, 9: 1}
+
+_WORD = 8  # bytes that are compared at once
+_CONTINUED = np.uint64(0x8080808080808080)  # the bit of each of them that says that a varint goes on
+_LOW = np.uint64(_SHORT)
+_FORMS = 64  # of headers in a block, from which on reading record by record is faster
+
+
+class NotPlain(Exception):
+    """The reason why SQLite itself has to read a table."""
+
+
+class Block(NamedTuple):
+    """Leaf pages in memory: their bytes, the start of each page in them, and the size of a page in bytes."""
+
+    data: Bytes
+    starts: Ints
+    page_bytes: int
+
+
+class Records(NamedTuple):
+    """The start of each row's record, its size in bytes, and how many of them are in its page."""
+
+    start: Ints
+    payload: Ints
+    local: Ints
+
+
+def row_counts(block: Block) -> Ints:
+    """Return the number of rows of each page; raises NotPlain."""
+    rows = block.data[block.starts + 3].astype(np.int64) << 8 | block.data[block.starts + 4]
+    most = (block.page_bytes - _PAGE_HEADER_BYTES) // 6
+    if (block.data[block.starts] != LEAF).any() or rows.min() == 0 or rows.max() > most:
+        raise NotPlain("a damaged leaf page")
+    return rows
+
+
+def read_integers(block: Block, columns: Mapping[int, Ints]) -> None:
+    """Fill each array with the column at that place of the records; raises NotPlain."""
+    rows = row_counts(block)
+    if any(len(column) != rows.sum() for column in columns.values()):
+        raise NotPlain("a file that changes meanwhile")
+    records = _records(block, rows)
+    if not _read_by_header(block.data, records, columns):
+        _read_by_record(block.data, records, columns)
+
+
+def _read_by_header(data: Bytes, records: Records, columns: Mapping[int, Ints]) -> bool:
+    """Fill the arrays if the records have few different headers, as those of a table do; else return False.
+
+    The header says where the values are. So the records with the same header are copied side by side: a
+    column of theirs then has one place.
+    """
+    places = max(columns) + 1
+    heads = _pieces(data, records.start, 8 * (places // 8 + 1))
+    words = [_eights(heads, 8 * word, "<u8") for word in range(places // 8 + 1)] if len(heads) else []
+    if words:
+        words[-1] = words[-1] & np.uint64((1 << 8 * (places % 8 + 1)) - 1)
+    forms = _forms(words)
+    for form, rows in forms:
+        header, *kinds = b"".join(word.to_bytes(8, "little") for word in form)[: places + 1]
+        ends = header + np.cumsum(_SIZES.take(kinds, mode="clip"))
+        size = records.payload[rows]
+        if max(header, *kinds) > _SHORT or header <= places or (records.local[rows] < ends[-1]).any():
+            return False
+        if header == places + 1 and (size != ends[-1]).any():
+            return False
+        copies = _pieces(data, records.start[rows] - 8, 8 + int(ends[-1]))
+        for place, out in columns.items():
+            _same_kind(copies, int(ends[place]), kinds[place], out, rows)
+    return bool(forms)
+
+
+def _same_kind(copies: NDArray[np.void], end: int, kind: int, out: Ints, rows: Rows) -> None:
+    """Read the integers of one type that end at this place of the records.
+
+    The copies begin eight bytes before the records.
+    """
+    if kind in _CONSTANTS:
+        out[rows] = _CONSTANTS[kind]
+        return
+    if kind > _LAST_NUMBER or kind == _FLOAT:
+        raise NotPlain("a value that is not an integer")
+    values = _eights(copies, end, ">i8").astype(np.int64)
+    values <<= _SHIFTS[kind]
+    values >>= _SHIFTS[kind]
+    if kind >= _EIGHT_BYTES and values.min() == MISSING:
+        raise NotPlain("the number that stands for a missing value")
+    out[rows] = values
+
+
+def _pieces(data: Bytes, at: Ints, size: int) -> NDArray[np.void]:
+    """Return so many bytes from each position on; none if some would lie behind the data."""
+    if at.max() + size > len(data):
+        return np.empty(0, np.void)
+    return np.ndarray(len(data) - size + 1, f"V{size}", data, strides=(1,))[at]
+
+
+def _eights(pieces: NDArray[np.void], at: int, order: str) -> NDArray[Any]:
+    """Return the eight bytes at one place of all pieces as integers, without a copy."""
+    return np.ndarray(len(pieces), order, pieces, at, (pieces.itemsize,))
+
+
+def _forms(words: Sequence[NDArray[np.uint64]]) -> list[tuple[tuple[int, ...], Rows]]:
+    """Return the distinct rows of the words with the rows of each; none if they are more than a few."""
+    forms: list[tuple[tuple[int, ...], Rows]] = []
+    rows: Rows = slice(None)
+    while words and len(words[0]):
+        form = tuple(int(word[0]) for word in words)
+        other = words[0] != form[0]
+        for word, value in zip(words[1:], form[1:], strict=True):
+            other |= word != value
+        rest = np.flatnonzero(other)
+        if not len(rest):
+            return [*forms, (form, rows)]
+        if len(forms) == _FORMS:
+            break
+        same = np.flatnonzero(~other)
+        forms.append((form, same if isinstance(rows, slice) else rows[same]))
+        rows, words = rest if isinstance(rows, slice) else rows[rest], [word[rest] for word in words]
+    return []
+
+
+def _read_by_record(data: Bytes, records: Records, columns: Mapping[int, Ints]) -> None:
+    header, kind_at = _varints(data, records.start)
+    header_end = records.start + header
+    value_end, limit = header_end.copy(), records.start + records.local
+    for place in range(max(columns) + 1):
+        kinds, kind_at = _varints(data, kind_at)
+        value_end += _sizes(kinds)
+        if place in columns:
+            if (kind_at > header_end).any() or (value_end > limit).any():
+                raise NotPlain("short, long or damaged records")
+            _integers(data, value_end, kinds, columns[place])
+    if ((kind_at == header_end) & (value_end != records.start + records.payload)).any():
+        raise NotPlain("damaged records")
+
+
+def rowid(page: bytes, row: int) -> int:
+    """Return the rowid of a row of a leaf page; rows count from 0."""
+    at = int.from_bytes(page[8 + 2 * row : 10 + 2 * row], "big")
+    while page[at] > _SHORT:  # the length of the record
+        at += 1
+    value = 0
+    for byte in page[at + 1 : at + 9]:
+        value = value << 7 | byte & _SHORT
+        if byte <= _SHORT:
+            return value
+    value = value << 8 | page[at + 9]
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _records(block: Block, rows: Ints) -> Records:
+    first = block.starts + _PAGE_HEADER_BYTES - 2 * (np.cumsum(rows) - rows)
+    pointers = np.repeat(first >> 1, rows)  # as places of numbers of two bytes
+    pointers += np.arange(len(pointers))
+    cells = block.data.view(">u2")[pointers].astype(np.int64)
+    if cells.min() < _PAGE_HEADER_BYTES:
+        raise NotPlain("a damaged leaf page")
+    pages = np.repeat(block.starts, rows)
+    cells += pages
+    start, payload = _behind_sizes(block.data, cells)
+    local = _local(payload, block.page_bytes)
+    if (start + local > pages + block.page_bytes).any():
+        raise NotPlain("a damaged leaf page")
+    return Records(start, payload, local)
+
+
+def _behind_sizes(data: Bytes, cells: Ints) -> tuple[Ints, Ints]:
+    """Return the start of the record in each cell, behind its size and rowid, and the size in bytes."""
+    begins = _pieces(data, cells, 8)
+    words = _eights(begins, 0, "<u8")
+    start = cells.copy()
+    forms = _forms([words & _CONTINUED] if len(begins) else [])
+    for (form,), rows in forms:
+        size, number = _varint_bytes(form), _varint_bytes(form >> 8 * _varint_bytes(form))
+        if size > 1 or size + number > _WORD:
+            forms = []
+            break
+        start[rows] += size + number
+    if forms:
+        return start, (words & _LOW).view(np.int64)
+    payload, rowids = _varints(data, cells)
+    return _behind_varints(data, rowids), payload
+
+
+def _varint_bytes(continued: int) -> int:
+    """Return the length of the varint whose bytes, lowest first, are marked by their highest bits."""
+    return next((length for length in range(1, 9) if not continued >> 8 * length - 1 & 1), 9)
+
+
+def _local(payload: Ints, page_bytes: int) -> Ints:
+    """Return how many bytes of each record are in its leaf; the others are in overflow pages."""
+    most = page_bytes - 35
+    if payload.max() <= most:
+        return payload
+    least = (page_bytes - 12) * 32 // 255 - 23
+    part = least + (payload - least) % (page_bytes - 4)
+    return np.where(payload <= most, payload, np.where(part <= most, part, least))
+
+
+def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
+    """Return the varints (seven bits per byte) at these positions, and the positions after them."""
+    numbers = data.take(at, mode="clip")
+    at = at + 1
+    if numbers.max() <= _SHORT:
+        return numbers, at  # type: ignore[return-value]  # bytes, as they are
+    more = numbers > _SHORT
+    values = numbers.astype(np.int64) & _SHORT
+    for _ in range(_LONG - 1):
+        byte = data.take(at, mode="clip")
+        values = np.where(more, values << 7 | byte & _SHORT, values)
+        at += more
+        more &= byte > _SHORT
+        if not more.any():
+            return values, at
+    raise NotPlain("records of 256 MiB or more")
+
+
+def _behind_varints(data: Bytes, at: Ints) -> Ints:
+    """Return the positions after the varints; the ninth byte of a varint is always its last."""
+    more = np.ones(len(at), bool)
+    for _ in range(8):
+        more &= data.take(at, mode="clip") > _SHORT
+        if not more.any():
+            break
+        at = at + more
+    return at + 1
+
+
+def _sizes(kinds: Ints) -> Ints:
+    """Return the sizes of values in bytes; a single size if all types are equal."""
+    if kinds.max() > _SHORT:
+        return np.where(kinds > _SHORT, (kinds - 12) // 2, _SIZES.take(kinds, mode="clip"))
+    if kinds.min() == kinds.max():
+        return _SIZES[kinds[:1]]
+    return _SIZES.take(kinds)
+
+
+def _integers(data: Bytes, ends: Ints, kinds: Ints, out: Ints) -> None:
+    """Read the integers that end at these positions, from the eight bytes before each end.
+
+    The header of a page is long enough for eight bytes before the first value.
+    """
+    if kinds.max() > _LAST_NUMBER or (kinds == _FLOAT).any():
+        raise NotPlain("a value that is not an integer")
+    eights = np.ndarray(len(data) - 7, ">i8", data, strides=(1,))
+    shifts = _SHIFTS[kinds[:1]] if kinds.min() == kinds.max() else _SHIFTS.take(kinds)
+    out[:] = eights[ends - 8]
+    out <<= shifts
+    out >>= shifts
+    if kinds.max() >= _EIGHT_BYTES and out.min() == MISSING:
+        raise NotPlain("the number that stands for a missing value")
+    for kind, value in _CONSTANTS.items():
+        np.putmask(out, kinds == kind, value)
