@@ -25,9 +25,10 @@ from nsyswrap.capture.selection import (
     resolve,
     select,
 )
+from nsyswrap.capture.stream import in_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from typing_extensions import Self
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 KernelNames = Literal["full", "base", "mangled"]
 
-_NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
+NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
 # The fields that a selection compares.
 _SELECTED_BY = ("start_ns", "end_ns", "device_id", "global_tid", "global_pid", "event_type")
 
@@ -87,6 +88,7 @@ class Capture:
         self.view = view
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
+        self._expected: dict[str, set[str]] = {}
         self._clipped: dict[str, dict[str, NDArray[Any]]] = {}
         self._views: dict[ViewOptions, Self] = {}  # none refers back, so all are freed with this one
         self._whole: weakref.ref[Self] | None = None
@@ -181,6 +183,39 @@ class Capture:
             part.flags.writeable = False
             self._selected[kind, field] = part
         return {field: self._selected[kind, field] for field in fields}
+
+    def stream(
+        self,
+        kind: str,
+        fields: Sequence[str],
+        work: Callable[[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]],
+    ) -> dict[str, NDArray[Any]]:
+        """Return the arrays that ``work`` makes of blocks of ``columns``, each joined in row order.
+
+        The columns are not kept in memory. ``work`` can be called by several threads at the same time.
+        """
+        events = schema.events(kind)
+        tables = events.tables(self._export.tables)
+        if self.view.selection.narrows or len(tables) != 1:
+            return in_blocks(self.columns(kind, *fields), work)
+        present = self._export.tables[tables[0]]
+        sources = {field: self._column(events, tables[0], field, present) for field in fields}
+        names = {field: name for field, name in sources.items() if name}
+
+        def named(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            empty = np.full(len(next(iter(block.values()))), MISSING)
+            return work({field: block[name] if name else empty for field, name in sources.items()})
+
+        kinds = [(name, events.fields[field].kind) for field, name in names.items()]
+        return self._export.stream(tables[0], kinds, named)
+
+    def expect(self, kind: str, fields: Iterable[str]) -> None:
+        """Note fields that reports will ask for, so that the first of them has all read in one pass."""
+        self._expected.setdefault(kind, set()).update(fields)
+
+    def expects(self, kind: str, *fields: str) -> bool:
+        """Return True if reports will ask for all of these fields."""
+        return self._expected.get(kind, set()).issuperset(fields)
 
     def durations(self, kind: str) -> NDArray[Any]:
         """Return end - start of each event in ns.
@@ -278,7 +313,7 @@ class Capture:
         As in nsys, a missing base or mangled name falls back to the demangled one.
         """
         ids = self.columns(kind, "name")["name"]
-        field = _NAME_FIELDS[self.view.names]
+        field = NAME_FIELDS[self.view.names]
         if kind != "kernel" or field == "name":
             return ids
         chosen = self.columns(kind, field)[field]

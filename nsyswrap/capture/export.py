@@ -25,11 +25,12 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.suggest import did_you_mean_file
 from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
 from nsyswrap.capture.sql import quoted, statement
-from nsyswrap.capture.sqlite_pages import Leaves, PageFile, find_leaves, read_columns
+from nsyswrap.capture.sqlite_pages import Leaves, PageFile, find_leaves, read_columns, stream_columns
 from nsyswrap.capture.sqlite_records import NotPlain
+from nsyswrap.capture.stream import Extremes, in_blocks, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -98,6 +99,29 @@ class Export:
         if missing:
             self._load(table, missing)
         return [self._columns[table, name] for name, _ in wanted]
+
+    def stream(
+        self,
+        table: str,
+        wanted: Sequence[tuple[str, FieldKind]],
+        work: Callable[[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]],
+    ) -> dict[str, NDArray[Any]]:
+        """Return the arrays that ``work`` makes of blocks of rows; it gets columns as ``columns`` has them.
+
+        What is read is not kept, so that a table takes no more memory than what is made of it. ``work`` can
+        be called by several threads, and again for the same rows. Raises DamagedCapture as ``columns`` does.
+        """
+        names = [name for name, _ in wanted]
+        leaves = self._find_leaves(table)
+        if leaves is not None and not all((table, name) in self._columns for name in names):
+            extremes, made = Extremes(), None
+            with self._by_sqlite(table):
+                parts = stream_columns(self._pages, table, leaves, names, extremes.noting(work))
+                made = joined(parts, self.count(table))
+            if made is not None:
+                self._check_streamed(table, wanted, extremes)
+                return made
+        return in_blocks(dict(zip(names, self.columns(table, wanted), strict=True)), work)
 
     def rows(self, sql: str, *parameters: str) -> list[tuple[Any, ...]]:
         """Return all rows of a query on a small table."""
@@ -257,6 +281,21 @@ class Export:
             ended = end != MISSING
             if np.abs(end[ended] - start[ended]).sum(dtype=float) > _SUM:
                 raise self.too_large()
+
+    def _check_streamed(
+        self, table: str, wanted: Sequence[tuple[str, FieldKind]], extremes: Extremes
+    ) -> None:
+        """Raise DamagedCapture as for columns; where the extremes cannot tell, all values are read."""
+        rows = self.count(table)
+        for name, kind in wanted:
+            low, high = extremes.of(name)
+            if kind in ("time", "end") and low != MISSING:
+                self._check_times((low, f"{table}.{name}"), (high, f"{table}.{name}"))
+            elif kind not in ("int", "string") and (low == MISSING or max(-low, high) * rows > EXACT):
+                self.columns(table, wanted)
+                return
+        if extremes.lasting > _SUM:
+            raise self.too_large()
 
     def _find_leaves(self, table: str) -> Leaves | None:
         if table not in self._leaves and table not in self.by_sqlite:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,15 +23,17 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
 
+T = TypeVar("T")
+
 FEW_LEAVES = 32  # SQLite reads fewer pages than this faster
-_BLOCK_BYTES = 2 << 20  # of leaves at a time, so that intermediate arrays stay in the CPU cache
+_BLOCK_BYTES = 1 << 20  # of leaves at a time, so that intermediate arrays stay in the CPU cache
 _SPREAD = 4  # leaves are read in one piece if they are at least a quarter of that part of the file
 _FEW_BLOCKS = 16  # up to so many blocks, importing threads takes longer than the work
 _THREADS = 4
@@ -93,25 +95,62 @@ def find_leaves(file: PageFile, table: str) -> Leaves:
     def count(part: slice) -> None:
         leaves.rows[part] = row_counts(file.block(numbers[part]))
 
-    _in_threads(count, _blocks(file, leaves))
+    for _ in _in_threads(count, _blocks(file, leaves)):
+        pass
     _check_count(file.db, table, int(leaves.rows.sum()))
     return leaves
 
 
 def read_columns(file: PageFile, table: str, leaves: Leaves, names: Sequence[str]) -> dict[str, Ints]:
     """Return integer columns in the order of rowids, MISSING for NULL; raises NotPlain."""
+    read = {name: np.empty(leaves.rows.sum(), np.int64) for name in names}
+    for _ in _read(file, table, leaves, names, lambda rows: {name: read[name][rows] for name in names}):
+        pass
+    return read
+
+
+def stream_columns(
+    file: PageFile, table: str, leaves: Leaves, names: Sequence[str], work: Callable[[dict[str, Ints]], T]
+) -> Iterator[T]:
+    """Yield what ``work`` makes of each block of rows, in their order; raises NotPlain.
+
+    A block has the integer columns by name, MISSING for NULL. They are read in threads, and are not kept.
+    """
+
+    def room(rows: slice) -> dict[str, Ints]:
+        return dict(zip(names, np.empty((len(names), rows.stop - rows.start), np.int64), strict=True))
+
+    return _read(file, table, leaves, names, room, work)
+
+
+def _read(  # noqa: PLR0913, PLR0917 - one way for both
+    file: PageFile,
+    table: str,
+    leaves: Leaves,
+    names: Sequence[str],
+    room: Callable[[slice], dict[str, Ints]],
+    work: Callable[[dict[str, Ints]], T] = lambda _: None,  # type: ignore[assignment, return-value]
+) -> Iterator[T]:
+    """Read blocks of rows into the room for each. At the end, compare some rows with SQLite's."""
     places = _places(file.db, table, names)
     row_ends = np.cumsum(leaves.rows)
-    read = {place: np.empty(row_ends[-1], np.int64) for place in places.values()}
+    count = int(row_ends[-1])
+    checked = random.Random(table).sample(range(count), min(_CHECKED_ROWS, count))  # noqa: S311 - a sample, no secret
+    found: dict[int, list[int]] = {}
 
-    def fill(part: slice) -> None:
-        rows = slice(row_ends[part.start] - leaves.rows[part.start], row_ends[part.stop - 1])
-        read_integers(file.block(leaves.numbers[part]), {place: read[place][rows] for place in read})
+    def block(part: slice) -> T:
+        rows = slice(int(row_ends[part.start] - leaves.rows[part.start]), int(row_ends[part.stop - 1]))
+        columns = room(rows)
+        read_integers(
+            file.block(leaves.numbers[part]), {places[name]: values for name, values in columns.items()}
+        )
+        for row in checked:
+            if rows.start <= row < rows.stop:
+                found[row] = [int(columns[name][row - rows.start]) for name in names]
+        return work(columns)
 
-    _in_threads(fill, _blocks(file, leaves))
-    columns = {name: read[place] for name, place in places.items()}
-    _check_rows(file, table, leaves, columns)
-    return columns
+    yield from _in_threads(block, _blocks(file, leaves))
+    _check_rows(file, table, leaves, names, found)
 
 
 def _places(db: sqlite3.Connection, table: str, names: Sequence[str]) -> dict[str, int]:
@@ -165,15 +204,14 @@ def _blocks(file: PageFile, leaves: Leaves) -> list[slice]:
     return [slice(first, min(first + size, total)) for first in range(0, total, size)]
 
 
-def _in_threads(work: Callable[[slice], None], blocks: list[slice]) -> None:
-    """Call ``work`` for each block, in threads: numpy releases the interpreter lock."""
+def _in_threads(work: Callable[[slice], T], blocks: list[slice]) -> Iterator[T]:
+    """Yield ``work`` of each block in order, done in threads: numpy releases the interpreter lock."""
     if len(blocks) <= _FEW_BLOCKS:
-        for block in blocks:
-            work(block)
+        yield from map(work, blocks)
         return
     try:
         with futures.ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-            list(pool.map(work, blocks))
+            yield from pool.map(work, blocks)
     except RuntimeError as error:  # the system has no more threads
         raise NotPlain(str(error)) from None
 
@@ -187,16 +225,15 @@ def _check_count(db: sqlite3.Connection, table: str, count: int) -> None:
         raise NotPlain("another number of rows than SQLite finds")
 
 
-def _check_rows(file: PageFile, table: str, leaves: Leaves, columns: dict[str, Ints]) -> None:
-    """Compare some rows with SQLite's."""
+def _check_rows(
+    file: PageFile, table: str, leaves: Leaves, names: Sequence[str], found: dict[int, list[int]]
+) -> None:
+    """Compare rows with SQLite's."""
     row_ends = np.cumsum(leaves.rows)
-    count = int(row_ends[-1])
-    sql = statement("SELECT {columns} FROM {table} WHERE _rowid_ = ?", columns=columns, table=table)
-    for row in random.Random(table).sample(range(count), min(_CHECKED_ROWS, count)):  # noqa: S311 - a sample, no secret
+    sql = statement("SELECT {columns} FROM {table} WHERE _rowid_ = ?", columns=names, table=table)
+    for row, mine in found.items():
         leaf = int(np.searchsorted(row_ends, row, "right"))
         slot = row - int(row_ends[leaf] - leaves.rows[leaf])
         values = file.db.execute(sql, (rowid(file.pages(int(leaves.numbers[leaf])), slot),)).fetchone()
-        if [MISSING if value is None else value for value in values or ()] != [
-            c[row] for c in columns.values()
-        ]:
+        if [MISSING if value is None else value for value in values or ()] != mine:
             raise NotPlain("other values than SQLite finds")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped, number_texts, text_codes
-from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations, name_codes
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, counted_ranges
+from nsyswrap.analysis.packed import packed_events, packed_names
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
@@ -44,8 +45,7 @@ class Grouped:
 
 def kernels(capture: Capture) -> Grouped:
     """Return kernels by name, with their durations in ns."""
-    codes, labels = name_codes(capture, "kernel")
-    return Grouped(codes, labels, durations(capture, "kernel"))
+    return Grouped(*packed_names(capture, "kernel"), packed_events(capture, "kernel").duration_ns)
 
 
 def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
@@ -73,8 +73,7 @@ def memory_notes(capture: Capture) -> tuple[str, ...]:
 
 def api_calls(capture: Capture) -> Grouped:
     """Return API calls by name, with their durations in ns."""
-    codes, labels = name_codes(capture, "api")
-    return Grouped(codes, labels, durations(capture, "api"))
+    return Grouped(*packed_names(capture, "api"), packed_events(capture, "api").duration_ns)
 
 
 def gpu_operations(capture: Capture) -> list[tuple[str, Grouped]]:

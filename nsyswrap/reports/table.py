@@ -129,6 +129,7 @@ class Report:
     ``rows_from``: the kinds without whose events a selection leaves no row, if not every group it needs.
     ``qualifiers``: which of ``:base``, ``:mangled``, ``:nvtx-name`` the report takes.
     ``reads``: fields of large tables that ``compute`` reads, by kind, so that one pass reads them all.
+    ``packs``: the kinds of ``reads`` whose columns are not kept; see ``analysis.packed``.
     ``conclude`` returns the verdict on the values in a sentence, or an empty text.
     ``compute_top`` takes a capture and a number, and computes so many of the first rows alone.
     """
@@ -142,6 +143,7 @@ class Report:
     rows_from: tuple[str, ...] = ()
     qualifiers: tuple[str, ...] = ()
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    packs: tuple[str, ...] = ()
     conclude: Callable[[Capture, Mapping[str, Values]], str] | None = None
     compute_top: Callable[[Capture, int], Result] | None = None
 
@@ -237,7 +239,10 @@ def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
     for report in reports:
         if not report.lacks(capture):
             for kind, fields in report.reads.items():
-                wanted.setdefault(kind, []).extend(fields)
+                if kind in report.packs:
+                    capture.expect(kind, fields)
+                else:
+                    wanted.setdefault(kind, []).extend(fields)
     for kind, asked in wanted.items():
         if capture.has(kind):
             with suppress(NotInCapture):

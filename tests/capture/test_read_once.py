@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tiny_export import everything, opened
@@ -14,6 +14,7 @@ from nsyswrap import reports
 from nsyswrap.api import Capture
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 
@@ -28,8 +29,15 @@ def test_what_it_reads_ahead_is_what_it_asks_for(
         asked.setdefault(kind, set()).update(fields)
         return columns(capture, kind, *fields)
 
+    stream = Capture.stream
+
+    def streamed(capture: Capture, kind: str, fields: Sequence[str], work: Callable[..., Any]) -> object:
+        asked.setdefault(kind, set()).update(fields)
+        return stream(capture, kind, fields, work)
+
     report = reports.find_report(name)
     monkeypatch.setattr(Capture, "columns", noted)
+    monkeypatch.setattr(Capture, "stream", streamed)
     replace(report, reads={}).make(opened(tmp_path, *everything()))
     assert not report.reads or {kind: set(fields) for kind, fields in report.reads.items()} == asked
 

@@ -29,8 +29,8 @@ def _wrong(field: str) -> None:
     """Make one of the statistics of each group wrong."""
     right = groups.Groups.of
 
-    def of(self: groups.Groups, values: Any) -> groups.Statistics:  # noqa: ANN401 - an array
-        made = right(self, values)
+    def of(self: groups.Groups, values: Any, *, least: int | None = None) -> groups.Statistics:  # noqa: ANN401 - an array
+        made = right(self, values, least=least)
         return dataclasses.replace(made, **{field: getattr(made, field) + 1})
 
     groups.Groups.of = of  # type: ignore[method-assign]

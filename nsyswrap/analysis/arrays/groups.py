@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_RADIX = 2**16  # groups that 16-bit codes can number
+_RADIX, _RADIX_BYTES = 2**16, 2  # groups that 16-bit codes can number
+_PART = 2**16  # rows at a time, so that intermediate arrays stay in the CPU cache
 _LOOP_ROWS = 64  # average rows per group from which a Python loop over groups is faster
 _DENSE = 4  # largest ratio of the range of values to the rows for which a lookup table is used
 _TRIMMED = 10  # one in so many values is left out of a trimmed mean at either end
@@ -56,7 +57,7 @@ def grouped(codes: NDArray[Any], values: NDArray[Any], groups: int) -> Statistic
 def order_by_code(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
     """Return the rows sorted by their code in ``range(groups)``; the sort is stable."""
     # numpy sorts 16-bit integers by radix, in a tenth of the time.
-    narrow = codes.astype(np.uint16) if groups <= _RADIX else codes
+    narrow = codes.astype(np.uint16) if groups <= _RADIX and codes.itemsize > _RADIX_BYTES else codes
     return np.argsort(narrow, kind="stable")
 
 
@@ -64,41 +65,56 @@ class Groups:
     """Rows sorted by group once, for the statistics of several columns."""
 
     def __init__(self, codes: NDArray[Any], groups: int) -> None:
-        """Take one group code in ``range(groups)`` per row."""
-        self._count = np.bincount(codes, minlength=groups)
+        """Take one group code per row; rows with a code that is not in ``range(groups)`` are in no group."""
+        size = max(groups, int(codes.max(initial=0)) + 1)
+        self._count = _counts(codes, size)[:groups]
         self._filled = self._count > 0
         self._first = np.cumsum(self._count) - self._count
-        self._order = order_by_code(codes, groups)
+        self._order = order_by_code(codes, size)[: int(self._count.sum())]
         self._last: tuple[NDArray[Any], NDArray[Any]] | None = None
         self._large = np.count_nonzero(self._filled) * _LOOP_ROWS <= len(codes)
 
-    def of(self, values: NDArray[Any]) -> Statistics:
-        """Return the statistics of one int64 value per row, as ``grouped`` defines them.
+    def of(self, values: NDArray[Any], *, least: int | None = None) -> Statistics:
+        """Return the statistics of one integer per row, as ``grouped`` defines them.
 
-        Raises OverflowError if the sum of all values could exceed 64 bits.
+        Values below ``least`` do not count. Raises OverflowError if the sum of all values could exceed 64
+        bits.
         """
         count, first = self._count, self._first
         ordered = self.ordered(values)
-        if not len(ordered):
+        if least is not None:
+            below = self._sums(ordered < least)
+            count, first = count - below, first + below
+        filled = count > 0
+        if not filled.any():
             nothing, unknown = np.zeros_like(count), np.full(len(count), np.nan)
             return Statistics(count, nothing, unknown, unknown, nothing, nothing, np.zeros(len(count)))
-        last = len(ordered) - 1
-        least = np.where(self._filled, ordered[np.minimum(first, last)], 0)
-        most = np.where(self._filled, ordered[first + count - 1], 0)
-        if max(most.max(), -least.min()) > MOST // len(ordered):
+        last, kind = len(ordered) - 1, np.result_type(ordered, np.int64)
+        low, high, lowest, highest = (
+            ordered[np.clip(first + at, 0, last)].astype(kind)
+            for at in ((count - 1) // 2, count // 2, 0, count - 1)
+        )
+        lowest, highest = (np.where(filled, ends, 0) for ends in (lowest, highest))
+        if max(highest.max(), -lowest.min()) > MOST // len(ordered):
             _check_sum(ordered)
-        total = self._sums(ordered)
+        total, squares = np.zeros(len(count), kind), np.zeros(len(count))
+        for part in _parts(count):
+            start, behind = first[part[0]], first[part[-1]] + count[part[-1]]
+            rows, begin = ordered[start:behind], first[part] - start
+            total[part] = _sums(rows, begin, count[part], kind)
+            deviations = rows - np.repeat(total[part] / count[part], np.diff(begin, append=len(rows)))
+            deviations *= deviations  # np.dot would start BLAS and its threads
+            squares[part] = _sums(deviations, begin, count[part], deviations.dtype)
         with np.errstate(invalid="ignore", divide="ignore"):
             avg = total / count
-        low, high = (ordered[np.minimum(first + middle, last)] for middle in ((count - 1) // 2, count // 2))
         return Statistics(
             count=count,
             total=total,
             avg=avg,
-            med=np.where(self._filled, (low + high) / 2, np.nan),
-            min=least,
-            max=most,
-            std=np.sqrt(self._squares(ordered, avg) / np.maximum(count - 1, 1)),
+            med=np.where(filled, (low + high) / 2, np.nan),
+            min=lowest,
+            max=highest,
+            std=np.sqrt(squares / np.maximum(count - 1, 1)),
         )
 
     def quantile(self, values: NDArray[Any], share: float) -> NDArray[Any]:
@@ -170,27 +186,35 @@ class Groups:
         self._last = values, ordered  # statistics and quantiles of one column follow each other
         return ordered
 
-    def _squares(self, ordered: NDArray[Any], avg: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of squared deviations of each group."""
-        if not self._large:
-            deviations = ordered - np.repeat(avg[self._filled], self._count[self._filled])
-            return self._sums(deviations * deviations)
-        squares = np.zeros(len(avg))
-        groups = np.flatnonzero(self._filled)
-        for group, rows in zip(groups.tolist(), self._slices(), strict=True):
-            deviations = ordered[rows] - avg[group]
-            deviations *= deviations  # np.dot would start BLAS and its threads
-            squares[group] = deviations.sum()
-        return squares
-
     def _slices(self) -> Iterator[slice]:
         first = self._first[self._filled]
         return map(slice, first.tolist(), (first + self._count[self._filled]).tolist())
 
     def _sums(self, ordered: NDArray[Any]) -> NDArray[Any]:
-        sums = np.zeros(len(self._count), ordered.dtype)
-        sums[self._filled] = np.add.reduceat(ordered, self._first[self._filled])
+        kind = np.result_type(ordered, np.int64)
+        sums = np.zeros(len(self._count), kind)
+        sums[self._filled] = np.add.reduceat(ordered, self._first[self._filled], dtype=kind)
         return sums
+
+
+def _counts(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
+    counts = np.zeros(groups, np.intp)
+    for start in range(0, len(codes), _PART):  # np.bincount copies them as int64
+        counts += np.bincount(codes[start : start + _PART], minlength=groups)
+    return counts
+
+
+def _parts(count: NDArray[Any]) -> list[NDArray[np.intp]]:
+    """Return the groups that have rows in parts, whose rows fit the cache, or of one group."""
+    filled = np.flatnonzero(count)
+    number = (np.cumsum(count[filled]) - 1) // _PART
+    return np.split(filled, np.flatnonzero(np.diff(number)) + 1)
+
+
+def _sums(rows: NDArray[Any], begin: NDArray[Any], count: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
+    """Return the sum of so many rows from each begin on."""
+    ends = np.stack([begin, begin + count], axis=1).ravel()[:-1]
+    return np.add.reduceat(rows, ends, dtype=kind)[::2]
 
 
 def _check_sum(values: NDArray[Any]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.arrays.groups import distinct
-from nsyswrap.analysis.names import durations, strip_version
+from nsyswrap.analysis.names import strip_version
+from nsyswrap.analysis.packed import packed_events
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def compute(capture: Capture) -> Result:
     """Return one row per name id: names that differ only in the version suffix stay apart, as in nsys."""
-    ids, codes = distinct(capture.name_ids("api"))
-    names = [strip_version(capture.text(int(i))) for i in ids]
-    return Result(time_summary(Grouped(codes, names, durations(capture, "api")), "calls", "name"))
+    calls = packed_events(capture, "api")
+    names = [strip_version(capture.text(int(i))) for i in calls.ids]
+    return Result(time_summary(Grouped(calls.code, names, calls.duration_ns), "calls", "name"))
 
 
 SCHEMA = Schema(
@@ -41,4 +41,5 @@ REPORT = Report(
     compute=compute,
     order=(Order("total_ns", descending=True),),
     reads={"api": NAMED},
+    packs=("api",),
 )

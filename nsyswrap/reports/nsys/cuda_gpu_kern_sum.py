@@ -38,4 +38,5 @@ REPORT = Report(
     order=(Order("total_ns", descending=True), Order("instances")),
     qualifiers=KERNEL_NAMES,
     reads={"kernel": NAMED},
+    packs=("kernel",),
 )
