@@ -33,6 +33,7 @@ CALL_FIELDS = (*NAMED, "global_tid", "correlation_id")
 KERNEL_FIELDS = (*NAMED, "device_id", "correlation_id", "global_pid")
 _DENSE = 4  # most places per row in a table of positions
 _MOST_PROCESSES = 64
+_FAR = 2**40  # larger ids are not looked up: their differences could exceed 64 bits
 
 
 @dataclass(frozen=True)
@@ -194,12 +195,8 @@ class _CallTable:
     def __init__(
         self, named: Named, calls: Calls, processes: NDArray[Any], ends: tuple[NDArray[Any], NDArray[Any]]
     ) -> None:
-        self._named, self._thread, self._end_ns, self._processes = (
-            named,
-            calls.thread,
-            calls.end_ns,
-            processes,
-        )
+        self._named, self._processes = named, processes
+        self._thread, self._end_ns = calls.thread, calls.end_ns
         self._low, self._size = ends[0], ends[1] - ends[0] + 1
         self._first = np.cumsum(self._size) - self._size
         self._position = np.full(int(self._size.sum()) + 1, -1, np.int32)  # the last is that of no call
@@ -221,7 +218,7 @@ class _CallTable:
                 ids = correlation[block][mine == process]
                 if len(ids):
                     low[process], high[process] = min(low[process], ids.min()), max(high[process], ids.max())
-        if low.min() == MISSING or sum((high - low).tolist()) >= _DENSE * rows + _DENSE * BLOCK_ROWS:
+        if low.min() < -_FAR or high.max() > _FAR or (high - low).sum() >= _DENSE * (rows + BLOCK_ROWS):
             return None
         table = cls(named, calls, processes, (low, high))
         for block in _row_blocks(rows):
