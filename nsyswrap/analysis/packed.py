@@ -17,7 +17,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.capture import NAME_FIELDS
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, PROCESS_MASK, SPANS
-from nsyswrap.capture.stream import BLOCK_ROWS, narrow
+from nsyswrap.capture.stream import BLOCK_ROWS, looked_up, narrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ class Calls(NamedTuple):
     threads: NDArray[Any]
     thread: NDArray[Any]
     correlation: NDArray[Any]
-    end_ns: NDArray[Any]
+    end: _Times
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def packed_names(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | 
     codes, names = number_texts(
         np.arange(len(texts)), texts if kind == "kernel" else list(map(strip_version, texts))
     )
-    return codes.astype(packed.code.dtype)[packed.code], names
+    return looked_up(codes.astype(packed.code.dtype), packed.code), names
 
 
 def packed_events(capture: Capture, kind: str) -> Named:
@@ -157,7 +157,8 @@ def _calls(capture: Capture) -> tuple[Named, Calls]:
     packed = capture.stream("api", CALL_FIELDS, pack)
     duration = _durations(capture, "api", packed["duration_ns"])
     named = Named(*names.ranked(packed.pop("code")), duration)
-    return named, Calls(*threads.ranked(packed["thread"]), packed["correlation"], packed["end_ns"])
+    ends = _Times(packed.pop("end_ns"))  # which frees eight bytes a call
+    return named, Calls(*threads.ranked(packed.pop("thread")), packed.pop("correlation"), ends)
 
 
 def _name_fields(capture: Capture, kind: str) -> tuple[list[str], Callable[[Columns], NDArray[Any]]]:
@@ -189,6 +190,24 @@ def _unpacked(launches: NDArray[Any], threads: NDArray[Any], names: NDArray[Any]
     return keys
 
 
+class _Times:
+    """Times in ns, in four bytes each if those of a block of rows are less than four seconds apart."""
+
+    def __init__(self, times: NDArray[Any]) -> None:
+        self._base = np.array([times[block].min() for block in _row_blocks(len(times))])
+        self._rest = np.empty(len(times), np.uint32)
+        for block, base in zip(_row_blocks(len(times)), self._base.tolist(), strict=True):
+            behind = times[block] - base
+            if behind.max() > np.iinfo(np.uint32).max:
+                self._base, self._rest = np.zeros_like(self._base), times
+                break
+            self._rest[block] = behind
+
+    def at(self, positions: NDArray[Any]) -> NDArray[Any]:
+        times: NDArray[Any] = self._base[positions // BLOCK_ROWS] + self._rest[positions]
+        return times
+
+
 class _CallTable:
     """The API calls by process and correlation id: a table of their positions."""
 
@@ -196,7 +215,7 @@ class _CallTable:
         self, named: Named, calls: Calls, processes: NDArray[Any], ends: tuple[NDArray[Any], NDArray[Any]]
     ) -> None:
         self._named, self._processes = named, processes
-        self._thread, self._end_ns = calls.thread, calls.end_ns
+        self._thread, self._end = calls.thread, calls.end
         self._low, self._size = ends[0], ends[1] - ends[0] + 1
         self._first = np.cumsum(self._size) - self._size
         self._position = np.full(int(self._size.sum()) + 1, -1, np.int32)  # the last is that of no call
@@ -236,7 +255,7 @@ class _CallTable:
             self.possible = False
         keys = self._thread[positions].astype(np.int64) << _FIELD_BITS | device
         keys = np.where(met, keys << _FIELD_BITS | named.code[positions], NO_CALL)
-        queue = np.where(met, columns["start_ns"] - self._end_ns[positions], 0)
+        queue = np.where(met, columns["start_ns"] - self._end.at(positions), 0)
         return {"launch": launch.of(keys), "call_ns": named.duration_ns[positions], "queue_ns": narrow(queue)}
 
     def _places(self, correlation: NDArray[Any], owners: NDArray[Any]) -> NDArray[Any]:

@@ -26,6 +26,11 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.int32, copy=False)
 
 
+def looked_up(table: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
+    """Return ``table[positions]`` block by block, as numpy copies small positions to eight bytes each."""
+    return in_blocks({"": positions}, lambda block: {"": table[block[""]]})[""]
+
+
 def in_blocks(columns: Mapping[str, NDArray[Any]], work: Callable[[Columns], Columns]) -> Columns:
     """Return the arrays that ``work`` makes of the columns, block by block, each joined."""
     rows = len(next(iter(columns.values())))

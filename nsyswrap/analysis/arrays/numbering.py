@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.capture.stream import looked_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Numbering:
         order = np.argsort(values)
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        return values[order], self._narrow(rank)[numbers]
+        return values[order], looked_up(self._narrow(rank), numbers)
 
     def _places(self, values: NDArray[Any]) -> NDArray[Any]:
         if self._sparse:
