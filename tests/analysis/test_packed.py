@@ -10,12 +10,12 @@ import pytest
 from report_tables import csv_of
 from tiny_export import Row, call, changed, kernel, opened
 
+from nsyswrap.analysis import execution_phases
 from nsyswrap.analysis.packed import launched, packed_events, packed_names
 from nsyswrap.api import Capture
 from nsyswrap.base.errors import DamagedCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import sqlite_pages, stream
-from nsyswrap.reports.nsys import cuda_kern_exec_sum
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def test_launches_by_table_equal_those_by_pairs(tmp_path: Path, monkeypatch: pyt
 
     packed, of_part = tables(capture)
     assert packed != of_part
-    monkeypatch.setattr(cuda_kern_exec_sum, "launched", lambda _: None)
+    monkeypatch.setattr(execution_phases, "launched", lambda _: None)
     assert tables(Capture(capture.path)) == (packed, of_part)
 
 
