@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import subprocess
@@ -24,6 +26,7 @@ SERVE = "import sys, warm_cli; warm_cli.serve(int(sys.argv.pop()))"
 _LENGTH = 8  # bytes, before each request
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MPL")  # variables of Python and libraries
 _PIPE_BYTES = 60_000  # a pipe takes as much at once
+_PACKAGES = ("cli", "render", "reports", "analysis", "capture")
 
 
 class WarmCli:
@@ -98,8 +101,12 @@ def serve(number: int) -> None:
     import matplotlib.backends.backend_agg  # noqa: F401, PLC0415
     import pandas  # noqa: F401, ICN001, PLC0415
 
-    from nsyswrap.cli import main  # noqa: F401, PLC0415
+    import nsyswrap  # noqa: PLC0415
 
+    for package in _PACKAGES:  # what commands import when they first use it
+        [folder] = [path / package for path in map(Path, nsyswrap.__path__)]
+        for module in pkgutil.walk_packages([str(folder)], f"nsyswrap.{package}."):
+            importlib.import_module(module.name)
     sys.path.remove(str(Path(__file__).parent))
     gc.freeze()
     with socket.socket(fileno=number) as requests:
