@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,13 +30,25 @@ UNEXPLAINED_PERCENT = 5.0
 each = pytest.mark.parametrize("label", LABELS, ids=lambda label: label.name)
 
 
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("labelled")
+
+
 @pytest.fixture
-def recording(label: Label, tmp_path: Path) -> Path:
+def recording(label: Label, unpacked: Path) -> Path:
+    """The recording, unpacked once for all tests of this file."""
     packed = label.program.parent.parent / "captures" / f"{label.name}.sqlite.xz"
     assert packed.stat().st_size <= LARGEST
-    path = tmp_path / f"{label.name}.sqlite"
-    path.write_bytes(lzma.decompress(packed.read_bytes()))
+    path = unpacked / f"{label.name}.sqlite"
+    if not path.exists():
+        path.write_bytes(lzma.decompress(packed.read_bytes()))
     return path
+
+
+@cache
+def answer_on(recording: Path) -> Answer:
+    return answer_of(open_capture(recording))
 
 
 def said(answer: Answer) -> list[str]:
@@ -45,7 +58,7 @@ def said(answer: Answer) -> list[str]:
 
 @each
 def test_the_cause_stands_first_and_nothing_wrong_is_said(label: Label, recording: Path) -> None:
-    findings = said(answer_of(open_capture(recording)))
+    findings = said(answer_on(recording))
     first, second = [*findings, "", ""][:2]
     assert first in (label.first, *label.accept)
     assert not label.then or second == label.then
@@ -55,9 +68,8 @@ def test_the_cause_stands_first_and_nothing_wrong_is_said(label: Label, recordin
 @pytest.mark.usefixtures("label")
 @each
 def test_the_screen_says_so_in_its_first_lines(recording: Path) -> None:
-    capture = open_capture(recording)
-    answer = answer_of(capture)
-    lines = [line.text for line in summarize(capture).lines]
+    answer = answer_on(recording)
+    lines = [line.text for line in summarize(open_capture(recording)).lines]
     assert max(map(len, lines)) <= SIZE[1]
     top = "\n".join(lines[: SIZE[0]])
     if answer.withheld:
@@ -70,7 +82,7 @@ def test_the_screen_says_so_in_its_first_lines(recording: Path) -> None:
 
 @each
 def test_the_steps_of_the_program_are_found(label: Label, recording: Path) -> None:
-    answer = answer_of(open_capture(recording))
+    answer = answer_on(recording)
     if not label.steps or answer.withheld:
         return
     assert answer.steps is not None
@@ -81,7 +93,7 @@ def test_the_steps_of_the_program_are_found(label: Label, recording: Path) -> No
 
 @each
 def test_start_up_is_told_apart(label: Label, recording: Path) -> None:
-    answer = answer_of(open_capture(recording))
+    answer = answer_on(recording)
     if label.startup and answer.steps:
         assert answer.start_up is not None
         assert answer.start_up.duration_ns >= 1_000_000_000
@@ -90,9 +102,9 @@ def test_start_up_is_told_apart(label: Label, recording: Path) -> None:
 @pytest.mark.usefixtures("label")
 @each
 def test_other_names_and_another_clock_change_no_verdict(recording: Path, tmp_path: Path) -> None:
-    expected = answer_of(open_capture(recording))
-    copies = [renamed(recording, tmp_path / "renamed.sqlite")]
-    copies += [scaled(recording, tmp_path / f"{factor}.sqlite", factor) for factor in (0.1, 10)]
+    expected = answer_on(recording)
+    copies = [scaled(renamed(recording, tmp_path / "renamed.sqlite"), tmp_path / "slower.sqlite", 10)]
+    copies += [scaled(recording, tmp_path / "faster.sqlite", 0.1)]
     for copy in copies:
         answer = answer_of(open_capture(copy))
         assert said(answer) == said(expected)

@@ -43,7 +43,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def without_kernel(source: Path) -> Path:
-    """A source that nvcc hands to the host's compiler, in a fraction of the time: for what is kept and when."""
+    """A source that nvcc hands to the host's compiler, quickly: for what is kept and when."""
     text = SOURCE.replace("__global__ void kernel() {}\n", "").replace("kernel<<<1, 1>>>(); ", "")
     path = source.with_suffix(".cpp")
     path.write_text(text)
