@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import os
 import sys
 import threading
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+_NUMPY_CORES = {"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"}  # numpy 2, numpy 1
 _one_block = threading.RLock()  # two threads must not restore each other's import function
 
 
@@ -41,6 +44,30 @@ class _LazyPackage:
 
     def __getattr__(self, module: str) -> ModuleType:
         return _LazyModule(f"{self._name}.{module}")
+
+
+class _NumpyWithoutThreads:
+    """A finder of ``sys.meta_path`` that finds nothing: it sees when numpy begins to load its libraries.
+
+    The variable is set only while they are loaded, so no program that is started later inherits it.
+    """
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """Set the variable at the first import of numpy; remove it at the first one after its core."""
+        if name == "numpy":
+            os.environ[_BLAS_THREADS] = "1"
+        elif name.startswith("numpy.") and sys.modules.keys() & _NUMPY_CORES:
+            os.environ.pop(_BLAS_THREADS, None)
+            sys.meta_path = [one for one in sys.meta_path if one is not self]  # a search goes through the old
+
+
+def import_numpy_without_threads() -> None:
+    """Let OpenBLAS start no thread in this process when numpy is imported, unless the user says how many.
+
+    OpenBLAS starts a thread for each core, and no matrix is ever multiplied here.
+    """
+    if "numpy" not in sys.modules and _BLAS_THREADS not in os.environ:
+        sys.meta_path.insert(0, cast("Any", _NumpyWithoutThreads()))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
-from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
 from nsyswrap.base.version import __version__
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 from nsyswrap.cli.help import Group
@@ -172,6 +172,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and end the process. Only here errors become messages and exit codes."""
     _open_closed_streams()
+    import_numpy_without_threads()
     warnings.showwarning = note_warning
     sys.excepthook = _note_traceback
     code: str | int | None

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -37,6 +39,18 @@ with lazy_imports():
     import colorsys
 assert "wave" in sys.modules and "colorsys" not in sys.modules
 """
+NUMPY = """
+import os
+from nsyswrap.base.lazy import import_numpy_without_threads
+
+before = list(os.environ.items())
+import_numpy_without_threads()
+import numpy
+with open("/proc/self/status") as status:
+    print(*(line.split()[1] for line in status if line.startswith("Threads:")))
+assert list(os.environ.items()) == before
+os.execv("/bin/sh", ["sh", "-c", "echo threads=$OPENBLAS_NUM_THREADS"])
+"""
 
 
 def _run(program: str, folder: Path) -> tuple[str, str]:
@@ -52,3 +66,17 @@ def test_a_module_is_imported_at_its_first_use(tmp_path: Path) -> None:
 def test_another_module_imports_as_ever_meanwhile(tmp_path: Path) -> None:
     (tmp_path / "imports_wave.py").write_text("import wave\n")
     assert _run(OTHER, tmp_path) == ("", "")
+
+
+@pytest.mark.parametrize("own", ["", "2"])
+def test_numpy_starts_no_threads_and_no_program_sees_how(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", own)
+    if not own:
+        monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    printed, errors = _run(NUMPY.replace("print(*", "print(flush=True, *"), tmp_path)
+    assert errors == ""
+    threads, told = printed.splitlines()
+    assert told == f"threads={own}"
+    assert own or threads == "1"
