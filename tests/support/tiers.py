@@ -29,6 +29,7 @@ LEFT_OUT = {
 
 # What a test with a marker takes, in seconds, roughly: workers begin with the files that take longest.
 SECONDS = {"slurm": 15.0, "nsys": 4.0, "nvcc": 4.0, "torch": 3.0, "browser": 2.0, "slow": 1.5}
+LONG_FILES = {"test_fuzz.py": 100.0}  # of tests without a marker
 
 _REASON = pytest.StashKey[str]()
 _FOLDERS = re.compile(r"(?<!\S)/\S*/")
@@ -100,6 +101,8 @@ def _longest_files_first(items: list[pytest.Item]) -> None:
     for item in items:
         marker = next(filter(item.get_closest_marker, SECONDS), "")
         spent[item.path] += SECONDS.get(marker, 0.05)
+    for path in spent:
+        spent[path] += LONG_FILES.get(path.name, 0)
     items.sort(key=lambda item: (-spent[item.path], item.path))
 
 
