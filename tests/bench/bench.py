@@ -103,8 +103,9 @@ def _run(options: argparse.Namespace, scratch: Path) -> None:
     on_exports = [_on(export, nsys, options.rounds, scratch) for export in _exports(options, scratch)]
     _say("the short commands")
     timed(at_the_start(), ROOT, 1, scratch)  # once for what Python compiles
-    costs = timed(at_the_start(), ROOT, options.rounds * _SHORT_RUNS, scratch)
-    start = Bench(f"Short commands: medians of {options.rounds * _SHORT_RUNS} rounds", 0, costs)
+    rounds = options.rounds * _SHORT_RUNS if options.rounds > 1 else 1  # one round is a trial
+    costs = timed(at_the_start(), ROOT, rounds, scratch)
+    start = Bench(f"Short commands: medians of {rounds} rounds", 0, costs)
     found = ratios(on_exports, start)
     print(as_text([*on_exports, start], found))
     if options.json:

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "recorded" / "ddp" / "even" / "report.sqlite.xz"
 KERNEL, MEMCPY, MEMSET, API = (EVENTS[kind].table for kind in ("kernel", "memcpy", "memset", "api"))
-KERNEL_NAMES = 300
+KERNEL_NAMES = 5_000  # at most; a program of few launches has fewer kernels
 _EVENT_TABLES = ("CUPTI_ACTIVITY_KIND_%", "NVTX_%", "PROFILER_OVERHEAD")
+_LAUNCHES = 5  # of a kernel, at least in the mean
 _FEWEST = 1_000  # of which some are in graphs, and some have lost their call
 _STRETCH_ROWS = 50_000  # of all tables, inserted before the next stretch of time
 _ON_GPU = {"contextId": 1, "greenContextId": 0}
@@ -68,7 +69,7 @@ def make(out: Path, kernels: int, seed: int = 1) -> None:
         db.executescript("PRAGMA journal_mode = off; PRAGMA synchronous = off")
         processes = _processes(db)
         _throw_events_away(db)
-        names = made_names(KERNEL_NAMES, dice)
+        names = made_names(min(KERNEL_NAMES, kernels // _LAUNCHES), dice)
         which = made_kernels([_ids(db, texts) for texts in zip(*names, strict=True)], dice)
         call_names = _ids(db, [call.name for call in CALLS])
         shares = np.diff(np.linspace(0, kernels, len(processes) + 1).astype(int)).tolist()
