@@ -15,9 +15,9 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import ending
 from nsyswrap.capture import schema
-from nsyswrap.capture.export import Export, lacks_column
+from nsyswrap.capture.export import lacks_column
 from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
-from nsyswrap.capture.open import beside_note, export_of
+from nsyswrap.capture.open import beside_note, export_of, open_export
 from nsyswrap.capture.selection import (
     EVERYTHING,
     Selection,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from nsyswrap.base.units import Rounding
+    from nsyswrap.capture.export import Export
     from nsyswrap.capture.info import Diagnostic, Info
     from nsyswrap.capture.window import Window
 
@@ -75,13 +76,13 @@ class Capture:
         source: Path | None = None,
         view: ViewOptions | None = None,
     ) -> None:
-        """Open the SQLite export at ``path``. ``source`` is the file or folder that messages name.
+        """Open the export at ``path``. ``source`` is the file or folder that messages name.
 
         Raises CaptureError if the file is not a readable export.
         """
         self.path = path
         self.source = source or path
-        self._open(Export(path), view or ViewOptions(names))
+        self._open(open_export(path), view or ViewOptions(names))
 
     def _open(self, export: Export, view: ViewOptions) -> None:
         self._export = export
@@ -422,6 +423,7 @@ class Capture:
 def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
     """Open a ``.sqlite`` export, a ``.nsys-rep`` (exported into the cache first) or a run folder.
 
+    The folder of a parquetdir or arrowdir export can be opened, too, with pyarrow.
     ``names`` picks the form of kernel names: full demangled, base or mangled.
     """
     return Capture(export_of(Path(path)), names, Path(path))

@@ -63,17 +63,21 @@ class Export:
         self._strings: dict[int, str] | None = None
         # The first and the last time that were read, and the column of each.
         self._times: tuple[tuple[int, str], tuple[int, str]] | None = None
+        self.tables: dict[str, list[str]] = {}
         with ExitStack() as opened:
-            self.file = self._settled(opened)
-            _check_size(self.file, path)
-            self._db = self._connected(opened)
-            self.tables = self._read_tables()
-            self._check_tables()
-            with _opening(path):
-                self._pages = PageFile(self.file, self._db)
-            opened.callback(self._pages.close)
+            self._open(opened)
             self._opened = opened.pop_all()
         weakref.finalize(self, self._opened.close)  # captures are never closed explicitly
+
+    def _open(self, opened: ExitStack) -> None:
+        self.file = self._settled(opened)
+        _check_size(self.file, self.path)
+        self._db = self._connected(opened)
+        self.tables = self._read_tables()
+        self._check_tables()
+        with _opening(self.path):
+            self._pages = PageFile(self.file, self._db)
+        opened.callback(self._pages.close)
 
     def close(self) -> None:
         """Close the file; arrays that were returned stay valid."""

@@ -1,4 +1,4 @@
-"""Find the SQLite export of a capture: a file, one in a run folder, or one made from a .nsys-rep.
+"""Find the export of a capture: a file or a folder of tables, one in a run folder, one made from a report.
 
 Exports of .nsys-rep files stay in the user's cache for a limited time, without the environment.
 """
@@ -16,10 +16,15 @@ from pathlib import Path
 
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable
 from nsyswrap.base.files import RECORDINGS
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, STATUS, WORK, RunFolder, cache_dir, unfinished
 from nsyswrap.base.suggest import did_you_mean_file
 from nsyswrap.capture import redact
+from nsyswrap.capture.export import Export
+
+with lazy_imports():
+    from nsyswrap.capture import arrow_export
 
 ROOM_BYTES = 10_000_000_000
 UNUSED_S = 30 * 86_400.0
@@ -91,13 +96,18 @@ def _prune(used: Path) -> None:
 
 
 def export_of(path: Path) -> Path:
-    """Return the SQLite export of a .sqlite, a .nsys-rep (exported into the cache first) or a run folder.
+    """Return the export of a .sqlite, a .nsys-rep (exported into the cache first) or a run folder.
 
+    The folder of a parquetdir or arrowdir export is one itself.
     A .qdstrm, which nsys leaves if its import fails, is imported and exported into the cache. A report that
     cannot be exported here, as one of a newer nsys, stands for the export beside it if that is not older.
     """
     if path.is_dir():
-        return _in_folder(path)
+        return path if arrow_export.is_table_folder(path) else _in_folder(path)
+    if path.suffix in (".parquet", ".arrow") and arrow_export.is_table_folder(path.parent):
+        raise NotACapture(
+            f"{path} is one table of a capture", f"give its folder, {shlex.quote(str(path.parent))}"
+        )
     if path.suffix not in RECORDINGS:
         return path
     try:
@@ -110,6 +120,11 @@ def export_of(path: Path) -> Path:
             return export
         error.hint += f"; {export} is not read: it is older than the report"
         raise
+
+
+def open_export(path: Path) -> Export:
+    """Open an export that ``export_of`` found; raises NotACapture, DamagedCapture and Unavailable."""
+    return arrow_export.ArrowExport(path) if path.is_dir() else Export(path)
 
 
 def beside_note(source: Path, export: Path) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.analysis.ranks import members
+    from nsyswrap.capture import arrow_export
     from nsyswrap.capture import open as capture_open
     from nsyswrap.reports.runs import find
 
@@ -31,8 +32,10 @@ def captures_in(paths: Sequence[Path]) -> list[Path]:
 
 
 def is_folder(path: Path) -> bool:
-    """Return True for a folder that can hold captures and is not a run folder."""
-    return path.is_dir() and not any((path / name).exists() for name in FILES)
+    """Return True for a folder that can hold captures and is not a run folder or a folder of tables."""
+    if not path.is_dir() or any((path / name).exists() for name in FILES):
+        return False
+    return not arrow_export.is_table_folder(path)
 
 
 def _captures_of(folder: Path) -> list[Path]:
@@ -41,12 +44,17 @@ def _captures_of(folder: Path) -> list[Path]:
         return ranks
     found = find.run_paths(folder)
     runs = list(dict.fromkeys(run.parent if run.name in _READ else run for run in found))
-    captures = [run for run in runs if not run.is_dir() or any((run / name).exists() for name in _READ)]
+    captures = [run for run in runs if _has_capture(run)]
     if not captures:
         raise NotACapture(f"no capture in {folder}", capture_open.GIVE_A_CAPTURE)
     if without := [run for run in runs if run not in captures]:
         note(f"nsyswrap: runs without a capture: {listed(without)}")
     return sorted(captures)
+
+
+def _has_capture(run: Path) -> bool:
+    is_file = not run.is_dir() or arrow_export.is_table_folder(run)
+    return is_file or any((run / name).exists() for name in _READ)
 
 
 def listed(paths: Sequence[Path], most: int = 20) -> str:

@@ -19,7 +19,7 @@ from nsyswrap.cli.options import OUTPUT
 from nsyswrap.cli.output import note, say
 
 with lazy_imports():
-    from nsyswrap.capture import redact
+    from nsyswrap.capture import arrow_export, redact
 
 STAYS = (
     "Stays on purpose: the command line, and names of kernels, calls, ranges, threads and modules.\n"
@@ -46,6 +46,11 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     """
     if capture.suffix.lower() in RECORDINGS:
         raise UsageError(f"{capture}: a .nsys-rep cannot be redacted", "export it to .sqlite and redact that")
+    if arrow_export.is_table_folder(capture):
+        raise UsageError(
+            f"{capture}: a parquetdir or arrowdir export cannot be redacted",
+            "export the .nsys-rep to .sqlite and redact that",
+        )
     if check and output is not None:
         raise UsageError("--check cannot be used with --output", "omit one of them")
     if output is None and not check:
@@ -86,11 +91,15 @@ def _check(path: Path) -> None:
     if recordings := _files(path, *RECORDINGS):
         note(f"nsyswrap: do not share {listed(recordings)}")
         note("  a .nsys-rep cannot be redacted, and it can hold the environment")
+    if folders := [one for one in sorted(path.rglob("*")) if arrow_export.is_table_folder(one)]:
+        note(f"nsyswrap: do not share {listed(folders)}")
+        note("  parquetdir and arrowdir exports cannot be redacted, and they can hold the environment")
     if leaking:
         found = f"{len(leaking)} of {len(exports)} exports" if len(exports) > 1 else str(leaking[0])
         raise CheckFailed(f"{found} would leak", f"nsyswrap redact {shlex.quote(str(leaking[0]))} -o OUT")
-    if recordings:
-        raise CheckFailed(f"{path} holds a .nsys-rep", "remove it before you share the folder")
+    if recordings or folders:
+        held = "a .nsys-rep" if recordings else "a parquetdir or arrowdir export"
+        raise CheckFailed(f"{path} holds {held}", "remove it before you share the folder")
     say(f"nothing left to remove\n\n{STAYS}")
 
 

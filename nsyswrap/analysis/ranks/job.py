@@ -18,7 +18,7 @@ from nsyswrap.analysis.ranks.members import hosts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
 from nsyswrap.capture import schema
-from nsyswrap.capture.export import Export
+from nsyswrap.capture.open import open_export
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def offsets_ns(job: Job) -> NDArray[Any] | None:
     for member in job.members:
         path = member.capture.path
         if str(path) not in epochs:
-            rows = Export(path).select(schema.SESSION_START, ("utcEpochNs", "end"), required=False)
+            rows = open_export(path).select(schema.SESSION_START, ("utcEpochNs", "end"), required=False)
             epochs[str(path)] = rows[0][0] if rows else None
     by_member = [epochs[str(member.capture.path)] for member in job.members]
     known = [epoch for epoch in by_member if epoch is not None]

@@ -15,6 +15,7 @@ from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.recent_runs import is_repeat
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
 from nsyswrap.base.text import shortest_labels
+from nsyswrap.capture.arrow_export import folder_format, is_table_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -120,7 +121,7 @@ def _without_reports_of_exports(by_real_path: Mapping[str, _Place]) -> list[_Pla
 
 
 def _below(path: Path) -> Iterator[_Place]:
-    if not path.is_dir():
+    if not path.is_dir() or is_table_folder(path):
         loose = path.name not in (EXPORT, REPORT) or not any((path.parent / mark).exists() for mark in _MARKS)
         yield _Place(path if loose else path.parent, loose=loose)
         return
@@ -131,6 +132,9 @@ def _below(path: Path) -> Iterator[_Place]:
             folders.clear()
         elif _MARKS.intersection(files):
             yield _Place(here)
+            folders.clear()
+        elif folder_format(here.name, files):
+            yield _Place(here, loose=True)
             folders.clear()
         else:
             yield from (_Place(here / name, loose=True) for name in sorted(files) if name.endswith(CAPTURES))

@@ -1,0 +1,237 @@
+"""Read the ``parquetdir`` and ``arrowdir`` exports of nsys: a folder with one file for each table.
+
+The tables and columns are those of the SQLite export, in other types: ids are unsigned, and narrow numbers
+take fewer bits. They are read as the numbers that SQLite would hold. pyarrow reads the files.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.base.errors import DamagedCapture, NotACapture, Unavailable
+from nsyswrap.base.install import pip_install
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.export import Export
+from nsyswrap.capture.schema import CAPTURE_MARKS, CAPTURE_METADATA, STRINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.schema import FieldKind
+
+with lazy_imports():
+    import pyarrow as pa
+    from pyarrow import ipc, parquet
+
+# The formats by the ending of their files, with the ending of the folder's name that nsys gives by default.
+_PARQUET, _ARROW = ".parquet", ".arrow"
+_FORMATS = {_PARQUET: ("parquetdir", "_pqtdir"), _ARROW: ("arrowdir", "_arwdir")}
+_STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
+_EXPORT_AGAIN = "export the .nsys-rep again with `nsys export`"
+_NOT_COMPLETE = f"wait until nsys ends; if it has ended, {_EXPORT_AGAIN}"
+
+
+def folder_format(folder: str, files: Iterable[str]) -> str:
+    """Return ``parquetdir`` or ``arrowdir`` if a folder with these files is such an export; empty if not.
+
+    A folder that nsys has only begun to write counts.
+    """
+    names = list(files)
+    for ending, (name, suffix) in _FORMATS.items():
+        tables = [file.removesuffix(ending) for file in names if file.endswith(ending)]
+        if STRINGS in tables or any(table.startswith(CAPTURE_MARKS) for table in tables):
+            return name
+        if folder.endswith(suffix) and (tables or not names):
+            return name
+    return ""
+
+
+def is_table_folder(path: Path) -> bool:
+    """Return True for the folder of a parquetdir or arrowdir export."""
+    try:
+        return path.is_dir() and bool(folder_format(path.name, [file.name for file in path.iterdir()]))
+    except OSError:
+        return False
+
+
+class ArrowExport(Export):
+    """A parquetdir or arrowdir export; ``path`` and ``file`` are its folder. It cannot answer SQL."""
+
+    def _open(self, opened: ExitStack) -> None:
+        self.file = self.path.resolve()
+        files, name = _table_files(self.path)
+        try:
+            pa.Table  # noqa: B018 - imports pyarrow, which is an extra
+        except ImportError:
+            raise Unavailable(
+                f"{self.path}: reading a {name} export needs pyarrow",
+                f"{pip_install('parquet')}, or export to .sqlite: `nsys export --type=sqlite`",
+            ) from None
+        self._files = {}
+        for table, file in files.items():
+            with self._damage_of(file):
+                self._files[table] = _File(file)
+        opened.callback(self._files.clear)
+        self.tables = {table: file.columns for table, file in self._files.items()}
+        self._check_tables()
+        if CAPTURE_METADATA not in self.tables:
+            self.note = (
+                f"the {name} export has no {CAPTURE_METADATA}: the program's command line and nsys' options "
+                "are not known (a .sqlite export has them)"
+            )
+
+    def count(self, table: str) -> int:
+        """Return the number of rows of a table; 0 if the export lacks it."""
+        return self._files[table].rows if table in self._files else 0
+
+    def rows(self, sql: str, *parameters: str) -> list[tuple[Any, ...]]:  # noqa: ARG002 - as of an Export
+        """Raise NotACapture: only an SQLite export answers queries."""
+        raise NotACapture(f"{self.path} is not an SQLite export", "export the .nsys-rep to .sqlite")
+
+    def damage(self, patience_s: float) -> str | None:
+        """Return the first file that cannot be read and why, empty if all can; None if it takes longer."""
+        deadline = monotonic() + patience_s
+        for table, file in self._files.items():
+            if monotonic() > deadline:
+                return None
+            try:
+                with self._damage_of(file.path):
+                    file.read(self.tables[table])
+            except DamagedCapture as error:
+                return error.message
+        return ""
+
+    def _from_pages(self, table: str, names: Sequence[str]) -> dict[str, NDArray[Any]]:  # noqa: ARG002
+        return {}
+
+    def _from_rows(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> dict[str, NDArray[Any]]:
+        if not wanted:
+            return {}
+        file = self._files[table]
+        with self._damage_of(file.path):
+            columns = file.read([name for name, _ in wanted])
+            return {
+                name: _texts(chunks) if kind == "text" else self._numbers(chunks, f"{table}.{name}")
+                for chunks, (name, kind) in zip(columns, wanted, strict=True)
+            }
+
+    def _numbers(self, chunks: list[pa.Array], where: str) -> NDArray[Any]:
+        parts = [np.empty(0, np.int64)]
+        for chunk in chunks:
+            part = np.array(self._integers(chunk, where).fill_null(MISSING))
+            if np.count_nonzero(part == MISSING) != chunk.null_count:
+                raise self._damaged(f"{where} has {MISSING}, which stands for no number")
+            parts.append(part)
+        return np.concatenate(parts)
+
+    def _integers(self, chunk: pa.Array, where: str) -> pa.Array:
+        """Return a column as 64 bits with a sign, as SQLite stores it."""
+        kind = chunk.type
+        if kind == pa.uint64():
+            return chunk.view(pa.int64())
+        if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+            return chunk.cast(pa.int64())
+        if not pa.types.is_floating(kind):
+            raise self._damaged(f"{where} contains values that are not integers ({kind})")
+        return pa.array([self._integer(value, where) for value in chunk.to_pylist()], pa.int64())
+
+    @contextmanager
+    def _damage_of(self, file: Path) -> Iterator[None]:
+        """Name the file in errors of pyarrow."""
+        try:
+            yield
+        except (pa.ArrowException, OSError, MemoryError, EOFError, UnicodeError) as error:
+            first_line, *_ = str(error).strip().splitlines() or ["out of memory"]
+            raise DamagedCapture(f"{file} cannot be read: {first_line}", _EXPORT_AGAIN) from None
+
+
+class _File:
+    """The file of one table, with the names of its columns and the number of its rows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if path.suffix == _PARQUET:
+            with parquet.ParquetFile(path) as file:
+                self.columns, self.rows = list(file.schema_arrow.names), int(file.metadata.num_rows)
+            return
+        with pa.memory_map(str(path)) as content, ipc.open_stream(content) as stream:
+            self.columns = list(stream.schema.names)
+            self.rows = sum(batch.num_rows for batch in stream)
+
+    def read(self, names: Sequence[str]) -> list[list[pa.Array]]:
+        """Return columns in row order, each in the pieces of the file."""
+        if self.path.suffix == _PARQUET:
+            with parquet.ParquetFile(self.path) as file:
+                table = file.read(list(names))
+            return [table.column(name).chunks for name in names]
+        with pa.memory_map(str(self.path)) as content, ipc.open_stream(content) as stream:
+            pieces = [[batch.column(name) for name in names] for batch in stream]
+        for column in (column for piece in pieces for column in piece):
+            _as_bytes(column).validate(full=True)  # offsets of a damaged file could lie outside it
+        return [list(column) for column in zip(*pieces, strict=True)] or [[] for _ in names]
+
+
+def _as_bytes(chunk: pa.Array) -> pa.Array:
+    """Return texts as bytes: kernel names can contain bytes that are not UTF-8."""
+    wide = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+    return chunk.view(wide[chunk.type]) if chunk.type in wide else chunk
+
+
+def _texts(chunks: list[pa.Array]) -> NDArray[Any]:
+    parts = [np.empty(0, dtype=object)]
+    for chunk in chunks:
+        distinct: dict[Any, str | None] = {None: None}
+        part = np.empty(len(chunk), dtype=object)
+        for row, value in enumerate(_as_bytes(chunk).to_pylist()):
+            if value not in distinct:
+                is_bytes = isinstance(value, bytes)
+                distinct[value] = value.decode("utf-8", "backslashreplace") if is_bytes else str(value)
+            part[row] = distinct[value]
+        parts.append(part)
+    return np.concatenate(parts)
+
+
+def _table_files(folder: Path) -> tuple[dict[str, Path], str]:
+    """Return the file of each table, by name, and the format. Raises NotACapture and DamagedCapture."""
+    try:
+        files = sorted(folder.iterdir())
+        sizes = {file: file.stat().st_size for file in files if file.suffix in _FORMATS and file.is_file()}
+    except OSError as error:
+        raise NotACapture(f"{folder} cannot be read: {error.strerror}") from None
+    endings = {file.suffix for file in sizes}
+    if len(endings) > 1:
+        raise NotACapture(
+            f"{folder} holds a parquetdir and an arrowdir export", "move one of them into a folder of its own"
+        )
+    tables = {file.stem: file for file in sizes}
+    name, _ = _FORMATS[endings.pop()] if endings else ("", "")
+    if STRINGS not in tables:
+        raise NotACapture(f"{folder} is not complete: the table {STRINGS} is missing", _NOT_COMPLETE)
+    for file, size in sizes.items():
+        if not size:
+            raise NotACapture(
+                f"{folder} is not complete: nsys is still writing {file.name}, or was interrupted",
+                _NOT_COMPLETE,
+            )
+        if file.suffix == _ARROW and not _ends(file):  # pyarrow takes a cut for the end
+            raise DamagedCapture(f"{file} is cut off: its end is missing", _NOT_COMPLETE)
+    return tables, name
+
+
+def _ends(stream: Path) -> bool:
+    try:
+        with stream.open("rb") as content:
+            content.seek(max(-len(_STREAM_END), -stream.stat().st_size), os.SEEK_END)
+            return content.read() == _STREAM_END
+    except OSError as error:
+        raise NotACapture(f"{stream} cannot be read: {error.strerror}") from None

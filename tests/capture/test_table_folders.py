@@ -1,0 +1,215 @@
+"""parquetdir and arrowdir exports of nsys: the same reports as of the SQLite export, or a clear error."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from all_reports import all_reports, screen
+from click.testing import CliRunner
+from pyarrow import parquet
+from recorded import run_folder
+from table_folders import as_arrow, as_parquet
+from tiny_export import KERNEL, changed, everything, kernel, write
+
+from nsyswrap import open_capture
+from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture, Unavailable, UsageError
+from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.capture.export import Export
+from nsyswrap.capture.open import open_export
+from nsyswrap.cli import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from nsyswrap.capture.schema import FieldKind
+
+FORMATS = {"parquetdir": as_parquet, "arrowdir": as_arrow}
+each_format = pytest.mark.parametrize("write_tables", FORMATS.values(), ids=FORMATS)
+# Graphs, and threads that only compute.
+CAPTURES = ("graphs/nodes", "hybrid/threads")
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    """A small SQLite export with all kinds of events."""
+    return write(tmp_path / "c.sqlite", *everything())
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_each_report_is_that_of_the_sqlite_export(name: str, tmp_path: Path) -> None:
+    original = run_folder(name, tmp_path / "unpacked") / EXPORT
+    expected, seen = all_reports(original), screen(original)
+    for kind, write_tables in FORMATS.items():
+        folder = write_tables(original, tmp_path / kind)
+        assert all_reports(folder) == expected
+        assert screen(folder) == seen
+
+
+@each_format
+def test_each_report_of_each_kind_of_event(
+    write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path
+) -> None:
+    assert all_reports(write_tables(export, tmp_path / "tables")) == all_reports(export)
+
+
+@each_format
+def test_a_part_of_the_capture(
+    write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path
+) -> None:
+    folder = write_tables(export, tmp_path / "tables")
+    assert all_reports(folder, time="5/50") == all_reports(export, time="5/50")
+
+
+def test_ids_beyond_63_bits_and_texts_that_are_not_utf_8(tmp_path: Path) -> None:
+    other = changed(kernel("k", 7, 9), globalPid=-(2**62), demangledName=b"bad \xff name")
+    export = write(tmp_path / "c.sqlite", kernel("k", 0, 5), other)
+    for kind, write_tables in FORMATS.items():
+        capture = open_capture(write_tables(export, tmp_path / kind))
+        assert capture.columns("kernel", "global_pid")["global_pid"].tolist()[1] == -(2**62)
+        assert capture.report("cuda_gpu_kern_sum").data["name"] == ["k", "bad \\xff name"]
+
+
+@each_format
+def test_a_cut_file_is_damage(
+    write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path
+) -> None:
+    folder = write_tables(export, tmp_path / "tables")
+    [file] = folder.glob(f"{KERNEL}.*")
+    content = file.read_bytes()
+    for size in (len(content) - 1, len(content) - 8, len(content) // 2, 9, 1):
+        file.write_bytes(content[:size])
+        with pytest.raises(DamagedCapture, match=file.name) as raised:
+            open_capture(folder)
+        assert raised.value.exit_code == 65
+    file.write_bytes(b"")
+    with pytest.raises(NotACapture, match=rf"is not complete.*{file.name}"):
+        open_capture(folder)
+
+
+@each_format
+def test_changed_bytes_are_damage_or_other_numbers_but_no_traceback(
+    write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path
+) -> None:
+    folder = write_tables(export, tmp_path / "tables")
+    [file] = folder.glob(f"{KERNEL}.*")
+    content = file.read_bytes()
+    for place in range(0, len(content) - 8, max(1, len(content) // 50)):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        with suppress(CaptureError):
+            capture = open_capture(folder)
+            capture.damage(60)
+            capture.report("cuda_gpu_kern_sum")
+
+
+@each_format
+def test_a_folder_without_strings_is_not_complete(
+    write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path
+) -> None:
+    folder = write_tables(export, tmp_path / "tables")
+    next(folder.glob("StringIds.*")).unlink()
+    with pytest.raises(NotACapture, match="not complete: the table StringIds is missing"):
+        open_capture(folder)
+
+
+@pytest.mark.parametrize("name", ["r_pqtdir", "r_arwdir"])
+def test_an_empty_folder_of_nsys_is_not_complete(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    with pytest.raises(NotACapture, match="not complete"):
+        open_capture(folder)
+
+
+def test_two_exports_in_one_folder_are_refused(export: Path, tmp_path: Path) -> None:
+    folder = as_parquet(export, tmp_path / "tables")
+    for file in as_arrow(export, tmp_path / "others").iterdir():
+        shutil.copy(file, folder)
+    with pytest.raises(NotACapture, match="a parquetdir and an arrowdir export"):
+        open_capture(folder)
+
+
+def test_text_in_a_column_of_numbers_is_damage(export: Path, tmp_path: Path) -> None:
+    folder = as_parquet(export, tmp_path / "tables")
+    table = parquet.read_table(folder / f"{KERNEL}.parquet")
+    table = table.set_column(0, table.column_names[0], pa.array(["x"] * len(table)))
+    parquet.write_table(table, folder / f"{KERNEL}.parquet")
+    with pytest.raises(DamagedCapture, match=r"KERNEL\.start contains values that are not integers"):
+        open_capture(folder).report("cuda_gpu_kern_sum")
+
+
+def test_one_table_of_it_names_the_folder(export: Path, tmp_path: Path) -> None:
+    folder = as_parquet(export, tmp_path / "tables")
+    with pytest.raises(NotACapture, match="is one table of a capture") as raised:
+        open_capture(folder / f"{KERNEL}.parquet")
+    assert str(folder) in raised.value.hint
+
+
+def test_without_pyarrow_the_error_names_the_extra(
+    export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = as_parquet(export, tmp_path / "tables")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(Unavailable, match="needs pyarrow") as raised:
+        open_capture(folder)
+    assert "pyarrow" in raised.value.hint
+    assert "--type=sqlite" in raised.value.hint
+
+
+def test_a_missing_capture_metadata_is_told(export: Path, tmp_path: Path) -> None:
+    folder = as_parquet(export, tmp_path / "tables")
+    assert "META_DATA_CAPTURE" in " ".join(open_capture(folder).remarks)
+
+
+def test_damage_is_looked_for_in_all_tables(export: Path, tmp_path: Path) -> None:
+    folder = as_parquet(export, tmp_path / "tables")
+    assert open_capture(folder).damage(60) == ""
+    assert open_capture(folder).damage(-1) is None
+    capture = open_capture(folder)
+    (folder / f"{KERNEL}.parquet").write_bytes(b"x")
+    assert KERNEL in str(capture.damage(60))
+
+
+def test_commands_find_it_in_a_folder(export: Path, tmp_path: Path) -> None:
+    (tmp_path / "all").mkdir()
+    as_parquet(export, tmp_path / "all" / "a_pqtdir")
+    as_arrow(export, tmp_path / "all" / "b_arwdir")
+    done = CliRunner().invoke(cli, ["report", str(tmp_path / "all"), "-r", "cuda_gpu_kern_sum"])
+    assert done.exit_code == 0
+    assert "a_pqtdir" in done.output
+    assert "b_arwdir" in done.output
+
+
+def test_redact_says_what_it_cannot_do(export: Path, tmp_path: Path) -> None:
+    folder = as_parquet(export, tmp_path / "c_pqtdir")
+    for arguments in ([str(folder), "-o", str(tmp_path / "out.sqlite")], [str(folder), "--check"]):
+        done = CliRunner().invoke(cli, ["redact", *arguments])
+        assert isinstance(done.exception, UsageError)
+        assert "cannot be redacted" in str(done.exception)
+    done = CliRunner().invoke(cli, ["redact", "--check", str(tmp_path)])  # with a clean export beside it
+    assert "parquetdir" in str(done.exception)
+
+
+def test_real_ones(nsys: str, tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "print(1)"]
+    options = ["--trace=osrt,nvtx", "--sample=none", "--cpuctxsw=none", f"--output={tmp_path / 'r'}"]
+    subprocess.run([nsys, "profile", *options, *program], check=True, capture_output=True, timeout=120)
+    for kind in ("sqlite", *FORMATS):
+        command = [nsys, "export", "-q", "true", f"--type={kind}", f"-o{tmp_path / kind}"]
+        subprocess.run([*command, tmp_path / "r.nsys-rep"], check=True, capture_output=True, timeout=120)
+    expected = Export(tmp_path / "sqlite")
+    names = [name for name in expected.tables if name.startswith(("OSRT", "Thread", "String", "TARGET"))]
+    for kind in FORMATS:
+        export = open_export(tmp_path / kind)
+        for table in names:
+            types = expected.rows(f'PRAGMA table_info("{table}")')
+            wanted: list[tuple[str, FieldKind]] = [
+                (name, "text" if kind == "TEXT" else "int") for _, name, kind, *_ in types
+            ]
+            assert export.select(table, *wanted) == expected.select(table, *wanted)
+        assert all_reports(tmp_path / kind)["osrt_sum"] == all_reports(tmp_path / "sqlite")["osrt_sum"]

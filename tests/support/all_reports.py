@@ -1,0 +1,40 @@
+"""All that nsyswrap says of a capture: the rows and notes of each report, and the screen with the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner
+
+from nsyswrap import open_capture, reports
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.cli import cli
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.api import Capture
+
+Rows = list[dict[str, object]]
+
+
+def all_reports(path: Path, time: str = "", nvtx: str = "") -> dict[str, tuple[Rows, tuple[str, ...]]]:
+    """Return rows and notes by report; if the capture cannot answer one, the reason stands for its notes."""
+    capture = open_capture(path).select(time=time, nvtx=nvtx)
+    return {name: _said(capture, name, path) for name in reports.NAMES}
+
+
+def _said(capture: Capture, name: str, path: Path) -> tuple[Rows, tuple[str, ...]]:
+    try:
+        table = reports.find_report(name).make(capture)
+    except NotInCapture as error:
+        return [], (str(error).replace(str(path), "CAPTURE"),)
+    columns = [column.name for column in table.columns]
+    return [dict(zip(columns, row, strict=True)) for row in table.rows()], tuple(table.notes)
+
+
+def screen(path: Path) -> str:
+    """Return what `nsyswrap report` prints of a capture."""
+    done = CliRunner().invoke(cli, ["report", str(path)])
+    assert done.exit_code == 0
+    return str(done.output).replace(str(path), "CAPTURE")
