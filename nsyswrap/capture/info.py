@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nsyswrap.capture.export import Export
+    from nsyswrap.capture.schema import FieldKind
 
 _CUDA_TRACE = ":COLLECT_CUDA_TRACE"  # end of a name in the capture's metadata, for one process
 _FORKS = "TRACE_AFTER_FORK_BEFORE_EXEC"
@@ -115,9 +116,10 @@ def message_level(severity: int | None, text: str) -> Literal["loss", "warning",
 def read_diagnostics(export: Export) -> list[Diagnostic]:
     """Read the warnings of nsys, each once, those about lost events first."""
     table = schema.EVENTS["diagnostic"].table
-    rows = export.select(table, ("severity", "int"), ("text", "text"), required=False)
+    columns: tuple[tuple[str, FieldKind], ...] = (("timestamp", "int"), ("text", "text"), ("severity", "int"))
+    rows = export.select(table, *columns, required=False)
     levels: dict[str, str] = {}
-    for severity, text in rows:
+    for _, text, severity in sorted(rows, key=lambda row: (row[0] or 0, row[1] or "")):
         level = message_level(severity, text or "")
         if level != "info":
             levels.setdefault((text or "").strip().partition("\n")[0].strip(), level)

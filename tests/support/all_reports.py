@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from nsyswrap.api import Capture
 
+# nsys' rules take the first rows of a table up to their limit, and sort these: here they take all.
+RULES = ("cuda_memcpy_async", "cuda_memcpy_sync", "cuda_memset_sync", "cuda_api_sync")
+
 Rows = list[dict[str, object]]
 
 
@@ -26,7 +29,7 @@ def all_reports(path: Path, time: str = "", nvtx: str = "") -> dict[str, tuple[R
 
 def _said(capture: Capture, name: str, path: Path) -> tuple[Rows, tuple[str, ...]]:
     try:
-        table = reports.find_report(name).make(capture)
+        table = reports.parse(f"{name}:rows=-1" if name in RULES else name).make(capture)
     except NotInCapture as error:
         return [], (str(error).replace(str(path), "CAPTURE"),)
     columns = [column.name for column in table.columns]

@@ -77,10 +77,11 @@ def check_messages(capture: Capture) -> Iterator[Diagnosis]:
         why = "this export has no diagnostics (nsys writes them since 2024.2); events may have been dropped"
         yield unknown(MESSAGES, why)
         return
-    messages = capture.columns("diagnostic", "severity", "text")
+    messages = capture.columns("diagnostic", "timestamp_ns", "severity", "text")
     texts = [" ".join(str(text).split()) for text in messages["text"]]
     levels = [message_level(*pair) for pair in zip(messages["severity"].tolist(), texts, strict=True)]
-    for (level, text), count in Counter(zip(levels, texts, strict=True)).items():
+    by_time = sorted(zip(messages["timestamp_ns"].tolist(), levels, texts, strict=True))  # rows have no order
+    for (level, text), count in Counter((level, text) for _, level, text in by_time).items():
         meaning = f"{text.rstrip('.')}.{_LOST}" if level == "loss" else text
         yield Diagnosis(level, MESSAGES, count, None, f"nsys: {meaning}")
     if set(levels) == {"info"}:
