@@ -124,7 +124,8 @@ def export_of(path: Path) -> Path:
 
 def open_export(path: Path) -> Export:
     """Open an export that ``export_of`` found; raises NotACapture, DamagedCapture and Unavailable."""
-    return arrow_export.ArrowExport(path) if path.is_dir() else Export(path)
+    is_folder = path.is_dir() and arrow_export.is_table_folder(path)
+    return arrow_export.ArrowExport(path) if is_folder else Export(path)
 
 
 def beside_note(source: Path, export: Path) -> str:
