@@ -94,6 +94,13 @@ class ArrowExport(Export):
         """Return the number of rows of a table; 0 if the export lacks it."""
         return self._files[table].rows if table in self._files else 0
 
+    def leaves(self, table: str) -> None:
+        """Return None: the tables have no pages."""
+
+    def has_rows(self, table: str) -> bool:
+        """Return True if a table has a row."""
+        return self.count(table) > 0
+
     def rows(self, sql: str, *parameters: str) -> list[tuple[Any, ...]]:  # noqa: ARG002 - as of an Export
         """Raise NotACapture: only an SQLite export answers queries."""
         raise NotACapture(f"{self.path} is not an SQLite export", "export the .nsys-rep to .sqlite")

@@ -18,6 +18,7 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.export import lacks_column
 from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.capture.open import beside_note, export_of, open_export
+from nsyswrap.capture.parts import part_of, selected_rows
 from nsyswrap.capture.selection import (
     EVERYTHING,
     Selection,
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 KernelNames = Literal["full", "base", "mangled"]
 
 NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
-# The fields that a selection compares.
-_SELECTED_BY = ("start_ns", "end_ns", "device_id", "global_tid", "global_pid", "event_type")
+_OWNERS = ("global_tid", "global_pid")
+_SELECTED_BY = (*schema.SPANS, *_OWNERS, "event_type")  # what clipping compares
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,9 @@ class Capture:
 
     def has(self, kind: str) -> bool:
         """Return True if there is at least one event of this kind."""
-        return self.count(kind) > 0
+        if not any(map(self._export.has_rows, schema.events(kind).tables(self._export.tables))):
+            return False
+        return not self.view.selection.narrows or len(self._kept(kind)) > 0
 
     def holds(self, kind: str) -> bool:
         """Return True if the export contains a table for this event kind, even if the table is empty."""
@@ -176,13 +179,10 @@ class Capture:
         if not self.view.selection.narrows:
             return self._all_columns(kind, fields)
         missing = [field for field in fields if (kind, field) not in self._selected]
-        kept = self._kept(kind)
-        for field, values in self._all_columns(kind, missing).items():
-            part = values[kept]
-            if self._clips and field in schema.SPANS:
-                part = self._clipped_times(kind)[field]
-            part.flags.writeable = False
-            self._selected[kind, field] = part
+        for field, part in self._part(kind, missing).items():
+            values = self._clipped_times(kind)[field] if self._clips and field in schema.SPANS else part
+            values.flags.writeable = False
+            self._selected[kind, field] = values
         return {field: self._selected[kind, field] for field in fields}
 
     def stream(
@@ -245,15 +245,45 @@ class Capture:
     def _kept(self, kind: str) -> NDArray[Any]:
         """Return the numbers of the selected rows."""
         if kind not in self._rows:
-            fields = [field for field in _SELECTED_BY if field in schema.events(kind).fields]
-            events = self._all_columns(kind, fields) if fields else {"": np.zeros(self.whole.count(kind))}
-            self._rows[kind] = np.flatnonzero(select(events, self.view.selection, self.window))
+            self._rows[kind] = self._selected_rows(kind)
         return self._rows[kind]
+
+    def _selected_rows(self, kind: str) -> NDArray[Any]:
+        events, selection, window = schema.events(kind), self.view.selection, self.window
+        fields = [field for field in selection.compares if field in events.fields]
+        tables = events.tables(self._export.tables)
+        if len(tables) == 1 and fields:
+            sources = {f: self._column(events, tables[0], f, self._export.tables[tables[0]]) for f in fields}
+            wanted = [(name, events.fields[field].kind) for field, name in sources.items() if name]
+            owned: set[bool] = (
+                set()
+            )  # whether blocks name owners: the rule differs if no row of the table does
+
+            def mark(block: dict[str, NDArray[Any]]) -> NDArray[Any]:
+                empty = np.full(len(next(iter(block.values()))), MISSING)
+                columns = {field: block[name] if name else empty for field, name in sources.items()}
+                owned.update(
+                    bool((columns[field] != MISSING).any()) for field in _OWNERS if sources.get(field)
+                )
+                return select(columns, selection, window)
+
+            rows = selected_rows(self._export, tables[0], wanted, mark)
+            if len(owned) <= 1:
+                return rows
+        columns = self._all_columns(kind, fields) if fields else {"": np.zeros(self.whole.count(kind))}
+        return np.flatnonzero(select(columns, selection, window))
 
     def _kept_events(self, kind: str) -> dict[str, NDArray[Any]]:
         """Return times and owners of the selected rows, before they are clipped."""
-        fields = [field for field in _SELECTED_BY if field in schema.events(kind).fields]
-        return {field: values[self._kept(kind)] for field, values in self._all_columns(kind, fields).items()}
+        return self._part(kind, [field for field in _SELECTED_BY if field in schema.events(kind).fields])
+
+    def _part(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return fields of the selected rows, before they are clipped."""
+        events, kept = schema.events(kind), self._kept(kind)
+        tables = events.tables(self._export.tables)
+        if len(tables) == 1:
+            return self._table_columns(events, tables[0], 0, fields, kept)
+        return {field: values[kept] for field, values in self._all_columns(kind, fields).items()}
 
     def _clipped_times(self, kind: str) -> dict[str, NDArray[Any]]:
         if kind not in self._clipped:
@@ -292,19 +322,28 @@ class Capture:
         return {field: np.concatenate([part[field] for part in parts]) for field in fields}
 
     def _table_columns(
-        self, events: schema.Events, table: str, number: int, fields: Sequence[str]
+        self,
+        events: schema.Events,
+        table: str,
+        number: int,
+        fields: Sequence[str],
+        kept: NDArray[Any] | None = None,
     ) -> dict[str, NDArray[Any]]:
-        rows, present = self._export.count(table), self._export.tables[table]
+        """Return fields of all rows of a table, or of those with the numbers ``kept``."""
+        rows, present = self._export.count(table) if kept is None else len(kept), self._export.tables[table]
         made: dict[str, Callable[[], NDArray[Any]]] = {
             "table": lambda: np.full(rows, number),
-            "row": lambda: np.arange(1, rows + 1),
+            "row": lambda: np.arange(1, rows + 1) if kept is None else kept + 1,
         }
         sources = {
             field: self._column(events, table, field, present) for field in fields if field not in made
         }
         names = {field: name for field, name in sources.items() if name}
         kinds = [(name, events.fields[field].kind) for field, name in names.items()]
-        read = dict(zip(names, self._export.columns(table, kinds), strict=True))
+        if kept is None:
+            read = dict(zip(names, self._export.columns(table, kinds), strict=True))
+        else:
+            read = dict(zip(names, part_of(self._export, table, kinds, kept), strict=True))
         read |= {field: made[field]() for field in fields if field in made}
         return {field: read[field] if field in read else np.full(rows, MISSING) for field in fields}
 

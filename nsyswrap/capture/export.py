@@ -127,6 +127,29 @@ class Export:
                 return made
         return in_blocks(dict(zip(names, self.columns(table, wanted), strict=True)), work)
 
+    def leaves(self, table: str) -> Leaves | None:
+        """Return the leaf pages of a table; None if SQLite has to read the table."""
+        return self._find_leaves(table)
+
+    def from_leaves(
+        self, table: str, wanted: Sequence[tuple[str, FieldKind]], leaves: Leaves
+    ) -> dict[str, NDArray[Any]] | None:
+        """Return columns of numbers from some leaf pages; None if SQLite has to read the table."""
+        columns = None
+        with self._by_sqlite(table):
+            columns = read_columns(self._pages, table, leaves, [name for name, _ in wanted])
+        return columns and self._checked(table, wanted, dict(columns))
+
+    def has_read(self, table: str, name: str) -> bool:
+        """Return True if a column was read completely."""
+        return (table, name) in self._columns
+
+    def has_rows(self, table: str) -> bool:
+        """Return True if a table has a row; this reads less than ``count``."""
+        if table not in self.tables or table in self._counts:
+            return bool(self.count(table))
+        return bool(self.rows(statement("SELECT EXISTS (SELECT 1 FROM {table})", table=table))[0][0])
+
     def rows(self, sql: str, *parameters: str) -> list[tuple[Any, ...]]:
         """Return all rows of a query on a small table."""
         with self._damage_named():

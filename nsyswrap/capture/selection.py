@@ -57,6 +57,18 @@ class Selection:
         """Whether the selection can leave out events."""
         return self.windowed or bool(self.devices or self.processes)
 
+    @property
+    def compares(self) -> tuple[str, ...]:
+        """The fields of events that decide whether they are selected."""
+        times = ("start_ns", "end_ns") if self.windowed else ()
+        owners = ("global_tid", "global_pid") if self.nvtx or self.processes else ()
+        return (
+            *times,
+            *owners,
+            *(("device_id",) if self.devices else ()),
+            *(("event_type",) if self.clip else ()),
+        )
+
     def decided(self, *, as_nsys: bool) -> Selection:
         """Return the selection with what it left to the reports decided, as nsys or as nsyswrap does."""
         clip = not as_nsys if self.clip is None else self.clip

@@ -1,0 +1,68 @@
+"""A part of a large capture is read without the rest, and is what it would be with it."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from tiny_export import call, changed, kernel, nvtx, write
+
+from nsyswrap import open_capture
+from nsyswrap.capture import parts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.api import Capture
+
+FIELDS = ("start_ns", "end_ns", "device_id", "global_pid", "name", "grid_x", "row")
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Kernels and their calls on many pages, in no order; some kernels have no process."""
+    order = list(range(6000))
+    random.Random(1).shuffle(order)  # noqa: S311 - no secret
+    kernels = [kernel(f"k{n % 7}", 10 * n + 3, 10 * n + 9, n, gridX=n + 1) for n in sorted(order)]
+    kernels[:2000] = [changed(one, globalPid=None) for one in kernels[:2000]]
+    kernels[4000:] = random.Random(2).sample(kernels[4000:], 2000)  # noqa: S311
+    calls = [call("cudaLaunchKernel", 10 * n, 10 * n + 2, n) for n in order]
+    ranges = [nvtx("step", 30_000, 30_500), nvtx("step", 50_000, 50_100)]
+    return write(tmp_path_factory.mktemp("parts") / "c.sqlite", *kernels, *calls, *ranges)
+
+
+@pytest.mark.parametrize("clip", [True, False])
+@pytest.mark.parametrize(
+    "selected",
+    [{"time": "31us/31500ns"}, {"time": "/100"}, {"nvtx": "step"}, {"time": "90s/"}, {"process": 100}],
+)
+def test_it_is_the_part_that_the_whole_has(
+    selected: dict[str, str],
+    clip: bool,  # noqa: FBT001
+    export: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parts, "_BLOCK_ROWS", 500)
+    part = open_capture(export).select(clip=clip, **selected)  # type: ignore[arg-type]
+    after = _read_first(open_capture(export)).select(clip=clip, **selected)  # type: ignore[arg-type]
+    for kind, fields in (("kernel", FIELDS), ("api", ("start_ns", "end_ns", "correlation_id", "row"))):
+        read, expected = part.columns(kind, *fields), after.columns(kind, *fields)
+        assert part.count(kind) == len(expected["row"])
+        for field in fields:
+            assert np.array_equal(read[field], expected[field])
+
+
+def test_it_reads_only_its_pages(export: Path) -> None:
+    part = open_capture(export).select(time="31us/31500ns")
+    assert len(part.columns("kernel", *FIELDS)["row"]) == 50
+    assert not part._export._columns  # noqa: SLF001
+    assert not part._export.by_sqlite  # noqa: SLF001
+    assert part.whole.count("kernel") == 6000
+
+
+def _read_first(capture: Capture) -> Capture:
+    capture.columns("kernel", *(field for field in FIELDS if field != "row"))
+    capture.columns("api", "start_ns", "end_ns", "global_tid", "correlation_id")
+    return capture
