@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.analysis.compare import model, run_figures
+    from nsyswrap.analysis.ranks import members
     from nsyswrap.capture import capture as capture_files
     from nsyswrap.capture import schema
     from nsyswrap.capture import selection as selections
@@ -33,12 +35,13 @@ with lazy_imports():
     from nsyswrap.reports.runs import metrics as run_metrics
 
 METRICS = ("openmetrics", "github-benchmark")
+FORMS = ("perfetto", "json")
 
 
 @click.command(
     cls=Command,
     examples=(
-        "nsyswrap export run1 --perfetto trace.json.gz",
+        "nsyswrap export run1 --perfetto run1.pftrace.gz",
         "nsyswrap export run1 run2 --metrics openmetrics -o gpu.prom",
     ),
 )
@@ -48,7 +51,14 @@ METRICS = ("openmetrics", "github-benchmark")
     "--perfetto",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="Write a timeline as JSON; - is stdout, .gz compresses.",
+    help="Write a timeline; - is stdout, .gz compresses.",
+)
+@option(
+    OUTPUT,
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    help="Format of the timeline; default: json for .json, else perfetto.",
 )
 @option(
     OUTPUT,
@@ -71,6 +81,7 @@ def command(
     captures: Sequence[Path],
     *,
     perfetto: Path | None,
+    form: str | None,
     parquet: Path | None,
     metrics: str | None,
     output: Path | None,
@@ -80,12 +91,17 @@ def command(
     """Write a capture for Perfetto or as Parquet, or the metrics of runs.
 
     CAPTURE is a run folder, a .sqlite or a .nsys-rep file; by default the newest run. Open the timeline in
-    ui.perfetto.dev or chrome://tracing. The Parquet files have the columns of Capture.events(). Messages on
-    stderr list all that was written and left out.
+    ui.perfetto.dev. Several captures, such as the ranks of a job, give one timeline with aligned clocks. In
+    JSON, for speedscope and chrome://tracing, slices have name, time and lane only. The Parquet files have
+    the columns of Capture.events(). Messages on stderr list all that was written and left out.
 
     Metrics are medians of equal runs: give several captures, the folder of runs, or a baseline.
     """
     _check_outputs(captures, perfetto=perfetto, parquet=parquet, metrics=metrics, output=output)
+    if form is not None and perfetto is None:
+        raise UsageError("--format is for --perfetto", "add --perfetto FILE")
+    if perfetto is not None and _is_stdout(perfetto) and form != "json" and sys.stdout.isatty():
+        raise UsageError("the timeline is binary", "use --perfetto FILE, or --format json")
     written = [path for path in (perfetto, output) if path is not None and not _is_stdout(path)]
     taken = [path for path in written if path.exists()]
     taken += [parquet] if parquet is not None and _in_use(parquet) else []
@@ -93,11 +109,12 @@ def command(
         raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or use another name")
     paths = captures or (newest_capture(),)
     if perfetto is not None or parquet is not None:
-        selected = _open_selected(paths[0], selection)
+        found = members.places(paths) if len(paths) > 1 else [members.Place(paths[0], "")]
+        selected = [_open_selected(place.path, selection) for place in found]
         if perfetto is not None:
-            _write_trace(selected, perfetto)
+            _write_trace(selected, [place.label for place in found], perfetto, form)
         if parquet is not None:
-            _write_events(selected, parquet)
+            _write_events(selected[0], parquet)
     if metrics is not None:
         _write_metrics(paths, metrics, output, selection)
 
@@ -116,10 +133,9 @@ def _check_outputs(
         )
     if perfetto is None and parquet is None and metrics is None:
         raise UsageError("no output is named", "use --perfetto FILE, --parquet DIR or --metrics FORMAT")
-    if len(paths) > 1 and (perfetto is not None or parquet is not None):
+    if len(paths) > 1 and parquet is not None:
         raise UsageError(
-            f"--{'perfetto' if perfetto is not None else 'parquet'} takes one capture, {len(paths)} given",
-            "only --metrics takes several",
+            f"--parquet takes one capture, {len(paths)} given", "only --perfetto and --metrics take several"
         )
     streams = [path for path in (perfetto, output) if path is not None and _is_stdout(path)]
     if perfetto in streams and metrics is not None and output in (None, *streams):
@@ -144,13 +160,13 @@ def _open_selected(path: Path, selection: Selection) -> Capture:
     return capture
 
 
-def _write_trace(capture: Capture, path: Path) -> None:
+def _write_trace(captures: Sequence[Capture], labels: Sequence[str], path: Path, form: str | None) -> None:
     with step(f"writing {path} …"):
-        trace = perfetto_trace.compose(capture)
+        trace = perfetto_trace.compose(*captures, labels=labels)
         if _is_stdout(path):
-            perfetto_trace.stream(trace, data_stream())
+            perfetto_trace.stream(trace, data_stream(), form or FORMS[0])
         else:
-            perfetto_trace.write(trace, path)
+            perfetto_trace.write(trace, path, form or "")
     note(f"wrote {'stdout' if _is_stdout(path) else path}: {', '.join(trace.contents())}")
     if trace.left_out:
         note(f"left out: {'; '.join(trace.left_out)}")

@@ -111,6 +111,8 @@ def test_bars_at_one_time_get_the_first_free_lanes() -> None:
     count = 10_000
     start = np.concatenate((np.zeros(count, np.int64), 2 * np.arange(count) + 1))
     end = np.concatenate((2 * np.arange(count) + 1, np.full(count, 4 * count)))
-    lanes = disjoint(np.zeros_like(start), start, end)
+    order = np.lexsort((-end, start))
+    lanes = np.empty_like(start)
+    lanes[order] = disjoint(start[order], end[order])
     assert lanes[:count].tolist() == list(range(count))[::-1]  # of equal starts the longest first
     assert lanes[count:].tolist() == list(range(count))[::-1]

@@ -6,22 +6,23 @@ import gzip
 import json
 import os
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
 from pyarrow import parquet as arrow
 from recorded import run_folder
-from tiny_export import call, everything, kernel, nvtx, opened, write
+from tiny_export import call, everything, kernel, nvtx, opened, row, write
 from trace_event_rules import read
+from traced import read as read_perfetto
+from traced import traced
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.install import pip_install
 from nsyswrap.capture.schema import EVENTS
 from nsyswrap.render import events_parquet as event_files
-from nsyswrap.render.perfetto import compose
+from nsyswrap.render.perfetto import FORMATS, compose
 from nsyswrap.render.perfetto import write as write_trace
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from conftest import Cli
 
     from nsyswrap.api import Capture
+    from nsyswrap.render.perfetto import Trace
 
 pytestmark = pytest.mark.slow
 
@@ -48,12 +50,12 @@ def test_both_are_written_and_said(cli: Cli, capture: Path, tmp_path: Path) -> N
     done = cli("export", capture, "--perfetto", "new/out.json.gz", "--parquet", "events")
     assert (done.returncode, done.stdout) == (0, "")
     said = done.stderr.splitlines()
-    assert said[0].startswith("wrote new/out.json.gz: 2 NVTX push/pop ranges, ")
-    assert "4 kernels" in said[0]
+    assert said[0].startswith("wrote new/out.json.gz: 4 kernels, ")
     assert "8 arrows from call to GPU work" in said[0]
     assert said[1].startswith("left out: 1 NVTX events (names of domains")
     assert said[-1].startswith("wrote 19 Parquet files to events/: 4 kernels, 4 memory copies, ")
-    assert len(read(tmp_path / "new" / "out.json.gz").of("kernel")) == 4
+    trace = read(tmp_path / "new" / "out.json.gz")
+    assert sum(part.name in ("k", "ncclDevKernel_AllReduce()") for part in trace.slices) == 4
     assert (tmp_path / "new" / "out.json.gz").read_bytes()[:2] == b"\x1f\x8b"
     assert set(names(tmp_path / "events")) == {
         f"{kind}.parquet" for kind in set(EVENTS) - {"synchronization", "cuda_overhead"}
@@ -110,7 +112,7 @@ def test_a_pipe_is_written_to_and_stays_one(cli: Cli, capture: Path, tmp_path: P
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        done = cli("export", capture, "--perfetto", pipe, "--force")
+        done = cli("export", capture, "--perfetto", pipe, "--format", "json", "--force")
         content = os.read(reader, 1 << 16)
     finally:
         os.close(reader)
@@ -122,7 +124,7 @@ def test_a_pipe_is_written_to_and_stays_one(cli: Cli, capture: Path, tmp_path: P
 
 def test_a_dash_is_stdout(cli: Cli, capture: Path, tmp_path: Path) -> None:
     (tmp_path / "-").write_text("mine")
-    done = cli("export", capture, "--perfetto", "-")
+    done = cli("export", capture, "--perfetto", "-", "--format", "json")
     assert done.returncode == 0
     assert done.stderr.startswith("wrote stdout: ")
     assert cli("export", capture, "--perfetto", "file.json").returncode == 0
@@ -135,12 +137,34 @@ def test_a_dash_is_stdout(cli: Cli, capture: Path, tmp_path: Path) -> None:
     assert refused.returncode == 2
 
 
+def test_the_name_of_the_file_or_an_option_decides_the_format(
+    cli: Cli, capture: Path, tmp_path: Path
+) -> None:
+    for name, *option in (("a.pftrace",), ("b.gz",), ("c.json", "--format", "perfetto")):
+        assert cli("export", capture, "--perfetto", name, *option).returncode == 0
+        assert len(read_perfetto(tmp_path / name).of("kernel")) == 4
+    assert cli("export", capture, "--perfetto", "d.gz", "--format", "json").returncode == 0
+    assert read(tmp_path / "d.gz").slices
+    assert cli("export", capture, "--parquet", "p", "--format", "json").returncode == 2
+
+
+def test_two_ranks_give_one_trace(cli: Cli, tmp_path: Path) -> None:
+    for rank in range(2):
+        session = row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=1_000 * rank)
+        write(tmp_path / f"rank-{rank}.sqlite", session, kernel("k", 5, 9))
+    done = cli("export", "rank-1.sqlite", "rank-0.sqlite", "--perfetto", "job.pftrace")
+    assert done.returncode == 0, done.stderr
+    trace = read_perfetto(tmp_path / "job.pftrace")
+    assert [part.start for part in trace.slices] == [5, 1_005]
+    assert len(trace.roots) == 2
+
+
 def test_a_part_is_cut_out(cli: Cli, tmp_path: Path) -> None:
     rows = [nvtx("step", 15, 45), kernel("a", 0, 10), kernel("b", 20, 30), kernel("c", 40, 50, deviceId=1)]
     source = write(tmp_path / "a.sqlite", *rows)
     done = cli("export", source, "--perfetto", "o.json", "--parquet", "p", "--nvtx", "step", "--device", "0")
     assert "selected: NVTX range 'step': its only instance" in done.stderr
-    assert [part.name for part in read(tmp_path / "o.json").of("kernel")] == ["b"]
+    assert [part.name for part in read(tmp_path / "o.json").slices] == ["b", "step"]
     assert arrow.read_table(tmp_path / "p" / "kernel.parquet").column("name").to_pylist() == ["b"]
     done = cli("export", source, "--perfetto", "c.json", "--time", "45ns/", "--clip", "yes")
     assert [(part.start, part.end) for part in read(tmp_path / "c.json").slices] == [(45, 50)]
@@ -172,15 +196,14 @@ class Interrupted(Exception):
 def test_what_is_interrupted_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = opened(tmp_path, *everything())
     (tmp_path / "o.json").write_text("old")
-    trace = compose(source)
 
-    def half() -> Iterator[str]:
-        yield from trace.sections[0].blocks
+    def half(_trace: Trace) -> Iterator[bytes]:
+        yield b"{"
         raise Interrupted
 
-    broken = replace(trace, sections=[replace(trace.sections[0], blocks=half())])
+    monkeypatch.setitem(FORMATS, "json", half)
     with pytest.raises(Interrupted):
-        write_trace(broken, tmp_path / "o.json")
+        write_trace(compose(source), tmp_path / "o.json")
     assert (tmp_path / "o.json").read_text() == "old"
 
     def fail(*_: object) -> None:
@@ -206,17 +229,20 @@ def test_a_full_disk_is_an_output_error(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_traces_are_the_same_bytes_again(tmp_path: Path) -> None:
     source = opened(tmp_path, *everything())
-    for name in ("a.json.gz", "b.json.gz"):
-        write_trace(compose(source), tmp_path / name)
-    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+    for ending in ("json.gz", "pftrace"):
+        for name in "ab":
+            write_trace(compose(source), tmp_path / f"{name}.{ending}")
+        assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
 
 
 def test_blocks_and_row_groups_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nsyswrap.render.perfetto.rows.BLOCK_ROWS", 3)
+    for form in ("chrome", "packets"):
+        monkeypatch.setattr(f"nsyswrap.render.perfetto.{form}.BLOCK_ROWS", 3)
     monkeypatch.setattr(event_files, "GROUP_ROWS", 3)
     source = opened(tmp_path, *(kernel(f"k{i}", 10 * i, 10 * i + 5) for i in range(7)))
     write_trace(compose(source), tmp_path / "o.json")
     assert [part.name for part in read(tmp_path / "o.json").slices] == [f"k{i}" for i in range(7)]
+    assert [part.name for part in traced(source, tmp_path).slices] == [f"k{i}" for i in range(7)]
     event_files.write(source, tmp_path / "p")
     assert arrow.ParquetFile(tmp_path / "p" / "kernel.parquet").num_row_groups == 3
     _assert_equal(source, tmp_path / "p")

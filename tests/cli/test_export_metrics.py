@@ -85,7 +85,7 @@ def test_a_part_of_a_capture(cli: Cli) -> None:
     ("arguments", "words"),
     [
         ((BOTH, "-o", "x"), "--output is for --metrics"),
-        ((BOTH, BOTH, "--perfetto", "x"), "--perfetto takes one capture, 2 given"),
+        ((BOTH, BOTH, "--parquet", "x"), "--parquet takes one capture, 2 given"),
         ((BOTH, BOTH, "--parquet", "x", "--metrics", "openmetrics"), "--parquet takes one capture, 2 given"),
         ((BOTH, "--perfetto", "-", "--metrics", "openmetrics"), "cannot both go to stdout"),
         ((BOTH, "--metrics", "prometheus"), "expected openmetrics, github-benchmark"),

@@ -281,9 +281,9 @@ def test_the_help_of_clip_says_what_happens_without_it(here: Here, tmp_path: Pat
     assert csv.splitlines()[1].split(",")[1] == "20"  # whole in a report of nsys
     own = here("report", *part, "-r", "gpu_time", "--format", "json")[1]
     assert '"kernel_total_ns": 10' in own
-    trace = here("export", *part, "--perfetto", "-")[1]
+    trace = here("export", *part, "--perfetto", "-", "--format", "json")[1]
     assert '"dur":0.02' in trace.replace(" ", "")
-    clipped = here("export", *part, "--perfetto", "-", "--clip", "yes")[1]
+    clipped = here("export", *part, "--perfetto", "-", "--format", "json", "--clip", "yes")[1]
     assert '"dur":0.01' in clipped.replace(" ", "")
     defaults = {
         name: command_at((name,))[0].sections(command_at((name,))[1])

@@ -91,6 +91,7 @@ def folder(tmp_path: Path) -> Path:
         ["view", f"{EVIL}.sqlite", "-o", "-"],
         ["plot", f"{EVIL}.sqlite", "-o", EVIL],
         ["export", f"{EVIL}.sqlite", "--perfetto", "-"],
+        ["export", f"{EVIL}.sqlite", "--perfetto", "-", "--format", "json"],
         ["export", f"{EVIL}.sqlite", "--perfetto", f"{EVIL}.json"],
         ["redact", "--check", f"{EVIL}.sqlite"],
         ["redact", f"{EVIL}.sqlite", "-o", f"{EVIL}.out.sqlite"],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import given
@@ -13,10 +12,12 @@ from tiny_export import OSRT, PID, call, domain, global_id, kernel, nvtx, on_cpu
 from traced import tiny, traced
 
 from nsyswrap.render.perfetto import compose
-from nsyswrap.render.perfetto.sublanes import disjoint, nested
+from nsyswrap.render.perfetto.sublanes import disjoint, drawing_order, event_places, nested, sublanes
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 
 def test_ranges_nest_around_calls_and_calls_around_what_they_call(tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_ranges_nest_around_calls_and_calls_around_what_they_call(tmp_path: Path
         *(("outer", 0), ("inner", 1), ("cudaMalloc", 2)),
         *(("cuMemAlloc_v2", 3), ("ioctl", 4)),
     ]
-    assert len(trace.lanes) == 1
+    assert {trace.lane(part) for part in trace.slices} == {"thread"}
 
 
 def test_what_crosses_is_drawn_beside(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_kernels_at_once_in_one_stream_are_drawn_beside_each_other(tmp_path: Pat
         "d": "stream 7 (2)",
     }
     [(_, values)] = trace.counters.items()
-    assert [(time, args["kernels"]) for time, args in values] == [(0, 1), (5, 2), (10, 1), (20, 1), (30, 0)]
+    assert values == [(0, 1), (5, 2), (10, 1), (20, 1), (30, 0)]
 
 
 def test_streams_of_several_contexts_and_processes_are_told_apart(tmp_path: Path) -> None:
@@ -68,16 +69,15 @@ def test_streams_of_several_contexts_and_processes_are_told_apart(tmp_path: Path
         "c": "stream 7, process 200",
         "d": "stream 7",
     }
-    assert len({part.pid for part in trace.slices}) == 2  # GPU 0 of two machines
+    assert len({trace.root(part.track) for part in trace.slices}) == 2  # GPU 0 of two machines
 
 
 def test_one_process_id_on_two_machines(tmp_path: Path) -> None:
     other = global_id(PID, PID, hardware=2)
     trace = tiny(tmp_path, call("here", 0, 5), call("there", 3, 8, globalTid=other))
-    assert {part.name: (part.pid == PID, part.tid) for part in trace.slices} == {
-        "here": (True, PID),
-        "there": (False, PID),
-    }
+    assert {
+        part.name: (trace.pid(part) == PID, trace.tracks[part.track].thread.tid) for part in trace.slices
+    } == {"here": (True, PID), "there": (False, PID)}
 
 
 def test_ranges_that_need_not_nest(tmp_path: Path) -> None:
@@ -88,18 +88,20 @@ def test_ranges_that_need_not_nest(tmp_path: Path) -> None:
         nvtx("job", 10, 90, eventType=60, domainId=3, endGlobalTid=global_id(PID, 101)),
         nvtx("now", 20, None, eventType=34),
     )
-    assert [(part.name, part.start, part.end) for part in trace.spans] == [
-        ("job", 0, 50),
-        ("lib:job", 10, 90),
+    assert [(part.name, part.start, part.end, trace.lane(part)) for part in trace.slices] == [
+        ("job", 0, 50, "NVTX start/end ranges"),
+        ("lib:job", 10, 90, "NVTX start/end ranges (2)"),
     ]
-    assert [(event["name"], event["ts"]) for event in trace.instants] == [("now", Decimal("0.020"))]
+    assert [(event.name, event.start, trace.lane(event)) for event in trace.instants] == [
+        ("now", 20, "thread")
+    ]
 
 
 def test_a_range_that_never_ended_lasts_to_the_last_event(tmp_path: Path) -> None:
     capture = opened(tmp_path, nvtx("open", 0, None), nvtx("a", 5, 70))
     trace = traced(capture, tmp_path)
-    assert [(part.name, part.end) for part in trace.slices] == [("open", 70), ("a", 70)]
-    assert compose(capture).notes == ("NVTX ranges that never ended: 1; drawn to the last NVTX event",)
+    assert [(part.name, part.end) for part in trace.slices] == [("a", 70), ("open", 70)]
+    assert compose(capture).notes == ["NVTX ranges that never ended: 1; drawn to the last NVTX event"]
     [alone] = tiny(tmp_path, nvtx("open", 7, None)).slices
     assert (alone.start, alone.end) == (7, 7)
 
@@ -107,13 +109,13 @@ def test_a_range_that_never_ended_lasts_to_the_last_event(tmp_path: Path) -> Non
 def test_a_range_stands_once_though_two_threads_created_its_domain(tmp_path: Path) -> None:
     capture = opened(tmp_path, domain("d", 1), domain("d", 1, tid=101), nvtx("a", 0, 9, domainId=1))
     assert [part.name for part in traced(capture, tmp_path).slices] == ["d:a"]
-    assert compose(capture).notes == ()
+    assert compose(capture).notes == []
 
 
 def test_page_faults_have_lanes_of_their_own(tmp_path: Path) -> None:
     trace = tiny(tmp_path, kernel("k", 0, 50), um_gpu_fault(4096, 10, 20, faults=3))
     [fault] = trace.of("um_gpu_fault")
-    assert (trace.lane(fault), fault.args["faults"], fault.args["address"]) == ("page faults", 3, "0x1000")
+    assert (trace.lane(fault), fault.args["faults"], fault.args["address"]) == ("page faults", 3, 0x1000)
 
 
 BARS = st.lists(
@@ -125,14 +127,36 @@ BARS = st.lists(
 def test_sublanes_nest_or_are_disjoint(bars: list[tuple[int, int, int, int]]) -> None:
     lane, rank, start, length = np.array(bars, np.int64).reshape(-1, 4).T
     end = start + length
-    inside, apart = nested(lane, rank, start, end), disjoint(lane, start, end)
+    order = drawing_order(lane, 3, rank, start, end)
+    lane, start, end = lane[order], start[order], end[order]
+    inside = sublanes(lane, start, end, nested)
     for of, number in product(range(3), range(len(bars))):
         rows = np.flatnonzero((lane == of) & (inside == number))
-        rows = rows[np.lexsort((-end[rows], rank[rows], start[rows]))]
         _assert_nesting(start[rows].tolist(), end[rows].tolist())
+        _assert_events(start[rows], end[rows])
+    order = drawing_order(lane, 3, np.zeros_like(lane), start, end)
+    lane, start, end = lane[order], start[order], end[order]
+    apart = sublanes(lane, start, end, disjoint)
+    for of, number in product(range(3), range(len(bars))):
         rows = np.flatnonzero((lane == of) & (apart == number))
-        rows = rows[np.lexsort((-end[rows], start[rows]))]
         assert (start[rows][1:] >= end[rows][:-1]).all()
+
+
+def _assert_events(start: NDArray[Any], end: NDArray[Any]) -> None:
+    """Each end closes the slice that began last, and no event comes before an earlier one."""
+    begins, ends = event_places(start, end)
+    places = np.concatenate((begins, ends))
+    assert sorted(places.tolist()) == list(range(2 * len(start)))
+    times = np.empty(len(places), np.int64)
+    times[places] = np.concatenate((start, end))
+    assert (np.diff(times) >= 0).all()
+    stack: list[int] = []
+    of = np.tile(np.arange(len(start)), 2)[np.argsort(places)]
+    for place, number in enumerate(of.tolist()):
+        if place == begins[number]:
+            stack.append(number)
+        else:
+            assert stack.pop() == number
 
 
 def _assert_nesting(start: list[int], end: list[int]) -> None:
@@ -154,5 +178,5 @@ def test_what_nests_stays_in_its_lane(bars: list[tuple[int, int, int, int]]) -> 
         stack.append(end)
         found.append((start, end))
     starts, ends = np.array(found, np.int64).reshape(-1, 2).T
-    same = np.zeros(len(found), np.int64)
-    assert not nested(same, same, starts, ends).any()
+    order = np.lexsort((-ends, starts))
+    assert not nested(starts[order], ends[order]).any()

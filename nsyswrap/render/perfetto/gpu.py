@@ -1,27 +1,32 @@
-"""The GPU bars of a trace: kernels, copies, memsets and graphs by stream, and GPU page faults."""
+"""The GPU slices of a trace: kernels, copies, memsets and graphs by stream, and GPU page faults."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
+from nsyswrap.analysis.arrays.groups import group_keys, order_by_code
+from nsyswrap.analysis.gpu_operations import KINDS, operations_of_kind
+from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.global_ids import machine_ids
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
 from nsyswrap.render.perfetto.host import timed
 from nsyswrap.render.perfetto.lanes import sublane_suffix
-from nsyswrap.render.perfetto.sublanes import disjoint
+from nsyswrap.render.perfetto.slices import Argument, Slices
+from nsyswrap.render.perfetto.sublanes import disjoint, drawing_order, sublanes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.perfetto.lanes import Lanes
+    from nsyswrap.render.perfetto.lanes import CaptureLanes
+    from nsyswrap.render.perfetto.slices import Looks
 
 FAULT = "um_gpu_fault"
 DRAWN = (*KINDS, FAULT)
@@ -29,110 +34,136 @@ _IN_STREAM, _MIGRATION, _FAULT = range(3)
 _LANES = {_MIGRATION: "unified memory", _FAULT: "page faults"}  # the lanes of bars without a stream
 
 
+class Stream(NamedTuple):
+    """A stream, or the migrations or the page faults of a process on a GPU."""
+
+    machine: int
+    device: int
+    where: int
+    global_pid: int
+    context: int
+    number: int
+
+
 @dataclass(frozen=True)
 class GpuBars:
-    """Arrays with one entry per bar; times in ns.
+    """One entry per bar of one kind; times in ns.
 
-    ``kind`` is the position in ``DRAWN``, ``row`` the position among the capture's events of that kind.
-    ``call`` is the position of the API call that launched the bar, or -1. ``where`` says whether a bar is in
-    a stream, a migration or a page fault.
+    ``row`` is the position among the whole capture's events of that kind, ``call`` that of the API call that
+    launched the bar, or -1. ``stream`` is a number in ``streams``.
     """
 
-    kind: NDArray[Any]
+    kind: str
     row: NDArray[Any]
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
-    global_pid: NDArray[Any]
-    device_id: NDArray[Any]
-    context_id: NDArray[Any]
-    stream_id: NDArray[Any]
     call: NDArray[Any]
-    where: NDArray[Any]
-
-    def of(self, rows: NDArray[Any]) -> GpuBars:
-        """Return the bars at these positions or of this mask."""
-        return GpuBars(*(getattr(self, field.name)[rows] for field in fields(self)))
+    stream: NDArray[Any]
+    streams: list[Stream]
 
     @property
     def launched(self) -> int:
         """The number of bars that an API call launched: all but migrations and page faults."""
-        return int(np.count_nonzero(self.where == _IN_STREAM))
-
-    def gpu_numbers(self, lanes: Lanes) -> NDArray[Any]:
-        """Return for each bar the process number that its GPU has in the trace."""
-        codes, keys = group_keys(_machine(self.global_pid), self.device_id)
-        of_gpu = [lanes.gpu(*key) for key in zip(*(key.tolist() for key in keys), strict=True)]
-        numbers: NDArray[Any] = np.array(of_gpu, np.int64)[codes]
-        return numbers
+        in_stream = np.array([stream.where == _IN_STREAM for stream in self.streams], bool)
+        return int(in_stream[self.stream].sum())
 
 
-def gpu_bars(capture: Capture) -> GpuBars:
-    """Return the bars of the selection: events with a start that do not end before it."""
-    operations = gpu_operations_of(capture)
-    bars = GpuBars(
-        operations.kind,
-        operations.row,
-        operations.start_ns,
-        operations.end_ns,
-        operations.global_pid,
-        operations.device_id,
-        operations.context_id,
-        operations.stream_id,
-        operations.call,
-        np.where(operations.migration, _MIGRATION, _IN_STREAM),
-    )
-    if capture.has(FAULT):
-        faults = _page_faults(capture)
-        bars = GpuBars(
-            *(np.concatenate((getattr(bars, f.name), getattr(faults, f.name))) for f in fields(GpuBars))
-        )
-    return bars.of(timed(bars.start_ns, bars.end_ns))
+def gpu_bars(capture: Capture) -> list[GpuBars]:
+    """Return the bars of the selection by kind: events with a start that do not end before it."""
+    # A separate capture, so that its columns are freed.
+    own = Capture(capture.path, source=capture.source, view=capture.view)
+    return [_bars(own, kind) for kind in DRAWN if capture.has(kind)]
 
 
-def _page_faults(capture: Capture) -> GpuBars:
+def _bars(capture: Capture, kind: str) -> GpuBars:
+    columns = _fault_columns(capture) if kind == FAULT else _operation_columns(capture, kind)
+    kept = timed(columns["start_ns"], columns["end_ns"])
+    columns = {name: values[kept] for name, values in columns.items()}
+    pid = columns["global_pid"]
+    machine = np.where(pid == MISSING, 0, machine_ids(pid))
+    keys = (machine, columns["device"], columns["where"], pid, columns["context"], columns["stream"])
+    codes, found = group_keys(*keys)
+    streams = [Stream(*key) for key in zip(*(key.tolist() for key in found), strict=True)]
+    narrow = (columns[name].astype(np.int32) for name in ("row", "call"))
+    row, call = narrow
+    return GpuBars(kind, row, columns["start_ns"], columns["end_ns"], call, codes.astype(np.int32), streams)
+
+
+def _operation_columns(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
+    operations = operations_of_kind(capture, kind)
+    return {
+        **{name: getattr(operations, name) for name in ("row", "start_ns", "end_ns", "call", "global_pid")},
+        "device": operations.device_id,
+        "context": operations.context_id,
+        "stream": operations.stream_id,
+        "where": np.where(operations.migration, _MIGRATION, _IN_STREAM),
+    }
+
+
+def _fault_columns(capture: Capture) -> dict[str, NDArray[Any]]:
     columns = capture.columns(FAULT, "row", "start_ns", "end_ns", "global_pid", "device_id")
     same = np.zeros_like(columns["row"])
-    return GpuBars(
-        same + DRAWN.index(FAULT),
-        columns["row"] - 1,
-        columns["start_ns"],
-        columns["end_ns"],
-        columns["global_pid"],
-        columns["device_id"],
-        *(same, same, same - 1, same + _FAULT),
+    columns["row"] = columns["row"] - 1
+    none = {"call": same - 1, "context": same, "stream": same, "where": same + _FAULT}
+    return {**columns, "device": columns["device_id"], **none}
+
+
+def gpu_slices(
+    capture: Capture, bars: Sequence[GpuBars], tracks: CaptureLanes, looks: Looks
+) -> tuple[Slices, NDArray[Any]]:
+    """Return the slices of all bars, and the call of each."""
+    look = np.concatenate([_looks(capture, part, looks) for part in bars])
+    every = sorted({stream for part in bars for stream in part.streams})
+    numbers = [np.array([every.index(stream) for stream in part.streams], np.int32) for part in bars]
+    code = np.concatenate([number[part.stream] for number, part in zip(numbers, bars, strict=True)])
+    start, end, call = (
+        np.concatenate([getattr(part, name) for part in bars]) for name in ("start_ns", "end_ns", "call")
     )
+    order = drawing_order(code, len(every), np.zeros(len(code), np.int8), start, end)
+    code, start, end, look, call = (column[order] for column in (code, start, end, look, call))
+    lane = _lanes(every, code, sublanes(code, start, end, disjoint), tracks)
+    if (lane[1:] < lane[:-1]).any():
+        order = order_by_code(lane, len(tracks.lanes.tracks))
+        lane, start, end, look, call = (column[order] for column in (lane, start, end, look, call))
+    nothing = np.zeros(len(lane), np.int32)
+    return Slices(lane, start, end, look, nothing, nothing), call
 
 
-def stream_lanes(bars: GpuBars, lanes: Lanes) -> NDArray[Any]:
-    """Add lanes for streams, migrations and page faults. Return the lane of each bar."""
-    gpu = bars.gpu_numbers(lanes)
-    streams, keys = group_keys(gpu, bars.where, bars.global_pid, bars.context_id, bars.stream_id)
-    names = _names(keys)
-    lane, (of, sublane) = group_keys(streams, disjoint(streams, bars.start_ns, bars.end_ns))
+def _looks(capture: Capture, bars: GpuBars, looks: Looks) -> NDArray[Any]:
+    own = Capture(capture.path, source=capture.source, view=capture.view).whole
+    paths = Argument(*call_paths(own, bars.call)) if own.has("nvtx") and own.has("api") else None
+    return looks.of_events(own, bars.kind, bars.row, paths)
+
+
+def _lanes(
+    streams: list[Stream], code: NDArray[Any], sublane: NDArray[Any], tracks: CaptureLanes
+) -> NDArray[Any]:
+    """Add the lanes of streams, migrations and page faults. Return the lane of each bar."""
+    gpu = {stream[:2]: tracks.gpu(*stream[:2]) for stream in streams}
+    names = _names(streams)
+    lane, (of, number) = group_keys(code.astype(np.int64), sublane)
     added = [
-        lanes.add_named(int(keys[0][stream]), names[stream] + sublane_suffix(number))
-        for stream, number in zip(of.tolist(), sublane.tolist(), strict=True)
+        tracks.lanes.add_below(gpu[streams[stream][:2]], names[stream] + sublane_suffix(beside))
+        for stream, beside in zip(of.tolist(), number.tolist(), strict=True)
     ]
-    lane_of_bar: NDArray[Any] = np.array(added, np.int64)[lane]
-    return lane_of_bar
+    lanes: NDArray[Any] = np.array(added, np.int32)[lane]
+    return lanes
 
 
-def _names(keys: list[NDArray[Any]]) -> list[str]:
+def _names(streams: list[Stream]) -> list[str]:
     """Name streams. Add context and process if their GPU has several of these."""
-    rows = list(zip(*(key.tolist() for key in keys), strict=True))
-    processes = Counter(gpu for gpu, _ in {(gpu, process) for gpu, _, process, _, _ in rows})
-    in_streams = {(gpu, process, context) for gpu, where, process, context, _ in rows if where == _IN_STREAM}
+    processes = Counter(gpu for gpu, _ in {(stream[:2], stream.global_pid) for stream in streams})
+    in_streams = {
+        (stream[:2], stream.global_pid, stream.context) for stream in streams if stream.where == _IN_STREAM
+    }
     contexts = Counter((gpu, process) for gpu, process, _ in in_streams)
     names = []
-    for gpu, where, process, context, stream in rows:
-        name = _LANES.get(where, f"stream {stream}")
-        if where == _IN_STREAM and contexts[gpu, process] > 1:
-            name += f", context {context}"
+    for stream in streams:
+        gpu, process = stream[:2], stream.global_pid
+        name = _LANES.get(stream.where, f"stream {stream.number}")
+        if stream.where == _IN_STREAM and contexts[gpu, process] > 1:
+            name += f", context {stream.context}"
         if processes[gpu] > 1:
             name += f", process {process >> PID_SHIFT & ID_MASK}"
         names.append(name)
     return names
-
-
-def _machine(global_pid: NDArray[Any]) -> NDArray[Any]:
-    return np.where(global_pid == MISSING, 0, machine_ids(global_pid))

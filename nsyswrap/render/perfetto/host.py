@@ -1,4 +1,4 @@
-"""The host bars of a trace: API calls and NVTX ranges in the lanes of their threads."""
+"""The host slices of a trace: API calls and NVTX ranges in the lanes of their threads."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct, group_keys
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.base.missing import MISSING
-from nsyswrap.render.perfetto.sublanes import nested
+from nsyswrap.capture.capture import Capture
+from nsyswrap.render.perfetto.slices import Slices
+from nsyswrap.render.perfetto.sublanes import drawing_order, nested, sublanes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.perfetto.lanes import Lanes
+    from nsyswrap.render.perfetto.lanes import CaptureLanes
+    from nsyswrap.render.perfetto.slices import Looks
+
+FAULT = "um_cpu_fault"
 
 # Of two calls that start together, the one whose kind is first here is outside.
 CALLS = (
@@ -26,19 +30,24 @@ CALLS = (
 
 
 class ThreadEvents(NamedTuple):
-    """Events of one kind on the host: positions in the selection, times in ns, global thread ids."""
+    """Events on the host: times in ns, global thread ids, looks, and positions among all API calls or -1."""
 
-    row: NDArray[Any]
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
     thread: NDArray[Any]
+    look: NDArray[Any]
+    call: NDArray[Any]
 
 
-def calls(capture: Capture, kind: str) -> ThreadEvents:
+def calls(capture: Capture, kind: str, looks: Looks) -> ThreadEvents:
     """Return the calls of one kind that have a start and an end."""
-    columns = capture.columns(kind, "start_ns", "end_ns", "global_tid")
+    own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
+    columns = own.columns(kind, "start_ns", "end_ns", "global_tid")
     row = timed(columns["start_ns"], columns["end_ns"])
-    return ThreadEvents(row, *(values[row] for values in columns.values()))
+    call = own.columns(kind, "row")["row"][row] - 1 if kind == "api" else np.full(len(row), -1)
+    look = looks.of_events(own, kind, row)
+    start, end, thread = (values[row] for values in columns.values())
+    return ThreadEvents(start, end, thread, look, call.astype(np.int32))
 
 
 def timed(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
@@ -46,21 +55,43 @@ def timed(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
     return np.flatnonzero((start != MISSING) & (end != MISSING) & (end >= start))
 
 
-def thread_lanes(parts: Sequence[ThreadEvents], lanes: Lanes) -> list[NDArray[Any]]:
-    """Add lanes for the threads of all parts. Return the lane of each event, part by part.
+def thread_slices(
+    parts: Sequence[ThreadEvents], tracks: CaptureLanes, name: str = "", *, points: bool = False
+) -> tuple[Slices, NDArray[Any]]:
+    """Return the slices of all parts in the lanes of their threads, and the call of each.
 
-    Of events that start together, the one of the earlier part is outside.
+    Of events that start together, the one of the earlier part is outside. ``name`` is that of a lane below
+    the thread.
     """
-    sizes = [len(part.row) for part in parts]
-    start, end, thread = (
-        np.concatenate([np.empty(0, np.int64), *(getattr(part, field) for part in parts)])
-        for field in ("start_ns", "end_ns", "thread")
+    rank = np.repeat(np.arange(len(parts), dtype=np.int8), [len(part.start_ns) for part in parts])
+    start, end, thread, look, call = (
+        np.concatenate([getattr(part, field) for part in parts]) for field in ThreadEvents._fields
     )
-    threads, codes = distinct(thread)
-    rank = np.repeat(np.arange(len(parts)), sizes)
-    lane, (of, sublane) = group_keys(codes, nested(codes, rank, start, end))
+    threads, code = distinct(thread)
+    order = drawing_order(code, len(threads), rank, start, end)
+    code, start, end, look, call = (column[order] for column in (code, start, end, look, call))
+    beside = np.zeros_like(code) if points else sublanes(code, start, end, nested)
+    codes, (of, number) = group_keys(code, beside)
     added = [
-        lanes.thread(int(threads[code]), number)
-        for code, number in zip(of.tolist(), sublane.tolist(), strict=True)
+        tracks.thread_lane(int(threads[thread]), name, sublane)
+        for thread, sublane in zip(of.tolist(), number.tolist(), strict=True)
     ]
-    return np.split(np.array(added, np.int64)[lane], np.cumsum(sizes))[:-1]
+    lane = np.array(added, np.int32)[codes]
+    if (lane[1:] < lane[:-1]).any():
+        order = order_by_code(lane, len(tracks.lanes.tracks))
+        lane, start, end, look, call = (column[order] for column in (lane, start, end, look, call))
+    nothing = np.zeros(len(lane), np.int32)
+    return Slices(lane, start, end, look, nothing, nothing, calling=True, points=points), call
+
+
+def cpu_page_faults(capture: Capture, tracks: CaptureLanes, looks: Looks) -> Slices:
+    """Return the CPU page faults in the selected time, named after the faulting instruction."""
+    columns = capture.columns(FAULT, "start_ns", "global_pid")
+    start = columns["start_ns"]
+    row = np.flatnonzero((start != MISSING) & capture.window.holding(columns, clip=True))
+    look = looks.of_events(capture, FAULT, row)
+    known, process = distinct(columns["global_pid"][row])
+    lane = np.array([tracks.process(global_pid) for global_pid in known.tolist()], np.int32)[process]
+    order = np.lexsort((start[row], lane))
+    times, nothing = start[row][order], np.zeros(len(row), np.int32)
+    return Slices(lane[order], times, times, look[order], nothing, nothing, points=True)

@@ -2,111 +2,128 @@
 
 from __future__ import annotations
 
-import json
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from nsyswrap.capture.capture import Capture
 
 _FIRST_FREE = ID_MASK + 1  # larger than any process or thread number
 
 
-class Lane(NamedTuple):
-    """A lane of the trace. ``process`` and ``thread`` are its numbers in the trace."""
+class Track(NamedTuple):
+    """A track of the trace: a process, a GPU, or a lane of one.
 
-    process: int
-    thread: int
+    ``parent`` is the position of the track around it. ``process`` and ``thread`` are its numbers in the
+    trace. A counter has a unit.
+    """
+
+    kind: Literal["process", "gpu", "thread", "lane", "counter"]
     name: str
+    process: int
+    thread: int = 0
+    parent: int | None = None
+    unit: str = ""
 
 
 class Lanes:
-    """Processes and lanes, in display order.
+    """The tracks of a trace, in display order. A position among them names a track.
 
     Host processes and threads keep the numbers of the operating system. GPUs, streams and sub-lanes get
     unused numbers. So do processes and threads without a number or with number 0, which Perfetto takes for
     the idle process.
     """
 
-    def __init__(self, capture: Capture) -> None:
-        """Start without lanes. Names come from ``capture``."""
-        self.names: dict[int, str] = {}  # of processes, by their number in the trace
-        self.heads: list[str] = []  # of each lane, the JSON members that place an event in it
-        self._lanes: list[Lane] = []
-        self._capture = capture.whole
+    def __init__(self) -> None:
+        """Start without tracks."""
+        self.tracks: list[Track] = []
         self._free = count(_FIRST_FREE)
-        self._numbers: dict[object, int] = {}
-        self._ranks = _ranks(self._capture)
+        self._used: set[int] = set()  # numbers of processes
 
-    def process(self, global_pid: int) -> int:
-        """Return the number of a host process. If another machine has used the number, use a free one."""
-        if global_pid in self._numbers:
-            return self._numbers[global_pid]
-        known = global_pid != MISSING
-        number = global_pid >> PID_SHIFT & ID_MASK if known else 0
-        # The first thread has the number and the name of its process.
-        _, name = self._capture.threads.get(global_pid | number, (None, None))
-        name = name or ("process" if known else "unknown process")
-        if global_pid in self._ranks:
-            name += f", rank {self._ranks[global_pid]}"
-        taken = number == 0 or number in self.names
-        return self._add_process(global_pid, next(self._free) if taken else number, name)
+    def add(self, track: Track) -> int:
+        """Add a track, and return its position."""
+        self.tracks.append(track)
+        return len(self.tracks) - 1
 
-    def gpu(self, machine: int, device: int) -> int:
-        """Return the number of a GPU, which is a process in the trace."""
-        key = ("gpu", machine, device)
-        if key in self._numbers:
-            return self._numbers[key]
-        gpu = "GPU" if device == MISSING else f"GPU {device}"
-        name = self._capture.gpu_names.get(device, "")
-        return self._add_process(key, next(self._free), f"{gpu} {name}".strip())
+    def add_below(self, parent: int, name: str, unit: str = "") -> int:
+        """Add a lane below a process, a GPU or a thread, or a counter if it has a unit."""
+        process = self.tracks[parent].process
+        kind: Literal["counter", "lane"] = "counter" if unit else "lane"
+        return self.add(Track(kind, name, process, next(self._free), parent, unit))
 
-    def _add_process(self, key: object, number: int, name: str) -> int:
-        self.names[number] = name
-        self._numbers[key] = number
+    def number(self, wanted: int) -> int:
+        """Return this number, or a free one if it is 0 or used by a process of another machine."""
+        number = next(self._free) if wanted == 0 or wanted in self._used else wanted
+        self._used.add(number)
         return number
 
-    def thread(self, global_tid: int, sublane: int) -> int:
-        """Add a lane for a host thread, or a sub-lane of it, and return its position among the lanes."""
-        known = global_tid != MISSING
-        process = self.process(global_tid & ~ID_MASK if known else MISSING)
-        _, name = self._capture.threads.get(global_tid, (None, None))
-        number = (global_tid & ID_MASK if known and not sublane else 0) or next(self._free)
-        name = name or ("thread" if known else "unknown thread")
-        return self._add(Lane(process, number, name + sublane_suffix(sublane)))
+    def thread_number(self, wanted: int) -> int:
+        """Return the number of a thread; a free one instead of 0."""
+        return wanted or next(self._free)
 
-    def add_named(self, process: int, name: str) -> int:
-        """Add a lane that is not a thread, and return its position."""
-        return self._add(Lane(process, next(self._free), name))
 
-    def _add(self, lane: Lane) -> int:
-        self._lanes.append(lane)
-        self.heads.append(f'"pid":{lane.process},"tid":{lane.thread}')
-        return len(self._lanes) - 1
+class CaptureLanes:
+    """The tracks of one capture. ``label``, such as ``rank 0``, tells captures apart; empty for one."""
 
-    def metadata(self) -> Iterator[str]:
-        """Yield the events that name and order processes and lanes."""
-        for order, (number, name) in enumerate(self.names.items()):
-            head = f'"pid":{number},"tid":{number}'
-            yield _metadata_event("process_name", head, "name", name)
-            yield _metadata_event("process_sort_index", head, "sort_index", order)
-        for order, (lane, head) in enumerate(zip(self._lanes, self.heads, strict=True)):
-            yield _metadata_event("thread_name", head, "name", lane.name)
-            yield _metadata_event("thread_sort_index", head, "sort_index", order)
+    def __init__(self, lanes: Lanes, capture: Capture, label: str = "") -> None:
+        """Name tracks as the capture does."""
+        self.lanes = lanes
+        self._capture = capture.whole
+        self._label = f"{label}: " if label else ""
+        self._tracks: dict[object, int] = {}
+        self._ranks = {} if label else _ranks(self._capture)
+
+    def process(self, global_pid: int) -> int:
+        """Return the track of a host process."""
+        if global_pid not in self._tracks:
+            known = global_pid != MISSING
+            number = global_pid >> PID_SHIFT & ID_MASK if known else 0
+            # The first thread has the number and the name of its process.
+            _, name = self._capture.threads.get(global_pid | number, (None, None))
+            name = name or ("process" if known else "unknown process")
+            if global_pid in self._ranks:
+                name += f", rank {self._ranks[global_pid]}"
+            track = Track("process", self._label + name, self.lanes.number(number))
+            self._tracks[global_pid] = self.lanes.add(track)
+        return self._tracks[global_pid]
+
+    def gpu(self, machine: int, device: int) -> int:
+        """Return the track of a GPU."""
+        key = ("gpu", machine, device)
+        if key not in self._tracks:
+            gpu = "GPU" if device == MISSING else f"GPU {device}"
+            name = f"{self._label}{gpu} {self._capture.gpu_names.get(device, '')}".strip()
+            self._tracks[key] = self.lanes.add(Track("gpu", name, self.lanes.number(0)))
+        return self._tracks[key]
+
+    def thread(self, global_tid: int) -> int:
+        """Return the lane of a host thread."""
+        key = ("thread", global_tid)
+        if key not in self._tracks:
+            known = global_tid != MISSING
+            parent = self.process(global_tid & ~ID_MASK if known else MISSING)
+            _, name = self._capture.threads.get(global_tid, (None, None))
+            name = name or ("thread" if known else "unknown thread")
+            process = self.lanes.tracks[parent].process
+            number = self.lanes.thread_number(global_tid & ID_MASK if known else 0)
+            self._tracks[key] = self.lanes.add(Track("thread", name, process, number, parent))
+        return self._tracks[key]
+
+    def thread_lane(self, global_tid: int, name: str, sublane: int) -> int:
+        """Return a lane of a host thread: itself, one below it with this name, or a sub-lane of either."""
+        thread = self.thread(global_tid)
+        if not name and not sublane:
+            return thread
+        title = name or self.lanes.tracks[thread].name
+        return self.lanes.add_below(thread, title + sublane_suffix(sublane))
 
 
 def sublane_suffix(sublane: int) -> str:
     """Return the suffix of a sub-lane's name; empty for the lane itself."""
     return f" ({sublane + 1})" if sublane else ""
-
-
-def _metadata_event(name: str, head: str, key: str, value: str | int) -> str:
-    return f'{{"ph":"M","name":"{name}",{head},"args":{{"{key}":{json.dumps(value)}}}}}'
 
 
 def _ranks(capture: Capture) -> dict[int, int]:

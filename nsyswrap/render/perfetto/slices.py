@@ -1,92 +1,117 @@
-"""Write the bars of a trace with their names and arguments."""
+"""The slices of a trace as columns, and what they look like: names, categories and arguments."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.gpu_operations import GRAPH_NAME
-from nsyswrap.analysis.names import MEMSET_NAME, copy_name, name_codes
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
-from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.render.perfetto.rows import Section, Texts, Wide, argument_slots, encoded, lines, micros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from nsyswrap.render.perfetto.lanes import Lanes
-    from nsyswrap.render.perfetto.rows import Column
+    from nsyswrap.capture.capture import Capture
 
+NO_NAME = "(no name)"
 _LABELS = {"src_kind": "mem_kind", "dst_kind": "mem_kind"}  # fields that share a table of labels
+# Shown by the slice itself, its lane or its arrow.
 _DRAWN = (
-    "start_ns",
-    "end_ns",
-    "global_tid",
-    "name",
-    "base_name",
-    "mangled_name",
-    "copy_kind",
-)  # shown by the bar itself, so no argument is needed
-_WIDE = {"graph_node_id": "%d", "address": "0x%x"}
+    *("start_ns", "end_ns", "name", "base_name", "mangled_name", "copy_kind", "correlation_id"),
+    *("global_tid", "global_pid", "device_id", "context_id", "stream_id"),
+)
 
 
 @dataclass(frozen=True)
-class Bars:
-    """The bars of one kind: positions of their events in a capture, times in ns, and lanes."""
+class Slices:
+    """Slices by lane and in drawing order, or points in time, with one entry each; times in ns.
 
-    kind: str
-    row: NDArray[Any]
+    ``lane`` is a track, ``look`` a number in Looks. ``arrows`` arrows begin at the slice, or end at it unless
+    ``calling``; the first one has the number ``arrow``.
+    """
+
+    lane: NDArray[Any]
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
-    lane: NDArray[Any]
+    look: NDArray[Any]
+    arrow: NDArray[Any]
+    arrows: NDArray[Any]
+    calling: bool = False
+    points: bool = False
 
 
-def section(capture: Capture, bars: Bars, lanes: Lanes) -> Section:
-    """Return the section of these bars, outer bars first. Positions are those in ``capture``."""
-    order = outer_first(bars.start_ns, bars.end_ns)
-    ordered = Bars(bars.kind, *(part[order] for part in (bars.row, bars.start_ns, bars.end_ns, bars.lane)))
-    return Section(schema.EVENTS[bars.kind].title, len(order), _blocks(capture, ordered, lanes), bars.kind)
+class Argument(NamedTuple):
+    """An argument of each look: numbers, or positions in ``texts``. MISSING means that a look has none."""
+
+    values: NDArray[Any]
+    texts: Sequence[str] | None = None
 
 
-def outer_first(start_ns: NDArray[Any], end_ns: NDArray[Any]) -> NDArray[Any]:
-    """Return the order that viewers expect: by start, and of equal starts the longest first."""
-    return np.lexsort((-end_ns, start_ns))
+@dataclass(frozen=True)
+class LooksOfKind:
+    """Looks of one kind of event: numbers in ``names`` and ``groups``, and arguments.
+
+    A viewer paints slices of one group in one color. There may be no groups.
+    """
+
+    kind: str
+    name: NDArray[Any]
+    names: Sequence[str | None]
+    group: NDArray[Any]
+    groups: Sequence[str]
+    arguments: Mapping[str, Argument]
 
 
-def _blocks(capture: Capture, bars: Bars, lanes: Lanes) -> Iterator[str]:
-    # A separate capture, so that its columns are freed when this kind is written.
-    own = Capture(capture.path, source=capture.source, view=capture.view)
-    codes, names = names_of(own, bars.kind)
-    arguments = _arguments(own, bars.kind, bars.row)
-    yield from complete(bars, (codes[bars.row], names), lanes, arguments)
+class Looks:
+    """The distinct looks of all slices."""
 
+    def __init__(self) -> None:
+        """Start without looks."""
+        self.parts: list[LooksOfKind] = []
+        self.count = 0
 
-def complete(
-    bars: Bars,
-    names: tuple[NDArray[Any], Sequence[str | None]],
-    lanes: Lanes,
-    arguments: Mapping[str, Sequence[Column]],
-) -> Iterator[str]:
-    """Yield blocks of complete events (``X``). ``names`` are a code per bar and the name of each code."""
-    head = f'{{"ph":"X","cat":"{bars.kind}",'
-    template = head + '"name":%s,%s,"ts":%s.%03d,"dur":%s.%03d,' + argument_slots(arguments) + "}"
-    yield from lines(
-        template,
-        [
-            Texts(names[0], encoded(names[1])),
-            Texts(bars.lane, lanes.heads),
-            *micros(bars.start_ns),
-            *micros(bars.end_ns - bars.start_ns),
-            *(column for columns in arguments.values() for column in columns),
-        ],
-    )
+    def plain(self, kind: str, codes: NDArray[Any], names: Sequence[str | None]) -> NDArray[Any]:
+        """Add looks that are only names; ``codes`` are numbers in ``names``. Return the look of each row."""
+        numbers = np.arange(len(names))
+        return self._add(LooksOfKind(kind, numbers, names, numbers, (), {}), codes)
+
+    def of_events(
+        self, capture: Capture, kind: str, row: NDArray[Any], paths: Argument | None = None
+    ) -> NDArray[Any]:
+        """Add the looks of events, and return the look of each. Rows are those of ``capture``.
+
+        ``paths`` are the NVTX ranges around the launch of each event.
+        """
+        codes, names = names_of(capture, kind)
+        group, groups = kernel_classes(capture) if kind == "kernel" else (codes * 0, [])
+        columns = _columns(capture, kind)
+        keys = [codes[row], group[row], *(values[row] for values in columns.values())]
+        look, kept = group_keys(*keys, *([paths.values] if paths else []))
+        arguments = _arguments(capture, kind, dict(zip(columns, kept[2:], strict=False)))
+        if paths:
+            arguments["nvtx_path"] = Argument(kept[-1], paths.texts)
+        return self._add(LooksOfKind(kind, kept[0], names, kept[1], groups, arguments), look)
+
+    def _add(self, part: LooksOfKind, codes: NDArray[Any]) -> NDArray[Any]:
+        looks: NDArray[Any] = (codes + self.count).astype(np.int32)
+        self.parts.append(part)
+        self.count += len(part.name)
+        return looks
+
+    def names(self) -> tuple[NDArray[Any], list[str]]:
+        """Return the number of each look's name, and the names of all kinds."""
+        texts = [name or NO_NAME for part in self.parts for name in part.names]
+        starts = np.cumsum([0, *(len(part.names) for part in self.parts)]).tolist()
+        numbers = [part.name + start for part, start in zip(self.parts, starts, strict=False)]
+        return np.concatenate([np.empty(0, np.int64), *numbers]), texts
 
 
 def names_of(capture: Capture, kind: str) -> tuple[NDArray[Any], Sequence[str | None]]:
@@ -101,32 +126,41 @@ def names_of(capture: Capture, kind: str) -> tuple[NDArray[Any], Sequence[str | 
     return np.zeros(capture.count(kind), np.int64), [name]
 
 
-def _arguments(capture: Capture, kind: str, row: NDArray[Any]) -> dict[str, list[Column]]:
+def _columns(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     """Return the fields beyond name, time and lane. Fields without any value are left out."""
-    arguments: dict[str, list[Column]] = {}
     fields = schema.EVENTS[kind].fields
-    for field, values in capture.columns(kind, *(field for field in fields if field not in _DRAWN)).items():
-        if fields[field].kind == "text" or (values == MISSING).all():
-            continue
-        if field == "global_pid":
-            arguments["process_id"] = [process_ids(values)[row]]
-        elif field[:-2] in ("grid", "block"):
-            arguments.setdefault(field[:-2], []).append(values[row])
+    wanted = [name for name, spec in fields.items() if name not in _DRAWN and spec.kind != "text"]
+    read = capture.columns(kind, *wanted) if wanted else {}
+    return {name: values for name, values in read.items() if (values != MISSING).any()}
+
+
+def _arguments(capture: Capture, kind: str, columns: Mapping[str, NDArray[Any]]) -> dict[str, Argument]:
+    arguments: dict[str, Argument] = {}
+    for name, values in columns.items():
+        enum = _LABELS.get(name, name)
+        if name[:-2] in ("grid", "block"):
+            arguments.setdefault(name[:-2], _shape(columns, name[:-2]))
+        elif enum in schema.ENUMS:
+            arguments[name] = _texts(values, partial(_label, capture.labels(enum)))
+        elif schema.EVENTS[kind].fields[name].kind == "string":
+            arguments[name] = _texts(values, lambda number: capture.text(number) or NO_NAME)
         else:
-            arguments[field] = [_argument(capture, field, fields[field].kind, values[row])]
+            arguments[name] = Argument(values)
     return arguments
 
 
-def _argument(capture: Capture, field: str, kind: schema.FieldKind, values: NDArray[Any]) -> Column:
-    if field in _WIDE:
-        return Wide(values, _WIDE[field])
-    enum = _LABELS.get(field, field)
-    if kind != "string" and enum not in schema.ENUMS:
-        return values
-    labels = capture.labels(enum) if enum in schema.ENUMS else {}
-    known, codes = distinct(values)
-    texts = [labels.get(i, str(i)) if labels else capture.text(i) for i in known.tolist()]
-    return Texts(
-        codes,
-        ["null" if i == MISSING else name for i, name in zip(known.tolist(), encoded(texts), strict=True)],
+def _shape(columns: Mapping[str, NDArray[Any]], name: str) -> Argument:
+    codes, sizes = group_keys(*(columns[f"{name}_{axis}"] for axis in "xyz"))
+    return Argument(
+        codes, [", ".join(map(str, size)) for size in zip(*map(np.ndarray.tolist, sizes), strict=True)]
     )
+
+
+def _texts(values: NDArray[Any], text: Callable[[int], str]) -> Argument:
+    known, codes = distinct(values)
+    texts = ["" if number == MISSING else text(number) for number in known.tolist()]
+    return Argument(np.where(values == MISSING, MISSING, codes), texts)
+
+
+def _label(labels: Mapping[int, str], number: int) -> str:
+    return labels.get(number, str(number))

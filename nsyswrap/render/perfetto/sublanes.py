@@ -1,7 +1,8 @@
-"""Move bars that overlap without nesting into sub-lanes.
+"""Order the slices of a lane, and move those that overlap without nesting into sub-lanes.
 
-A viewer nests the bars of a lane by their times. Bars that cross would be drawn in the wrong place or not at
-all. Lanes are integers, times are in ns. No bar ends before it starts. Bars that only touch do not overlap.
+A viewer nests the slices of a lane by their times. Slices that cross would be drawn in the wrong place or
+not at all. Times are in ns. No slice ends before it starts. Slices that only touch do not overlap. The slices
+of a lane are in drawing order: by start, and of equal starts the outer one first.
 """
 
 from __future__ import annotations
@@ -11,30 +12,98 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.arrays.groups import order_by_code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     Ints = NDArray[Any]
 
 
-def crossing(lane: Ints, start: Ints, end: Ints) -> Ints:
-    """Return a mask of the bars that overlap another bar of their lane without nesting.
+def drawing_order(lane: Ints, lanes: int, rank: Ints, start: Ints, end: Ints) -> Ints:
+    """Return the order of slices by lane, in ``range(lanes)``, and in drawing order in each lane.
 
-    Bars are sorted by lane and start. Of equal starts the earlier bar is outside.
+    Of equal starts the slice of the lower rank is outside, and of equal ranks the longer one.
+    """
+    order: Ints = order_by_code(lane, lanes)
+    of, begins = lane[order], start[order]
+    if ((of[1:] == of[:-1]) & (begins[1:] <= begins[:-1])).any():  # rows of nsys mostly come in order
+        order = order[np.lexsort((-end[order], rank[order], begins, of))]
+    return order
+
+
+def by_lane(lane: Ints) -> Iterator[slice]:
+    """Yield the rows of each lane. The lanes are ascending."""
+    cuts = [0, *(np.flatnonzero(lane[1:] != lane[:-1]) + 1).tolist(), len(lane)]
+    return map(slice, cuts[:-1], cuts[1:]) if len(lane) else iter(())
+
+
+def sublanes(lane: Ints, start: Ints, end: Ints, split: Callable[[Ints, Ints], Ints]) -> Ints:
+    """Return the sub-lane of each slice; ``split`` is ``nested`` or ``disjoint``."""
+    number = np.zeros(len(lane), np.int64)
+    for rows in by_lane(lane):
+        number[rows] = split(start[rows], end[rows])
+    return number
+
+
+def event_places(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return the place of each slice's begin and of its end among all 2n events of a lane.
+
+    Slices end from the inside out, and before one begins at the same time.
     """
     numbers = np.arange(len(start))
-    long = np.flatnonzero(end > start)  # a bar of no length crosses no other
-    first, last = _one_axis(lane[long], start[long], end[long])
+    if (start[1:] >= end[:-1]).all():
+        return 2 * numbers, 2 * numbers + 1
+    _, closing, ended = _closing(start, end)
+    ends = np.empty_like(numbers)
+    ends[closing[0]] = closing[1] + numbers
+    return numbers + ended, ends
+
+
+def _closing(start: Ints, end: Ints) -> tuple[bool, tuple[Ints, Ints], Ints]:
+    """Return whether all slices nest, and what is needed to order their begins and ends.
+
+    That is the slices by end with the number of those that have begun before, and for each slice the number
+    of those that have ended before it begins.
+    """
+    numbers = np.arange(len(start))
+    begun = np.maximum(numbers + 1, np.searchsorted(start, end, "left"))
+    order = numbers[::-1][np.argsort(begun[::-1], kind="stable")]  # of one gap the innermost first
+    ended = np.cumsum(np.bincount(begun, minlength=len(start) + 1))[:-1]
+    # Where all nest, the ends ascend, and as many slices are open after the end of one as before its begin.
+    ascending = bool((end[order][1:] >= end[order][:-1]).all())
+    nests = ascending and bool((begun[order] - numbers - 1 == (numbers - ended)[order]).all())
+    return nests, (order, begun[order]), ended
+
+
+def nested(start: Ints, end: Ints) -> Ints:
+    """Return for each slice of a lane a sub-lane in which all slices nest; 0 is the lane itself."""
+    sublane = np.zeros(len(start), np.int64)
+    if (start[1:] >= end[:-1]).all() or _closing(start, end)[0]:
+        return sublane
+    stacks: list[list[int]] = []  # of end times, one for each sub-lane
+    for row, begins, until in _meeting(start, end, crossing(start, end)):
+        fitting = (number for number, stack in enumerate(stacks) if _fits_inside(stack, begins, until))
+        sublane[row] = number = next(fitting, len(stacks))
+        if number == len(stacks):
+            stacks.append([])
+        stacks[number].append(until)
+    return sublane
+
+
+def crossing(start: Ints, end: Ints) -> Ints:
+    """Return a mask of the slices that overlap another slice of their lane without nesting."""
+    numbers = np.arange(len(start))
+    long = np.flatnonzero(end > start)  # a slice of no length crosses no other
+    first, last = start[long], end[long]
     closing = np.lexsort((-numbers[: len(long)], last))
     opens = np.arange(len(long)) + np.searchsorted(last[closing], first, "right")
     closes = np.empty_like(opens)
     closes[closing] = np.arange(len(long)) + np.searchsorted(first, last[closing], "left")
-    # A bar crosses no other if the same bars are open at its start and at its end. Each bar gets a random
-    # number, and the XOR of the open bars' numbers is compared. Different sets have equal XORs with a
+    # A slice crosses no other if the same slices are open at its start and at its end. Each slice gets a
+    # random number, and the XOR of the open ones' numbers is compared. Different sets have equal XORs with a
     # probability of 2^-63.
     mark = np.random.default_rng(0).integers(0, 2**63, len(long))
     opened = np.zeros(2 * len(long), np.int64)
@@ -45,70 +114,29 @@ def crossing(lane: Ints, start: Ints, end: Ints) -> Ints:
     return crosses
 
 
-def overlapping(lane: Ints, start: Ints, end: Ints) -> Ints:
-    """Return a mask of the bars that overlap another bar of their lane or start with it.
-
-    Bars are sorted by lane and start.
-    """
-    first, last = _one_axis(lane, start, end)
-    reached = np.maximum.accumulate(last)
-    overlaps = np.zeros(len(start), dtype=bool)
-    overlaps[1:] = (first[1:] < reached[:-1]) | (first[1:] == first[:-1])
-    overlaps[:-1] |= overlaps[1:]
-    return overlaps
-
-
-def nested(lane: Ints, rank: Ints, start: Ints, end: Ints) -> Ints:
-    """Return for each bar a sub-lane in which all bars nest; 0 is the lane itself.
-
-    Of equal starts the bar of the lower rank is outside, and of equal ranks the longer bar.
-    """
-    order = np.lexsort((-end, rank, start, lane))
-    bars = lane[order], start[order], end[order]
-    sublane = np.zeros(len(order), np.int64)
-    open_ends: dict[int, list[list[int]]] = {}  # by lane, a stack of end times for each sub-lane
-    for row, own, begins, until in _meeting(order, bars, crossing(*bars)):
-        stacks = open_ends.setdefault(own, [])
-        fitting = (number for number, stack in enumerate(stacks) if _fits_inside(stack, begins, until))
-        sublane[row] = number = next(fitting, len(stacks))
-        if number == len(stacks):
-            stacks.append([])
-        stacks[number].append(until)
-    return sublane
-
-
 def _fits_inside(stack: list[int], start: int, end: int) -> bool:
     while stack and stack[-1] <= start:
         stack.pop()
     return not stack or end <= stack[-1]
 
 
-def disjoint(lane: Ints, start: Ints, end: Ints) -> Ints:
-    """Return for each bar a sub-lane in which no bars overlap; 0 is the lane itself."""
-    order = np.lexsort((-end, start, lane))
-    bars = lane[order], start[order], end[order]
-    sublane = np.zeros(len(order), np.int64)
-    busy: dict[int, list[tuple[int, int]]] = {}  # by lane, end and number of each used sub-lane, as a heap
-    free: dict[int, list[int]] = {}  # by lane, a heap too
-    for row, own, begins, until in _meeting(order, bars, overlapping(*bars)):
-        used, unused = busy.setdefault(own, []), free.setdefault(own, [])
-        while used and used[0][0] <= begins:
-            heappush(unused, heappop(used)[1])
-        sublane[row] = heappop(unused) if unused else len(used)
-        heappush(used, (until, int(sublane[row])))
+def disjoint(start: Ints, end: Ints) -> Ints:
+    """Return for each slice of a lane a sub-lane in which no slices overlap; 0 is the lane itself."""
+    sublane = np.zeros(len(start), np.int64)
+    overlaps = np.zeros(len(start), dtype=bool)
+    reached = np.maximum.accumulate(end)
+    overlaps[1:] = (start[1:] < reached[:-1]) | (start[1:] == start[:-1])
+    overlaps[:-1] |= overlaps[1:]
+    busy: list[tuple[int, int]] = []  # end and number of each used sub-lane, as a heap
+    free: list[int] = []  # a heap, too
+    for row, begins, until in _meeting(start, end, overlaps):
+        while busy and busy[0][0] <= begins:
+            heappush(free, heappop(busy)[1])
+        sublane[row] = heappop(free) if free else len(busy)
+        heappush(busy, (until, int(sublane[row])))
     return sublane
 
 
-def _meeting(order: Ints, bars: tuple[Ints, Ints, Ints], meets: Ints) -> Iterator[tuple[int, ...]]:
-    """Yield row, lane, start and end of each bar that meets another. All other bars fit the lane."""
-    return zip(order[meets].tolist(), *(part[meets].tolist() for part in bars), strict=True)
-
-
-def _one_axis(lane: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Put the lanes on one time axis, one after another, so that they never touch."""
-    if not len(lane):
-        return start, end
-    _, order = distinct(np.concatenate((start, end)))  # places in the order of time, which fit in 64 bits
-    start, end = np.split(order, 2)
-    behind = lane * (int(order.max()) + 1)
-    return start + behind, end + behind
+def _meeting(start: Ints, end: Ints, meets: Ints) -> Iterator[tuple[int, ...]]:
+    """Yield number, start and end of each slice that meets another. All others fit the lane."""
+    return zip(np.flatnonzero(meets).tolist(), start[meets].tolist(), end[meets].tolist(), strict=True)

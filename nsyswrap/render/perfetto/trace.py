@@ -1,42 +1,37 @@
-"""Compose a trace from a capture, and write it to a stream or a file.
+"""Compose a trace from the captures of one job: the slices of each lane, counters and arrows.
 
-A file is either complete or absent. A trace lists the events of the capture that it leaves out.
+A trace lists the events of the captures that it leaves out.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
-from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections import Counter as Counts
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.files import replacing
 from nsyswrap.base.version import __version__
 from nsyswrap.capture import schema
-from nsyswrap.render.perfetto import extras, ranges
-from nsyswrap.render.perfetto.extras import ARROWS, counters, flows
-from nsyswrap.render.perfetto.gpu import DRAWN, gpu_bars, stream_lanes
-from nsyswrap.render.perfetto.host import CALLS, calls, thread_lanes
-from nsyswrap.render.perfetto.lanes import Lanes
-from nsyswrap.render.perfetto.slices import Bars, section
+from nsyswrap.render.perfetto import host
+from nsyswrap.render.perfetto.counters import counter_notes, counters
+from nsyswrap.render.perfetto.gpu import gpu_bars, gpu_slices
+from nsyswrap.render.perfetto.lanes import CaptureLanes, Lanes
+from nsyswrap.render.perfetto.ranges import KIND as NVTX
+from nsyswrap.render.perfetto.ranges import nvtx_events
+from nsyswrap.render.perfetto.slices import Looks, Slices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.perfetto.gpu import GpuBars
-    from nsyswrap.render.perfetto.rows import Section
+    from nsyswrap.render.perfetto.counters import Counter
 
-
-_LEVEL = 3  # of gzip; the default level takes three times as long and saves a tenth
+ARROWS = "arrows from call to GPU work"
 
 # Kinds that name processes and GPUs. They are not drawn and not counted as left out.
 _NAMING_KINDS = ("gpu", "mpi_rank")
@@ -50,101 +45,142 @@ _REASONS = {
 _UNTIMED = "no start, no end, or an end before the start"
 
 
-def write(trace: Trace, path: Path) -> None:
-    """Write Chrome trace-event JSON to ``path``. Compress it if the name ends in ``.gz``.
-
-    Raises OutputError if the file cannot be written.
-    """
-    with replacing(path) as part, part.open("wb") as file:
-        if path.suffix == ".gz":
-            with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
-                stream(trace, packed)
-        else:
-            stream(trace, file)
-
-
-def stream(trace: Trace, file: BinaryIO | gzip.GzipFile) -> None:
-    """Write Chrome trace-event JSON to an open file."""
-    members = json.dumps(trace.members)
-    file.write(f'{members[:-1]}, "traceEvents": [\n'.encode())
-    for number, block in enumerate(trace.blocks()):
-        file.write(b",\n" if number else b"")
-        file.write(block.encode("ascii"))
-    file.write(b"\n]}\n")
-
-
-@dataclass(frozen=True)
+@dataclass
 class Trace:
-    """The content of a trace.
+    """The content of a trace, with times in ns since the start of the capture, or of the first one.
 
-    ``members`` are the JSON members before the events. ``left_out`` are texts on events that are not drawn,
-    ``notes`` on how the others are drawn.
+    ``about`` says where it comes from. ``started_ns`` is time 0 since 1970 UTC, None if unknown. ``counts``
+    are numbers of drawn events by title. ``left_out`` are texts on events that are not drawn, ``notes`` on
+    how the others are drawn.
     """
 
-    members: dict[str, Any]
-    lanes: Lanes
-    sections: list[Section]
-    left_out: list[str]
-    notes: tuple[str, ...]
-
-    def blocks(self) -> Iterator[str]:
-        """Yield blocks of events: a line of JSON for each event, with commas between the lines."""
-        metadata = ",\n".join(self.lanes.metadata())
-        return chain([metadata] if metadata else [], *(section.blocks for section in self.sections))
+    about: dict[str, str]
+    started_ns: int | None
+    lanes: Lanes = field(default_factory=Lanes)
+    looks: Looks = field(default_factory=Looks)
+    slices: list[Slices] = field(default_factory=list)
+    counters: list[Counter] = field(default_factory=list)
+    counts: Counts[str] = field(default_factory=Counts)
+    left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    arrows: int = 0
 
     def contents(self) -> list[str]:
         """Return the number and title of each kind of event in the trace."""
-        counts: dict[str, int] = {}
-        for part in self.sections:
-            counts[part.title] = counts.get(part.title, 0) + part.count
-        return [f"{count:,} {title}" for title, count in counts.items()]
+        return [f"{count:,} {title}" for title, count in self.counts.items() if count]
+
+    @property
+    def first_ns(self) -> int:
+        """The time of the first event."""
+        times = [part.start_ns.min() for part in self.slices] + [part.times_ns[0] for part in self.counters]
+        return int(min(times))
 
 
-def compose(capture: Capture) -> Trace:
-    """Return the trace of a capture's selection. Raises NotInCapture if there is nothing to draw.
+def compose(*captures: Capture, labels: Sequence[str] = ("",)) -> Trace:
+    """Return one trace of the selections of captures. Several need labels, and clocks that can be aligned.
 
-    Columns are read here. The JSON text is made when ``blocks`` is iterated, which works only once.
+    Raises NotInCapture if there is nothing to draw, or if a capture does not say when it started.
     """
-    lanes = Lanes(capture)
-    nvtx = ranges.nvtx_events(capture) if capture.has(ranges.KIND) else None
-    calls_of = {kind: calls(capture, kind) for kind in CALLS if capture.has(kind)}
-    parts = {**(nvtx.parts() if nvtx else {}), **calls_of}
-    lane = dict(zip(parts, thread_lanes(list(parts.values()), lanes), strict=True))
+    starts = [capture.started_ns for capture in captures]
+    if len(captures) > 1 and None in starts:
+        unknown = captures[starts.index(None)].source
+        raise NotInCapture(
+            f"{unknown}: the start of the recording is missing, times of several captures cannot be aligned",
+            "export each capture by itself",
+        )
+    known = [start for start in starts if start is not None]
+    first = min(known, default=None)
+    trace = Trace(_about(captures, starts.index(first) if first is not None else 0), first)
+    for capture, start, label in zip(captures, starts, labels, strict=True):
+        part = Trace({}, None, trace.lanes, trace.looks, arrows=trace.arrows)
+        _draw(part, capture, label)
+        prefix = f"{label}: " if label else ""
+        offset = (start or 0) - (first or 0)
+        trace.slices += [_moved(slices, offset) for slices in part.slices if len(slices.lane)]
+        trace.counters += [count._replace(times_ns=count.times_ns + offset) for count in part.counters]
+        trace.counts += part.counts
+        trace.left_out += [prefix + text for text in part.left_out]
+        trace.notes += [prefix + text for text in part.notes]
+        trace.arrows = part.arrows
+    if not trace.slices:
+        _nothing_drawn(captures[0])
+    return trace
+
+
+def _moved(slices: Slices, offset_ns: int) -> Slices:
+    if not offset_ns:
+        return slices
+    return replace(slices, start_ns=slices.start_ns + offset_ns, end_ns=slices.end_ns + offset_ns)
+
+
+def _draw(trace: Trace, capture: Capture, label: str) -> None:
+    """Add all events of a capture, the GPUs first."""
+    tracks = CaptureLanes(trace.lanes, capture, label)
+    drawn: Counts[str] = Counts()
     bars = gpu_bars(capture)
-    bar_lane = stream_lanes(bars, lanes)
-    sections = [
-        *(ranges.sections(nvtx, lane, lanes) if nvtx else ()),
-        *(section(capture, Bars(kind, *part[:3], lane[kind]), lanes) for kind, part in calls_of.items()),
-        *_gpu_sections(capture, bars, bar_lane, lanes),
-        *([extras.cpu_page_faults(capture, lanes)] if capture.has(extras.KIND) else ()),
+    gpu = [gpu_slices(capture, bars, tracks, trace.looks)] if bars else []
+    trace.counters += counters(capture, bars, tracks)
+    drawn.update({part.kind: len(part.row) for part in bars})
+    nvtx = nvtx_events(capture, trace.looks) if capture.has(NVTX) else None
+    calls = {kind: host.calls(capture, kind, trace.looks) for kind in host.CALLS if capture.has(kind)}
+    drawn.update({kind: len(events.start_ns) for kind, events in calls.items()})
+    threads = [*([nvtx.push_pop] if nvtx else []), *calls.values()]
+    on_host = [host.thread_slices(threads, tracks)] if threads else []
+    calls.clear()
+    if nvtx:
+        drawn[NVTX] = sum(len(part.start_ns) for part in (nvtx.push_pop, nvtx.start_end, nvtx.marks))
+        trace.slices.append(host.thread_slices([nvtx.start_end], tracks, "NVTX start/end ranges")[0])
+        trace.slices.append(host.thread_slices([nvtx.marks], tracks, points=True)[0])
+        trace.notes += nvtx.notes
+    if capture.has(host.FAULT):
+        trace.slices.append(host.cpu_page_faults(capture, tracks, trace.looks))
+        drawn[host.FAULT] = len(trace.slices[-1].lane)
+    _count(trace, capture, drawn)
+    launched = sum(part.launched for part in bars)
+    arrows = _add_arrows(trace, gpu, on_host)
+    if launched > arrows:
+        trace.left_out.append(f"{launched - arrows:,} {ARROWS} (launch call not recorded)")
+    trace.notes += (*operation_notes(capture), *counter_notes(capture, bars))
+
+
+def _count(trace: Trace, capture: Capture, drawn: Counts[str]) -> None:
+    for kind, events in schema.EVENTS.items():
+        trace.counts[events.title] += drawn[kind]
+        missing = capture.count(kind) - drawn[kind]
+        if missing and kind not in _NAMING_KINDS:
+            trace.left_out.append(f"{missing:,} {events.title} ({_REASONS.get(kind, _UNTIMED)})")
+
+
+def _add_arrows(
+    trace: Trace, gpu: list[tuple[Slices, NDArray[Any]]], on_host: list[tuple[Slices, NDArray[Any]]]
+) -> int:
+    """Add slices with an arrow for each operation whose call is drawn. Return the number of arrows.
+
+    The arrows of one call have consecutive numbers.
+    """
+    if not gpu or not on_host:
+        trace.slices[:0] = [slices for slices, _ in (*gpu, *on_host)]
+        return 0
+    [(work, launched_by)], [(calls, call)] = gpu, on_host
+    drawn = np.full(max(call.max(initial=0), launched_by.max(initial=0)) + 2, -1)  # the last one is for -1
+    drawn[call] = np.arange(len(call))
+    drawn[-1] = -1
+    caller = drawn[launched_by]
+    paired = np.flatnonzero(caller >= 0)
+    arrow = np.zeros(len(caller), np.int64)
+    arrow[paired[np.argsort(caller[paired], kind="stable")]] = trace.arrows + 1 + np.arange(len(paired))
+    begun = np.bincount(caller[paired], minlength=len(call))
+    first = trace.arrows + 1 + np.cumsum(begun) - begun
+    trace.slices[:0] = [
+        replace(work, arrow=arrow, arrows=(caller >= 0).astype(np.int32)),
+        replace(calls, arrow=first, arrows=begun.astype(np.int32)),
     ]
-    _check_not_empty(capture, sections)
-    left_out = _left_out(capture, sections)
-    if "api" in calls_of:
-        row = capture.columns("api", "row")["row"][calls_of["api"].row] - 1
-        arrows = flows((bars, bar_lane), (row, calls_of["api"].start_ns, lane["api"]), lanes)
-        sections.append(arrows)
-    left_out += _arrows_left_out(bars, sections)
-    sections += counters(capture, bars, bars.gpu_numbers(lanes))
-    notes = (
-        *(nvtx.notes if nvtx else ()),
-        *operation_notes(capture),
-        *extras.counter_notes(capture, bars),
-    )
-    return Trace(_members(capture), lanes, [part for part in sections if part.count], left_out, notes)
+    trace.arrows += len(paired)
+    trace.counts[ARROWS] += len(paired)
+    return len(paired)
 
 
-def _gpu_sections(capture: Capture, bars: GpuBars, lane: NDArray[Any], lanes: Lanes) -> Iterator[Section]:
-    for number, kind in enumerate(DRAWN):
-        mine = np.flatnonzero(bars.kind == number)
-        part = bars.of(mine)
-        if len(mine):
-            yield section(capture.whole, Bars(kind, part.row, part.start_ns, part.end_ns, lane[mine]), lanes)
-
-
-def _check_not_empty(capture: Capture, sections: list[Section]) -> None:
-    if any(part.count for part in sections):
-        return
+def _nothing_drawn(capture: Capture) -> None:
     selected = capture.selected
     raise NotInCapture(
         f"{capture.source}: no event of this capture can be drawn" + (f" ({selected})" if selected else ""),
@@ -152,36 +188,17 @@ def _check_not_empty(capture: Capture, sections: list[Section]) -> None:
     )
 
 
-def _left_out(capture: Capture, sections: list[Section]) -> list[str]:
-    """Return for each kind the number of events that are not drawn, and the reason."""
-    drawn: dict[str, int] = {}
-    for part in sections:
-        drawn[part.kind] = drawn.get(part.kind, 0) + part.count
-    texts = []
-    for kind, events in schema.EVENTS.items():
-        missing = capture.count(kind) - drawn.get(kind, 0)
-        if missing and kind not in _NAMING_KINDS:
-            texts.append(f"{missing:,} {events.title} ({_REASONS.get(kind, _UNTIMED)})")
-    return texts
-
-
-def _arrows_left_out(bars: GpuBars, sections: list[Section]) -> list[str]:
-    """Return the number of launched GPU operations without an arrow, and the reason."""
-    missing = bars.launched - sum(part.count for part in sections if part.title == ARROWS)
-    return [f"{missing:,} {ARROWS} (launch call not recorded)"] if missing else []
-
-
-def _members(capture: Capture) -> dict[str, Any]:
-    """Return the members of the trace before its events: the recorder, the machine and the time 0."""
-    info = capture.info
-    metadata = {
+def _about(captures: Sequence[Capture], first: int) -> dict[str, str]:
+    """Return what recorded the captures, on which machine, and the time 0: the first one's start."""
+    info = captures[first].info
+    facts = {
         "tool": f"nsyswrap {__version__}",
         "nsys": info.exporter_version,
-        "capture": capture.source.name,
-        "selection": capture.selected,
+        "capture": ", ".join(capture.source.name for capture in captures),
+        "selection": captures[0].selected,
         "gpus": ", ".join(info.gpus),
         "driver": info.driver_version,
         "cuda": info.cuda_version,
         "time_zero_utc": f"{info.started_utc}Z" if info.started_utc else "",
     }
-    return {"displayTimeUnit": "ns", "otherData": {key: text for key, text in metadata.items() if text}}
+    return {key: text for key, text in facts.items() if text}

@@ -1,0 +1,90 @@
+"""The counters of a trace: bandwidth of the copies in flight by direction, and concurrent kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.perfetto.gpu import GpuBars
+    from nsyswrap.render.perfetto.lanes import CaptureLanes
+
+    Steps = tuple[NDArray[Any], NDArray[Any]]
+
+
+class Counter(NamedTuple):
+    """A counter: its track, the times in ns at which it changes, ascending, and its value from each on."""
+
+    track: int
+    times_ns: NDArray[Any]
+    values: NDArray[Any]
+
+
+def counters(capture: Capture, bars: Sequence[GpuBars], tracks: CaptureLanes) -> list[Counter]:
+    """Return a counter for each GPU and direction of copies, and one for each GPU whose kernels overlap.
+
+    A copy counts with its mean bandwidth from its start to its end. A copy of no length does not count.
+    """
+    made: list[Counter] = []
+    for part in bars:
+        lasting = np.flatnonzero(part.end_ns > part.start_ns)
+        gpu = np.array([tracks.gpu(*stream[:2]) for stream in part.streams])[part.stream][lasting]
+        if part.kind == "memcpy":
+            made += _bandwidths(capture, part, lasting, gpu, tracks)
+        elif part.kind == "kernel":
+            made += _kernels_running(part, lasting, gpu, tracks)
+    return made
+
+
+def steps(start: NDArray[Any], end: NDArray[Any], value: NDArray[Any]) -> Steps:
+    """Return the times at which the sum over the open events changes, ascending, and the sum from each on.
+
+    The sum is exactly 0 when no event is open.
+    """
+    times = np.concatenate((start, end))
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    last = np.flatnonzero(np.append(times[1:] != times[:-1], [True] * bool(len(times))))
+    open_events = np.cumsum(np.repeat([1, -1], len(start))[order])[last]
+    total = np.cumsum(np.concatenate((value, -value))[order])[last]
+    return times[last], np.where(open_events == 0, 0, total)
+
+
+def counter_notes(capture: Capture, bars: Sequence[GpuBars]) -> tuple[str, ...]:
+    """Return the notes on the names of the counters."""
+    copies = any(part.kind == "memcpy" and (part.end_ns > part.start_ns).any() for part in bars)
+    return capture.notes_on_labels("copy_kind") if copies else ()
+
+
+def _bandwidths(
+    capture: Capture, bars: GpuBars, rows: NDArray[Any], gpu: NDArray[Any], tracks: CaptureLanes
+) -> Iterator[Counter]:
+    columns = capture.whole.columns("memcpy", "bytes", "copy_kind", "start_ns", "end_ns")
+    mine = {field: values[bars.row[rows]] for field, values in columns.items()}
+    bytes_per_ns = mine["bytes"] / (mine["end_ns"] - mine["start_ns"])  # of the whole copy, clipped or not
+    labels = capture.labels("copy_kind")
+    codes, (number, kind) = group_keys(gpu, mine["copy_kind"])
+    for code, (parent, direction) in enumerate(zip(number.tolist(), kind.tolist(), strict=True)):
+        part = rows[codes == code]
+        times, value = steps(bars.start_ns[part], bars.end_ns[part], bytes_per_ns[codes == code])
+        name = labels.get(direction, f"kind {direction}")
+        yield Counter(tracks.lanes.add_below(parent, name, "GB/s"), times, np.round(value, 6))
+
+
+def _kernels_running(
+    bars: GpuBars, rows: NDArray[Any], gpu: NDArray[Any], tracks: CaptureLanes
+) -> Iterator[Counter]:
+    for parent in np.unique(gpu).tolist():
+        mine = rows[gpu == parent]
+        start, end = bars.start_ns[mine], bars.end_ns[mine]
+        times, value = steps(start, end, np.ones(len(mine), np.int8))
+        if value.max(initial=0) > 1:  # without overlap the streams already show it
+            yield Counter(tracks.lanes.add_below(parent, "kernels running", "kernels"), times, value)

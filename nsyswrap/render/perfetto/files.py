@@ -1,0 +1,42 @@
+"""Write a trace to a stream or a file. A file is either complete or absent."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, BinaryIO
+
+from nsyswrap.base.files import replacing
+from nsyswrap.render.perfetto import chrome, packets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nsyswrap.render.perfetto.trace import Trace
+
+FORMATS = {"perfetto": packets.blocks, "json": chrome.blocks}
+_LEVEL = 1  # of gzip: a higher one takes more time than making the trace does
+
+
+def format_of(path: Path) -> str:
+    """Return the format that the name of a file asks for: json for .json and .json.gz, else perfetto."""
+    return "json" if path.name.removesuffix(".gz").endswith(".json") else "perfetto"
+
+
+def write(trace: Trace, path: Path, form: str = "") -> None:
+    """Write a trace to ``path``. Compress it if the name ends in ``.gz``.
+
+    ``form`` is one of FORMATS; by default the name decides. Raises OutputError if the file cannot be written.
+    """
+    form = form or format_of(path)
+    with replacing(path) as part, part.open("wb") as file:
+        if path.suffix == ".gz":
+            with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
+                stream(trace, packed, form)
+        else:
+            stream(trace, file, form)
+
+
+def stream(trace: Trace, file: BinaryIO | gzip.GzipFile, form: str = "perfetto") -> None:
+    """Write a trace to an open file."""
+    for block in FORMATS[form](trace):
+        file.write(block)

@@ -1,0 +1,137 @@
+"""Encode columns as protobuf messages, one message a row, without a Python object a row.
+
+The messages of n rows are a matrix of bytes and a mask of those that count. A column is put beside another
+like a cell in a table, and the bytes that count, read row by row, are the messages one after another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+VARINT, FIXED64, BYTES = 0, 1, 2  # types on the wire
+_PAYLOAD, _MORE, _SHIFT = 0x7F, 0x80, 7
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Bytes of n rows: ``data`` is n x width, ``held`` marks the bytes that count, ``size`` counts them."""
+
+    data: NDArray[np.uint8]
+    held: NDArray[np.bool_]
+    size: NDArray[Any]
+
+    def take(self, rows: NDArray[Any]) -> Cells:
+        """Return these rows, as often as they are named."""
+        return Cells(self.data[rows], self.held[rows], self.size[rows])
+
+    def where(self, known: NDArray[np.bool_]) -> Cells:
+        """Return the cells with no bytes in the other rows."""
+        return Cells(self.data, self.held & known[:, None], np.where(known, self.size, 0))
+
+    def packed(self) -> bytes:
+        """Return the bytes of all rows, one after another."""
+        return self.data[self.held].tobytes()
+
+    def aligned(self) -> Cells:
+        """Return the cells with the bytes of each row at its left, in no more columns than needed."""
+        held = np.arange(self.size.max(initial=0)) < self.size[:, None]
+        data = np.zeros(held.shape, np.uint8)
+        data[held] = self.data[self.held]
+        return Cells(data, held, self.size)
+
+
+def varints(values: NDArray[Any]) -> Cells:
+    """Return numbers as varints. Negative ones take ten bytes, as in protobuf."""
+    rest = values.astype(np.uint64)
+    width = max(1, -(-int(rest.max(initial=0)).bit_length() // _SHIFT))
+    data = np.empty((len(rest), width), np.uint8)
+    held = np.ones(data.shape, bool)
+    for place in range(width):
+        if place:
+            held[:, place] = rest > 0
+        data[:, place] = (rest & np.uint64(_PAYLOAD)).astype(np.uint8) | _MORE
+        rest >>= np.uint64(_SHIFT)
+        data[rest == 0, place] &= _PAYLOAD
+    return Cells(data, held, held.sum(axis=1))
+
+
+def constant(raw: bytes, rows: int) -> Cells:
+    """Return the same bytes in each row."""
+    data = np.broadcast_to(np.frombuffer(raw, np.uint8), (rows, len(raw)))
+    return Cells(data, np.broadcast_to(np.True_, data.shape), np.full(rows, len(raw)))
+
+
+def joined(parts: Sequence[Cells]) -> Cells:
+    """Return the bytes of all parts, row by row."""
+    return Cells(
+        np.hstack([part.data for part in parts]),
+        np.hstack([part.held for part in parts]),
+        np.sum([part.size for part in parts], axis=0),
+    )
+
+
+def stacked(parts: Sequence[Cells]) -> Cells:
+    """Return the rows of all parts one after another."""
+    width = max(part.data.shape[1] for part in parts)
+    wide = [[(0, 0), (0, width - part.data.shape[1])] for part in parts]
+    return Cells(
+        np.concatenate([np.pad(part.data, by) for part, by in zip(parts, wide, strict=True)]),
+        np.concatenate([np.pad(part.held, by) for part, by in zip(parts, wide, strict=True)]),
+        np.concatenate([part.size for part in parts]),
+    )
+
+
+def message_cells(number: int, *parts: Cells) -> Cells:
+    """Return a field of a message in each row; ``parts`` are the bytes of the message."""
+    size = np.sum([part.size for part in parts], axis=0)
+    return joined([constant(tag(number, BYTES), len(size)), varints(size), *parts])
+
+
+def varint_cells(number: int, values: NDArray[Any]) -> Cells:
+    """Return a field with a number in each row."""
+    return joined([constant(tag(number, VARINT), len(values)), varints(values)])
+
+
+def fixed_cells(number: int, values: NDArray[Any]) -> Cells:
+    """Return a field of eight bytes in each row: a double, or an integer without sign."""
+    raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
+    return joined(
+        [
+            constant(tag(number, FIXED64), len(values)),
+            Cells(raw, np.broadcast_to(np.True_, raw.shape), np.full(len(values), raw.shape[1])),
+        ]
+    )
+
+
+def tag(number: int, wire: int) -> bytes:
+    """Return the bytes before a field."""
+    return varint(number << 3 | wire)
+
+
+def varint(value: int) -> bytes:
+    """Return a number as a varint. A negative one takes ten bytes."""
+    value &= (1 << 64) - 1
+    raw = bytearray()
+    while value > _PAYLOAD:
+        raw.append(value & _PAYLOAD | _MORE)
+        value >>= _SHIFT
+    return bytes([*raw, value])
+
+
+def number_field(number: int, value: int) -> bytes:
+    """Return a field with a number."""
+    return tag(number, VARINT) + varint(int(value))
+
+
+def field(number: int, content: bytes | str) -> bytes:
+    """Return a field with a text or a message."""
+    raw = content.encode("utf-8", "replace") if isinstance(content, str) else content
+    return tag(number, BYTES) + varint(len(raw)) + raw
