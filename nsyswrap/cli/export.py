@@ -58,7 +58,8 @@ FORMS = ("perfetto", "json")
     "--format",
     "form",
     type=click.Choice(FORMS),
-    help="Format of the timeline; default: json for .json, else perfetto.",
+    metavar="FORMAT",
+    help="perfetto or json; by default json for .json.",
 )
 @option(
     OUTPUT,
