@@ -236,17 +236,17 @@ class Report:
 def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
     """Read what these reports will ask for, each table in one pass. What is missing is skipped."""
     wanted: dict[str, list[str]] = {}
+    packed: dict[str, list[str]] = {}
     for report in reports:
         if not report.lacks(capture):
             for kind, fields in report.reads.items():
-                if kind in report.packs:
-                    capture.expect(kind, fields)
-                else:
-                    wanted.setdefault(kind, []).extend(fields)
+                (packed if kind in report.packs else wanted).setdefault(kind, []).extend(fields)
+    for kind, asked in packed.items():
+        capture.expect(kind, asked)
     for kind, asked in wanted.items():
         if capture.has(kind):
             with suppress(NotInCapture):
-                capture.columns(kind, *dict.fromkeys(asked))
+                capture.columns(kind, *dict.fromkeys([*asked, *packed.get(kind, [])]))
 
 
 @dataclass(frozen=True)
