@@ -96,7 +96,7 @@ class HelpContext(click.Context):
     def make_formatter(self) -> click.HelpFormatter:
         """Return a formatter as wide as the terminal, for which click would import shutil."""
         most = self.max_content_width or 80
-        return click.HelpFormatter(max(min(_columns(80), most) - 2, 50), most)
+        return click.HelpFormatter(width=max(min(_columns(80), most) - 2, 50), max_width=most)
 
     def get_help(self) -> str:
         """Return the help of the command."""
