@@ -91,10 +91,11 @@ def command(
 ) -> None:
     """Write a capture for Perfetto or as Parquet, or the metrics of runs.
 
-    CAPTURE is a run folder, a .sqlite or a .nsys-rep file; by default the newest run. Open the timeline in
-    ui.perfetto.dev. Several captures, such as the ranks of a job, give one timeline with aligned clocks. In
-    JSON, for speedscope and chrome://tracing, slices have name, time and lane only. The Parquet files have
-    the columns of Capture.events(). Messages on stderr list all that was written and left out.
+    CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
+    newest run. Open the timeline in ui.perfetto.dev. Several captures, such as the ranks of a job, give one
+    timeline with aligned clocks. In JSON, for speedscope and chrome://tracing, slices have name, time and
+    lane only. The Parquet files have the columns of Capture.events(). Messages on stderr list all that was
+    written and left out.
 
     Metrics are medians of equal runs: give several captures, the folder of runs, or a baseline.
     """

@@ -84,8 +84,9 @@ def command(
 ) -> None:
     """Draw captures: kernels, timeline, launches, copies.
 
-    CAPTURE is a run folder, a .sqlite or a .nsys-rep file; by default the newest run. Several captures are
-    drawn next to one another. Without --kind, every kind with data is drawn.
+    CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
+    newest run. Several captures are drawn next to one another. Without --kind, every kind with data is
+    drawn.
     """
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # a read-only HOME is not worth a warning
     to_draw = captures_in(captures or (newest_capture(),))

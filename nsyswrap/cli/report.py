@@ -302,8 +302,8 @@ class ReportOptions:
 def command(**options: Any) -> None:
     """Show captures: one screen, or reports in any format.
 
-    CAPTURE is a run folder, a .sqlite or a .nsys-rep file; by default the newest
-    run. Ranks of a job: give their folder and --by rank.
+    CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
+    newest run. Ranks of a job: give their folder and --by rank.
     """
     asked = ReportOptions(**options)
     source = click.get_current_context().get_parameter_source("readable")

@@ -74,9 +74,9 @@ def command(
 ) -> None:
     """Write captures as one HTML page with a timeline.
 
-    The page begins with the answer and needs no network. CAPTURE is a run folder, a .sqlite or a .nsys-rep
-    file; by default the newest run. Several captures, or all in DIR, stand side by side. Ranks of a job are
-    compared first.
+    The page begins with the answer and needs no network. CAPTURE is a run folder, a .sqlite or .nsys-rep
+    file, or a parquetdir or arrowdir folder; by default the newest run. Several captures, or all in DIR,
+    stand side by side. Ranks of a job are compared first.
     """
     to_stdout = str(output) == "-"
     if to_stdout and opening:
