@@ -116,7 +116,7 @@ class Export:
         be called by several threads, and again for the same rows. Raises DamagedCapture as ``columns`` does.
         """
         names = [name for name, _ in wanted]
-        leaves = self._find_leaves(table)
+        leaves = self.leaves(table)
         if leaves is not None and not all((table, name) in self._columns for name in names):
             extremes, made = Extremes(), None
             with self._by_sqlite(table):
