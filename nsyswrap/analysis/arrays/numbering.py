@@ -65,7 +65,8 @@ class Numbering:
             )
             places = self._places(known)
             # A place is written once, the number last: other threads read it meanwhile.
-            free = np.flatnonzero(self._number_at[places] < 0)
+            first = np.unique(places, return_index=True)[1]
+            free = first[self._number_at[places[first]] < 0]
             self._value_at[places[free]] = known[free]
             self._number_at[places[free]] = numbers[free]
         of_row: NDArray[Any] = self._narrow(numbers)[codes]
