@@ -14,10 +14,10 @@ from nsyswrap.analysis.arrays.groups import number_texts
 from nsyswrap.analysis.arrays.numbering import Numbering
 from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.capture import NAME_FIELDS
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, PROCESS_MASK, SPANS
 from nsyswrap.capture.stream import BLOCK_ROWS, looked_up, narrow
+from nsyswrap.capture.view_options import NAME_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import weakref
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +21,12 @@ from nsyswrap.capture.open import beside_note, export_of, open_export
 from nsyswrap.capture.parts import part_of, selected_rows
 from nsyswrap.capture.selection import (
     EVERYTHING,
-    Selection,
     parse_selection,
     resolve,
     select,
 )
 from nsyswrap.capture.stream import in_blocks
+from nsyswrap.capture.view_options import NAME_FIELDS, ViewOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,34 +34,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-    from nsyswrap.base.units import Rounding
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.info import Diagnostic, Info
+    from nsyswrap.capture.view_options import KernelNames
     from nsyswrap.capture.window import Window
 
 
-KernelNames = Literal["full", "base", "mangled"]
-
-NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
 _OWNERS = ("global_tid", "global_pid")
 _SELECTED_BY = (*schema.SPANS, *_OWNERS, "event_type")  # what clipping compares
-
-
-@dataclass(frozen=True)
-class ViewOptions:
-    """How a capture is read: the form of kernel names, the era of nsys to follow, and the selection.
-
-    ``nvtx_names`` puts the innermost NVTX range around the launch before a kernel's name.
-    ``classes`` are pairs of kernel class and pattern, tried before the built-in rules. ``steps`` says which
-    steps the steady part has, as ``NAME``, ``10-13`` or ``NAME/10-13``; empty means that they are looked for.
-    """
-
-    names: KernelNames = "full"
-    nvtx_names: bool = False
-    classes: tuple[tuple[str, str], ...] = ()
-    rounding: Rounding = "2025"
-    selection: Selection = EVERYTHING
-    steps: str = ""
 
 
 class Capture:

@@ -8,7 +8,6 @@ through SQLite.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -22,9 +21,9 @@ import numpy as np
 
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.base.suggest import did_you_mean_file
 from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
 from nsyswrap.capture.sql import quoted, statement
+from nsyswrap.capture.sqlite_file import check_magic, check_size, opening, take_in_journal
 from nsyswrap.capture.sqlite_pages import Leaves, PageFile, find_leaves, read_columns, stream_columns
 from nsyswrap.capture.sqlite_records import NotPlain
 from nsyswrap.capture.stream import Extremes, in_blocks, joined
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.schema import FieldKind
 
-_MAGIC = b"SQLite format 3\x00"
-_HEADER_BYTES = 100
 _CHUNK_ROWS = 1000  # larger chunks do not fit the CPU cache and take twice as long
 EXACT = 2**53  # below it floats hold each integer: 104 days in ns, 9 PB
 _SUM = 2**60  # largest sum of a column, which leaves room for those of several tables
@@ -71,11 +68,11 @@ class Export:
 
     def _open(self, opened: ExitStack) -> None:
         self.file = self._settled(opened)
-        _check_size(self.file, self.path)
+        check_size(self.file, self.path)
         self._db = self._connected(opened)
         self.tables = self._read_tables()
         self._check_tables()
-        with _opening(self.path):
+        with opening(self.path):
             self._pages = PageFile(self.file, self._db)
         opened.callback(self._pages.close)
 
@@ -204,7 +201,7 @@ class Export:
 
     def _settled(self, opened: ExitStack) -> Path:
         """Return the file itself, or a copy that includes the changes in a journal beside it."""
-        _check_magic(self.path)
+        check_magic(self.path)
         file = self.path.resolve()
         journals = [file.with_name(file.name + kind) for kind in ("-wal", "-journal")]
         journals = [journal for journal in journals if journal.is_file() and journal.stat().st_size]
@@ -221,7 +218,7 @@ class Export:
                 "close the program that writes the file, or set TMPDIR to a folder with free space",
             ) from None
         with self._damage_named():
-            _take_in_journal(copy)
+            take_in_journal(copy)
         return copy
 
     def _connected(self, opened: ExitStack) -> sqlite3.Connection:
@@ -414,58 +411,3 @@ def _cells(values: NDArray[Any]) -> list[Any]:
 
 def _empty(kind: FieldKind) -> NDArray[Any]:
     return np.empty(0, dtype=object if kind == "text" else np.int64)
-
-
-def _take_in_journal(copy: Path) -> None:
-    """Apply or undo the changes in the journal, and leave a file without one."""
-    db = sqlite3.connect(copy)
-    try:
-        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        db.execute("PRAGMA journal_mode = DELETE").fetchone()
-    finally:
-        db.close()
-
-
-@contextmanager
-def _opening(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise NotACapture(f"{path} not found", did_you_mean_file(path)) from None
-    except OSError as error:
-        raise NotACapture(f"{path} cannot be read: {error.strerror}") from None
-
-
-def _check_magic(path: Path) -> None:
-    """Raise NotACapture for a directory, pipe, empty file or file of another format."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise NotACapture(
-            f"{path} is not a capture: it is a pipe or a device",
-            "write the export into a file first",
-        )
-    with _opening(path), path.open("rb") as file:
-        header = file.read(_HEADER_BYTES)
-    if not header.strip(b"\0"):  # nsys writes the first page last
-        raise NotACapture(
-            f"{path} is not complete: nsys is still writing it, or was interrupted",
-            "wait until nsys ends; if it has ended, export the .nsys-rep again with `nsys export`",
-        )
-    if not header.startswith(_MAGIC):
-        raise NotACapture(
-            f"{path} is not a capture: it is not an SQLite database",
-            "give a .sqlite, a .nsys-rep or a run folder",
-        )
-
-
-def _check_size(file: Path, path: Path) -> None:
-    """Raise DamagedCapture if ``file`` is shorter than its header says; ``path`` is its name in messages."""
-    with _opening(path), file.open("rb") as content:
-        header = content.read(_HEADER_BYTES)
-        size = content.seek(0, os.SEEK_END)
-    page = int.from_bytes(header[16:18], "big")
-    expected = (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
-    if size < expected:
-        raise DamagedCapture(
-            f"{path} is cut off: {size:,} of {expected:,} bytes",
-            "wait if it is still being written or copied, or export the .nsys-rep again",
-        )

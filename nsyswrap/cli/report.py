@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nsyswrap.base.units import Rounding, TimeUnit
-    from nsyswrap.capture.capture import Capture, KernelNames
+    from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
+    from nsyswrap.capture.view_options import KernelNames
     from nsyswrap.render.formats import Content, Document, Format, Layout
     from nsyswrap.reports import Request
     from nsyswrap.reports.table import Table

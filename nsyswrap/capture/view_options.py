@@ -1,0 +1,32 @@
+"""How a capture is read: what ``Capture.viewed`` can change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from nsyswrap.capture.selection import EVERYTHING, Selection
+
+if TYPE_CHECKING:
+    from nsyswrap.base.units import Rounding
+
+KernelNames = Literal["full", "base", "mangled"]
+
+NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """How a capture is read: the form of kernel names, the era of nsys to follow, and the selection.
+
+    ``nvtx_names`` puts the innermost NVTX range around the launch before a kernel's name.
+    ``classes`` are pairs of kernel class and pattern, tried before the built-in rules. ``steps`` says which
+    steps the steady part has, as ``NAME``, ``10-13`` or ``NAME/10-13``; empty means that they are looked for.
+    """
+
+    names: KernelNames = "full"
+    nvtx_names: bool = False
+    classes: tuple[tuple[str, str], ...] = ()
+    rounding: Rounding = "2025"
+    selection: Selection = EVERYTHING
+    steps: str = ""
