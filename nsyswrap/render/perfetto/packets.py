@@ -6,11 +6,11 @@ the event before, the begin or the end of a slice, its look, and the arrows that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.base.missing import MISSING
 from nsyswrap.render.perfetto import wire
 from nsyswrap.render.perfetto.slices import NO_NAME
@@ -119,92 +119,86 @@ def _of(sequence: int) -> bytes:
 def _lane(looks: _Looks, slices: Slices, rows: slice, sequence: int, zero: int) -> Iterator[bytes]:
     """Yield the packets of a lane. ``zero`` is the time of the capture at which the clock begins."""
     start, end = slices.start_ns[rows], slices.end_ns[rows]
-    base = max(zero, 0)
-    yield _start(sequence, int(slices.lane[rows.start]), base)
-    arrows = slices.arrows[rows].astype(np.int64)
-    most = int(arrows.max(initial=0)) + 1
-    known, variety = distinct(slices.look[rows] * np.int64(most) + arrows)
-    used = known // most
+    yield _start(sequence, int(slices.lane[rows.start]), max(zero, 0))
+    most = int(slices.arrows[rows].max(initial=0)) + 1
+    known, variety = distinct(slices.look[rows] * np.int64(most) + slices.arrows[rows])
+    used, many = np.divmod(known, most)
     yield field(_PACKET, _of(sequence) + field(_INTERNED, looks.interned(used)))
-    looking = looks.cells(used, _INSTANT if slices.points else _BEGIN)
-    events = _events(sequence, looking, known % most)
-    count = len(start) if slices.points else 2 * len(start)
-    begins, ends = (slice(None), slice(0)) if slices.points else event_places(start, end)
-    times, which = np.empty(count, np.int64), np.full(count, len(known), np.int32)
-    times[begins], which[begins] = start, variety
-    if not slices.points:
-        times[ends] = end
-    first, many = np.zeros((2, count), np.int64) if most > 1 else (None, None)
-    if first is not None and many is not None:
-        first[begins], many[begins] = slices.arrow[rows], arrows
-    delta = np.diff(times, prepend=zero)
-    for at in range(0, count, BLOCK_ROWS):
-        part = slice(at, at + BLOCK_ROWS)
-        tails = None if first is None or many is None else (first[part], many[part])
-        yield _packed(delta[part], events.take(which[part]), tails, _CALLS if slices.calling else _CALLED)
-
-
-def _events(sequence: int, looks: Cells, arrows: NDArray[Any]) -> Cells:
-    """Return what follows the time in a packet, up to the arrows: for each look, and for an end."""
-    head = _of(sequence)
-    size = looks.size + arrows * _ARROW_BYTES
-    begins = [wire.constant(head + wire.tag(_EVENT, wire.BYTES), len(size)), wire.varints(size), looks]
-    end = wire.constant(head + field(_EVENT, number_field(_TYPE, _END)), 1)
-    return wire.stacked([wire.joined(begins), end]).aligned()
-
-
-_ARROW_BYTES = 10  # two of the tag, and eight
-
-
-def _packed(
-    delta: NDArray[Any], events: Cells, arrows: tuple[NDArray[Any], NDArray[Any]] | None, number: int
-) -> bytes:
-    """Return packets: the time since the one before, the event, and its arrows in rows of their own."""
-    times = wire.varints(delta)
-    size = 1 + times.size + events.size
-    tails = []
-    if arrows is not None:
-        first, many = arrows
-        size = size + many * _ARROW_BYTES
-        tails = [wire.fixed_cells(number, first.astype(np.uint64)).where(many > 0)]
-    stamp = wire.constant(wire.tag(_TIMESTAMP, wire.VARINT), len(delta))
-    parts = [
-        wire.constant(wire.tag(_PACKET, wire.BYTES), len(delta)),
-        wire.varints(size),
-        stamp,
-        times,
-        events,
-    ]
-    cells = wire.joined([*parts, *tails])
-    if arrows is None or many.max(initial=0) <= 1:
-        return cells.packed()
-    return _with_further_arrows(cells, first, many)
-
-
-def _with_further_arrows(cells: Cells, first: NDArray[Any], many: NDArray[Any]) -> bytes:
-    """Repeat a row for each arrow after its first one. Of a repeated row only the arrow counts."""
-    again = np.repeat(np.arange(len(many)), np.maximum(many, 1))
-    nth = np.arange(len(again)) - np.searchsorted(again, again)
-    cells = cells.take(again)
-    cells.held[nth > 0, :-_ARROW_BYTES] = False
-    cells.data[:, -8:] = (first[again] + nth).astype("<u8").view(np.uint8).reshape(-1, 8)
-    return cells.packed()
+    fields = looks.cells(used, _INSTANT if slices.points else _BEGIN)
+    if slices.points:
+        yield from _packets(sequence, np.diff(start, prepend=zero), variety, fields, _no_arrows(start, known))
+        return
+    begins, ends = event_places(start, end)
+    times, first = np.empty(2 * len(start), np.int64), np.zeros(2 * len(start), np.int64)
+    which = np.full(len(times), len(known), np.int32)  # the last variety is that of all ends
+    times[begins], which[begins], first[begins] = start, variety, slices.arrow[rows]
+    times[ends] = end
+    fields = wire.stacked([fields, wire.constant(number_field(_TYPE, _END), 1)])
+    arrows = _Arrows(_CALLS if slices.calling else _CALLED, first, np.append(many, 0))
+    yield from _packets(sequence, np.diff(times, prepend=zero), which, fields, arrows)
 
 
 def _counter(counter: Counter, sequence: int, zero: int) -> Iterator[bytes]:
     yield _start(sequence, counter.track, max(zero, 0))
+    known, which = distinct(counter.values.view(np.int64))
+    form = wire.fixed_cells if counter.values.dtype.kind == "f" else wire.varint_cells
+    value = form(_DOUBLE if form is wire.fixed_cells else _COUNT, known)
+    fields = wire.joined([wire.constant(number_field(_TYPE, _COUNTER), len(known)), value])
     delta = np.diff(counter.times_ns, prepend=zero)
+    yield from _packets(sequence, delta, which, fields, _no_arrows(delta, known))
+
+
+_ARROW = np.dtype([("tag", "V2"), ("number", "<u8")])
+_ARROW_BYTES = _ARROW.itemsize
+
+
+class _Arrows(NamedTuple):
+    """The arrows of a lane: their field, the number of each event's first one, and how many a variety has."""
+
+    field: int
+    first: NDArray[Any]
+    many: NDArray[Any]
+
+
+def _no_arrows(events: NDArray[Any], varieties: NDArray[Any]) -> _Arrows:
+    return _Arrows(_CALLED, np.zeros(len(events), np.int8), np.zeros(len(varieties), np.int8))
+
+
+def _packets(
+    sequence: int, delta: NDArray[Any], which: NDArray[Any], fields: Cells, arrows: _Arrows
+) -> Iterator[bytes]:
+    """Yield the packets of events, each after the time since the one before.
+
+    ``which`` is the number of each event's variety, ``fields`` are the fields of each variety but its arrows.
+    """
+    head = wire.constant(_of(sequence) + wire.tag(_EVENT, wire.BYTES), len(fields.size))
+    content = wire.varints(fields.size + arrows.many * _ARROW_BYTES)
+    events = wire.joined([head, content, fields]).aligned()
     for at in range(0, len(delta), BLOCK_ROWS):
-        values = counter.values[at : at + BLOCK_ROWS]
-        rows = len(values)
-        value = (
-            wire.fixed_cells(_DOUBLE, values)
-            if values.dtype.kind == "f"
-            else wire.varint_cells(_COUNT, values)
-        )
-        kind = wire.constant(number_field(_TYPE, _COUNTER), rows)
-        events = wire.joined([wire.constant(_of(sequence), rows), wire.message_cells(_EVENT, kind, value)])
-        yield _packed(delta[at : at + BLOCK_ROWS], events, None, _CALLED)
+        rows = slice(at, at + BLOCK_ROWS)
+        yield _block(delta[rows], which[rows], events, arrows._replace(first=arrows.first[rows]))
+
+
+def _block(delta: NDArray[Any], which: NDArray[Any], events: Cells, arrows: _Arrows) -> bytes:
+    """Return packets. Those whose parts have the same sizes are filled side by side."""
+    layout, (time, event, many) = group_keys(wire.sizes(delta), events.size[which], arrows.many[which])
+    size = 1 + time + event + many * _ARROW_BYTES
+    prefix = 1 + wire.sizes(size)
+    places = np.append(0, np.cumsum((prefix + size)[layout]))
+    block = np.empty(places[-1], np.uint8)
+    rows_of = np.split(order_by_code(layout, len(size)), np.cumsum(np.bincount(layout))[:-1])
+    columns = (column.tolist() for column in (size, time, event, many))
+    for rows, packet, digits, body, flows in zip(rows_of, *columns, strict=True):
+        head = wire.tag(_PACKET, wire.BYTES) + wire.varint(packet) + wire.tag(_TIMESTAMP, wire.VARINT)
+        parts = [("head", f"V{len(head)}"), ("time", f"V{digits}"), ("event", f"V{body}")]
+        packets = np.empty(len(rows), np.dtype([*parts, ("arrows", _ARROW, (flows,))]))
+        packets["head"] = np.void(head)
+        packets["time"] = wire.items(wire.digits(delta[rows], digits), digits, digits)
+        packets["event"] = wire.items(events.data, body, events.data.shape[1])[which[rows]]
+        packets["arrows"]["tag"] = np.void(wire.tag(arrows.field, wire.FIXED64))
+        packets["arrows"]["number"] = arrows.first[rows][:, None] + np.arange(flows)
+        wire.items(block, packets.itemsize, 1)[places[rows]] = packets.view(f"V{packets.itemsize}")
+    return block.tobytes()
 
 
 class _Looks:

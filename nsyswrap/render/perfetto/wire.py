@@ -36,10 +36,6 @@ class Cells:
         """Return the cells with no bytes in the other rows."""
         return Cells(self.data, self.held & known[:, None], np.where(known, self.size, 0))
 
-    def packed(self) -> bytes:
-        """Return the bytes of all rows, one after another."""
-        return self.data[self.held].tobytes()
-
     def aligned(self) -> Cells:
         """Return the cells with the bytes of each row at its left, in no more columns than needed."""
         held = np.arange(self.size.max(initial=0)) < self.size[:, None]
@@ -48,19 +44,37 @@ class Cells:
         return Cells(data, held, self.size)
 
 
+def sizes(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the number of bytes of each number as a varint. Negative ones take ten, as in protobuf."""
+    values = values.astype(np.uint64)
+    size = np.ones(len(values), np.int64)
+    for place in range(_SHIFT, int(values.max(initial=0)).bit_length(), _SHIFT):
+        size += values >> np.uint64(place) > 0
+    return size
+
+
+def digits(values: NDArray[Any], width: int) -> NDArray[np.uint8]:
+    """Return numbers as varints of ``width`` bytes, which must be enough for each."""
+    places = np.arange(width, dtype=np.uint64) * np.uint64(_SHIFT)
+    data = (values.astype(np.uint64)[:, None] >> places).astype(np.uint8) | np.uint8(_MORE)
+    data[:, -1] &= _PAYLOAD
+    return data
+
+
 def varints(values: NDArray[Any]) -> Cells:
-    """Return numbers as varints. Negative ones take ten bytes, as in protobuf."""
-    rest = values.astype(np.uint64)
-    width = max(1, -(-int(rest.max(initial=0)).bit_length() // _SHIFT))
-    data = np.empty((len(rest), width), np.uint8)
-    held = np.ones(data.shape, bool)
-    for place in range(width):
-        if place:
-            held[:, place] = rest > 0
-        data[:, place] = (rest & np.uint64(_PAYLOAD)).astype(np.uint8) | _MORE
-        rest >>= np.uint64(_SHIFT)
-        data[rest == 0, place] &= _PAYLOAD
-    return Cells(data, held, held.sum(axis=1))
+    """Return numbers as varints."""
+    size = sizes(values)
+    data = digits(values, int(size.max(initial=1)))
+    data[np.arange(len(size)), size - 1] &= _PAYLOAD
+    return Cells(data, np.arange(data.shape[1]) < size[:, None], size)
+
+
+def items(data: NDArray[np.uint8], width: int, step: int) -> NDArray[np.void]:
+    """Return a view of contiguous bytes as items of ``width`` bytes, which begin ``step`` bytes apart.
+
+    Copying an item copies its bytes at once.
+    """
+    return np.ndarray((data.size - width) // step + 1, f"V{width}", data, strides=(step,))
 
 
 def constant(raw: bytes, rows: int) -> Cells:
