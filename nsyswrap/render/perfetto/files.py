@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nsyswrap.render.perfetto.trace import Trace
 
 FORMATS = {"perfetto": packets.blocks, "json": chrome.blocks}
-_LEVEL = 1  # of gzip: a higher one takes more time than making the trace does
+_LEVEL = 2  # of gzip: smaller than 1 in the same time; a higher one takes more than making the trace
 
 
 def format_of(path: Path) -> str:

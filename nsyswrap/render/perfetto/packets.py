@@ -6,6 +6,7 @@ the event before, the begin or the end of a slice, its look, and the arrows that
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -202,24 +203,21 @@ def _block(delta: NDArray[Any], which: NDArray[Any], events: Cells, arrows: _Arr
 
 
 class _Looks:
-    """The encoded looks of all slices, and the texts that each one uses. Texts are numbered from 1."""
+    """The encoded looks of all slices, and the texts that each one uses.
+
+    The texts of each field of InternedData are numbered from 1.
+    """
 
     def __init__(self, parts: Sequence[LooksOfKind]) -> None:
-        self._numbers: dict[tuple[int, str], int] = {}
-        self._texts: list[str] = [""]
+        self._numbers: dict[int, dict[str, int]] = defaultdict(dict)
         self._uses: list[tuple[int, int, list[tuple[int, NDArray[Any]]]]] = []
         self._count = 0
         self._cells = wire.stacked([wire.constant(b"", 0), *(self._encoded(part) for part in parts)])
 
-    def _number(self, kind: int, text: str) -> int:
-        if (kind, text) not in self._numbers:
-            self._numbers[kind, text] = len(self._texts)
-            self._texts.append(text)
-        return self._numbers[kind, text]
-
     def _column(self, kind: int, codes: NDArray[Any], texts: Sequence[str | None]) -> NDArray[Any]:
         """Return the number of the text of each look; 0 for none."""
-        numbers = [self._number(kind, text or NO_NAME) for text in texts]
+        known = self._numbers[kind]
+        numbers = [known.setdefault(text or NO_NAME, len(known) + 1) for text in texts]
         column: NDArray[Any] = np.array([*numbers, 0], np.int64)[np.where(codes == MISSING, -1, codes)]
         self._uses[-1][2].append((kind, column))
         return column
@@ -262,7 +260,8 @@ class _Looks:
             for kind, numbers in columns:
                 used.setdefault(kind, set()).update(distinct(numbers[mine])[0].tolist())
         return b"".join(
-            field(kind, number_field(1, number) + field(2, self._texts[number]))
+            field(kind, number_field(1, number) + field(2, text))
             for kind, numbers in sorted(used.items())
-            for number in sorted(numbers - {0})
+            for text, number in self._numbers[kind].items()
+            if number in numbers
         )

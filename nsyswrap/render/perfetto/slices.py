@@ -26,8 +26,9 @@ _LABELS = {"src_kind": "mem_kind", "dst_kind": "mem_kind"}  # fields that share 
 # Shown by the slice itself, its lane or its arrow.
 _DRAWN = (
     *("start_ns", "end_ns", "name", "base_name", "mangled_name", "copy_kind", "correlation_id"),
-    *("global_tid", "global_pid", "device_id", "context_id", "stream_id"),
+    *("global_tid", "global_pid", "device_id", "context_id", "stream_id", "event_class"),
 )
+_ZERO_IS_NONE = {"return_value", "green_context_id"}  # no error, no green context
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,8 @@ def _columns(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     fields = schema.EVENTS[kind].fields
     wanted = [name for name, spec in fields.items() if name not in _DRAWN and spec.kind != "text"]
     read = capture.columns(kind, *wanted) if wanted else {}
+    for name in read.keys() & _ZERO_IS_NONE:
+        read[name] = np.where(read[name] == 0, MISSING, read[name])
     return {name: values for name, values in read.items() if (values != MISSING).any()}
 
 
