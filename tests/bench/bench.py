@@ -1,6 +1,6 @@
 """Measure nsyswrap beside nsys stats, pandas and nsys-ai: whole processes, one machine, one run, in turn.
 
-Answers are compared first, and it ends with 1 if they differ; a goal that is missed is only said.
+Where answers of the first round differ, it ends with 1; a goal that is missed is only said.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -17,22 +18,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from answers import check_numbers, check_same
-from contenders import (
-    KERNELS,
-    ROOT,
-    SUMMARIES,
-    at_the_start,
-    by_nsys,
-    by_pandas,
-    by_us,
-    environment,
-    on_export,
-    on_two_exports,
-    timed,
-)
+from contenders import PARTS, ROOT, START, at_the_start, environment, on_export, profiling
+from made_ranges import add_ranges
 from measure import measured
 from outcome import Bench, as_json, as_text, ratios
+from turns import Exports, timed
 
 from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, Unavailable
 from nsyswrap.base.nsys import find as nsys_install
@@ -44,7 +34,6 @@ if TYPE_CHECKING:
     from nsyswrap.base.nsys.find import Nsys
 
 _MAKER = str(Path(__file__).with_name("make_export.py"))
-_COMPARED = 10**5  # kernels, from which on two exports are compared
 _SHORT_RUNS = 5  # in each round, of what takes a fraction of a second
 
 
@@ -76,6 +65,13 @@ def _options() -> argparse.Namespace:
         help="make exports of so many kernels (1e6)",
     )
     add("--export", type=Path, metavar="FILE", help="take this export instead")
+    add(
+        "--only",
+        type=_parts,
+        default=PARTS,
+        metavar="PART[,PART]",
+        help=f"run these: {', '.join(PARTS)} (all)",
+    )
     add("--rounds", type=_positive, default=3, metavar="N", help="how often each command is run (3)")
     add("--nsys", metavar="PATH", help="the nsys to measure against")
     add("--json", type=Path, metavar="FILE", help="write all that was measured into FILE")
@@ -84,6 +80,13 @@ def _options() -> argparse.Namespace:
 
 def _sizes(text: str) -> list[int]:
     return sorted({_positive(size) for size in text.split(",")})
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    asked = text.split(",")
+    if unknown := set(asked) - set(PARTS):
+        raise argparse.ArgumentTypeError(f"no part {', '.join(sorted(unknown))}: take {', '.join(PARTS)}")
+    return tuple(asked)
 
 
 def _positive(text: str) -> int:
@@ -100,17 +103,17 @@ def _run(options: argparse.Namespace, scratch: Path) -> None:
     if options.json:
         options.json.touch()  # what cannot be written is said before an hour of measuring
     nsys = _nsys(options.nsys)
-    on_exports = [_on(export, nsys, options.rounds, scratch) for export in _exports(options, scratch)]
-    _say("the short commands")
-    timed(at_the_start(), ROOT, 1, scratch)  # once for what Python compiles
-    rounds = options.rounds * _SHORT_RUNS if options.rounds > 1 else 1  # one round is a trial
-    costs = timed(at_the_start(), ROOT, rounds, scratch)
-    start = Bench(f"Short commands: medians of {rounds} rounds", 0, costs)
-    found = ratios(on_exports, start)
-    print(as_text([*on_exports, start], found))
+    _compile()
+    benches = []
+    if set(options.only) != {START}:
+        benches = [_on(export, nsys, options, scratch) for export in _exports(options, scratch)]
+    if START in options.only:
+        benches.append(_short(nsys, options.rounds, scratch))
+    found = ratios(benches)
+    print(as_text(benches, found))
     if options.json:
         about = {"nsys": nsys.version, "python": platform.python_version(), "cpus": os.cpu_count()}
-        content = json.dumps(as_json([*on_exports, start], found, **about), indent=1)
+        content = json.dumps(as_json(benches, found, **about), indent=1)
         options.json.write_text(f"{content}\n", encoding="utf-8")
 
 
@@ -140,17 +143,40 @@ def _exports(options: argparse.Namespace, scratch: Path) -> Iterator[Path]:
         export.unlink()
 
 
-def _on(export: Path, nsys: Nsys, rounds: int, scratch: Path) -> Bench:
-    """Return what was measured on an export; a comparison of small ones says nothing of its speed."""
+def _compile() -> None:
+    """Let Python compile what is measured: in a fresh checkout the first run would do it."""
+    for argv in (
+        ["-m", "compileall", "-q", str(ROOT / "nsyswrap")],
+        ["-c", "import numpy, pandas, rich, click"],
+    ):
+        subprocess.run([sys.executable, *argv], env=environment(), stdout=subprocess.DEVNULL, check=False)
+
+
+def _on(export: Path, nsys: Nsys, options: argparse.Namespace, scratch: Path) -> Bench:
+    """Return what was measured on an export."""
     kernels, calls = (_rows(export, EVENTS[kind].table) for kind in ("kernel", "api"))
-    _say(f"{kernels:,} kernels: comparing what is said of them")
-    _check(nsys, export, scratch)
+    contenders = on_export(nsys, options.only)
+    exports = Exports(export, scratch / "ranges.sqlite")
+    if any(one.ranges for one in contenders):
+        shutil.copy(export, exports.ranges)
+        add_ranges(exports.ranges)
     _say(f"{kernels:,} kernels: measuring")
     size = f"{kernels:,} kernels, {calls:,} API calls, {export.stat().st_size / 1e6:,.0f} MB"
-    medians = f"medians of {rounds} round{'s' * (rounds != 1)}"
-    title = f"{size}: nsys {nsys.version} and nsyswrap say the same; {medians}"
-    contenders = [*on_export(nsys), *(on_two_exports() if kernels >= _COMPARED else ())]
-    return Bench(title, kernels, timed(contenders, export, rounds, scratch))
+    rounds = options.rounds
+    title = f"{size}; nsys {nsys.version}; medians of {rounds} round{'s' * (rounds != 1)}"
+    return Bench(title, kernels, timed(contenders, exports, rounds, scratch))
+
+
+def _short(nsys: Nsys, rounds: int, scratch: Path) -> Bench:
+    _say("the short commands")
+    nothing = Exports(ROOT, ROOT)
+    timed(at_the_start(), nothing, 1, scratch)  # once for what is read from the disk
+    many = rounds * _SHORT_RUNS if rounds > 1 else 1  # one round is a trial
+    costs = {
+        **timed(at_the_start(), nothing, many, scratch),
+        **timed(profiling(nsys), nothing, rounds, scratch),
+    }
+    return Bench(f"Short commands: medians; rounds: {many}, of profiling {rounds}", 0, costs)
 
 
 def _rows(export: Path, table: str) -> int:
@@ -160,23 +186,6 @@ def _rows(export: Path, table: str) -> int:
             return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - a table of nsys
     except sqlite3.Error as error:
         raise NotACapture(f"{export}: {error}", "name an SQLite export with kernels and API calls") from None
-
-
-def _check(nsys: Nsys, export: Path, scratch: Path) -> None:
-    """Raise CheckFailed where those who write CSV do not agree."""
-    folders = [scratch / f"{export.stem}-{who}" for who in ("nsys", "nsyswrap", "pandas")]
-    for folder in folders:
-        folder.mkdir()
-    theirs, ours, pandas = folders
-    for argv in (
-        by_nsys(nsys, export, theirs),
-        by_us(nsys, SUMMARIES, export, ["--csv", str(ours)]),
-        by_pandas(export, pandas),
-    ):
-        measured(argv, environment())
-    for report in SUMMARIES:
-        check_same(theirs / f"x_{report}.csv", ours / f"{report}.csv")
-    check_numbers(theirs / f"x_{KERNELS}.csv", pandas / f"{KERNELS}.csv")
 
 
 def _say(text: str) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import sys
-import tempfile
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from made_ranges import add_ranges
-from measure import Cost, measured
+from nsyswrap.capture.schema import EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from nsyswrap.base.nsys.find import Nsys
 
@@ -22,13 +22,24 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = ROOT / "nsyswrap" / "recorded" / "add2" / "both"
 KERNELS = "cuda_gpu_kern_sum"
 SUMMARIES = (KERNELS, "cuda_api_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "cuda_kern_exec_sum")
-# All five summaries; that of the kernels alone, and what comes near to it; what is short, and its measure.
+TRACES = ("cuda_gpu_trace", "cuda_kern_exec_trace", "cuda_api_trace")
+NVTX = ("nvtx_kern_sum", "nvtx_gpu_proj_sum", "nvtx_gpu_proj_trace")
+# All five summaries; that of the kernels alone, and what comes near to it.
 NSYS, OURS = "nsys stats", "nsyswrap"
 OURS_ALONE, PANDAS, NSYS_AI = "nsyswrap (kernels)", "pandas (kernels)", "nsys-ai (top kernels)"
-SCREEN, IMPORT_PANDAS = "nsyswrap report add2/both", "import pandas"
+# What is held against our own five summaries.
+ALL, WINDOW = "nsyswrap report -r all", "nsyswrap (1 % of the time)"
+REPORT, ADVICE, VIEW = "nsyswrap report", "nsyswrap report --advice", "nsyswrap view"
+PERFETTO = "nsyswrap export --perfetto"
 # Two runs are compared, read as a default screen reads one; and both with NVTX ranges in them.
-REPORT, COMPARE, COMPARE_RANGES = "nsyswrap report", "nsyswrap compare", "nsyswrap compare (NVTX)"
-HELP, IMPORT_CLICK = "nsyswrap --help", "import click"
+COMPARE, COMPARE_RANGES = "nsyswrap compare", "nsyswrap compare (NVTX)"
+# What is short, and its measure.
+SCREEN, IMPORT_PANDAS = "nsyswrap report add2/both", "import pandas"
+HELP, TAB, IMPORT_CLICK = "nsyswrap --help", "nsyswrap report --ti<TAB>", "import click"
+PROFILE, NSYS_PROFILE = "nsyswrap profile true", "nsys profile --stats=true true"
+ON_EXPORT = ("summaries", "traces", "nvtx", "all", "screen", "perfetto", "compare")
+START = "start"
+PARTS = (*ON_EXPORT, START)
 
 
 @dataclass(frozen=True)
@@ -38,92 +49,135 @@ class Contender:
     name: str
     argv: Callable[[Path, Path], list[str]]
     own_copy: bool = False
+    ranges: bool = False  # reads the export with NVTX ranges in it
+    same_as: str = ""  # who writes the same reports
+    reports: Sequence[str] = ()
 
 
-def on_export(nsys: Nsys) -> list[Contender]:
-    """Return those that summarize an export; nsys-ai only where it is installed."""
-    found = [
-        Contender(NSYS, lambda export, folder: by_nsys(nsys, export, folder)),
-        Contender(OURS, lambda export, folder: by_us(nsys, SUMMARIES, export, _one_file(folder))),
-        Contender(OURS_ALONE, lambda export, folder: by_us(nsys, [KERNELS], export, _one_file(folder))),
-        Contender(PANDAS, by_pandas),
-    ]
+def both(report: str) -> tuple[str, str]:
+    """Return what nsys and nsyswrap are called where they write one report."""
+    return f"{NSYS} {report}", f"{OURS} {report}"
+
+
+def on_export(nsys: Nsys, parts: Sequence[str]) -> list[Contender]:
+    """Return those of these parts that read an export, each of them once."""
+    ours = [Contender(OURS, _by_us(nsys, SUMMARIES), same_as=NSYS, reports=SUMMARIES)]
+    of_parts = {
+        "summaries": [*_summaries(nsys), *ours],
+        "traces": [one for report in TRACES for one in _pair(nsys, report)],
+        "nvtx": [one for report in NVTX for one in _pair(nsys, report, ranges=True)],
+        "all": [*ours, Contender(ALL, _by_us(nsys, ["all"]))],
+        "screen": [*ours, *_screens(nsys)],
+        "perfetto": [*ours, Contender(PERFETTO, _perfetto)],
+        "compare": _comparisons(),
+    }
+    chosen = [one for part in ON_EXPORT if part in parts for one in of_parts[part]]
+    return list({one.name: one for one in chosen}.values())
+
+
+def _summaries(nsys: Nsys) -> Iterator[Contender]:
+    """Yield those that write the five, or that of the kernels; nsys-ai only where it is installed."""
+    yield Contender(NSYS, _by_nsys(nsys, SUMMARIES))
+    yield Contender(OURS_ALONE, _by_us(nsys, [KERNELS]))
+    yield Contender(PANDAS, _by_pandas, same_as=NSYS, reports=[KERNELS])
     places = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     # nsys-ai writes indexes into what it reads. Offline its time is that of trying to download what it lacks.
     if program := shutil.which("nsys-ai", path=places):
         top = [program, "skill", "run", "top_kernels"]
-        found.append(Contender(NSYS_AI, lambda export, _: [*top, str(export)], own_copy=True))
-    return found
+        yield Contender(NSYS_AI, lambda export, _: [*top, str(export)], own_copy=True)
 
 
-def on_two_exports() -> list[Contender]:
-    """Return the comparison of an export with a copy, after the screen that it is held against."""
-    return [
-        Contender(REPORT, lambda export, _: [sys.executable, "-m", "nsyswrap", "report", str(export)]),
-        Contender(COMPARE, _compare),
-        Contender(
-            COMPARE_RANGES, lambda export, folder: _compare(export, folder, ranges=True), own_copy=True
-        ),
-    ]
+def _pair(nsys: Nsys, report: str, *, ranges: bool = False) -> Iterator[Contender]:
+    theirs, ours = both(report)
+    yield Contender(theirs, _by_nsys(nsys, [report]), ranges=ranges)
+    yield Contender(ours, _by_us(nsys, [report]), ranges=ranges, same_as=theirs, reports=[report])
 
 
-def _compare(export: Path, folder: Path, *, ranges: bool = False) -> list[str]:
-    if ranges:
-        add_ranges(export)
-    other = shutil.copy(export, folder / "new.sqlite")
-    return [sys.executable, "-m", "nsyswrap", "compare", str(export), str(other)]
+def _screens(nsys: Nsys) -> Iterator[Contender]:
+    yield Contender(REPORT, lambda export, _: _nsyswrap("report", export))
+    yield Contender(ADVICE, lambda export, _: _nsyswrap("report", export, "--advice"))
+    yield Contender(VIEW, lambda export, folder: _nsyswrap("view", export, "-o", folder / "view.html"))
+    five = _by_us(nsys, SUMMARIES)
+    yield Contender(WINDOW, lambda export, folder: [*five(export, folder), f"--time={_window(export)}"])
+
+
+def _comparisons() -> Iterator[Contender]:
+    """Yield the comparison of an export with a copy, after the screen that it is held against."""
+    yield Contender(REPORT, lambda export, _: _nsyswrap("report", export))
+    yield Contender(COMPARE, _compare)
+    yield Contender(COMPARE_RANGES, _compare, ranges=True)
 
 
 def at_the_start() -> list[Contender]:
     """Return what is short, each before the import that it is held against."""
-    python, ours = [sys.executable, "-c"], [sys.executable, "-m", "nsyswrap"]
+    python = [sys.executable, "-c"]
+    pressed = ["env", "_NSYSWRAP_COMPLETE=bash_complete", "COMP_WORDS=nsyswrap report --ti", "COMP_CWORD=2"]
     return [
-        Contender(SCREEN, lambda *_: [*ours, "report", str(SMALL)]),
+        Contender(SCREEN, lambda *_: _nsyswrap("report", SMALL)),
         Contender(IMPORT_PANDAS, lambda *_: [*python, IMPORT_PANDAS]),
-        Contender(HELP, lambda *_: [*ours, "--help"]),
+        Contender(HELP, lambda *_: _nsyswrap("--help")),
+        Contender(TAB, lambda *_: [*pressed, *_nsyswrap()]),
         Contender(IMPORT_CLICK, lambda *_: [*python, IMPORT_CLICK]),
     ]
 
 
-def by_nsys(nsys: Nsys, export: Path, folder: Path) -> list[str]:
-    """Write ``folder``/x_<report>.csv."""
-    said = ["stats", "-q", *_asked(SUMMARIES), "--format=csv", f"--output={folder / 'x'}"]
-    return [nsys.path, *said, str(export)]
-
-
-def by_us(nsys: Nsys, reports: Sequence[str], export: Path, into: Sequence[str]) -> list[str]:
-    """Write the reports as this nsys rounds and names."""
-    rounding = "2025" if nsys.release >= (2025,) else "legacy"
-    ours = [sys.executable, "-m", "nsyswrap", "report", str(export), *_asked(reports)]
-    return [*ours, *into, f"--rounding={rounding}"]
-
-
-def by_pandas(export: Path, folder: Path) -> list[str]:
-    """Write the kernel summary into ``folder``, unrounded."""
-    script = Path(__file__).with_name("with_pandas.py")
-    return [sys.executable, str(script), str(export), str(folder / f"{KERNELS}.csv")]
-
-
-def timed(contenders: Sequence[Contender], export: Path, rounds: int, scratch: Path) -> dict[str, list[Cost]]:
-    """Run each in turn, ``rounds`` times over, so that what else the machine does hits all alike."""
-    costs: dict[str, list[Cost]] = {contender.name: [] for contender in contenders}
-    for _ in range(rounds):
-        for contender in contenders:
-            with tempfile.TemporaryDirectory(dir=scratch) as name:
-                folder = Path(name)
-                read = Path(shutil.copy(export, folder)) if contender.own_copy else export
-                costs[contender.name].append(measured(contender.argv(read, folder), environment()))
-    return costs
+def profiling(nsys: Nsys) -> list[Contender]:
+    """Return who profiles a program that does nothing, and shows what it did."""
+    theirs = [nsys.path, "profile", "--stats=true"]
+    return [
+        Contender(NSYS_PROFILE, lambda _, folder: [*theirs, f"--output={folder / 'x'}", "true"]),
+        Contender(
+            PROFILE, lambda _, folder: _nsyswrap("profile", "--nsys", nsys.path, "-o", folder / "run", "true")
+        ),
+    ]
 
 
 def environment() -> dict[str, str]:
     """Return variables with which a child imports this checkout."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, "PYTHONPATH": path}
+    variables = {**os.environ, "PYTHONPATH": path}
+    # With it each run compiles all that it imports, which no user's run does: that would be measured.
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    return variables
 
 
-def _one_file(folder: Path) -> list[str]:
-    return ["--format=csv", f"--output={folder / 'all.csv'}"]
+def _nsyswrap(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "nsyswrap", *map(str, arguments)]
+
+
+def _by_nsys(nsys: Nsys, reports: Sequence[str]) -> Callable[[Path, Path], list[str]]:
+    """Write ``folder``/x_<report>.csv."""
+    stats = [nsys.path, "stats", "-q", *_asked(reports), "--format=csv"]
+    return lambda export, folder: [*stats, f"--output={folder / 'x'}", str(export)]
+
+
+def _by_us(nsys: Nsys, reports: Sequence[str]) -> Callable[[Path, Path], list[str]]:
+    """Write ``folder``/<report>.csv as this nsys rounds and names."""
+    how = [*_asked(reports), f"--rounding={'2025' if nsys.release >= (2025,) else 'legacy'}"]
+    return lambda export, folder: _nsyswrap("report", export, "--csv", folder, *how)
+
+
+def _by_pandas(export: Path, folder: Path) -> list[str]:
+    """Write the kernel summary into ``folder``, unrounded."""
+    script = Path(__file__).with_name("with_pandas.py")
+    return [sys.executable, str(script), str(export), str(folder / f"{KERNELS}.csv")]
+
+
+def _perfetto(export: Path, folder: Path) -> list[str]:
+    return _nsyswrap("export", export, "--perfetto", folder / "trace.pftrace.gz")
+
+
+def _compare(export: Path, folder: Path) -> list[str]:
+    return _nsyswrap("compare", export, shutil.copy(export, folder / "new.sqlite"))
+
+
+def _window(export: Path) -> str:
+    """Return the middle hundredth of the time in which kernels ran, as --time takes it."""
+    span = f"SELECT min(start), max(end) FROM {EVENTS['kernel'].table}"  # noqa: S608 - a table of nsys
+    with closing(sqlite3.connect(export)) as db:
+        first, last = db.execute(span).fetchone()
+    middle, half = (first + last) / 2, (last - first) / 200
+    return "/".join(f"{edge_ns / 1e9:.9f}s" for edge_ns in (middle - half, middle + half))
 
 
 def _asked(reports: Sequence[str]) -> list[str]:

@@ -33,6 +33,7 @@ class Cost:
 
     wall_s: float
     peak_bytes: int
+    written_bytes: int = 0  # of the files that it left in its folder
 
 
 def measured(argv: Sequence[str], environment: Mapping[str, str]) -> Cost:
@@ -51,5 +52,9 @@ def measured(argv: Sequence[str], environment: Mapping[str, str]) -> Cost:
 
 
 def middle(costs: Sequence[Cost]) -> Cost:
-    """Return the median of time and of memory."""
-    return Cost(median(cost.wall_s for cost in costs), round(median(cost.peak_bytes for cost in costs)))
+    """Return the median of time, of memory and of what was written."""
+    return Cost(
+        median(cost.wall_s for cost in costs),
+        round(median(cost.peak_bytes for cost in costs)),
+        round(median(cost.written_bytes for cost in costs)),
+    )

@@ -6,20 +6,8 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from contenders import (
-    COMPARE,
-    COMPARE_RANGES,
-    HELP,
-    IMPORT_CLICK,
-    IMPORT_PANDAS,
-    NSYS,
-    NSYS_AI,
-    OURS,
-    OURS_ALONE,
-    PANDAS,
-    REPORT,
-    SCREEN,
-)
+from contenders import OURS
+from goals import Goal, goals
 from measure import middle
 
 if TYPE_CHECKING:
@@ -63,46 +51,46 @@ class Ratio:
         return None if self.at_most is None else self.measured <= self.at_most
 
 
-def ratios(on_exports: Sequence[Bench], start: Bench) -> list[Ratio]:
-    """Return those on each export, from each export to the next, and of the short commands."""
-    found = [ratio for bench in on_exports for ratio in _on_one(bench)]
-    found += [_growth(*pair) for pair in pairwise(on_exports)]
-    screen, usage = _time(start, SCREEN, IMPORT_PANDAS), _time(start, HELP, IMPORT_CLICK)
-    return [
-        *found,
-        Ratio("default screen of a small capture / import pandas, time", screen, at_most=1),
-        Ratio("nsyswrap --help / import click, time", usage, at_most=1.5),
-    ]
+def ratios(benches: Sequence[Bench]) -> list[Ratio]:
+    """Return those on each export, then from each export to the next; the short commands come last."""
+    found = {bench.kernels: list(_on_one(bench)) for bench in benches}
+    short = found.pop(0, [])
+    summarized = [bench for bench in benches if bench.kernels and OURS in bench.costs]
+    growth = [_growth(*pair) for pair in pairwise(summarized)]
+    return [*(ratio for on_export in found.values() for ratio in on_export), *growth, *short]
 
 
 def _on_one(bench: Bench) -> Iterator[Ratio]:
-    many = bench.kernels >= 10**7
-    speed = 25 if many else 15 if bench.kernels >= 10**6 else None
-    at = f"{bench.kernels:,} kernels"
-    yield Ratio(f"{NSYS} / {OURS}, time, {at}", _time(bench, NSYS, OURS), at_least=speed)
-    memory = _memory(bench, OURS, NSYS)
-    yield Ratio(f"{OURS} / {NSYS}, memory, {at}", memory, at_most=0.5 if many else None)
-    for compared in (COMPARE, COMPARE_RANGES):
-        if compared in bench.costs:
-            yield Ratio(f"{compared} / {REPORT}, time, {at}", _time(bench, compared, REPORT), at_most=3)
-            yield Ratio(f"{compared} / {REPORT}, memory, {at}", _memory(bench, compared, REPORT), at_most=2)
-    for other in (PANDAS, NSYS_AI):
-        if other in bench.costs:
-            yield Ratio(f"{other} / {OURS_ALONE}, time, {at}", _time(bench, other, OURS_ALONE))
+    """Yield what can be said of those that were run."""
+    at = f", {bench.kernels:,} kernels" if bench.kernels else ""
+    for goal in goals(bench.kernels):
+        if goal.one in bench.costs and (not goal.other or goal.other in bench.costs):
+            bounds = (goal.at_least, goal.at_most) if bench.kernels >= goal.kernels else (None, None)
+            yield Ratio(f"{_what(goal)}{at}", _measured(goal, bench), *bounds)
+
+
+def _what(goal: Goal) -> str:
+    if not goal.other:
+        return f"{goal.one}, memory in MB"
+    sign = "-" if goal.more_s else "/"
+    quantity = "memory" if goal.memory else "seconds" if goal.more_s else "time"
+    return f"{goal.one} {sign} {goal.other}, {quantity}"
+
+
+def _measured(goal: Goal, bench: Bench) -> float:
+    one = middle(bench.costs[goal.one])
+    if not goal.other:
+        return one.peak_bytes / 1e6
+    other = middle(bench.costs[goal.other])
+    if goal.more_s:
+        return one.wall_s - other.wall_s
+    return one.peak_bytes / other.peak_bytes if goal.memory else one.wall_s / other.wall_s
 
 
 def _growth(small: Bench, large: Bench) -> Ratio:
     more = large.kernels / small.kernels
     grown = middle(large.costs[OURS]).wall_s / middle(small.costs[OURS]).wall_s
     return Ratio(f"{OURS}, time, {small.kernels:,} to {large.kernels:,} kernels", grown, at_most=more)
-
-
-def _time(bench: Bench, one: str, other: str) -> float:
-    return middle(bench.costs[one]).wall_s / middle(bench.costs[other]).wall_s
-
-
-def _memory(bench: Bench, one: str, other: str) -> float:
-    return middle(bench.costs[one]).peak_bytes / middle(bench.costs[other]).peak_bytes
 
 
 def as_text(benches: Sequence[Bench], found: Sequence[Ratio]) -> str:
@@ -117,10 +105,11 @@ def as_text(benches: Sequence[Bench], found: Sequence[Ratio]) -> str:
 def _medians(bench: Bench) -> Iterator[list[str]]:
     """Yield a header, and a row of what was run; the short commands' memory is that of whoever measures."""
     memory = bench.kernels > 0
-    yield ["", "time", "memory"] if memory else ["", "time"]
+    yield ["", "time", "memory", "written"] if memory else ["", "time"]
     for name, costs in bench.costs.items():
         cost = middle(costs)
         row = [name, f"{cost.wall_s:.3f} s", f"{cost.peak_bytes / 1e6:,.0f} MB"]
+        row.append(f"{cost.written_bytes / 1e6:,.1f} MB")
         yield row if memory else row[:2]
 
 

@@ -1,4 +1,4 @@
-"""The bench runs, in small, and does not time answers that differ."""
+"""The bench runs, in small, and gives no times of answers that differ."""
 
 # ruff: noqa: S608 - tables are named in tiny_export
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tiny_export import API, KERNEL
 
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.base.errors import CheckFailed
+from nsyswrap.base.nsys.find import find_nsys
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import open_capture
 
@@ -103,18 +104,46 @@ def test_the_same_export_is_made_again(export: Path, tmp_path: Path) -> None:
 
 def test_the_bench_says_what_it_measured(nsys: str, environment: dict[str, str], tmp_path: Path) -> None:
     found = tmp_path / "found.json"
-    done = bench(environment, "--kernels", "2e3,4e3", "--nsys", nsys, "--json", found)
+    parts = "--only", "summaries,start"
+    done = bench(environment, "--kernels", "2e3,4e3", *parts, "--nsys", nsys, "--json", found)
     assert (done.returncode, done.stdout.count("nsys stats ")) == (0, 4), done.stderr
     said = json.loads(found.read_text())
     assert [part["kernels"] for part in said["measured"]] == [2_000, 4_000, 0]
     costs = said["measured"][0]["costs"]
     assert all(cost["wall_s"] > 0 and cost["peak_bytes"] > 10**7 for [cost] in costs.values())
-    [first, *_, growth, screen, usage] = said["ratios"]
+    [first, *_, growth, profile, screen, usage, tab] = said["ratios"]
     assert first["measured"] == pytest.approx(
         costs["nsys stats"][0]["wall_s"] / costs["nsyswrap"][0]["wall_s"]
     )
-    assert (first["goal"], growth["goal"], screen["goal"], usage["goal"]) == ("", "<= 2", "<= 1", "<= 1.5")
+    assert [one["goal"] for one in (first, growth, profile)] == ["", "<= 2", "<= 0.4"]
+    assert [one["goal"] for one in (screen, usage, tab)] == ["<= 0.8", "<= 1.3", "<= 1.3"]
     assert growth["reached"] is (growth["measured"] <= 2)
+
+
+@pytest.mark.slow
+def test_every_part_runs_alone_and_writes_what_nsys_writes(
+    nsys: str, environment: dict[str, str], export: Path, tmp_path: Path
+) -> None:
+    found = tmp_path / "found.json"
+    parts = "--only", "traces,nvtx,all,screen,perfetto"
+    done = bench(environment, "--export", export, *parts, "--nsys", nsys, "--json", found)
+    assert done.returncode == 0, done.stderr
+    [part] = json.loads(found.read_text())["measured"]
+    costs = {name: cost for name, [cost] in part["costs"].items()}
+    assert "nsys stats" not in costs
+    for report in ("cuda_gpu_trace", "cuda_api_trace", "nvtx_gpu_proj_sum", "nvtx_kern_sum"):
+        theirs, ours = (costs[f"{who} {report}"]["written_bytes"] for who in ("nsys stats", "nsyswrap"))
+        assert theirs == ours > 100
+    assert 0 < costs["nsyswrap (1 % of the time)"]["written_bytes"] < costs["nsyswrap"]["written_bytes"]
+    assert costs["nsyswrap report -r all"]["written_bytes"] > costs["nsyswrap"]["written_bytes"]
+    assert costs["nsyswrap export --perfetto"]["written_bytes"] > 10_000
+    assert costs["nsyswrap report"]["written_bytes"] == 0
+
+
+def test_a_part_that_does_not_exist_is_said(environment: dict[str, str]) -> None:
+    done = bench(environment, "--only", "summaries,tracs")
+    assert done.returncode == 2
+    assert "no part tracs: take summaries, traces, nvtx" in done.stderr
 
 
 def test_made_ranges_are_steps(export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,26 +160,28 @@ def test_made_ranges_are_steps(export: Path, tmp_path: Path, monkeypatch: pytest
     assert "train_step/backward/layer 19" in paths
 
 
-def test_answers_that_differ_are_not_timed(
+def test_answers_that_differ_are_no_result(
     nsys: str, environment: dict[str, str], export: Path, tmp_path: Path
 ) -> None:
     liar = tmp_path / "nsys"
     liar.write_text(_LIAR)
     liar.chmod(0o755)
-    done = bench(environment, "--export", export, "--nsys", liar, REAL_NSYS=nsys)
+    done = bench(environment, "--export", export, "--only", "summaries", "--nsys", liar, REAL_NSYS=nsys)
     assert (done.returncode, done.stdout) == (1, "")
     assert "cuda_api_sum, line 3: nsys says" in done.stderr
 
 
 def test_two_exports_with_ranges_are_compared(
-    environment: dict[str, str], export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nsys: str, environment: dict[str, str], export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(BENCH)
-    from contenders import on_two_exports  # noqa: PLC0415 - the bench's modules are found from here on
+    from contenders import on_export  # noqa: PLC0415 - the bench's modules are found from here on
+    from made_ranges import add_ranges  # noqa: PLC0415
 
     copy = tmp_path / "copy.sqlite"
     copy.write_bytes(export.read_bytes())
-    *_, ranges = on_two_exports()
+    add_ranges(copy)
+    *_, ranges = on_export(find_nsys(nsys)[0], ["compare"])
     done = subprocess.run(
         ranges.argv(copy, tmp_path), env=environment, capture_output=True, text=True, check=False
     )
@@ -182,7 +213,8 @@ def test_a_number_that_is_off_is_found(row: str, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("kernels", "speed", "memory"), [(10**5, "", ""), (10**6, ">= 15", ""), (10**7, ">= 25", "<= 0.5")]
+    ("kernels", "speed", "memory"),
+    [(10**5, "", ""), (10**6, ">= 15", "<= 0.5"), (10**7, ">= 30", "<= 0.5"), (10**8, ">= 30", "<= 0.5")],
 )
 def test_goals_are_those_of_large_exports(
     kernels: int, speed: str, memory: str, monkeypatch: pytest.MonkeyPatch
@@ -191,31 +223,30 @@ def test_goals_are_those_of_large_exports(
     from measure import Cost  # noqa: PLC0415 - the bench's modules are found from here on
     from outcome import Bench, ratios  # noqa: PLC0415
 
-    short = ("nsyswrap report add2/both", "import pandas", "nsyswrap --help", "import click")
-    start = {name: [Cost(1, 1)] for name in short}
     costs = {"nsys stats": [Cost(30, 10)], "nsyswrap": [Cost(9, 4), Cost(1, 6), Cost(2, 5)]}
-    fast, small, *_ = ratios([Bench("", kernels, costs)], Bench("", 0, start))
-    assert (fast.measured, fast.goal, fast.reached) == (
-        15,
-        speed,
-        {"": None, ">= 15": True, ">= 25": False}[speed],
-    )
+    fast, small, *_ = ratios([Bench("", kernels, costs)])
+    reached = {"": None, ">= 15": True, ">= 30": False}[speed]
+    assert (fast.measured, fast.goal, fast.reached) == (15, speed, reached)
     assert (small.measured, small.goal, small.reached) == (0.5, memory, True if memory else None)
 
 
-def test_goals_of_a_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_goals_are_ratios_megabytes_or_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(BENCH)
     from measure import Cost  # noqa: PLC0415 - the bench's modules are found from here on
     from outcome import Bench, ratios  # noqa: PLC0415
 
-    names = ("nsyswrap report add2/both", "import pandas", "nsyswrap --help", "import click", "nsys stats")
-    costs = {name: [Cost(1, 1)] for name in (*names, "nsyswrap", "nsyswrap report")}
-    costs |= {"nsyswrap compare": [Cost(2, 1)], "nsyswrap compare (NVTX)": [Cost(4, 3)]}
+    second = [Cost(1, 1_000_000)]
+    large = {"nsyswrap": second, "nsyswrap report": [Cost(2, 351_000_000)]}
+    large |= {"nsyswrap compare": [Cost(6, 1)], "nsyswrap export --perfetto": [Cost(5, 1)]}
+    short = {"nsys profile --stats=true true": second, "nsyswrap profile true": [Cost(1.25, 1)]}
     found = {
-        ratio.what: (ratio.goal, ratio.reached)
-        for ratio in ratios([Bench("", 9, costs)], Bench("", 0, costs))
+        ratio.what: (ratio.measured, ratio.goal, ratio.reached)
+        for ratio in ratios([Bench("", 10**6, large), Bench("", 0, short)])
     }
-    assert found["nsyswrap compare / nsyswrap report, time, 9 kernels"] == ("<= 3", True)
-    assert found["nsyswrap compare / nsyswrap report, memory, 9 kernels"] == ("<= 2", True)
-    assert found["nsyswrap compare (NVTX) / nsyswrap report, time, 9 kernels"] == ("<= 3", False)
-    assert found["nsyswrap compare (NVTX) / nsyswrap report, memory, 9 kernels"] == ("<= 2", False)
+    at = "1,000,000 kernels"
+    assert found[f"nsyswrap report / nsyswrap, time, {at}"] == (2, "<= 1", False)
+    assert found[f"nsyswrap report, memory in MB, {at}"] == (351, "<= 350", False)
+    assert found[f"nsyswrap compare / nsyswrap report, time, {at}"] == (3, "<= 3", True)
+    assert found[f"nsyswrap export --perfetto / nsyswrap, time, {at}"] == (5, "<= 4", False)
+    profiled = "nsyswrap profile true - nsys profile --stats=true true, seconds"
+    assert found[profiled] == (0.25, "<= 0.4", True)

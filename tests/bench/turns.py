@@ -1,0 +1,67 @@
+"""Run contenders in turn, and compare what they wrote the first time."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from answers import check_numbers, check_same
+from contenders import PANDAS, environment
+from measure import measured
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from contenders import Contender
+    from measure import Cost
+
+
+@dataclass(frozen=True)
+class Exports:
+    """What is read: an export, and the same with NVTX ranges."""
+
+    plain: Path
+    ranges: Path
+
+
+def timed(
+    contenders: Sequence[Contender], exports: Exports, rounds: int, scratch: Path
+) -> dict[str, list[Cost]]:
+    """Run each in turn, ``rounds`` times over, so that what else the machine does hits all alike.
+
+    Raises CheckFailed where two that write the same reports do not agree.
+    """
+    costs: dict[str, list[Cost]] = {contender.name: [] for contender in contenders}
+    for number in range(rounds):
+        with tempfile.TemporaryDirectory(dir=scratch) as of_round:
+            folders = {one.name: Path(of_round, str(place)) for place, one in enumerate(contenders)}
+            for place, contender in enumerate(contenders, 1):
+                folder = folders[contender.name]
+                costs[contender.name].append(_run(contender, exports, folder))
+                if not number and contender.same_as in folders:
+                    _check(contender, folders[contender.same_as], folder)
+                if contender.name not in {later.same_as for later in contenders[place:]}:
+                    shutil.rmtree(folder)  # a round of all parts writes gigabytes
+    return costs
+
+
+def _run(contender: Contender, exports: Exports, folder: Path) -> Cost:
+    folder.mkdir()
+    export = exports.ranges if contender.ranges else exports.plain
+    argv = contender.argv(Path(shutil.copy(export, folder)) if contender.own_copy else export, folder)
+    before = _bytes_in(folder)
+    cost = measured(argv, environment())
+    return replace(cost, written_bytes=_bytes_in(folder) - before)
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*"))
+
+
+def _check(contender: Contender, theirs: Path, ours: Path) -> None:
+    check = check_numbers if contender.name == PANDAS else check_same
+    for report in contender.reports:
+        check(theirs / f"x_{report}.csv", ours / f"{report}.csv")
