@@ -172,18 +172,22 @@ def _packets(
 
     ``which`` is the number of each event's variety, ``fields`` are the fields of each variety but its arrows.
     """
-    head = wire.constant(_of(sequence) + wire.tag(_EVENT, wire.BYTES), len(fields.size))
+    head = wire.constant(wire.tag(_EVENT, wire.BYTES), len(fields.size))
     content = wire.varints(fields.size + arrows.many * _ARROW_BYTES)
     events = wire.joined([head, content, fields]).aligned()
     for at in range(0, len(delta), BLOCK_ROWS):
         rows = slice(at, at + BLOCK_ROWS)
-        yield _block(delta[rows], which[rows], events, arrows._replace(first=arrows.first[rows]))
+        first = arrows._replace(first=arrows.first[rows])
+        yield _block(_of(sequence), delta[rows], which[rows], events, first)
 
 
-def _block(delta: NDArray[Any], which: NDArray[Any], events: Cells, arrows: _Arrows) -> bytes:
-    """Return packets. Those whose parts have the same sizes are filled side by side."""
+def _block(tail: bytes, delta: NDArray[Any], which: NDArray[Any], events: Cells, arrows: _Arrows) -> bytes:
+    """Return packets. Those whose parts have the same sizes are filled side by side.
+
+    What varies little, the ``tail``, comes last: gzip then finds the longest equal parts.
+    """
     layout, (time, event, many) = group_keys(wire.sizes(delta), events.size[which], arrows.many[which])
-    size = 1 + time + event + many * _ARROW_BYTES
+    size = 1 + time + event + many * _ARROW_BYTES + len(tail)
     prefix = 1 + wire.sizes(size)
     places = np.append(0, np.cumsum((prefix + size)[layout]))
     block = np.empty(places[-1], np.uint8)
@@ -192,12 +196,14 @@ def _block(delta: NDArray[Any], which: NDArray[Any], events: Cells, arrows: _Arr
     for rows, packet, digits, body, flows in zip(rows_of, *columns, strict=True):
         head = wire.tag(_PACKET, wire.BYTES) + wire.varint(packet) + wire.tag(_TIMESTAMP, wire.VARINT)
         parts = [("head", f"V{len(head)}"), ("time", f"V{digits}"), ("event", f"V{body}")]
-        packets = np.empty(len(rows), np.dtype([*parts, ("arrows", _ARROW, (flows,))]))
+        parts += [("arrows", _ARROW, (flows,)), ("tail", f"V{len(tail)}")]
+        packets = np.empty(len(rows), np.dtype(parts))
         packets["head"] = np.void(head)
         packets["time"] = wire.items(wire.digits(delta[rows], digits), digits, digits)
         packets["event"] = wire.items(events.data, body, events.data.shape[1])[which[rows]]
         packets["arrows"]["tag"] = np.void(wire.tag(arrows.field, wire.FIXED64))
         packets["arrows"]["number"] = arrows.first[rows][:, None] + np.arange(flows)
+        packets["tail"] = np.void(tail)
         wire.items(block, packets.itemsize, 1)[places[rows]] = packets.view(f"V{packets.itemsize}")
     return block.tobytes()
 
@@ -229,8 +235,8 @@ class _Looks:
         self._count += rows
         same = np.zeros(rows, np.int64)
         fields = [
-            wire.varint_cells(_CATEGORY, self._column(_CATEGORIES, same, [part.kind])),
             wire.varint_cells(_NAME, self._column(_NAMES, part.name, part.names)),
+            wire.varint_cells(_CATEGORY, self._column(_CATEGORIES, same, [part.kind])),
         ]
         if part.groups:
             fields.append(wire.varint_cells(_GROUP, self._column(_GROUPS, part.group, part.groups)))
@@ -250,7 +256,7 @@ class _Looks:
 
     def cells(self, looks: NDArray[Any], kind: int) -> Cells:
         """Return the fields of these looks, for events of this type."""
-        return wire.joined([wire.constant(number_field(_TYPE, kind), len(looks)), self._cells.take(looks)])
+        return wire.joined([self._cells.take(looks), wire.constant(number_field(_TYPE, kind), len(looks))])
 
     def interned(self, looks: NDArray[Any]) -> bytes:
         """Return the texts that these looks use, as InternedData."""
