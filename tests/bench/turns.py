@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,7 +41,9 @@ def timed(
             folders = {one.name: Path(of_round, str(place)) for place, one in enumerate(contenders)}
             for place, contender in enumerate(contenders, 1):
                 folder = folders[contender.name]
-                costs[contender.name].append(_run(contender, exports, folder))
+                cost = _run(contender, exports, folder)
+                _say(contender.name, cost)
+                costs[contender.name].append(cost)
                 if not number and contender.same_as in folders:
                     _check(contender, folders[contender.same_as], folder)
                 if contender.name not in {later.same_as for later in contenders[place:]}:
@@ -55,6 +58,11 @@ def _run(contender: Contender, exports: Exports, folder: Path) -> Cost:
     before = _bytes_in(folder)
     cost = measured(argv, environment())
     return replace(cost, written_bytes=_bytes_in(folder) - before)
+
+
+def _say(name: str, cost: Cost) -> None:
+    """Say at once what a run took: whoever stops an hour of measuring keeps these lines."""
+    print(f"tests/bench: {name}: {cost.wall_s:.3f} s, {cost.peak_bytes / 1e6:,.0f} MB", file=sys.stderr)
 
 
 def _bytes_in(folder: Path) -> int:
