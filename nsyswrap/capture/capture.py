@@ -147,8 +147,9 @@ class Capture:
 
     def count(self, kind: str) -> int:
         """Return the number of events. It is 0 for an empty table and for a missing one."""
-        total = sum(map(self._export.count, schema.events(kind).tables(self._export.tables)))
-        return len(self._kept(kind)) if total and self.view.selection.narrows else total
+        if self.view.selection.narrows:
+            return len(self._kept(kind)) if self.whole.has(kind) else 0
+        return sum(map(self._export.count, schema.events(kind).tables(self._export.tables)))
 
     def columns(self, kind: str, *fields: str) -> dict[str, NDArray[Any]]:
         """Return fields as read-only int64 arrays in row order; ``MISSING`` marks what was not recorded.

@@ -15,7 +15,7 @@ import weakref
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -24,7 +24,15 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
 from nsyswrap.capture.sql import quoted, statement
 from nsyswrap.capture.sqlite_file import check_magic, check_size, opening, take_in_journal
-from nsyswrap.capture.sqlite_pages import Leaves, PageFile, find_leaves, read_columns, stream_columns
+from nsyswrap.capture.sqlite_pages import (
+    Leaves,
+    Miscounted,
+    PageFile,
+    count_rows,
+    find_leaves,
+    read_columns,
+    stream_columns,
+)
 from nsyswrap.capture.sqlite_records import NotPlain
 from nsyswrap.capture.stream import Extremes, in_blocks, joined
 
@@ -34,6 +42,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.schema import FieldKind
+
+T = TypeVar("T")
 
 _CHUNK_ROWS = 1000  # larger chunks do not fit the CPU cache and take twice as long
 EXACT = 2**53  # below it floats hold each integer: 104 days in ns, 9 PB
@@ -85,7 +95,7 @@ class Export:
         if table not in self.tables:
             return 0
         if table not in self._counts:
-            leaves = self._find_leaves(table)
+            leaves = self._count_leaves(table)
             sql = statement("SELECT count(*) FROM {table}", table=table)
             self._counts[table] = int(self.rows(sql)[0][0] if leaves is None else leaves.rows.sum())
         return self._counts[table]
@@ -113,12 +123,15 @@ class Export:
         be called by several threads, and again for the same rows. Raises DamagedCapture as ``columns`` does.
         """
         names = [name for name, _ in wanted]
-        leaves = self.leaves(table)
-        if leaves is not None and not all((table, name) in self._columns for name in names):
-            extremes, made = Extremes(), None
-            with self._by_sqlite(table):
+        if not all((table, name) in self._columns for name in names):
+            extremes = Extremes()
+
+            def read(leaves: Leaves) -> dict[str, NDArray[Any]]:
+                extremes.clear()
                 parts = stream_columns(self._pages, table, leaves, names, extremes.noting(work))
-                made = joined(parts, self.count(table))
+                return joined(parts, int(leaves.rows.sum()))
+
+            made = self._paged(table, read)
             if made is not None:
                 self._check_streamed(table, wanted, extremes)
                 return made
@@ -126,12 +139,15 @@ class Export:
 
     def leaves(self, table: str) -> Leaves | None:
         """Return the leaf pages of a table; None if SQLite has to read the table."""
-        return self._find_leaves(table)
+        if table not in self._leaves and table not in self.by_sqlite:
+            with self._by_sqlite(table):
+                self._leaves[table] = find_leaves(self._pages, table)
+        return self._leaves.get(table)
 
     def from_leaves(
         self, table: str, wanted: Sequence[tuple[str, FieldKind]], leaves: Leaves
     ) -> dict[str, NDArray[Any]] | None:
-        """Return columns of numbers from some leaf pages; None if SQLite has to read the table."""
+        """Return columns of numbers from some leaf pages; None if all of the table has to be read."""
         columns = None
         with self._by_sqlite(table):
             columns = read_columns(self._pages, table, leaves, [name for name, _ in wanted])
@@ -321,24 +337,42 @@ class Export:
         if extremes.lasting > _SUM:
             raise self.too_large()
 
-    def _find_leaves(self, table: str) -> Leaves | None:
-        if table not in self._leaves and table not in self.by_sqlite:
-            with self._by_sqlite(table):
-                self._leaves[table] = find_leaves(self._pages, table)
-        return self._leaves.get(table)
-
     def _from_pages(self, table: str, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        leaves = self._find_leaves(table)
-        if leaves is not None and names:
+        if not names:
+            return {}
+        return self._paged(table, lambda leaves: read_columns(self._pages, table, leaves, names)) or {}
+
+    def _paged(self, table: str, read: Callable[[Leaves], T]) -> T | None:
+        """Return what ``read`` makes of all leaf pages; None if SQLite has to read the table."""
+        before = None
+        for _ in range(2):  # again if the rows had to be counted
+            leaves = self.leaves(table)
+            if leaves is None or leaves is before:
+                break
+            before = leaves
             with self._by_sqlite(table):
-                return dict(read_columns(self._pages, table, leaves, names))
-        return {}
+                made = read(leaves)
+                self._counts[table] = int(leaves.rows.sum())
+                return made
+        return None
+
+    def _count_leaves(self, table: str) -> Leaves | None:
+        """Return the leaf pages with their rows counted; None if SQLite has to count them."""
+        leaves = self.leaves(table)
+        if leaves is None:
+            return None
+        with self._by_sqlite(table):
+            self._leaves[table] = count_rows(self._pages, table, leaves.numbers)
+            return self._leaves[table]
+        return None
 
     @contextmanager
     def _by_sqlite(self, table: str) -> Iterator[None]:
-        """On an error, note that SQLite has to read the table."""
+        """On an error, note that SQLite has to read the table, or count the rows where they were not."""
         try:
             yield
+        except Miscounted:
+            self._count_leaves(table)
         except (NotPlain, sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             self.by_sqlite[table] = str(error)
 

@@ -16,7 +16,15 @@ import numpy as np
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.sql import statement
-from nsyswrap.capture.sqlite_records import Block, NotPlain, read_integers, row_counts, rowid
+from nsyswrap.capture.sqlite_records import (
+    PAGE_HEADER_BYTES,
+    Block,
+    NotPlain,
+    read_integers,
+    row_counts,
+    rowid,
+    varints,
+)
 
 with lazy_imports():
     from concurrent import futures
@@ -38,11 +46,17 @@ _SPREAD = 4  # leaves are read in one piece if they are at least a quarter of th
 _FEW_BLOCKS = 16  # up to so many blocks, importing threads takes longer than the work
 _THREADS = 4
 _CHECKED_ROWS = 32
+_CHECKED_LEAVES = 32
 
 _INTERIOR = 5  # type of a page with child pages, in a table with rowids
 _UTF8 = 1
 _LOCK_BYTE = 1 << 30  # lies in a page that no table uses
 _MAX_DEPTH = 20
+_LONGEST_ROWID = 8  # bytes; only rowids below 0 and beyond 2**56 have more
+
+
+class Miscounted(NotPlain):
+    """Pages have not as many rows as the rowids in the pages above them promise."""
 
 
 class Leaves(NamedTuple):
@@ -75,6 +89,13 @@ class PageFile:
             raise NotPlain("the file ends early")
         return content
 
+    def head(self, number: int) -> bytes:
+        """Return the header of a leaf page."""
+        content = os.pread(self._file.fileno(), PAGE_HEADER_BYTES, (number - 1) * self.page_bytes)
+        if len(content) < PAGE_HEADER_BYTES:
+            raise NotPlain("the file ends early")
+        return content
+
     def block(self, numbers: Ints) -> Block:
         """Return the leaf pages with these numbers."""
         first, last = int(numbers.min()), int(numbers.max())
@@ -88,21 +109,32 @@ class PageFile:
 
 
 def find_leaves(file: PageFile, table: str) -> Leaves:
-    """Return the leaf pages of a table; raises NotPlain."""
-    numbers = _leaf_numbers(file, table)
-    leaves = Leaves(numbers, np.empty_like(numbers))
+    """Return the leaf pages of a table; raises NotPlain.
 
-    def count(part: slice) -> None:
-        leaves.rows[part] = row_counts(file.block(numbers[part]))
+    The pages above them tell how many rows each has if no row was ever deleted. That is taken for true if it
+    is so for some leaves: whoever reads rows finds out, and whoever only counts them asks ``count_rows``.
+    """
+    numbers, last = _leaf_numbers(file, table)
+    some = np.linspace(0, len(numbers) - 1, _CHECKED_LEAVES, dtype=np.int64)
+    found = row_counts(file.block(numbers[some]))
+    rows = np.append(np.diff(last, prepend=0), found[-1])
+    possible = rows.min() > 0 and rows.max() <= file.page_bytes
+    if possible and np.array_equal(rows[some], found) and _last_rowid(file.db, table) == rows.sum():
+        return Leaves(numbers, rows)
+    return count_rows(file, table, numbers)
 
-    for _ in _in_threads(count, _blocks(file, leaves)):
-        pass
-    _check_count(file.db, table, int(leaves.rows.sum()))
-    return leaves
+
+def count_rows(file: PageFile, table: str, numbers: Ints) -> Leaves:
+    """Return the leaf pages with the number of rows that each of them names; raises NotPlain."""
+    heads = b"".join([file.head(number) for number in numbers.tolist()])
+    starts = np.arange(len(numbers)) * PAGE_HEADER_BYTES
+    rows = row_counts(Block(np.frombuffer(heads, np.uint8), starts, file.page_bytes))
+    _check_count(file.db, table, int(rows.sum()))
+    return Leaves(numbers, rows)
 
 
 def read_columns(file: PageFile, table: str, leaves: Leaves, names: Sequence[str]) -> dict[str, Ints]:
-    """Return integer columns in the order of rowids, MISSING for NULL; raises NotPlain."""
+    """Return integer columns in the order of rowids, MISSING for NULL; raises NotPlain or Miscounted."""
     read = {name: np.empty(leaves.rows.sum(), np.int64) for name in names}
     for _ in _read(file, table, leaves, names, lambda rows: {name: read[name][rows] for name in names}):
         pass
@@ -112,7 +144,7 @@ def read_columns(file: PageFile, table: str, leaves: Leaves, names: Sequence[str
 def stream_columns(
     file: PageFile, table: str, leaves: Leaves, names: Sequence[str], work: Callable[[dict[str, Ints]], T]
 ) -> Iterator[T]:
-    """Yield what ``work`` makes of each block of rows, in their order; raises NotPlain.
+    """Yield what ``work`` makes of each block of rows, in their order; raises NotPlain or Miscounted.
 
     A block has the integer columns by name, MISSING for NULL. They are read in threads, and are not kept.
     """
@@ -141,9 +173,10 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
     def block(part: slice) -> T:
         rows = slice(int(row_ends[part.start] - leaves.rows[part.start]), int(row_ends[part.stop - 1]))
         columns = room(rows)
-        read_integers(
-            file.block(leaves.numbers[part]), {places[name]: values for name, values in columns.items()}
-        )
+        pages = file.block(leaves.numbers[part])
+        if not np.array_equal(row_counts(pages), leaves.rows[part]):
+            raise Miscounted("pages with rows missing, or a file that changes meanwhile")
+        read_integers(pages, {places[name]: values for name, values in columns.items()})
         for row in checked:
             if rows.start <= row < rows.stop:
                 found[row] = [int(columns[name][row - rows.start]) for name in names]
@@ -164,8 +197,8 @@ def _places(db: sqlite3.Connection, table: str, names: Sequence[str]) -> dict[st
     return {name: places[name] for name in names}
 
 
-def _leaf_numbers(file: PageFile, table: str) -> Ints:
-    """Return the numbers of the table's leaf pages in row order."""
+def _leaf_numbers(file: PageFile, table: str) -> tuple[Ints, Ints]:
+    """Return the numbers of the table's leaf pages in row order, and the last rowid of each but the last."""
     sql = "SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = ?"
     roots = [root for (root,) in file.db.execute(sql, (table,))]
     if not file.is_plain or len(roots) != 1 or not isinstance(roots[0], int) or roots[0] < 0:
@@ -173,7 +206,7 @@ def _leaf_numbers(file: PageFile, table: str) -> Ints:
     lock_page = _LOCK_BYTE // file.page_bytes + 1
     unseen = np.ones(file.db.execute("PRAGMA page_count").fetchone()[0] + 1, bool)
     unseen[0] = unseen[lock_page : lock_page + 1] = False  # no page has number 0; virtual tables have root 0
-    level = np.array(roots, np.int64)
+    level, last = np.array(roots, np.int64), np.zeros(1, np.int64)
     for _ in range(_MAX_DEPTH):
         left = np.count_nonzero(unseen) - len(level)
         unseen[level[level < len(unseen)]] = False
@@ -181,22 +214,31 @@ def _leaf_numbers(file: PageFile, table: str) -> Ints:
             raise NotPlain("no tree of pages, or a damaged one")
         if file.pages(int(level[0]))[0] != _INTERIOR:
             break
-        level = np.concatenate([_children(file.pages(page)) for page in level.tolist()])
+        pages = zip(map(file.pages, level.tolist()), last.tolist(), strict=True)
+        below = [_children(page, end) for page, end in pages]
+        level, last = (np.concatenate(parts) for parts in zip(*below, strict=True))
     if len(level) < FEW_LEAVES:
         raise NotPlain("few rows")
-    return level
+    return level, last[:-1]
 
 
-def _children(page: bytes) -> Ints:
-    """Return the child pages of an interior page: one in each cell, and one after the last."""
+def _children(page: bytes, last: int) -> tuple[Ints, Ints]:
+    """Return the child pages of an interior page, and the last rowid below each.
+
+    One child is in each cell, and one after the last: ``last`` is the last rowid below it.
+    """
     count = int.from_bytes(page[3:5], "big")
     if page[0] != _INTERIOR or not 0 < count <= (len(page) - 12) // 6:
         raise NotPlain("a damaged tree of pages")
-    cells = np.frombuffer(page, ">u2", count, 12)
+    cells = np.frombuffer(page, ">u2", count, 12).astype(np.int64)
     if cells.max() > len(page) - 4:
         raise NotPlain("a damaged tree of pages")
     numbers = np.ndarray(len(page) - 3, ">u4", page, strides=(1,))
-    return numbers[[*cells, 8]].astype(np.int64)
+    try:
+        rowids, _ = varints(np.frombuffer(page, np.uint8), cells + 4, _LONGEST_ROWID)
+    except NotPlain:  # not from 1 on
+        rowids = np.zeros(count, np.int64)
+    return numbers[[*cells, 8]].astype(np.int64), np.append(rowids.astype(np.int64), last)
 
 
 def _blocks(file: PageFile, leaves: Leaves) -> list[slice]:
@@ -216,10 +258,14 @@ def _in_threads(work: Callable[[slice], T], blocks: list[slice]) -> Iterator[T]:
         raise NotPlain(str(error)) from None
 
 
+def _last_rowid(db: sqlite3.Connection, table: str) -> object:
+    [last] = db.execute(statement("SELECT max(_rowid_) FROM {table}", table=table)).fetchone()
+    return last
+
+
 def _check_count(db: sqlite3.Connection, table: str, count: int) -> None:
     """Compare the number of rows with SQLite's: with the last rowid, or with a count if rows were deleted."""
-    [last] = db.execute(statement("SELECT max(_rowid_) FROM {table}", table=table)).fetchone()
-    if last == count:
+    if _last_rowid(db, table) == count:
         return
     if db.execute(statement("SELECT count(*) FROM {table}", table=table)).fetchone() != (count,):
         raise NotPlain("another number of rows than SQLite finds")

@@ -65,6 +65,11 @@ class Extremes:
         self._noted: list[dict[str, tuple[int, int]]] = []
         self._lasting: list[float] = []
 
+    def clear(self) -> None:
+        """Forget all blocks, as they are read again."""
+        self._noted.clear()
+        self._lasting.clear()
+
     def noting(self, work: Callable[[Columns], Columns]) -> Callable[[Columns], Columns]:
         """Return ``work`` with each block noted; threads can do so at the same time."""
 

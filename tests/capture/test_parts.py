@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,3 +68,19 @@ def _read_first(capture: Capture) -> Capture:
     capture.columns("kernel", *(field for field in FIELDS if field != "row"))
     capture.columns("api", "start_ns", "end_ns", "global_tid", "correlation_id")
     return capture
+
+
+@pytest.mark.parametrize("first", ["count", "columns", "part"])
+def test_a_row_that_was_deleted_is_not_counted(tmp_path: Path, first: str) -> None:
+    path = write(tmp_path / "c.sqlite", *(kernel("k", 10 * n, 10 * n + 5, n) for n in range(6000)))
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start = 30000")
+    capture = open_capture(path)
+    if first == "count":
+        assert capture.count("kernel") == 5999
+    if first == "columns":
+        assert len(capture.columns("kernel", "start_ns")["start_ns"]) == 5999
+    part = capture.select(time="29990ns/30025ns").columns("kernel", "start_ns", "grid_x")
+    assert part["start_ns"].tolist() == [29990, 30010, 30020]
+    assert capture.count("kernel") == 5999
+    assert not capture._export.by_sqlite  # noqa: SLF001

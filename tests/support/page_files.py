@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.sql import statement
-from nsyswrap.capture.sqlite_pages import PageFile, find_leaves, read_columns
+from nsyswrap.capture.sqlite_pages import Miscounted, PageFile, count_rows, find_leaves, read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,11 @@ def opened(path: Path) -> Iterator[PageFile]:
 def by_pages(path: Path, names: list[str], table: str = TABLE) -> dict[str, list[int]]:
     with opened(path) as file:
         leaves = find_leaves(file, table)
-        return {name: column.tolist() for name, column in read_columns(file, table, leaves, names).items()}
+        try:
+            columns = read_columns(file, table, leaves, names)
+        except Miscounted:
+            columns = read_columns(file, table, count_rows(file, table, leaves.numbers), names)
+        return {name: column.tolist() for name, column in columns.items()}
 
 
 def by_sqlite(path: Path, names: list[str], table: str = TABLE) -> dict[str, list[object]]:
