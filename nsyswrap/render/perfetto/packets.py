@@ -195,9 +195,9 @@ def _block(tail: bytes, delta: NDArray[Any], which: NDArray[Any], events: Cells,
     columns = (column.tolist() for column in (size, time, event, many))
     for rows, packet, digits, body, flows in zip(rows_of, *columns, strict=True):
         head = wire.tag(_PACKET, wire.BYTES) + wire.varint(packet) + wire.tag(_TIMESTAMP, wire.VARINT)
-        parts = [("head", f"V{len(head)}"), ("time", f"V{digits}"), ("event", f"V{body}")]
-        parts += [("arrows", _ARROW, (flows,)), ("tail", f"V{len(tail)}")]
-        packets = np.empty(len(rows), np.dtype(parts))
+        before = [("head", f"V{len(head)}"), ("time", f"V{digits}"), ("event", f"V{body}")]
+        layout_type = np.dtype([*before, ("arrows", _ARROW, (flows,)), ("tail", f"V{len(tail)}")])
+        packets = np.empty(len(rows), layout_type)
         packets["head"] = np.void(head)
         packets["time"] = wire.items(wire.digits(delta[rows], digits), digits, digits)
         packets["event"] = wire.items(events.data, body, events.data.shape[1])[which[rows]]
