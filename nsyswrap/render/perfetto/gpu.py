@@ -70,9 +70,7 @@ class GpuBars:
 
 def gpu_bars(capture: Capture) -> list[GpuBars]:
     """Return the bars of the selection by kind: events with a start that do not end before it."""
-    # A separate capture, so that its columns are freed.
-    own = Capture(capture.path, source=capture.source, view=capture.view)
-    return [_bars(own, kind) for kind in DRAWN if capture.has(kind)]
+    return [_bars(capture, kind) for kind in DRAWN if capture.has(kind)]
 
 
 def _bars(capture: Capture, kind: str) -> GpuBars:

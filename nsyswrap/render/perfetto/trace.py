@@ -15,6 +15,7 @@ from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.version import __version__
 from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.perfetto import host
 from nsyswrap.render.perfetto.counters import counter_notes, counters
 from nsyswrap.render.perfetto.gpu import gpu_bars, gpu_slices
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture.capture import Capture
     from nsyswrap.render.perfetto.counters import Counter
 
 ARROWS = "arrows from call to GPU work"
@@ -117,7 +117,9 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     """Add all events of a capture, the GPUs first."""
     tracks = CaptureLanes(trace.lanes, capture, label)
     drawn: Counts[str] = Counts()
-    bars = gpu_bars(capture)
+    own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
+    bars, notes = gpu_bars(own), operation_notes(own)
+    del own
     gpu = [gpu_slices(capture, bars, tracks, trace.looks)] if bars else []
     trace.counters += counters(capture, bars, tracks)
     drawn.update({part.kind: len(part.row) for part in bars})
@@ -140,7 +142,7 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     arrows = _add_arrows(trace, gpu, on_host)
     if launched > arrows:
         trace.left_out.append(f"{launched - arrows:,} {ARROWS} (launch call not recorded)")
-    trace.notes += (*operation_notes(capture), *counter_notes(capture, bars))
+    trace.notes += (*notes, *counter_notes(capture, bars))
 
 
 def _count(trace: Trace, capture: Capture, drawn: Counts[str]) -> None:
