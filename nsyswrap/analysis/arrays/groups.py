@@ -249,6 +249,8 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     if not len(values):
         return values, np.empty(0, np.int64)
     low, high = int(values.min()), int(values.max())
+    if low == high:
+        return np.array([low]), np.zeros(len(values), np.int64)
     if low == MISSING:
         known = values != MISSING
         others, codes = distinct(values[known])
@@ -294,6 +296,9 @@ def group_keys(*keys: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     columns = [values]
     for key in keys[1:]:
         values, inner = distinct(key)
+        if len(values) == 1:
+            columns.append(np.repeat(values, len(columns[0])))
+            continue
         pairs, codes = distinct(codes * len(values) + inner)  # below the square of the rows: no overflow
         columns = [
             *(column[pairs // max(len(values), 1)] for column in columns),
