@@ -102,6 +102,7 @@ def test_the_same_export_is_made_again(export: Path, tmp_path: Path) -> None:
     assert made(tmp_path / "again.sqlite").read_bytes() == export.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_bench_says_what_it_measured(nsys: str, environment: dict[str, str], tmp_path: Path) -> None:
     found = tmp_path / "found.json"
     parts = "--only", "summaries,start"

@@ -39,7 +39,8 @@ def test_what_it_reads_ahead_is_what_it_asks_for(
     monkeypatch.setattr(Capture, "columns", noted)
     monkeypatch.setattr(Capture, "stream", streamed)
     replace(report, reads={}).make(opened(tmp_path, *everything()))
-    assert not report.reads or {kind: set(fields) for kind, fields in report.reads.items()} == asked
+    for kind, fields in report.reads.items():  # a table that it does not name is small
+        assert asked[kind] == set(fields)
 
 
 def test_a_capture_and_its_views_end_with_the_last_of_them(tmp_path: Path) -> None:

@@ -243,15 +243,6 @@ def test_notes_do_not_depend_on_the_reports_made_before(tmp_path: Path) -> None:
     assert any("have no process id" in note for note in shared.report("gpu_time").notes)
 
 
-@every_report
-def test_it_reads_the_fields_that_it_says_it_reads(name: str, capture: Capture, asked: Asked) -> None:
-    report, result = reports.find_report(name), computed(name, capture)
-    if report.conclude:
-        report.conclude(capture, result.data)
-    for kind, fields in report.reads.items():
-        assert {(kind, field) for field in fields} <= asked.fields
-
-
 def computed(name: str, capture: Capture) -> Result:
     """Compute a report with its default options, without reading ahead."""
     report = reports.find_report(name)

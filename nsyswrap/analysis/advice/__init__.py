@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["READS", "WORTH_PERCENT", "Advice", "advise_parts"]
 
 # The fields that findings are computed from, by kind of event.
-READS = {**JUDGED_READS, "memcpy": (*JUDGED_READS["memcpy"], "bytes", "src_kind", "dst_kind")}
+READS = {
+    **JUDGED_READS,
+    "memcpy": (*JUDGED_READS["memcpy"], "bytes", "src_kind", "dst_kind", "migration_cause"),
+}
 CHECKS = (*host.CHECKS, *memory.CHECKS, *gpu_work.CHECKS)
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
 

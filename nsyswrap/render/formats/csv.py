@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.render.delimited import blocks
 from nsyswrap.render.formats import Document, Format, Layout
-from nsyswrap.render.formats.delimited import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.version import __version__
 from nsyswrap.capture.selection import EVERYTHING, Selection
+from nsyswrap.render.delimited import rows_in_blocks
 from nsyswrap.render.formats import Document, Format, Layout
-from nsyswrap.render.formats.delimited import rows_in_blocks
 from nsyswrap.reports.answer import as_dict
 from nsyswrap.reports.combine import combine
 from nsyswrap.reports.table import Table

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.render.delimited import blocks
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.csv import delimited
-from nsyswrap.render.formats.delimited import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -119,4 +119,10 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(SCHEMA, needs=(), compute=compute, reads={"api": ("return_value", *NAMED)}, conclude=conclude)
+REPORT = Report(
+    SCHEMA,
+    needs=(),
+    compute=compute,
+    reads={"api": ("return_value", "correlation_id", "global_tid", *NAMED)},
+    conclude=conclude,
+)
