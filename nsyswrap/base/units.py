@@ -15,9 +15,9 @@ TimeUnit = Literal["auto", "ns", "us", "ms", "s"]
 
 _ALL = 100.0  # percent
 _TENTH = Decimal("0.1")
-_HALF = 0.5
-_EXACT_TENTHS = 1e11  # below this the rounding error of a product with 10 is far below _NEAR_TIE
-_NEAR_TIE = 1e-3
+TIE = 0.5
+EXACT_TENTHS = 1e11  # below this the rounding error of a product with 10 is far below NEAR_TIE
+NEAR_TIE = 1e-3
 # Factor, decimals and label of nsys' own --timeunit. nsys multiplies: this decides how ties are rounded.
 _TIME: dict[str, tuple[float, int, str]] = {
     "us": (1e-3, 3, "us"),
@@ -62,9 +62,9 @@ def round_tenth(value: float, rounding: Rounding) -> float:
     shortest decimal representation. 13408.05 becomes 13408.0 with ``2025`` and 13408.1 with ``legacy``.
     """
     tenths = abs(value) * 10
-    whole = int(tenths) if tenths < _EXACT_TENTHS else -1
-    if whole >= 0 and abs(tenths - whole - _HALF) > _NEAR_TIE:  # both give the same, without Decimal
-        return math.copysign((whole + (tenths - whole > _HALF)) / 10, value)
+    whole = int(tenths) if tenths < EXACT_TENTHS else -1
+    if whole >= 0 and abs(tenths - whole - TIE) > NEAR_TIE:  # both give the same, without Decimal
+        return math.copysign((whole + (tenths - whole > TIE)) / 10, value)
     exact = Decimal(value) if rounding == "2025" else Decimal(repr(value))
     return float(exact.quantize(_TENTH, ROUND_HALF_UP))
 

@@ -15,7 +15,16 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.base.missing import MISSING
-from nsyswrap.base.units import TimeUnit, Unit, csv_cell, csv_decimals, csv_label
+from nsyswrap.base.units import (
+    EXACT_TENTHS,
+    NEAR_TIE,
+    TIE,
+    TimeUnit,
+    Unit,
+    csv_cell,
+    csv_decimals,
+    csv_label,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
     # As many bytes in each row, the same bytes in all rows (one dimension), or texts of any length.
     Cells = NDArray[np.uint8] | Sequence[bytes]
     Encode = Callable[[str | None], bytes]
-    Style = tuple[tuple[int, int], Callable[[Any], str]]
+    Style = tuple[tuple[int, int], Callable[[Any], str], bool]
 
 _ROWS = 2**14  # of a block
 _BLANK, _LONG = b"\0", b"\1"  # bytes of a block that are removed, and that long texts replace
@@ -63,8 +72,8 @@ def rows_in_blocks(
 ) -> Iterator[bytes]:
     """Yield the rows as ``between`` lays them out: what is before, between and after their cells.
 
-    ``style`` returns how the numbers of a column are written: the decimals as csv_decimals, and a function.
-    ``missing`` stands for a missing number.
+    ``style`` returns how the numbers of a column are written: the decimals as csv_decimals, a function, and
+    if it writes floats with one decimal. ``missing`` stands for a missing number.
     """
     writers = [
         _writer(table, column, style(column), encoded, missing) for column in table.columns if len(table)
@@ -76,9 +85,10 @@ def rows_in_blocks(
 
 def _cell_style(table: Table, column: Column, time_unit: TimeUnit) -> Style:
     if table.schema.layer == "analysis":
-        return (1, 0), str  # nsyswrap's own reports are not rounded
+        return (1, 0), str, False  # nsyswrap's own reports are not rounded
     cell = partial(csv_cell, unit=column.unit, rounding=table.rounding, time_unit=time_unit)
-    return csv_decimals(column.unit, time_unit), cell
+    decimals = csv_decimals(column.unit, time_unit)
+    return decimals, cell, decimals == (1, 0)
 
 
 def _header(table: Table, time_unit: TimeUnit) -> list[str]:
@@ -135,7 +145,9 @@ def _writer(
     values, unit = table.data[column.name], column.unit
     if unit is Unit.TEXT:
         return _texts(values, encoded)
-    decimals, cell = style
+    decimals, cell, has_tenths = style
+    if isinstance(values, np.ndarray) and values.dtype == np.float64 and has_tenths:
+        return lambda rows: _tenth_cells(values[rows], cell, missing)
     if isinstance(values, np.ndarray) and values.dtype == np.int64 and unit is not Unit.ADDRESS:
         written = partial(_number_cells, decimals=decimals, cell=cell)
         return _whole_numbers(values, written, np.frombuffer(missing, np.uint8))
@@ -209,6 +221,28 @@ def _number_cells(
     if size is values or not negative.any():
         return cells
     return np.hstack((np.where(negative, ord("-"), 0).astype(np.uint8)[:, None], cells))
+
+
+def _tenth_cells(values: NDArray[Any], cell: Callable[[float], str], missing: bytes) -> Cells:
+    """Return a row of bytes for each value, rounded to tenths; ``cell`` writes those near a tie."""
+    tenths = np.abs(values) * 10
+    if tenths.max(initial=0, where=~np.isnan(tenths)) >= EXACT_TENTHS:
+        return [missing if np.isnan(value) else cell(value).encode() for value in values.tolist()]
+    rows = np.flatnonzero(~np.isnan(tenths))
+    known = values[rows]
+    if not len(rows):
+        return np.frombuffer(missing, np.uint8)
+    tenths = tenths[rows]
+    whole = np.floor(tenths)
+    rounded = (whole + (tenths - whole > TIE)).astype(np.int64)
+    for row in np.flatnonzero(np.abs(tenths - whole - TIE) <= NEAR_TIE).tolist():
+        rounded[row] = int(cell(abs(float(known[row]))).replace(".", ""))
+    sign = np.where(np.signbit(known), ord("-"), 0).astype(np.uint8)[:, None]
+    point = np.full((len(rows), 1), ord("."), np.uint8)
+    cells = np.hstack((sign, _digits(rounded // 10), point, _digits(rounded % 10)))
+    if len(rows) == len(values):
+        return cells
+    return _with_rows(cells, rows, len(values), np.frombuffer(missing, np.uint8))
 
 
 def _rounded(size: NDArray[Any], divisor: int, cell: Callable[[int], str]) -> NDArray[Any]:

@@ -153,7 +153,7 @@ def _rows(table: Table, separator: bytes) -> Iterator[bytes]:
     keys = [f"{json.dumps(column.name)}: ".encode() for column in table.columns]
     between = [b"{" + keys[0], *(b", " + key for key in keys[1:]), b"}" + separator]
     last = b""
-    for block in rows_in_blocks(table, between, lambda _: ((1, 0), _line), _text, b"null"):
+    for block in rows_in_blocks(table, between, lambda _: ((1, 0), _line, False), _text, b"null"):
         yield last
         last = block
     yield last.removesuffix(separator)
