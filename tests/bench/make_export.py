@@ -1,6 +1,6 @@
 """Make a large export as nsys 2025.3 would have written it.
 
-    python tests/bench/make_export.py OUT KERNELS [SEED]
+    python tests/bench/make_export.py OUT KERNELS [SEED [NAMES]]
 
 Schema, machine, processes and all that is no event come from a recorded capture of two ranks; the events are
 made up, the same of the same seed. Rows lie in the file in the order of time, those of all tables mixed.
@@ -59,8 +59,8 @@ class Process(NamedTuple):
     threads: list[int]
 
 
-def make(out: Path, kernels: int, seed: int = 1) -> None:
-    """Write an export of so many kernels that two processes launched, on a GPU each."""
+def make(out: Path, kernels: int, seed: int = 1, names: int = KERNEL_NAMES) -> None:
+    """Write an export of so many kernels, of at most ``names`` names, that two processes launched."""
     if kernels < _FEWEST:
         sys.exit(f"an export has {_FEWEST:,} kernels or more: {kernels:,} is too few")
     dice = np.random.default_rng(seed)
@@ -69,8 +69,8 @@ def make(out: Path, kernels: int, seed: int = 1) -> None:
         db.executescript("PRAGMA journal_mode = off; PRAGMA synchronous = off")
         processes = _processes(db)
         _throw_events_away(db)
-        names = made_names(min(KERNEL_NAMES, kernels // _LAUNCHES), dice)
-        which = made_kernels([_ids(db, texts) for texts in zip(*names, strict=True)], dice)
+        called = made_names(min(names, kernels // _LAUNCHES), dice)
+        which = made_kernels([_ids(db, texts) for texts in zip(*called, strict=True)], dice)
         call_names = _ids(db, [call.name for call in CALLS])
         shares = np.diff(np.linspace(0, kernels, len(processes) + 1).astype(int)).tolist()
         made = [
@@ -152,5 +152,5 @@ def _statement(table: str, columns: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    path, kernels, *seeds = sys.argv[1:]
-    make(Path(path), int(float(kernels)), *map(int, seeds))
+    path, kernels, *more = sys.argv[1:]
+    make(Path(path), int(float(kernels)), *map(int, more))

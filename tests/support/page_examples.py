@@ -63,7 +63,8 @@ def _paths(kind: str, scratch: Path) -> list[Path]:
     path = scratch / f"{kind}.sqlite"
     if kind == "many":
         maker = ROOT / "tests" / "bench" / "make_export.py"
-        subprocess.run([sys.executable, maker, path, str(MANY)], check=True, cwd=ROOT)
+        made = [str(MANY), "1", "300"]  # kernels, seed, names
+        subprocess.run([sys.executable, maker, path, *made], check=True, cwd=ROOT)
     else:
         write(path, call("cudaFree", 0, 50), call("cudaGetDevice", 60, 70))
     return [path]
