@@ -12,7 +12,14 @@ from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.help import Command, option
-from nsyswrap.cli.options import OUTPUT, captures_argument, newest_capture, output_option, selection_options
+from nsyswrap.cli.options import (
+    OUTPUT,
+    captures_argument,
+    newest_capture,
+    opener,
+    output_option,
+    selection_options,
+)
 from nsyswrap.cli.output import data_stream, note, print_data, step
 
 if TYPE_CHECKING:
@@ -25,7 +32,6 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap.analysis.compare import model, run_figures
     from nsyswrap.analysis.ranks import members
-    from nsyswrap.capture import capture as capture_files
     from nsyswrap.capture import schema
     from nsyswrap.capture import selection as selections
     from nsyswrap.render import events_parquet
@@ -154,7 +160,7 @@ def _in_use(folder: Path) -> bool:
 
 
 def _open_selected(path: Path, selection: Selection) -> Capture:
-    capture = capture_files.open_capture(path).viewed(selection=selection)
+    capture = opener(selection)(path)
     for remark in capture.remarks:
         note(f"nsyswrap: {path}: {remark}")
     if capture.selected:
@@ -163,12 +169,15 @@ def _open_selected(path: Path, selection: Selection) -> Capture:
 
 
 def _write_trace(captures: Sequence[Capture], labels: Sequence[str], path: Path, form: str | None) -> None:
+    form = form or perfetto_trace.format_of(path)
     with step(f"writing {path} …"):
         trace = perfetto_trace.compose(*captures, labels=labels)
         if _is_stdout(path):
-            perfetto_trace.stream(trace, data_stream(), form or FORMS[0])
+            perfetto_trace.stream(trace, data_stream(), form)
         else:
-            perfetto_trace.write(trace, path, form or "")
+            perfetto_trace.write(trace, path, form)
+    if form == "json":
+        trace.leave_out_arrows()
     note(f"wrote {'stdout' if _is_stdout(path) else path}: {', '.join(trace.contents())}")
     if trace.left_out:
         note(f"left out: {'; '.join(trace.left_out)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,25 @@ def test_each_report_of_each_kind_of_event(
     write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path
 ) -> None:
     assert all_reports(write_tables(export, tmp_path / "tables")) == all_reports(export)
+
+
+@each_format
+def test_it_is_collected_and_examined_as_the_file_is(
+    write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path
+) -> None:
+    folder = write_tables(export, tmp_path / "tables")
+    rows = []
+    for capture in (export, folder):
+        into = tmp_path / f"{capture.name} collected"
+        done = CliRunner().invoke(cli, ["collect", str(capture), "-o", str(into)])
+        assert done.exit_code == 0, done.output
+        [row] = csv.DictReader((into / "results.csv").read_text("utf-8").splitlines())
+        rows.append({key: value for key, value in row.items() if key not in ("run", "label")})
+    assert rows[0] == rows[1]
+    assert rows[1]["kernels"] != ""
+    said = CliRunner().invoke(cli, ["doctor", str(folder)]).output
+    assert "all tables can be read" in said
+    assert "SQLite" not in said
 
 
 @each_format

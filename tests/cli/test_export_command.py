@@ -51,7 +51,8 @@ def test_both_are_written_and_said(cli: Cli, capture: Path, tmp_path: Path) -> N
     assert (done.returncode, done.stdout) == (0, "")
     said = done.stderr.splitlines()
     assert said[0].startswith("wrote new/out.json.gz: 4 kernels, ")
-    assert "8 arrows from call to GPU work" in said[0]
+    assert "arrows" not in said[0]
+    assert "8 arrows from call to GPU work (JSON has none)" in said[1]
     assert said[1].startswith("left out: 1 NVTX events (names of domains")
     assert said[-1].startswith("wrote 19 Parquet files to events/: 4 kernels, 4 memory copies, ")
     trace = read(tmp_path / "new" / "out.json.gz")
@@ -174,10 +175,15 @@ def test_a_part_is_cut_out(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_nothing_to_write_is_said(cli: Cli, capture: Path, tmp_path: Path) -> None:
-    done = cli("export", capture, "--perfetto", "o.json", "--process", "7")
-    assert done.returncode == 65
-    assert "no event of this capture can be drawn (process 7)" in done.stderr
-    assert names(tmp_path) == ["a.sqlite"]
+    brief = write(tmp_path / "b.sqlite", kernel("k", 0, 5))
+    for argv, said in (
+        ((capture, "--process", "7"), "no process 7"),
+        ((brief, "--time", "1s/2s"), "no event of this capture can be drawn (time 1s/2s"),
+    ):
+        done = cli("export", *argv, "--perfetto", "o.json")
+        assert done.returncode == 65
+        assert said in done.stderr
+    assert names(tmp_path) == ["a.sqlite", "b.sqlite"]
 
 
 def test_where_nothing_can_be_written(cli: Cli, capture: Path, tmp_path: Path) -> None:

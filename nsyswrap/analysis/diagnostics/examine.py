@@ -120,10 +120,13 @@ def _program_failed(capture: Capture) -> bool:
 def _integrity(capture: Capture) -> Check:
     damage = capture.damage(_PATIENCE_S)
     if damage is None:
-        return Check("unknown", "file", f"SQLite's quick check took longer than {_PATIENCE_S} s")
+        return Check("unknown", "file", f"looking for damage took longer than {_PATIENCE_S} s")
     if damage:
         return Check("problem", "file", f"the file is damaged: {damage}", "export the .nsys-rep again")
-    return Check("ok", "file", "SQLite's quick check found no damage")
+    is_folder = capture.path.is_dir()
+    return Check(
+        "ok", "file", "all tables can be read" if is_folder else "SQLite's quick check found no damage"
+    )
 
 
 def _era(capture: Capture) -> Check:
@@ -204,7 +207,8 @@ def _content(table: str, count: int) -> str:
 
 
 def _size(capture: Capture) -> Check:
-    size = capture.path.stat().st_size
+    files = capture.path.iterdir() if capture.path.is_dir() else [capture.path]
+    size = sum(file.stat().st_size for file in files)
     rows = sum(map(capture.count, (*KINDS, "api", "nvtx")))
     time = f"the screen takes roughly {_START_S + _SCREEN_S * rows / _MEASURED_ROWS:,.1f} s"
     return Check("ok", "size", f"{size / 1e6:,.1f} MB, {rows:,} CUDA and NVTX events; {time}")

@@ -19,7 +19,7 @@ _LEVEL = 2  # of gzip: smaller than 1 in the same time; a higher one takes more 
 
 def format_of(path: Path) -> str:
     """Return the format that the name of a file asks for: json for .json and .json.gz, else perfetto."""
-    return "json" if path.name.removesuffix(".gz").endswith(".json") else "perfetto"
+    return "json" if path.name.lower().removesuffix(".gz").endswith(".json") else "perfetto"
 
 
 def write(trace: Trace, path: Path, form: str = "") -> None:
@@ -29,7 +29,7 @@ def write(trace: Trace, path: Path, form: str = "") -> None:
     """
     form = form or format_of(path)
     with replacing(path) as part, part.open("wb") as file:
-        if path.suffix == ".gz":
+        if path.suffix.lower() == ".gz":
             with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
                 stream(trace, packed, form)
         else:

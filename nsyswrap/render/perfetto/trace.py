@@ -65,6 +65,13 @@ class Trace:
     notes: list[str] = field(default_factory=list)
     arrows: int = 0
 
+    def leave_out_arrows(self) -> None:
+        """Say that the arrows and counters are not written, as in JSON."""
+        if arrows := self.counts.pop(ARROWS, 0):
+            self.left_out.append(f"{arrows:,} {ARROWS} (JSON has none)")
+        if self.counters:
+            self.left_out.append("counters and details of slices (JSON has none)")
+
     def contents(self) -> list[str]:
         """Return the number and title of each kind of event in the trace."""
         return [f"{count:,} {title}" for title, count in self.counts.items() if count]

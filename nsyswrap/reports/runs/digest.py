@@ -21,6 +21,7 @@ from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, EXPORT, REPORT, RunFolder
 from nsyswrap.base.units import Number, Unit
+from nsyswrap.capture.arrow_export import is_table_folder
 from nsyswrap.capture.capture import open_capture
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
@@ -176,7 +177,10 @@ def stored(folder: Path) -> Digest | None:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return the size and the time of change of a capture's file, or None if there is no file."""
+    """Return the size and the time of change of a capture, or None if there is no file."""
+    if is_table_folder(path):
+        stats = [file.stat() for file in path.iterdir()]
+        return sum(stat.st_size for stat in stats), max(stat.st_mtime_ns for stat in stats)
     files = [path / EXPORT, path / REPORT] if path.is_dir() else [path]
     for file in files:
         if file.exists():
