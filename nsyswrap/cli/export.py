@@ -111,7 +111,7 @@ def command(
     if perfetto is not None and _is_stdout(perfetto) and form != "json" and sys.stdout.isatty():
         raise UsageError("the timeline is binary", "use --perfetto FILE, or --format json")
     written = [path for path in (perfetto, output) if path is not None and not _is_stdout(path)]
-    taken = [path for path in written if path.exists()]
+    taken = [path for path in written if path.is_file()]
     taken += [parquet] if parquet is not None and _in_use(parquet) else []
     if taken and not force:
         raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or use another name")
