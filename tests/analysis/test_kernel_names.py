@@ -46,6 +46,16 @@ def test_there_is_a_real_name_of_every_class_and_for_every_rule() -> None:
     assert set(RULES) <= deciding
 
 
+def test_the_first_matching_rule_decides_whatever_arguments_follow() -> None:
+    """A name is not searched by every rule: they have to agree."""
+    begins = [re.split(r"(?=[<(])", name, maxsplit=1)[0] for name in NAMES]
+    for shift in (1, 7, 50):
+        for begin, other in zip(begins, NAMES[shift:], strict=False):
+            name = plain(f"{begin}<{other}, 4>(int)")
+            kind = next((kind for kind, pattern in RULES if re.search(pattern, name)), "other")
+            assert classify(name) == kind, name
+
+
 @pytest.fixture
 def cpu_limit() -> Iterator[None]:
     """Raise TimeoutError after 20 s of CPU time."""

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 OTHER = "other"
 
 # (class, pattern): the pattern is searched for in the name without return type and unnamed namespaces. IN at
-# its beginning limits it to the function's own name and namespaces, without the template arguments.
+# its beginning limits it to the function's own name and namespaces, without the template arguments. A pattern
+# that looks farther, beyond the character after them, needs one of _FARTHER in the name.
 IN = r"^[\w:]*"
 _MOVES = (
     "to_copy|clone|copy|cat|stack|transpose|permute|view|unsafe_view|expand|slice|select|constant_pad_nd|t"
@@ -110,6 +111,11 @@ RULES: tuple[tuple[str, str], ...] = (
     ("elementwise", _then("_kernel_agent<", "cuda_cub::__(?:transform|fill|uninitialized_fill|tabulate)")),
 )
 CLASSES = (*sorted({name for name, _ in RULES}), OTHER)
+_FARTHER = (
+    *("triton_", "cutlass", "cudnn", "xmma", "gen_sequenced"),
+    *("cuda_cub::", "_copy_kernel_cuda", "copy_device_to_device", "NormFunctor"),
+)
+_HEAD = re.compile(r"[\w:]*.?", re.DOTALL)
 
 _KEYS = ("name", "pattern")
 _FORM = 'for each class, in the order to try, write: [[class]] name = "..." pattern = "REGEX"'
@@ -124,7 +130,7 @@ def classify(name: str | None, rules: Rules = ()) -> str:
     if name is None:
         return OTHER
     own = next((kind for kind, pattern in rules if re.search(pattern, name)), None)
-    return own or _built_in(plain(name))
+    return own or _built_in(name)
 
 
 @cache
@@ -134,7 +140,15 @@ def _compiled() -> list[tuple[str, re.Pattern[str]]]:
 
 @cache
 def _built_in(name: str) -> str:
-    return next((kind for kind, pattern in _compiled() if pattern.search(name)), OTHER)
+    """Return the class of a name. Names that differ in template arguments mostly share one search."""
+    text = plain(name)
+    looks_farther = any(word in text for word in _FARTHER)
+    return _class_of(text if looks_farther else next(_HEAD.finditer(text))[0])
+
+
+@cache
+def _class_of(text: str) -> str:
+    return next((kind for kind, pattern in _compiled() if pattern.search(text)), OTHER)
 
 
 def read_rules(path: Path) -> tuple[tuple[str, str], ...]:

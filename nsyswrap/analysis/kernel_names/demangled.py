@@ -7,17 +7,18 @@ nsys writes ``f<(int)4, <unnamed>::G<float>>(T2)`` where c++filt writes
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 _RETURN = re.compile(r"^(?:void|std::enable_if<[^>]*>::type) ")
 _UNNAMED = re.compile(r"(?:<unnamed>|\(anonymous namespace\))::")
 _CAST = re.compile(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")  # (int)4
 _PATH = re.compile(r"[\w:]*")
-_OPEN, _CLOSE = "<([{", ">)]}"
+_MARK = re.compile(r"[]<([{>)},]")
+_STEP = {**dict.fromkeys("<([{", 1), **dict.fromkeys(">)]}", -1), ",": 0}
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(NamedTuple):
     """A function or type: its qualified name and its template arguments."""
 
     path: str
@@ -34,10 +35,11 @@ def plain(name: str) -> str:
     return _CAST.sub("", _UNNAMED.sub("", _RETURN.sub("", name)))
 
 
+@cache
 def parse(name: str) -> Name:
     """Return path and template arguments at the beginning of a name; the rest is ignored."""
     text = plain(name.strip())
-    path = _PATH.findall(text)[0]
+    path = next(_PATH.finditer(text))[0]
     rest = text[len(path) :]
     return Name(path, tuple(split(rest)) if rest.startswith("<") else ())
 
@@ -45,11 +47,12 @@ def parse(name: str) -> Name:
 def split(text: str) -> list[str]:
     """Return the comma-separated parts inside the bracket that ``text`` begins with."""
     parts, depth, begin = [], 0, 1
-    for i, char in enumerate(text):
-        depth += (char in _OPEN) - (char in _CLOSE)
-        if depth == 0 or (depth == 1 and char == ","):
-            parts.append(text[begin:i].strip())
-            begin = i + 1
+    for mark in _MARK.finditer(text):
+        step = _STEP[mark[0]]
+        depth += step
+        if depth == 0 or (depth == 1 and not step):
+            parts.append(text[begin : mark.start()].strip())
+            begin = mark.end()
         if depth == 0:
             break
     return parts

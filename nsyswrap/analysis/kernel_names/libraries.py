@@ -7,6 +7,7 @@ kernels of torch.compile, such as ``triton_poi_fused_add_relu_0``.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.kernel_names.classes import classify
@@ -120,11 +121,13 @@ def value_types(arguments: Sequence[str], levels: int = _LEVELS) -> list[str]:
     return [name for name in dict.fromkeys(types) if not name.endswith("Policy")]
 
 
+@cache
 def is_number(argument: str) -> bool:
     """Return True if a template argument is a number or a truth value."""
     return bool(_NUMBER.fullmatch(plain(argument)))
 
 
+@cache
 def short_type(text: str, levels: int = _LEVELS) -> str:
     """Return the short form of a type: ``bf16`` for ``c10::BFloat16``, others without namespaces.
 

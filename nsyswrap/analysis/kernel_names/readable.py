@@ -61,10 +61,10 @@ def _attention(name: str, kernel: Name) -> str | None:
     traits = parse(kernel.arguments[0]) if kernel.arguments else kernel
     if "kernel_traits" in traits.base:
         head, *tile = traits.arguments[:3]
-        return f"attention {_short(kernel)}<{_first_type(traits)}> head {head} {'x'.join(tile)}"
+        return f"attention {_short(kernel.path)}<{_first_type(traits)}> head {head} {'x'.join(tile)}"
     if match := _CUDNN_ATTENTION.match(name):
         return f"attention cudnn {match['pass']} {match['tile']}"
-    match = _FLASH.match(name)
+    match = _FLASH.match(name) if "flash::" in name else None
     return f"attention {match['base']}<{short_type(match['type'])}>" if match else None
 
 
@@ -81,13 +81,14 @@ def _template(name: str, kernel: Name) -> str | None:
     first = _first_type(kernel)
     if kernel.base in _SHELLS:  # the wrapped type is the name
         return f"{kind} {first}"
-    return f"{kind} {_short(kernel)}" + (f"<{first}>" if first else "")
+    return f"{kind} {_short(kernel.path)}" + (f"<{first}>" if first else "")
 
 
-def _short(kernel: Name) -> str:
+@cache
+def _short(path: str) -> str:
     """Return the name of a function without filler words such as ``kernel``."""
-    parts = [_FILLERS.sub("", part) for part in kernel.path.split("::")]
-    short = next((part for part in reversed(parts) if part), kernel.base)
+    parts = path.split("::")
+    short = next((short for part in reversed(parts) if (short := _FILLERS.sub("", part))), parts[-1])
     return short.replace("CatArrayBatchedCopy", "cat")
 
 
