@@ -197,6 +197,8 @@ class Groups:
     def _by_group(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the values sorted by group; those of a group stay in the order of rows."""
         counts = self._all_counts
+        if len(counts) == 1:
+            return values.copy()
         free = np.cumsum(counts) - counts  # the next place of each group
         sorted_by = np.empty(len(values), values.dtype)
         for rows, order in zip(self._steps(), self._orders, strict=True):

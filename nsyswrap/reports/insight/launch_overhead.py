@@ -14,7 +14,7 @@ several devices counts once. Of several processes the largest figure counts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -41,53 +41,67 @@ if TYPE_CHECKING:
 ALL = "[all launches]"
 
 
+class _Repeats(NamedTuple):
+    """Times of repeat launches in ns; ``latency`` is that of the launches that ``timed`` marks."""
+
+    api: NDArray[Any]
+    queue: NDArray[Any]
+    dependency: NDArray[Any]
+    kernel: NDArray[Any]
+    timed: NDArray[Any]
+    latency: NDArray[Any]
+
+
 def compute(capture: Capture) -> Result:
     """Return a row for all launches, and one per kernel name. All graphs have one name."""
     launches = launches_of(capture)
-    cost = _first_costs(launches)
-    parts = (
-        _figures(launches, cost, np.zeros(len(launches), np.int64), 1),
-        _figures(launches, cost, launches.name, len(launches.names)),
+    repeats = _repeats(launches.of(~launches.first))
+    codes = np.zeros(len(launches), np.int8), launches.name
+    every, by_name = (
+        _figures(launches, repeats, group, groups)
+        for group, groups in zip(codes, (1, len(launches.names)), strict=True)
     )
-    rows = np.flatnonzero(np.concatenate([part["launches"] for part in parts]))
+    # A first launch costs what its call took above the median repeat of its name, or of all names without.
+    usual = np.where(np.isnan(by_name["api_med_ns"]), every["api_med_ns"], by_name["api_med_ns"])
+    first = launches.first
+    cost = launches.api_ns[first] - usual[launches.name[first]]
+    for part, group in zip((every, by_name), codes, strict=True):
+        part["first_cost_ns"] = _sum(group[first], cost, len(part["launches"]))
+    rows = np.flatnonzero(np.concatenate([every["launches"], by_name["launches"]]))
     names = [ALL, *launches.names]
-    figures = {field: np.concatenate([part[field] for part in parts])[rows] for field in parts[0]}
-    data: dict[str, Values] = {**figures, "name": [names[row] for row in rows]}
+    data: dict[str, Values] = {
+        field: np.concatenate([every[field], values])[rows] for field, values in by_name.items()
+    }
+    data["name"] = [names[row] for row in rows]
     return Result(data, tuple(_notes(capture, launches)))
 
 
-def _first_costs(launches: Launches) -> NDArray[Any]:
-    """Return each call's time above the median repeat of its name, or of all names if it has none."""
-    again = launches.of(~launches.first)
-    if not len(again):
-        return np.full(len(launches), np.nan)
-    usual = grouped(again.name, again.api_ns, len(launches.names)).med
-    usual = np.where(np.isnan(usual), np.median(again.api_ns), usual)
-    return launches.api_ns - usual[launches.name]  # type: ignore[no-any-return]
+def _repeats(again: Launches) -> _Repeats:
+    timed = again.uncontended & (again.latency_ns >= 0)
+    return _Repeats(
+        again.api_ns, again.queue_ns, again.dependency_ns, again.gpu_ns, timed, again.latency_ns[timed]
+    )
 
 
 def _figures(
-    launches: Launches, cost: NDArray[Any], codes: NDArray[Any], groups: int
+    launches: Launches, repeats: _Repeats, codes: NDArray[Any], groups: int
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of figures for each group. Figures of no launch are missing."""
     first = launches.first
     firsts = grouped(codes[first], launches.api_ns[first], groups)
-    again, codes_again = launches.of(~first), codes[~first]
+    codes_again = codes[~first]
     by_group = Groups(codes_again, groups)
-    api, queue, dependency, kernel = (
-        by_group.of(values) for values in (again.api_ns, again.queue_ns, again.dependency_ns, again.gpu_ns)
-    )
-    timed = again.uncontended & (again.latency_ns >= 0)
+    api, queue, dependency, kernel = (by_group.of(values) for values in repeats[:4])
+    uncontended = codes_again[repeats.timed]
     return {
         "launches": np.bincount(codes, minlength=groups),
         "first_launches": firsts.count,
         "repeat_launches": api.count,
         "first_api_ns": _total(firsts),
-        "first_cost_ns": _sum(codes[first], cost[first], groups),
         "api_total_ns": _total(api),
-        **_spread("api", by_group, again.api_ns),
-        "uncontended": np.bincount(codes_again[timed], minlength=groups),
-        **_spread("latency", Groups(codes_again[timed], groups), again.latency_ns[timed]),
+        **_spread("api", by_group, repeats.api),
+        "uncontended": np.bincount(uncontended, minlength=groups),
+        **_spread("latency", Groups(uncontended, groups), repeats.latency),
         "queue_total_ns": _total(queue),
         "queue_med_ns": queue.med,
         "dependency_total_ns": _total(dependency),
