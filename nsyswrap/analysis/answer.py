@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.advice import advise_parts
+from nsyswrap.analysis.advice import advice_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_part import judged_parts, loading_ns
 from nsyswrap.analysis.launches import launches_of
@@ -131,7 +131,7 @@ def answer_of(capture: Capture) -> Answer:
     main = max(parts, key=lambda part: sum(int(b.busy_ns.sum()) for b in part.budgets), default=None)
     devices = tuple(_device(part, budget) for part in parts for budget in part.budgets)
     withheld = withheld_because(capture)
-    findings, notes = ((), ()) if withheld or not parts else advise_parts(capture, parts)
+    findings, notes = ((), ()) if withheld or not parts else advice_of(capture)
     steady = main is not None and main.steps.found
     whole = "selected part" if capture.view.selection.windowed else "whole capture"
     chosen = parse_choice(capture.view.steps)[1] is not None

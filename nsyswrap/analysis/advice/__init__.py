@@ -12,6 +12,8 @@ from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, ranks,
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, Advice, AdviceContext
 from nsyswrap.analysis.arrays.intervals import intersection
 from nsyswrap.analysis.judged_part import READS as JUDGED_READS
+from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.capture.capture import Capture
 
-__all__ = ["READS", "WORTH_PERCENT", "Advice", "advise_parts"]
+__all__ = ["READS", "WORTH_PERCENT", "Advice", "advice_of", "advise_parts"]
 
 # The fields that findings are computed from, by kind of event.
 READS = {
@@ -28,6 +30,12 @@ READS = {
 }
 CHECKS = (*host.CHECKS, *memory.CHECKS, *gpu_work.CHECKS)
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
+
+
+@per_capture
+def advice_of(capture: Capture) -> tuple[list[Advice], list[str]]:
+    """Return the findings of the judged parts of a capture, as ``advise_parts`` does."""
+    return advise_parts(capture, judged_parts(capture))
 
 
 def advise_parts(

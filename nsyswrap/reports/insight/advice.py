@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.advice import READS, WORTH_PERCENT, advise_parts
+from nsyswrap.analysis.advice import READS, WORTH_PERCENT, advice_of, advise_parts
 from nsyswrap.analysis.answer import withheld_because
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import judged_parts
@@ -36,14 +36,13 @@ _LESS_PERCENT = 1.0
 
 def compute(capture: Capture) -> Result:
     """Return one row per finding."""
-    parts = judged_parts(capture)
-    findings, notes = advise_parts(capture, parts)
+    findings, notes = advice_of(capture)
     migrates = gpu_operations_of(capture).migration.any()
     if withheld := withheld_because(capture):
         findings = [finding for finding in findings if finding.name == "lost_events"]
         notes = [f"no verdict: {withheld}"]
     elif not findings:
-        less, _ = advise_parts(capture, parts, _LESS_PERCENT)
+        less, _ = advise_parts(capture, judged_parts(capture), _LESS_PERCENT)
         notes = [*_less_notes(less), *notes]
     stakes = [MISSING if finding.potential_ns is None else finding.potential_ns for finding in findings]
     shares = [
