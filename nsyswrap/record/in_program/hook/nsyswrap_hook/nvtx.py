@@ -1,0 +1,163 @@
+"""Write NVTX ranges without any package: a client of the tool that records this process.
+
+A tool such as nsys names its library in NVTX_INJECTION64_PATH. The library asks the client for a table of
+pointers to functions, and writes its own functions there. Each NVTX client of a process has its own table.
+Without a tool every call does nothing. What follows is declared as NVTX 3 does in nvtxTypes.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIBRARY = "NVTX_INJECTION64_PATH"
+_CALLBACKS = 1  # the export table with the function below
+_MODULES, _DOMAINS = range(1, 7), 5  # all modules, which a tool asks for; the one with functions on domains
+_SLOTS = 16  # most functions of a module, from 1
+_START, _END, _PUSH, _POP, _REGISTER, _CREATE = 2, 3, 4, 5, 10, 12
+_VERSION, _REGISTERED = 3, 3  # of NVTX; a message that is a registered string
+
+_Pointer, _Text = ctypes.c_void_p, ctypes.c_char_p
+_ExportTable = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_uint32)
+_Functions = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Pointer), ctypes.POINTER(ctypes.c_uint)
+)
+# Pushing and popping take less time than releasing Python's lock. The others may wait for the tool.
+_PROTOTYPES = {
+    _START: ctypes.CFUNCTYPE(ctypes.c_uint64, _Pointer, _Pointer),
+    _END: ctypes.CFUNCTYPE(None, _Pointer, ctypes.c_uint64),
+    _PUSH: ctypes.PYFUNCTYPE(ctypes.c_int, _Pointer, _Pointer),
+    _POP: ctypes.PYFUNCTYPE(ctypes.c_int, _Pointer),
+    _REGISTER: ctypes.CFUNCTYPE(_Pointer, _Pointer, _Text),
+    _CREATE: ctypes.CFUNCTYPE(_Pointer, _Text),
+}
+
+
+class _ExportedCallbacks(ctypes.Structure):
+    _fields_ = (("size", ctypes.c_size_t), ("functions", _Functions))
+
+
+class _Attributes(ctypes.Structure):
+    _fields_ = (
+        ("version", ctypes.c_uint16),
+        ("size", ctypes.c_uint16),
+        ("category", ctypes.c_uint32),
+        ("color_type", ctypes.c_int32),
+        ("color", ctypes.c_uint32),
+        ("payload_type", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("payload", ctypes.c_uint64),
+        ("message_type", ctypes.c_int32),
+        ("message", _Pointer),
+    )
+
+
+class Domain:
+    """An NVTX domain. Its texts are registered with the tool, and kept as long as the process lives."""
+
+    def __init__(self, name: str) -> None:
+        self._functions = _tool()
+        self._handle = None
+        self._prepared: dict[str, _Attributes] = {}
+        self._pushing: dict[str, Callable[[], object]] = {}
+        create = self._functions.get(_CREATE)
+        if create and {_START, _END, _PUSH, _POP, _REGISTER} <= self._functions.keys():
+            self._handle = create(name.encode())
+        self.pop = self._bound(_POP)
+
+    @property
+    def recorded(self) -> bool:
+        """True if a tool records this domain."""
+        return self._handle is not None
+
+    def pushing(self, text: str) -> Callable[[], object]:
+        """Return a function that begins a range of this text on its thread. ``pop`` ends the range."""
+        if text not in self._pushing:
+            self._pushing[text] = self._bound(_PUSH, text)
+        return self._pushing[text]
+
+    def start(self, text: str) -> int:
+        """Begin a range that any thread may end; return its number."""
+        number: Any = self._bound(_START, text)()
+        return number or 0
+
+    def end(self, number: int) -> None:
+        """End the range with this number."""
+        if self.recorded:
+            self._functions[_END](self._handle, number)
+
+    def _bound(self, function: int, *texts: str) -> Callable[[], object]:
+        if not self.recorded:
+            return _nothing
+        addresses = (_Pointer(ctypes.addressof(self._attributes(text))) for text in texts)
+        return functools.partial(self._functions[function], _Pointer(self._handle), *addresses)
+
+    def _attributes(self, text: str) -> _Attributes:
+        if text not in self._prepared:
+            message = self._functions[_REGISTER](self._handle, text.encode(errors="replace"))
+            event = _Attributes(version=_VERSION, message_type=_REGISTERED, message=message)
+            event.size = ctypes.sizeof(event)
+            self._prepared[text] = event
+        return self._prepared[text]
+
+
+@functools.lru_cache(maxsize=None)
+def domain(name: str) -> Domain:
+    """Return the domain of this name."""
+    return Domain(name)
+
+
+def _nothing() -> None:
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def _tool() -> dict[int, Any]:
+    """Return the functions of the tool by their number; empty without a tool."""
+    path = os.environ.get(LIBRARY)
+    if not path:
+        return {}
+    try:
+        initialize = ctypes.CDLL(path).InitializeInjectionNvtx2
+    except (OSError, AttributeError):
+        return {}
+    slots = {module: (_Pointer * _SLOTS)() for module in _MODULES}  # for the tool's functions
+    tables = {module: _table(own) for module, own in slots.items()}
+
+    def give_table(module: int, out_table: Any, out_size: Any) -> int:  # noqa: ANN401 - pointers of ctypes
+        if module not in tables:
+            return 0
+        if out_table:
+            out_table[0] = ctypes.addressof(tables[module])
+        if out_size:
+            out_size[0] = _SLOTS
+        return 1
+
+    callbacks = _ExportedCallbacks(functions=_Functions(give_table))
+    callbacks.size = ctypes.sizeof(callbacks)
+
+    def export_table(number: int) -> int:
+        return ctypes.addressof(callbacks) if number == _CALLBACKS else 0
+
+    exported = _ExportTable(export_table)
+    _KEPT.extend((slots, tables, callbacks, exported))  # the tool may ask again
+    if not initialize(exported):
+        return {}
+    given = slots[_DOMAINS]
+    return {number: kind(at) for number, kind in _PROTOTYPES.items() if (at := given[number])}
+
+
+def _table(slots: Any) -> Any:  # noqa: ANN401 - arrays of ctypes
+    """Return pointers to the slots, with zeros for the unused first one and after the last one."""
+    table = (_Pointer * (_SLOTS + 1))()
+    for number in range(1, _SLOTS):
+        table[number] = ctypes.addressof(slots) + number * ctypes.sizeof(_Pointer)
+    return table
+
+
+_KEPT: list[Any] = []

@@ -1,0 +1,91 @@
+"""The hook in the user's Python: it goes first, chains the next sitecustomize, and never stops a program."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nsyswrap
+
+HOOK = Path(nsyswrap.__file__).parent / "record" / "in_program" / "hook"
+TELL = "import sys, json; print(json.dumps([sys.path, sorted(sys.modules), sys.meta_path.__len__()]))"
+FAKE_TORCH = "print('torch runs')\nversion = 1\n"
+
+
+def run(code: str, folder: Path, *, hooked: bool, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a new Python. The test's folder is on PYTHONPATH, and the hook before it."""
+    path = os.pathsep.join([*([str(HOOK)] if hooked else []), str(folder)])
+    environment = {**os.environ, "PYTHONPATH": path, "NSYSWRAP_HOOK_NOTES": str(folder), **variables}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def notes(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in folder.glob("[0-9]*.json")]
+
+
+@pytest.mark.parametrize("following", ["", "print('the next')\nMINE = 1\n", "import nothing_of_this_name\n"])
+def test_python_is_as_without_us(tmp_path: Path, following: str) -> None:
+    if following:
+        (tmp_path / "sitecustomize.py").write_text(following)
+    without, with_hook = (run(TELL, tmp_path, hooked=hooked) for hooked in (False, True))
+    assert (with_hook.returncode, with_hook.stderr) == (without.returncode, without.stderr)
+    before, after = (json.loads(done.stdout.splitlines()[-1]) for done in (without, with_hook))
+    assert (after[0], after[2]) == (before[0], before[2])
+    assert set(after[1]) - set(before[1]) <= {"nsyswrap_hook", "__future__"}
+    assert ("the next" in with_hook.stdout) == ("the next" in following)
+
+
+def test_the_next_sitecustomize_keeps_its_name(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("MINE = __file__\n")
+    done = run("import sitecustomize; print(sitecustomize.MINE)", tmp_path, hooked=True)
+    assert done.stdout == f"{tmp_path / 'sitecustomize.py'}\n"
+
+
+def test_torch_is_noted_when_it_has_been_imported(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(FAKE_TORCH)
+    code = (
+        "import sys, torch; print(torch.version, 'exec_module' in vars(torch.__loader__), len(sys.meta_path))"
+    )
+    without, with_hook = (
+        run(code, tmp_path, hooked=hooked, NSYSWRAP_HOOK_MODULES="3") for hooked in (False, True)
+    )
+    assert (with_hook.stdout, with_hook.stderr) == (without.stdout, without.stderr)
+    assert [sorted(one) for one in notes(tmp_path)] == [["pid", "torch"]]
+
+
+def test_a_torch_that_cannot_be_imported_is_the_programs_affair(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no libtorch')\n")
+    done = run("import torch", tmp_path, hooked=True, NSYSWRAP_HOOK_MODULES="3")
+    assert done.returncode == 1
+    assert done.stderr.endswith("ImportError: no libtorch\n")
+    assert "nsyswrap_hook" not in done.stderr.splitlines()[-2]
+    assert [sorted(one) for one in notes(tmp_path)] == [["pid"]]
+
+
+def test_a_failure_of_the_hook_is_noted_and_the_program_runs_on(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(FAKE_TORCH)
+    code = "import nsyswrap_hook.recorded as r; r.open_part = None; import torch; print('on')"
+    done = run(code, tmp_path, hooked=True, NSYSWRAP_HOOK_MODULES="3")
+    assert done.stdout == "torch runs\non\n"
+    assert notes(tmp_path)[0]["failures"] == ["TypeError: 'NoneType' object is not callable"]
+
+
+def test_the_hook_needs_the_standard_library_alone() -> None:
+    named: set[str] = set()
+    for path in HOOK.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+        for node in ast.walk(tree):
+            named |= {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
+            named |= {node.module or ""} if isinstance(node, ast.ImportFrom) and not node.level else set()
+    assert {name.partition(".")[0] for name in named} - sys.stdlib_module_names == {
+        "nsyswrap_hook",
+        "sitecustomize",
+    }
