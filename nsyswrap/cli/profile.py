@@ -48,6 +48,7 @@ with lazy_imports():
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
     from nsyswrap.cli import misplaced, profile_rank, profile_repeat, repeats
+    from nsyswrap.record import hooked
     from nsyswrap.record import program as record_program
     from nsyswrap.record import run as record_run
     from nsyswrap.record import spec as record_spec
@@ -180,7 +181,10 @@ def _dry_run(spec: RunSpec) -> str:
             f"--dry-run has no command line for {str(spec.output)!r}: nsys itself cannot write into it",
             "use another --output, or omit --dry-run",
         )
-    line = _shell_line(record_run.command_line(spec, _nsys_of(spec)), spec.env)
+    env = {**spec.env, **hooked.variables(spec.options)}
+    if spec.options.steps is not None:
+        env[hooked.PATH] = hooked.python_path({**os.environ, **spec.env})
+    line = _shell_line(record_run.command_line(spec, _nsys_of(spec)), env)
     return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
 
 

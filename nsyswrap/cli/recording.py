@@ -37,6 +37,9 @@ class RecordingOptions:
     capture_range: str | None
     delay: float | None
     duration: float | None
+    steps: str | None
+    step_at: str | None
+    then_stop: bool
     variables: tuple[str, ...]
     timeout: float | None
     arch: str | None
@@ -60,6 +63,9 @@ class RecordingOptions:
             duration=self.duration,
             extra=self.nsys_args,
             follow_forks=self.follow_forks,
+            steps=self.steps,
+            step_at=self.step_at,
+            then_stop=self.then_stop,
         )
 
     @property
@@ -92,7 +98,13 @@ _add_options = with_options(
         metavar="K=V",
         help="Set an environment variable; repeatable.",
     ),
-    option(PROGRAM, "--nvcc", metavar="OPTIONS", help="Compile a .cu PROGRAM with these options of nvcc."),
+    option(
+        PROGRAM,
+        "--nvcc",
+        metavar="OPTIONS",
+        hidden=True,
+        help="Compile a .cu PROGRAM with these options of nvcc.",
+    ),
     click.option("--arch", hidden=True),  # --nvcc -arch=sm_XY
     option(
         PROGRAM,
@@ -116,7 +128,13 @@ _add_options = with_options(
         hidden=True,  # the reports that need it name it
         help="Record unified-memory page faults (slow).",
     ),
-    option(RECORDING, "--follow-forks", is_flag=True, help="Record forked workers, too (may deadlock them)."),
+    option(
+        RECORDING,
+        "--follow-forks",
+        is_flag=True,
+        hidden=True,
+        help="Record forked workers, too (may deadlock them).",
+    ),
     option(
         RECORDING,
         "--graphs",
@@ -144,6 +162,15 @@ _add_options = with_options(
         metavar="S",
         help="Record S seconds, then end the program.",
     ),
+    option(RECORDING, "--steps", metavar="N-N", help="Record these training steps, from 0: --steps 10-13."),
+    option(
+        RECORDING,
+        "--step-at",
+        metavar="WHERE",
+        help="End steps at module, nvtx:NAME, call:MOD:FUNC.",
+        shell_complete=completes(lambda: ("module", "nvtx:", "call:")),
+    ),
+    option(RECORDING, "--then-stop", is_flag=True, help="End the program after --steps."),
     option(RECORDING, "--no-stats", is_flag=True, help="Skip the tables of nsys; faster for large runs."),
     option(
         RECORDING,
@@ -151,6 +178,7 @@ _add_options = with_options(
         "nsys_path",
         metavar="PATH",
         show_default="$NSYSWRAP_NSYS, PATH",
+        hidden=True,
         help="Use this nsys.",
     ),
     option(
@@ -161,8 +189,20 @@ _add_options = with_options(
         metavar="ARG",
         help="Pass ARG to nsys unchanged; repeatable.",
     ),
-    option(FOLDER, "--keep-environment", is_flag=True, help="Keep environment variables in the export."),
-    option(FOLDER, "--discard-rep", is_flag=True, help="Delete the .nsys-rep, which cannot be redacted."),
+    option(
+        FOLDER,
+        "--keep-environment",
+        is_flag=True,
+        hidden=True,
+        help="Keep environment variables in the export.",
+    ),
+    option(
+        FOLDER,
+        "--discard-rep",
+        is_flag=True,
+        hidden=True,
+        help="Delete the .nsys-rep, which cannot be redacted.",
+    ),
     option(
         FOLDER,
         "--share",

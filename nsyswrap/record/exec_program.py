@@ -1,7 +1,8 @@
 """A script that nsys runs: it restores the environment of nsyswrap's caller, then executes the program.
 
 nsys connects a program to pipes, prints into the same stream, sets the umask to 0, extends LD_LIBRARY_PATH
-and resets SIGQUIT. nsyswrap gives nsys a TMPDIR of its own. The script undoes all of this.
+and resets SIGQUIT. nsyswrap gives nsys a TMPDIR of its own. The script undoes all of this. A PYTHONPATH
+with nsyswrap's hook is for the program alone.
 
 The first argument is ``stdin,stdout,stderr[,report...]/umask/ignored``. The descriptors are duplicates of
 nsyswrap's own, inherited through nsys. The umask is octal. ``ignored`` lists the signals that nsyswrap's
@@ -16,7 +17,7 @@ import sys
 import time
 
 STARTED = b"s"
-RESTORED = ("TMPDIR", "LD_LIBRARY_PATH")
+RESTORED = ("TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
 PREFIX = "NSYSWRAP_CALLER_"
 
 

@@ -6,12 +6,14 @@ import errno
 import os
 import shlex
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.nsys import command
 from nsyswrap.base.run_folder import EXPORT, LOG, RECORDING, REPORT, Status, free_space_note, is_full
+from nsyswrap.record import hooked
+from nsyswrap.record.hooked import Hooked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +30,7 @@ class Evidence:
     ``launcher_ran``: nsys started the program's launcher. ``error_number`` says why the program could not be
     executed, or is 0. ``log`` is the output of nsys. ``reimport_error`` says why importing again failed, if
     it was tried. ``work`` is the private folder with nsys' files. ``unmoved``: recordings that could not be
-    moved there.
+    moved there. ``steps``: what the hook in the program noted.
     """
 
     ending: Ending
@@ -38,6 +40,7 @@ class Evidence:
     reimport_error: NsyswrapError | None
     work: Path
     unmoved: Sequence[Path] = ()
+    steps: Hooked = field(default_factory=Hooked)
 
 
 def judge(spec: RunSpec, evidence: Evidence) -> Status:
@@ -67,7 +70,8 @@ def _judge_undisturbed(spec: RunSpec, evidence: Evidence, lack: str) -> Status:
     if lack or ending.code < 0 or not evidence.launcher_ran:
         return Status("nsys_failed", program_code, ending.code, 70, *_failure(spec, evidence, lack))
     if stopped or ending.code == 0:
-        return Status("done", program_code, ending.code, 0)
+        missing = hooked.shortfall(spec.options, evidence.steps, name)
+        return Status("done", program_code, ending.code, 0, missing)
     message = f"{name} ended with {_exit_code_text(ending.code)}"
     return Status("program_failed", program_code, ending.code, ending.code, message, spec.program.if_it_fails)
 
@@ -142,6 +146,8 @@ def _cause_in_options(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
     log, options = evidence.log.strip(), spec.options
     if not evidence.launcher_ran:
         return (f"nsys says: {log.splitlines()[-1]}" if log else ""), ""
+    if options.steps is not None and command.RANGE_STARTED not in log:
+        return hooked.why_none(options, evidence.steps, spec.program.name)
     if options.capture_range and command.RANGE_STARTED not in log:
         return (
             f"the capture range {options.capture_range} never started",

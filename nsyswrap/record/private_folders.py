@@ -33,6 +33,7 @@ from nsyswrap.base.run_folder import (
     make_folder,
 )
 from nsyswrap.record import guard
+from nsyswrap.record.hooked import NOTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +66,11 @@ class Private:
         """A link to ``work`` with a plain name: nsys fails for some characters in a path."""
         return self.temporary / "out"
 
+    @property
+    def notes(self) -> Path:
+        """The folder for the notes of the hook in the program."""
+        return self.temporary / NOTES
+
     def nsys_output(self) -> str:
         """Return what nsys printed, with the final paths of its files."""
         raw = self.log.read_bytes() if self.log.exists() else b""  # the program may have emptied TMPDIR
@@ -79,7 +85,7 @@ class Private:
         try:
             if not os.access(self.run.path, os.W_OK | os.X_OK) or not self.run.path.is_dir():
                 make_folder(self.run.path, self.run.share)
-            for folder in (self.work, self.temporary):
+            for folder in (self.work, self.temporary, self.notes):
                 folder.mkdir(exist_ok=True)
                 folder.chmod(0o700)
             if not self.output.is_symlink():

@@ -36,7 +36,7 @@ from nsyswrap.base.run_folder import (
     Status,
 )
 from nsyswrap.base.version import __version__
-from nsyswrap.record import exec_program, guard, outcome
+from nsyswrap.record import exec_program, guard, hooked, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
 from nsyswrap.record.program_time import ProgramTime
 from nsyswrap.record.spec import Callbacks
@@ -138,9 +138,12 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             if spec.discard_rep:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)
-            evidence = outcome.Evidence(*ended[:4], failure, private.work, unmoved)
+            steps = hooked.read(private.notes)
+            evidence = outcome.Evidence(*ended[:4], failure, private.work, unmoved, steps)
             asked = time.monotonic()
             facts |= {**_gpu_facts(), **_facts_of(ended)}
+            if spec.options.steps is not None:
+                facts["steps"] = steps.facts()
             began += time.monotonic() - asked  # the driver can be slow to answer
             with suppress(OutputError):  # the export is read before it is published
                 RunFolder(private.work).write(RUN, facts)
@@ -226,7 +229,10 @@ def _environment(spec: RunSpec, private: Private) -> dict[str, str]:
         f"{exec_program.PREFIX}{name}": f"={own[name]}" if name in own else ""
         for name in exec_program.RESTORED
     }
-    return {**own, **before, "TMPDIR": str(private.temporary), guard.MARK: private.token}
+    hook = hooked.variables(spec.options, private.notes)
+    if hook:  # for the program, not for the Python of nsys
+        hook[f"{exec_program.PREFIX}{hooked.PATH}"] = f"={hooked.python_path(own)}"
+    return {**own, **before, **hook, "TMPDIR": str(private.temporary), guard.MARK: private.token}
 
 
 def _judge_and_finish(
@@ -320,13 +326,18 @@ def _facts(spec: RunSpec, nsys: Nsys) -> dict[str, Any]:
         "cwd": str(Path.cwd()),
         "host": socket.gethostname(),
         "env_set": sorted(spec.env),
-        "nsys": {"path": nsys.path, "version": nsys.version, **asdict(spec.options.without_values())},
+        "nsys": {"path": nsys.path, "version": nsys.version, **_options_facts(spec)},
         "timeout_s": spec.timeout_s,
         **({"rank": dict(spec.rank)} if spec.rank else {}),
         **({"repeat": dict(spec.repeat)} if spec.repeat else {}),
         **({"bare": asdict(spec.bare)} if spec.bare else {}),
         "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
     }
+
+
+def _options_facts(spec: RunSpec) -> dict[str, Any]:
+    facts = asdict(spec.options.without_values())
+    return {**facts, "capture_range": spec.options.recorded_range}
 
 
 def _facts_of(ended: _Ended) -> dict[str, Any]:

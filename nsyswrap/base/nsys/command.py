@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable
+from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, UsageError
 from nsyswrap.base.nsys import find
+from nsyswrap.base.nsys.steps import check_place, range_name
 from nsyswrap.base.run_folder import free_space_note
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class Options:
     """What nsys records. ``stats``: also print nsys' own tables. ``extra``: further arguments for nsys.
 
     ``delay`` and ``duration`` are in seconds. ``follow_forks`` also records processes that were forked
-    without an exec.
+    without an exec. ``steps`` records these steps of a training alone, such as ``10-13``; ``step_at`` says
+    what ends a step. After them ``then_stop`` ends the program. Raises UsageError if they do not fit.
     """
 
     trace: str = "cuda,nvtx"
@@ -101,6 +103,31 @@ class Options:
     duration: float | None = None
     extra: tuple[str, ...] = ()
     follow_forks: bool = False
+    steps: str | None = None
+    step_at: str | None = None
+    then_stop: bool = False
+
+    def __post_init__(self) -> None:
+        if self.step_at is not None:
+            check_place(self.step_at)
+        if self.steps is None:
+            if self.then_stop or self.step_at is not None:
+                lonely = "--then-stop" if self.then_stop else "--step-at"
+                raise UsageError(
+                    f"{lonely} needs the steps to record", "add --steps, for example --steps 10-13"
+                )
+            return
+        range_name(self.steps)
+        others = {"--capture-range": self.capture_range, "--delay": self.delay, "--duration": self.duration}
+        if given := [name for name, value in others.items() if value is not None]:
+            raise UsageError(
+                f"--steps cannot be used with {given[0]}: both say what to record", "omit one of them"
+            )
+
+    @property
+    def recorded_range(self) -> str | None:
+        """The capture range, also that around the steps; None if all is recorded."""
+        return self.capture_range if self.steps is None else f"{NVTX_RANGE}{range_name(self.steps)}"
 
     def without_values(self) -> Options:
         """Return these options without values of environment variables, which can be secrets."""
@@ -117,7 +144,7 @@ class Options:
     @property
     def may_end_program(self) -> bool:
         """True if an option can make nsys end the program early."""
-        limited = self.duration is not None or self.capture_range is not None
+        limited = self.duration is not None or self.capture_range is not None or self.then_stop
         return limited or any(re.match(r"--(duration|capture-range)\b|-[dc]$", arg) for arg in self.extra)
 
     def ended_program(self, code: int, log: str, recorded: float) -> bool:
@@ -129,7 +156,7 @@ class Options:
         if self.duration is not None and recorded >= self.duration - _CLOCKS_S:
             return True
         runs_on = any(arg.startswith("--capture-range-end") for arg in self.extra)
-        if self.capture_range is not None and _RANGE_ENDED in log and not runs_on:
+        if (self.capture_range is not None or self.then_stop) and _RANGE_ENDED in log and not runs_on:
             return True
         return code == _TERMINATED and self.may_end_program
 
@@ -153,14 +180,18 @@ def profile_argv(
     ``discard_environment``: nsys leaves the environment out of both (nsys 2026 can).
     """
     argv = [nsys, "profile", "--stats=true" if options.stats else "--export=sqlite"]
-    argv += [f"--trace={options.trace}", "--sample=none", "--cpuctxsw=none"]
+    apis = options.trace.split(",")
+    needed = [] if options.steps is None or "nvtx" in apis else ["nvtx"]
+    argv += [f"--trace={','.join([*apis, *needed])}", "--sample=none", "--cpuctxsw=none"]
     if options.um_faults:
         argv += ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"]
     if options.graphs:
         argv.append(f"--cuda-graph-trace={options.graphs}")
     if options.follow_forks:
         argv.append("--trace-fork-before-exec=true")
-    argv += _range_argv(options.capture_range)
+    argv += _range_argv(options.recorded_range)
+    if options.steps is not None:
+        argv.append(f"--capture-range-end={'stop-shutdown' if options.then_stop else 'stop'}")
     if options.delay is not None:
         argv.append(f"--delay={options.delay:g}")
     if options.duration is not None:

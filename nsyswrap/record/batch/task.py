@@ -76,7 +76,8 @@ class TaskSpec:
         Options that earlier versions lack are omitted unless set, so that earlier runs keep their key.
         """
         facts = asdict(self)
-        for options, name in ((facts, "nvcc"), (facts["nsys"], "follow_forks")):
+        later = ("follow_forks", "steps", "step_at", "then_stop")
+        for options, name in ((facts, "nvcc"), *((facts["nsys"], name) for name in later)):
             if not options[name]:
                 del options[name]
         return facts

@@ -7,6 +7,10 @@ runs on and the failure is noted. The settings are environment variables, so chi
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .steps import Steps
 
 STEPS = "NSYSWRAP_HOOK_STEPS"  # the steps to record, as 10-13; without it everything is recorded
 STEP_AT = "NSYSWRAP_HOOK_STEP_AT"  # what ends a step; without it the optimizers do
@@ -22,11 +26,44 @@ def activate() -> None:
 
     notes.write()
     imports.after_import("torch", _torch_imported)
+    kind, _, place = os.environ.get(STEP_AT, "").partition(":")
+    if kind == "call":
+        from .occurrences import at_call
+
+        at_call(place, _steps)
+    elif kind == "nvtx":
+        from .program_ranges import at_range
+
+        at_range(place, _steps)
 
 
 def _torch_imported() -> None:
-    from . import notes, recorded
+    from . import notes
 
     notes.add(torch=True)
-    if STEPS not in os.environ:
-        recorded.open_part()
+    at = os.environ.get(STEP_AT, "")
+    if at == "module":
+        from .occurrences import at_forward
+
+        at_forward(_steps())
+    elif not at:
+        from .first_forward import before_first_forward
+        from .optimizers import Optimizers
+
+        steps = _steps()
+        if steps.wants_first:
+            before_first_forward(steps.begin)
+        Optimizers(steps).watch()
+
+
+def _steps() -> Steps:
+    """Return the steps of this process."""
+    from .steps import Steps
+
+    if not _made:
+        first, _, last = os.environ.get(STEPS, "").partition("-")
+        _made.append(Steps(int(first), int(last or first)) if first else Steps())
+    return _made[0]
+
+
+_made: list[Steps] = []

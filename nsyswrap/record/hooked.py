@@ -1,0 +1,162 @@
+"""The hook in the program: the environment that loads it, and what it noted.
+
+``in_program/hook`` is that hook. It runs in the Python of the program, which can be another one than ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.base.nsys.steps import parse_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nsyswrap.base.nsys.command import Options
+
+FOLDER = Path(__file__).parent / "in_program" / "hook"
+NOTES = "hook"  # folder for the notes of the hook, in the temporary folder of a run
+PATH = "PYTHONPATH"
+_PREFIX = "NSYSWRAP_HOOK_"
+_ELSEWHERE = "for a loop without optimizers use --step-at module, nvtx:NAME or call:package.module:function"
+
+
+def variables(options: Options, notes: Path | None = None) -> dict[str, str]:
+    """Return the settings of the hook; empty if there are none. ``notes`` is a folder for its notes."""
+    if options.steps is None:
+        return {}
+    first, last = parse_steps(options.steps)
+    settings = {"STEPS": f"{first}-{last}", "STEP_AT": options.step_at, "NOTES": notes and str(notes)}
+    return {f"{_PREFIX}{name}": value for name, value in settings.items() if value}
+
+
+def python_path(environment: Mapping[str, str]) -> str:
+    """Return the PYTHONPATH that loads the hook and keeps what ``environment`` has there."""
+    return os.pathsep.join(filter(None, (str(FOLDER), environment.get(PATH, ""))))
+
+
+@dataclass(frozen=True)
+class Hooked:
+    """What the hook noted in the processes of a run.
+
+    ``loaded`` and ``torch`` count processes: those with the hook, and those that imported PyTorch. ``steps``
+    counts the steps that ended in the process with most, ``recorded`` names the first and the last recorded
+    one; ``last`` is None if it did not end. ``place``: what --step-at names exists. ``failures`` of the hook.
+    """
+
+    loaded: int = 0
+    torch: int = 0
+    steps: int = 0
+    first: int | None = None
+    last: int | None = None
+    place: bool = False
+    failures: tuple[str, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """Return the entry of the steps in run.json."""
+        return {
+            "counted": self.steps,
+            "first": self.first,
+            "last": self.last,
+            **({"failures": list(self.failures)} if self.failures else {}),
+        }
+
+
+def read(folder: Path) -> Hooked:
+    """Return what was noted in the files of ``folder``. What is not valid is ignored."""
+    processes = [_Process.of(path) for path in sorted(folder.glob("[0-9]*.json"))]
+    failures = tuple(dict.fromkeys(line for one in processes for line in one.failures))
+    most = max(processes, key=lambda one: (one.first is not None, one.steps), default=_Process())
+    return Hooked(
+        len(processes),
+        sum(one.torch for one in processes),
+        most.steps,
+        most.first,
+        most.last,
+        any(one.place for one in processes),
+        failures,
+    )
+
+
+@dataclass(frozen=True)
+class _Process:
+    steps: int = 0
+    first: int | None = None
+    last: int | None = None
+    torch: bool = False
+    place: bool = False
+    failures: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, path: Path) -> _Process:
+        try:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return cls()
+        if not isinstance(facts, dict):
+            return cls()
+        numbers = {
+            name: facts[name] for name in ("steps", "first", "last") if isinstance(facts.get(name), int)
+        }
+        lines = facts.get("failures")
+        failures = tuple(map(str, lines)) if isinstance(lines, list) else ()
+        flags = {name: facts.get(name) is True for name in ("torch", "place")}
+        return cls(**numbers, **flags, failures=failures)
+
+
+def why_none(options: Options, hooked: Hooked, program: str) -> tuple[str, str]:
+    """Return why none of the steps were recorded, and what to do."""
+    words = f"steps {options.steps} were not recorded"
+    if hooked.steps:
+        counted = f"{program} ended after {_steps(hooked.steps)}"
+        return f"{words}: {counted}", f"steps are numbered from 0: choose from 0-{hooked.steps - 1}"
+    if hooked.failures:
+        failure = hooked.failures[0]
+        return f"{words}: the hook failed: {failure}", "please report this, with your version of PyTorch"
+    if not hooked.loaded:
+        cure = f"it is loaded by {PATH}: omit -I, -E and -S of python, and keep {PATH} for child processes"
+        return f"{words}: no Python loaded nsyswrap's hook", cure
+    cause, cure = _why_no_step(options.step_at or "", hooked, program)
+    return f"{words}: {cause}", cure
+
+
+def _why_no_step(at: str, hooked: Hooked, program: str) -> tuple[str, str]:
+    kind, _, name = at.partition(":")
+    if kind == "call":
+        module, _, function = name.partition(":")
+        if hooked.place:
+            return f"{function} of {module} was never called", "name a function that each step calls"
+        cure = "name the module as the program imports it; functions of the script itself cannot be named"
+        return f"the program did not import {module}", cure
+    if kind == "nvtx":
+        cause = f"no NVTX range {name!r} ended" if hooked.place else "no range of torch or nvtx was made"
+        return cause, "ranges must be made by torch.cuda.nvtx or nvtx; others: --capture-range nvtx:NAME"
+    if not hooked.torch:
+        return f"{program} never imported torch", _ELSEWHERE
+    cause = "no module was called" if kind else "no optimizer of PyTorch stepped outside of compiled code"
+    return cause, _ELSEWHERE
+
+
+def shortfall(options: Options, hooked: Hooked, program: str) -> str:
+    """Return which steps are missing in a recording that has some; empty if all are there."""
+    if options.steps is None or hooked.first is None:
+        return ""
+    first, last = parse_steps(options.steps)
+    if hooked.last is None:
+        done = f"{hooked.first}-{hooked.steps - 1} of {options.steps}" if hooked.steps > hooked.first else ""
+        words = f"recorded steps {done}" if done else f"recorded only a part of step {hooked.first}"
+        return f"{words}: {program} ended in step {hooked.steps}"
+    if (hooked.first, hooked.last) == (first, last):
+        return ""
+    return (
+        f"recorded steps {hooked.first}-{hooked.last} instead of {options.steps}: "
+        "another optimizer was waited for, so steps were counted late"
+    )
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count:,} steps"

@@ -1,0 +1,124 @@
+"""End steps at what the user names: the forward of a module, or the call of a function."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from . import imports, notes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .steps import Steps
+
+
+class _Nested(threading.local):
+    """How deep a thread is inside occurrences; what it has begun, with True for what counts."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.pushed: list[bool] = []
+
+
+class Occurrences:
+    """Ends a step of ``steps`` with each outermost occurrence. The first one begins step 0."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._nested = _Nested()
+
+    def begin(self) -> None:
+        """Begin an occurrence on this thread."""
+        self._nested.depth += 1
+        self._steps.begin()
+
+    def end(self) -> None:
+        """End the occurrence that was begun last on this thread."""
+        self._nested.depth -= 1
+        if not self._nested.depth:
+            self._steps.end()
+
+    def push(self, counts: bool) -> None:  # noqa: FBT001 - what else
+        """Begin something that ``counts`` or does not."""
+        self._nested.pushed.append(counts)
+        if counts:
+            self.begin()
+
+    def pop(self) -> None:
+        """End what was begun last on this thread."""
+        if self._nested.pushed and self._nested.pushed.pop():
+            self.end()
+
+
+def at_forward(steps: Steps) -> None:
+    """End a step with each forward of a module that is called by no other and has parameters."""
+    module = sys.modules["torch"].nn.modules.module
+    occurrences = Occurrences(steps)
+    is_compiling = getattr(sys.modules["torch"].compiler, "is_compiling", bool)
+
+    def enter(called: Any, _args: object) -> None:  # noqa: ANN401 - a module
+        if not is_compiling():
+            is_model = next(called.parameters(), None) is not None
+            occurrences.push(is_model)
+
+    def leave(_called: object, _args: object, _output: object) -> None:
+        if not is_compiling():
+            occurrences.pop()
+
+    module.register_module_forward_pre_hook(notes.guarded(enter))
+    module.register_module_forward_hook(notes.guarded(leave), always_call=True)
+
+
+def at_call(place: str, make_steps: Callable[[], Steps]) -> None:
+    """End a step with each call of a function, named ``package.module:function``."""
+    module, _, name = place.partition(":")
+
+    def wrap() -> None:
+        owner: Any = sys.modules[module]
+        *path, last = name.split(".")
+        for part in path:
+            owner = getattr(owner, part)
+        raw = vars(owner)[last]
+        occurrences = Occurrences(make_steps())
+        if isinstance(raw, (staticmethod, classmethod)):
+            setattr(owner, last, type(raw)(counting(raw.__func__, occurrences)))
+        else:
+            setattr(owner, last, counting(raw, occurrences))
+        notes.add(place=True)
+
+    imports.after_import(module, wrap)
+
+
+def counting(function: Any, occurrences: Occurrences) -> Any:  # noqa: ANN401 - a function of the program
+    """Return a function for use in place of ``function``: each call is an occurrence."""
+    begin, end = notes.guarded(occurrences.begin), notes.guarded(occurrences.end)
+    if _is_coroutine(function):
+
+        @functools.wraps(function)
+        async def awaited(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            begin()
+            try:
+                return await function(*args, **keywords)
+            finally:
+                end()
+
+        return awaited
+
+    @functools.wraps(function)
+    def called(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+        begin()
+        try:
+            return function(*args, **keywords)
+        finally:
+            end()
+
+    return called
+
+
+def _is_coroutine(function: object) -> bool:
+    import inspect
+
+    return inspect.iscoroutinefunction(function)

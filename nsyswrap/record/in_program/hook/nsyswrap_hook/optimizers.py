@@ -1,0 +1,132 @@
+"""End steps where PyTorch's optimizers have stepped, also by way of a GradScaler or a CUDA graph."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+from . import imports, notes
+from .rounds import Rounds
+
+if TYPE_CHECKING:
+    from .steps import Steps
+
+_SCALERS = {  # module -> class
+    "torch.amp.grad_scaler": "GradScaler",
+    "torch.cuda.amp.grad_scaler": "GradScaler",
+    "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
+}
+
+
+class Optimizers:
+    """Watches the optimizers of this process for ``steps``."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._rounds = Rounds()
+        self._stepped_since: set[int] = set()  # optimizers, since the last update of a scaler
+        self._capturing: list[object] = []  # stepping inside the CUDA graph being captured
+
+    def watch(self) -> None:
+        """Install hooks. Everything behaves as before."""
+        optimizer: Any = sys.modules["torch.optim.optimizer"]
+        optimizer.Optimizer.__init__ = self._noting_construction(optimizer.Optimizer.__init__)
+        if hasattr(optimizer, "register_optimizer_step_post_hook"):
+            optimizer.register_optimizer_step_post_hook(notes.guarded(self._after_step))
+        else:
+            notes.add(failures=["this PyTorch has no hook after an optimizer's step: it needs 2.1"])
+        for module, name in _SCALERS.items():
+            imports.after_import(module, functools.partial(self._watch_scaler, module, name))
+        self._watch_graphs(sys.modules["torch"])
+
+    def _noting_construction(self, construct: Any) -> Any:  # noqa: ANN401 - functions of PyTorch
+        note = notes.guarded(self._rounds.constructed)
+
+        @functools.wraps(construct)
+        def noted(optimizer: object, *args: Any, **keywords: Any) -> None:
+            construct(optimizer, *args, **keywords)
+            if not _is_compiling():
+                note(optimizer)
+
+        return noted
+
+    def _after_step(self, optimizer: object, _args: object, _keywords: object) -> None:
+        if _is_compiling():
+            return
+        if _is_capturing():  # nothing runs now; a replay does
+            self._capturing.append(optimizer)
+            return
+        self._stepped_since.add(id(optimizer))
+        self._steps.end(self._rounds.stepped(optimizer))
+
+    def _watch_scaler(self, module: str, name: str) -> None:
+        """A scaler skips the steps of optimizers whose gradients are not finite: its update counts then."""
+        scaler = getattr(sys.modules[module], name)
+        update = vars(scaler).get("update")
+        if update is None or hasattr(update, "nsyswrap"):  # of a base class
+            return
+        skipped_by = notes.guarded(self._skipped_by)
+        count = notes.guarded(self._count_skipped)
+
+        @functools.wraps(update)
+        def updating(self: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            skipped = skipped_by(self)
+            result = update(self, *args, **keywords)
+            count(skipped or [])
+            return result
+
+        updating.nsyswrap = True  # type: ignore[attr-defined]
+        scaler.update = updating
+
+    def _skipped_by(self, scaler: Any) -> list[object]:  # noqa: ANN401
+        """Return the optimizers that this scaler was to step since its last update, and did not."""
+        asked = [
+            number
+            for number, state in scaler._per_optimizer_states.items()  # noqa: SLF001
+            if getattr(state.get("stage"), "name", "") == "STEPPED"
+        ]
+        skipped = [self._rounds.known(number) for number in asked if number not in self._stepped_since]
+        self._stepped_since.difference_update(asked)
+        return [optimizer for optimizer in skipped if optimizer is not None]
+
+    def _count_skipped(self, optimizers: list[object]) -> None:
+        for optimizer in optimizers:
+            self._steps.end(self._rounds.stepped(optimizer))
+
+    def _watch_graphs(self, torch: Any) -> None:  # noqa: ANN401
+        graph = torch.cuda.CUDAGraph
+        capture_end, replay = graph.capture_end, graph.replay
+        keep, count = notes.guarded(self._keep_captured), notes.guarded(self._count_replayed)
+
+        @functools.wraps(capture_end)
+        def ending(self: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            result = capture_end(self, *args, **keywords)
+            keep(self)
+            return result
+
+        @functools.wraps(replay)
+        def replaying(self: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            result = replay(self, *args, **keywords)
+            count(self)
+            return result
+
+        graph.capture_end, graph.replay = ending, replaying
+
+    def _keep_captured(self, graph: Any) -> None:  # noqa: ANN401
+        graph.nsyswrap_optimizers = tuple(self._capturing)
+        self._capturing.clear()
+
+    def _count_replayed(self, graph: object) -> None:
+        for optimizer in getattr(graph, "nsyswrap_optimizers", ()):
+            self._steps.end(self._rounds.stepped(optimizer))
+
+
+def _is_compiling() -> bool:
+    compiler = getattr(sys.modules["torch"], "compiler", None)
+    return bool(compiler and getattr(compiler, "is_compiling", bool)())
+
+
+def _is_capturing() -> bool:
+    cuda = sys.modules["torch"].cuda
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())

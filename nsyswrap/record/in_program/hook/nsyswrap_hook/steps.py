@@ -1,0 +1,120 @@
+"""Number the steps of the program, mark each with an NVTX range, and open and close the recorded part.
+
+A step ends where its optimizers have stepped, or at what the user names; the next one begins there. Numbers
+begin at 0. The recorded part is a range, too, at which nsys starts and stops.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+import time
+
+from . import notes, nvtx, recorded
+
+DOMAIN = "nsyswrap"
+_WRITE_S = 0.5  # the count is written at most this often, so that a killed program has one
+
+
+class Steps:
+    """The steps of this process. ``first`` and ``last`` are the steps to record; None: everything is."""
+
+    def __init__(self, first: int | None = None, last: int | None = None) -> None:
+        self._first, self._last = first, last
+        self._domain = nvtx.domain(DOMAIN)
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._number = -1  # the step that has begun
+        self._range = self._part = 0  # numbers of the open ranges, 0: none
+        self._closed = False
+        self._written_at = 0.0
+        atexit.register(notes.guarded(self._note))
+        if first is None:
+            recorded.open_part()
+
+    @property
+    def begun(self) -> bool:
+        """True if step 0 has begun."""
+        return self._number >= 0
+
+    @property
+    def wants_first(self) -> bool:
+        """True if step 0 is recorded, so that its beginning matters."""
+        return not self._first
+
+    def begin(self) -> None:
+        """Begin step 0, unless it has begun."""
+        with self._lock:
+            if not self.begun:
+                self._begin(0)
+
+    def end(self, count: int = 1) -> None:
+        """End the current step and begin the next; ``count``: this many steps are known to have ended."""
+        if count < 1 or os.getpid() != self._process:  # a forked worker steps for itself
+            return
+        with self._lock:
+            self.begin()
+            if self._range:
+                self._domain.end(self._range)
+                self._range = 0
+            ended = self._number + count - 1
+            if self._last is not None and ended >= self._last:
+                self._close(ended)
+            self._begin(ended + 1)
+            now = time.monotonic()
+            if not self._part and now > self._written_at + _WRITE_S:
+                self._written_at = now
+                self._note()
+
+    def _begin(self, number: int) -> None:
+        self._number = number
+        if self._first is not None and self._last is not None and self._first <= number <= self._last:
+            self._open(number)
+        if recorded.is_open():
+            self._range = self._domain.start(f"step {number}")
+
+    def _open(self, number: int) -> None:
+        if self._part or self._closed:
+            return
+        drain()
+        notes.add(steps=number, first=number)
+        self._part = self._domain.start(f"steps {self._first}-{self._last}")  # nsys starts to record
+        recorded.open_part()
+
+    def _close(self, ended: int) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._part:
+            recorded.close_part()
+            drain()
+            self._domain.end(self._part)  # nsys stops
+            self._part = 0
+            notes.add(steps=ended + 1, last=ended)
+
+    def _note(self) -> None:
+        if os.getpid() == self._process:
+            notes.add(steps=max(self._number, 0))
+
+
+def drain() -> None:
+    """Wait until the GPU has done all work of this process, so that no kernel is on the wrong side."""
+    try:
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is not None and cuda.is_initialized():
+            for device in range(cuda.device_count()):
+                if _is_used(device):
+                    cuda.synchronize(device)
+        else:  # the program may use CUDA in another way
+            ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW).cuCtxSynchronize()
+    except (OSError, AttributeError, RuntimeError) as error:
+        if not isinstance(error, OSError):  # libcuda is not loaded
+            notes.failed(error)
+
+
+def _is_used(device: int) -> bool:
+    has_context = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)  # noqa: SLF001
+    return has_context is None or bool(has_context(device))
