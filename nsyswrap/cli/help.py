@@ -25,11 +25,17 @@ _WIDEST = 26  # columns of an option and its value
 
 
 class Option(click.Option):
-    """An option with a heading, ``group``. The help shows its default if ``show_default`` is set."""
+    """An option with a heading, ``group``. The help shows its default if ``show_default`` is set.
 
-    def __init__(self, *args: Any, group: str = GENERAL, **settings: Any) -> None:
+    ``left_out``: the number that counts if none follows the option.
+    """
+
+    def __init__(
+        self, *args: Any, group: str = GENERAL, left_out: int | None = None, **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
         self.group = group
+        self.left_out = left_out
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the option with its metavar, and its help."""
@@ -97,6 +103,20 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.examples = tuple(examples)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. click would take the program for the number that is left out before it."""
+        options = {flag: one for one in self.params if isinstance(one, click.Option) for flag in one.opts}
+        args, position = [*args], 0
+        while position < len(args) and args[position].startswith("-") and args[position] != "--":
+            known, following = options.get(args[position]), args[position + 1 : position + 2]
+            number = getattr(known, "left_out", None)
+            if number is not None and not (following and following[0].isdecimal()):
+                args[position] += f"={number}"
+            elif known and not known.is_flag:
+                position += 1
+            position += 1
+        return super().parse_args(ctx, args)
 
     def sections(self, ctx: click.Context) -> dict[str, dict[str, str]]:
         """Return heading -> option -> its help, with the general options last."""

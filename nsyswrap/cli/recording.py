@@ -40,6 +40,7 @@ class RecordingOptions:
     steps: str | None
     step_at: str | None
     then_stop: bool
+    modules: int | None
     variables: tuple[str, ...]
     timeout: float | None
     arch: str | None
@@ -66,6 +67,7 @@ class RecordingOptions:
             steps=self.steps,
             step_at=self.step_at,
             then_stop=self.then_stop,
+            modules=self.modules,
         )
 
     @property
@@ -171,6 +173,14 @@ _add_options = with_options(
         shell_complete=completes(lambda: ("module", "nvtx:", "call:")),
     ),
     option(RECORDING, "--then-stop", is_flag=True, help="End the program after --steps."),
+    option(
+        RECORDING,
+        "--modules",
+        type=click.IntRange(min=1),
+        left_out=3,
+        metavar="[DEPTH]",
+        help="Mark PyTorch modules, to 3 parts of a name.",
+    ),
     option(RECORDING, "--no-stats", is_flag=True, help="Skip the tables of nsys; faster for large runs."),
     option(
         RECORDING,

@@ -27,10 +27,14 @@ _ELSEWHERE = "for a loop without optimizers use --step-at module, nvtx:NAME or c
 
 def variables(options: Options, notes: Path | None = None) -> dict[str, str]:
     """Return the settings of the hook; empty if there are none. ``notes`` is a folder for its notes."""
-    if options.steps is None:
+    if options.steps is None and options.modules is None:
         return {}
-    first, last = parse_steps(options.steps)
-    settings = {"STEPS": f"{first}-{last}", "STEP_AT": options.step_at, "NOTES": notes and str(notes)}
+    settings = {
+        "STEPS": options.steps and "{}-{}".format(*parse_steps(options.steps)),
+        "STEP_AT": options.step_at,
+        "MODULES": options.modules and str(options.modules),
+        "NOTES": notes and str(notes),
+    }
     return {f"{_PREFIX}{name}": value for name, value in settings.items() if value}
 
 

@@ -91,7 +91,8 @@ class Options:
 
     ``delay`` and ``duration`` are in seconds. ``follow_forks`` also records processes that were forked
     without an exec. ``steps`` records these steps of a training alone, such as ``10-13``; ``step_at`` says
-    what ends a step. After them ``then_stop`` ends the program. Raises UsageError if they do not fit.
+    what ends a step. After them ``then_stop`` ends the program. ``modules`` marks PyTorch's modules down to
+    this depth of their names. Raises UsageError if they do not fit.
     """
 
     trace: str = "cuda,nvtx"
@@ -106,6 +107,7 @@ class Options:
     steps: str | None = None
     step_at: str | None = None
     then_stop: bool = False
+    modules: int | None = None
 
     def __post_init__(self) -> None:
         if self.step_at is not None:
@@ -181,7 +183,8 @@ def profile_argv(
     """
     argv = [nsys, "profile", "--stats=true" if options.stats else "--export=sqlite"]
     apis = options.trace.split(",")
-    needed = [] if options.steps is None or "nvtx" in apis else ["nvtx"]
+    marks = options.steps is not None or options.modules is not None
+    needed = ["nvtx"] if marks and "nvtx" not in apis else []
     argv += [f"--trace={','.join([*apis, *needed])}", "--sample=none", "--cpuctxsw=none"]
     if options.um_faults:
         argv += ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"]

@@ -41,6 +41,10 @@ def _torch_imported() -> None:
     from . import notes
 
     notes.add(torch=True)
+    if MODULES in os.environ:
+        from . import modules
+
+        notes.guarded(modules.mark)(int(os.environ[MODULES]))
     at = os.environ.get(STEP_AT, "")
     if at == "module":
         from .occurrences import at_forward

@@ -1,0 +1,171 @@
+"""Mark the forward of each PyTorch module with an NVTX range of its qualified name, down to a depth.
+
+The hooks are there from the import of torch on and do nothing outside the recorded part: hooks that come
+later would make torch.compile compile again. While it compiles they do nothing that it could see.
+PyTorch's own ranges of its operations, with autograd's sequence numbers, tell whose a backward kernel is.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from . import fused, imports, notes, nvtx, recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DOMAIN = "nsyswrap.modules"
+# Classes that wrap one module, which has no name of its own then.
+_WRAPPERS = {
+    "DistributedDataParallel": "module",
+    "DataParallel": "module",
+    "DeepSpeedEngine": "module",
+    "OptimizedModule": "_orig_mod",  # of torch.compile
+    "FullyShardedDataParallel": "_fsdp_wrapped_module",
+    "CheckpointWrapper": "_checkpoint_wrapped_module",
+}
+
+
+def mark(depth: int) -> None:
+    """Mark modules whose name has at most so many parts: ``layers.3.attention`` has three."""
+    torch: Any = sys.modules["torch"]
+    marks = _Marks(torch, depth)
+    base = torch.nn.modules.module
+    own = (
+        base.register_module_forward_pre_hook(marks.enter),
+        base.register_module_forward_hook(marks.leave, always_call=True),
+    )
+    _warn_of_others(base, {hook.id for hook in own})
+    imports.after_import("torch._dynamo.eval_frame", _compile_no_hooks)
+    recorded.when_open(marks.begin, marks.end)
+    atexit.register(notes.guarded(fused.note))
+
+
+def _warn_of_others(base: Any, own: set[int]) -> None:  # noqa: ANN401 - no types without torch
+    """Let each call of a compiled module warn of global hooks only if there are others than our own."""
+    names = ("forward_pre_hooks", "forward_hooks", "backward_pre_hooks", "backward_hooks")
+    tables = [getattr(base, f"_global_{name}", {}) for name in names]
+    if hasattr(base, "_has_any_global_hook"):
+        base._has_any_global_hook = lambda: any(number not in own for table in tables for number in table)  # noqa: SLF001
+
+
+def _compile_no_hooks() -> None:
+    """Keep torch.compile from compiling the hooks themselves, where they run outside what it compiles."""
+    skip: Any = sys.modules["torch._dynamo.eval_frame"]
+    for function in (_Marks.enter, _Marks.leave):
+        skip.skip_code(function.__code__)
+
+
+class _Thread(threading.local):
+    """The modules whose forward runs in this thread: the outermost, and the ids of those with a range."""
+
+    def __init__(self) -> None:
+        self.outermost: Any = None
+        self.marked: list[int] = []
+
+
+class _Marks:
+    def __init__(self, torch: Any, depth: int) -> None:  # noqa: ANN401 - no types without torch
+        self._torch = torch
+        self._is_compiling = torch.compiler.is_compiling
+        self._depth = depth
+        self._domain = nvtx.domain(DOMAIN)
+        self._on = False
+        self._pushing: dict[int, Callable[[], object] | None] = {}  # by id; None: below the depth
+        self._alive: dict[int, weakref.ref[Any]] = {}
+        self._thread = _Thread()
+        self._operations: Any = None
+
+    def begin(self) -> None:
+        """Mark from here on."""
+        self._on = True
+
+    def end(self) -> None:
+        """Mark no more. The ranges that are open end with their forward."""
+        self._on = False
+        operations, self._operations = self._operations, None
+        if operations is not None:
+            operations.__exit__(None, None, None)
+
+    def enter(self, module: Any, _inputs: object) -> None:  # noqa: ANN401 - no types without torch
+        """Begin the range of ``module`` before its forward."""
+        if self._is_compiling() or not self._on:
+            return
+        key = id(module)
+        if key not in self._pushing:
+            _name(self, module)
+        pushing = self._pushing.get(key)
+        if pushing:
+            thread = self._thread
+            if not thread.marked:
+                thread.outermost = module
+                if self._operations is None:
+                    _mark_operations(self)
+            thread.marked.append(key)
+            pushing()
+
+    def leave(self, module: Any, _inputs: object, _output: object) -> None:  # noqa: ANN401 - no types without torch
+        """End the range of ``module``, and those within it whose forward was left without their hook."""
+        if self._is_compiling():
+            return
+        thread, key = self._thread, id(module)
+        if key in thread.marked:
+            ended = None
+            while ended != key:
+                self._domain.pop()
+                ended = thread.marked.pop()
+            if not thread.marked:
+                thread.outermost = None
+
+    def name(self, module: Any) -> None:  # noqa: ANN401 - no types without torch
+        """Find the name of ``module`` below the outermost one; on its own it is outermost."""
+        outermost = self._thread.outermost
+        if outermost is not None:
+            self._name_below(outermost)
+        if id(module) not in self._pushing:
+            self._name_below(module)
+
+    def mark_operations(self) -> None:
+        """Let PyTorch mark its operations. It waits for the GPU, so only a program that uses one."""
+        if self._torch.cuda.is_initialized():
+            operations = self._torch.autograd.profiler.emit_nvtx(record_shapes=True)
+            self._operations = operations
+            operations.__enter__()
+
+    def _name_below(self, outermost: Any) -> None:  # noqa: ANN401 - no types without torch
+        named: set[int] = set()
+        waiting: list[tuple[Any, tuple[str, ...], bool]] = [(outermost, (), False)]
+        while waiting:
+            module, parts, is_wrapped = waiting.pop()
+            key = id(module)
+            if key in named:
+                continue  # a module with two names
+            named.add(key)
+            is_marked = len(parts) <= self._depth and not is_wrapped  # its wrapper is
+            text = ".".join(parts) or _class_name(module)
+            self._pushing[key] = self._domain.pushing(text) if is_marked else None
+            self._alive[key] = weakref.ref(module, self._forgetting(key))
+            wrapped = _WRAPPERS.get(type(module).__name__)
+            for name, child in reversed(list(module.named_children())):
+                waiting.append((child, parts, True) if name == wrapped else (child, (*parts, name), False))
+
+    def _forgetting(self, key: int) -> Callable[[object], None]:
+        def forget(_module: object) -> None:
+            self._pushing.pop(key, None)
+            self._alive.pop(key, None)
+
+        return forget
+
+
+_name = notes.guarded(_Marks.name)
+_mark_operations = notes.guarded(_Marks.mark_operations)
+
+
+def _class_name(module: Any) -> str:  # noqa: ANN401 - no types without torch
+    """Return the class of a module, for a wrapper that of what it wraps."""
+    wrapped = getattr(module, _WRAPPERS.get(type(module).__name__, ""), None)
+    return type(module).__name__ if wrapped is None else _class_name(wrapped)

@@ -1,0 +1,156 @@
+"""The ranges around forwards, as a real PyTorch and a real nsys make them, and torch.compile as without."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import nsyswrap
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+PARTS = ("norm1", "attention", "norm2", "mlp")
+HOOK = Path(nsyswrap.__file__).parent / "record" / "in_program" / "hook"
+PROGRAMS = Path(__file__).parents[1] / "programs"
+ODD = """
+import threading, torch, warnings
+from torch import nn
+from train_gpt import Block
+warnings.simplefilter("error", UserWarning)
+
+class Leaves(nn.Module):  # by an exception that nobody below catches
+    def forward(self, x): raise KeyError
+
+class Holds(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.module, self.hidden = nn.Linear(8, 8), [nn.Tanh()]
+    def forward(self, x): return self.hidden[0](self.module(x))
+
+x = torch.zeros(1, 8)
+try: nn.Sequential(nn.Sequential(Leaves()))(x)
+except KeyError: pass
+Holds()(x)
+nn.DataParallel(Holds())(x)
+thread = threading.Thread(target=nn.Sequential(nn.ReLU()), args=(x,))
+thread.start(); thread.join()
+nn.Sequential(torch.compile(nn.Linear(8, 8), backend="eager"))(x)
+torch.compile(Holds(), backend="eager")(x)
+"""
+RANGES = """
+SELECT e.globalTid, e.start, e.end, coalesce(e.text, s.value)
+FROM NVTX_EVENTS AS e LEFT JOIN StringIds AS s ON s.id = e.textId
+WHERE e.eventType = 59 AND e.domainId =
+  (SELECT domainId FROM NVTX_EVENTS WHERE eventType = 75 AND text = 'nsyswrap.modules') ORDER BY e.start
+"""
+COUNTERS = """
+import json, torch
+from torch._dynamo.utils import counters
+from train_gpt import GPT
+model = GPT(64, 32, 16, 1)
+compiled = torch.compile(model, backend="aot_eager")
+for length in (16, 16, 8):
+    compiled(torch.randint(64, (2, length))).sum().backward()
+print(json.dumps(counters))
+"""
+GENERATED = """
+# Topologically Sorted Source Nodes: [linear, gelu], Original ATen: [aten.addmm, aten.gelu]
+# Source node to ATen node mapping:
+triton_poi_fused_addmm_gelu_0 = async_compile.triton('triton_poi_fused_addmm_gelu_0', '''
+def triton_poi_fused_addmm_gelu_0(in_ptr0): pass
+''')
+def call(args):
+        # Topologically Sorted Source Nodes: [gelu], Original ATen: [aten.gelu]
+        triton_poi_fused_addmm_gelu_0.run(arg0, stream=stream0)
+        # Topologically Sorted Source Nodes: [], Original ATen: []
+        extern_kernels.mm(buf0, buf1)
+        # Topologically Sorted Source Nodes: [], Original ATen: [aten._foreach_copy]
+        triton_for_fused_1.run(arg1, stream=stream0)
+"""
+
+
+def nested(export: Path) -> list[str]:
+    """Return the ranges of each thread in order, a dash for each range around one."""
+    with closing(sqlite3.connect(export)) as db:
+        rows = db.execute(RANGES).fetchall()
+    lines = []
+    for thread, start, end, text in rows:
+        depth = sum(own == thread and begin < start and end < last for own, begin, last, _ in rows)
+        lines.append("-" * depth + text)
+    return lines
+
+
+@pytest.mark.usefixtures("torch")
+def test_each_forward_has_a_range_down_to_the_depth(cli: Cli, nsys: str, tmp_path: Path) -> None:
+    done = cli(
+        *("profile", "--no-stats", "--nsys", nsys, "-o", "run", "--modules", "3"),
+        *(PROGRAMS / "train_gpt.py", "--small", "--steps", "2"),
+    )
+    assert done.returncode == 0, done.stderr
+    blocks = [
+        line
+        for number in range(6)
+        for line in (f"-layers.{number}", *(f"--layers.{number}.{part}" for part in PARTS))
+    ]
+    ranges = ["GPT", "-token", "-place", *blocks, "-norm", "-head"]
+    assert nested(tmp_path / "run" / "report.sqlite") == 2 * ranges
+
+
+@pytest.mark.usefixtures("torch")
+def test_names_of_odd_modules(cli: Cli, nsys: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(ODD)
+    done = cli(
+        *("profile", "--no-stats", "--nsys", nsys, "-o", "run", "--modules", "1", "odd.py"),
+        PYTHONPATH=str(PROGRAMS),
+    )
+    assert done.returncode == 0, done.stderr
+    assert nested(tmp_path / "run" / "report.sqlite") == [
+        *("Sequential", "-0"),
+        *("Holds", "-module", "-Tanh"),
+        *("Holds", "-module", "-Tanh"),  # the wrapper's range is the module's
+        *("Sequential", "-0"),
+        *("Sequential", "-0"),  # a compiled child keeps its name
+        "Holds",
+    ]
+
+
+@pytest.mark.usefixtures("torch")
+def test_torch_compile_sees_no_difference(tmp_path: Path) -> None:
+    def counted(*folders: Path, **variables: str) -> dict[str, dict[str, int]]:
+        path = os.pathsep.join(map(str, (*folders, PROGRAMS)))
+        environment = {
+            **os.environ,
+            "PYTHONPATH": path,
+            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
+            **variables,
+        }
+        command = [sys.executable, "-c", COUNTERS]
+        counters = json.loads(
+            subprocess.run(command, env=environment, capture_output=True, check=True).stdout
+        )
+        assert counters["stats"]["unique_graphs"] > 0
+        return counters  # type: ignore[no-any-return]
+
+    notes = {"NSYSWRAP_HOOK_NOTES": str(tmp_path)}
+    assert counted(HOOK, NSYSWRAP_HOOK_MODULES="3", **notes) == counted()
+    (written,) = [json.loads(path.read_text()) for path in tmp_path.glob("[0-9]*.json")]
+    assert not written.get("failures")
+
+
+def test_operations_of_fused_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(HOOK))
+    fused = importlib.import_module("nsyswrap_hook.fused")
+    assert fused.operations(GENERATED) == {
+        "triton_poi_fused_addmm_gelu_0": ["aten.addmm", "aten.gelu"],
+        "triton_for_fused_1": ["aten._foreach_copy"],
+    }
