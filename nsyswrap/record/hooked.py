@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,7 @@ class Hooked:
     ``loaded`` and ``torch`` count processes: those with the hook, and those that imported PyTorch. ``steps``
     counts the steps that ended in the process with most, ``recorded`` names the first and the last recorded
     one; ``last`` is None if it did not end. ``place``: what --step-at names exists. ``failures`` of the hook.
+    ``fused``: the operations of each kernel that torch.compile fused.
     """
 
     loaded: int = 0
@@ -59,14 +60,15 @@ class Hooked:
     last: int | None = None
     place: bool = False
     failures: tuple[str, ...] = ()
+    fused: Mapping[str, list[str]] = field(default_factory=dict)
 
-    def facts(self) -> dict[str, Any]:
-        """Return the entry of the steps in run.json."""
+    def facts(self, options: Options) -> dict[str, Any]:
+        """Return what goes into run.json."""
+        steps = {"counted": self.steps, "first": self.first, "last": self.last}
         return {
-            "counted": self.steps,
-            "first": self.first,
-            "last": self.last,
-            **({"failures": list(self.failures)} if self.failures else {}),
+            **({"steps": steps} if options.steps is not None else {}),
+            **({"fused_kernels": dict(self.fused)} if self.fused else {}),
+            **({"hook_failures": list(self.failures)} if self.failures else {}),
         }
 
 
@@ -83,6 +85,7 @@ def read(folder: Path) -> Hooked:
         most.last,
         any(one.place for one in processes),
         failures,
+        {kernel: operations for one in processes for kernel, operations in one.fused.items()},
     )
 
 
@@ -94,6 +97,7 @@ class _Process:
     torch: bool = False
     place: bool = False
     failures: tuple[str, ...] = ()
+    fused: Mapping[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, path: Path) -> _Process:
@@ -109,7 +113,8 @@ class _Process:
         lines = facts.get("failures")
         failures = tuple(map(str, lines)) if isinstance(lines, list) else ()
         flags = {name: facts.get(name) is True for name in ("torch", "place")}
-        return cls(**numbers, **flags, failures=failures)
+        fused = facts.get("fused")
+        return cls(**numbers, **flags, failures=failures, fused=fused if isinstance(fused, dict) else {})
 
 
 def why_none(options: Options, hooked: Hooked, program: str) -> tuple[str, str]:
@@ -146,7 +151,12 @@ def _why_no_step(at: str, hooked: Hooked, program: str) -> tuple[str, str]:
 
 
 def shortfall(options: Options, hooked: Hooked, program: str) -> str:
-    """Return which steps are missing in a recording that has some; empty if all are there."""
+    """Return which steps or marks are missing in a recording; empty if all are there."""
+    if options.modules is not None and not hooked.torch:
+        cause = f"{program} never imported torch" if hooked.loaded else f"no Python loaded {PATH}"
+        return f"no modules are marked: {cause}"
+    if options.modules is not None and hooked.failures:
+        return f"modules may lack their marks: {hooked.failures[0]}"
     if options.steps is None or hooked.first is None:
         return ""
     first, last = parse_steps(options.steps)

@@ -142,8 +142,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             evidence = outcome.Evidence(*ended[:4], failure, private.work, unmoved, steps)
             asked = time.monotonic()
             facts |= {**_gpu_facts(), **_facts_of(ended)}
-            if spec.options.steps is not None:
-                facts["steps"] = steps.facts()
+            facts |= steps.facts(spec.options)
             began += time.monotonic() - asked  # the driver can be slow to answer
             with suppress(OutputError):  # the export is read before it is published
                 RunFolder(private.work).write(RUN, facts)

@@ -25,7 +25,6 @@ PROGRAMS = Path(__file__).parents[1] / "programs"
 ODD = """
 import threading, torch, warnings
 from torch import nn
-from train_gpt import Block
 warnings.simplefilter("error", UserWarning)
 
 class Leaves(nn.Module):  # by an exception that nobody below catches
@@ -111,7 +110,6 @@ def test_names_of_odd_modules(cli: Cli, nsys: str, tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text(ODD)
     done = cli(
         *("profile", "--no-stats", "--nsys", nsys, "-o", "run", "--modules", "1", "odd.py"),
-        PYTHONPATH=str(PROGRAMS),
     )
     assert done.returncode == 0, done.stderr
     assert nested(tmp_path / "run" / "report.sqlite") == [

@@ -1,5 +1,8 @@
 """Train a small residual network on random images; print the loss of each step. Plain PyTorch."""
 
+# PyTorch has types in some versions only.
+# mypy: ignore-errors
+
 import argparse
 
 import torch

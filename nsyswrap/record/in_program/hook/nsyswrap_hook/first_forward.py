@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from . import notes
+from . import forward_hooks, notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,11 +12,7 @@ if TYPE_CHECKING:
 
 def before_first_forward(action: Callable[[], None]) -> None:
     """Call ``action`` once. PyTorch must have been imported."""
-    torch: Any = sys.modules["torch"]
-    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
-    # A compiled module warns of global hooks, which can fire twice. This one acts once.
-    warnings.filterwarnings("ignore", r"Using `torch\.compile\(module\)` when there are global hooks")
-
+    is_compiling = forward_hooks.is_compiling()
     called: list[bool] = []
 
     def before(_module: object, _args: object) -> None:
@@ -26,5 +20,4 @@ def before_first_forward(action: Callable[[], None]) -> None:
             called.append(True)
             action()
 
-    # The hook stays: the compiler would compile again without it.
-    torch.nn.modules.module.register_module_forward_pre_hook(notes.guarded(before))
+    forward_hooks.add(notes.guarded(before))

@@ -13,7 +13,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from . import fused, imports, notes, nvtx, recorded
+from . import forward_hooks, fused, notes, nvtx, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,30 +34,9 @@ def mark(depth: int) -> None:
     """Mark modules whose name has at most so many parts: ``layers.3.attention`` has three."""
     torch: Any = sys.modules["torch"]
     marks = _Marks(torch, depth)
-    base = torch.nn.modules.module
-    own = (
-        base.register_module_forward_pre_hook(marks.enter),
-        base.register_module_forward_hook(marks.leave, always_call=True),
-    )
-    _warn_of_others(base, {hook.id for hook in own})
-    imports.after_import("torch._dynamo.eval_frame", _compile_no_hooks)
+    forward_hooks.add(marks.enter, marks.leave)
     recorded.when_open(marks.begin, marks.end)
     atexit.register(notes.guarded(fused.note))
-
-
-def _warn_of_others(base: Any, own: set[int]) -> None:  # noqa: ANN401 - no types without torch
-    """Let each call of a compiled module warn of global hooks only if there are others than our own."""
-    names = ("forward_pre_hooks", "forward_hooks", "backward_pre_hooks", "backward_hooks")
-    tables = [getattr(base, f"_global_{name}", {}) for name in names]
-    if hasattr(base, "_has_any_global_hook"):
-        base._has_any_global_hook = lambda: any(number not in own for table in tables for number in table)  # noqa: SLF001
-
-
-def _compile_no_hooks() -> None:
-    """Keep torch.compile from compiling the hooks themselves, where they run outside what it compiles."""
-    skip: Any = sys.modules["torch._dynamo.eval_frame"]
-    for function in (_Marks.enter, _Marks.leave):
-        skip.skip_code(function.__code__)
 
 
 class _Thread(threading.local):
@@ -71,7 +50,7 @@ class _Thread(threading.local):
 class _Marks:
     def __init__(self, torch: Any, depth: int) -> None:  # noqa: ANN401 - no types without torch
         self._torch = torch
-        self._is_compiling = torch.compiler.is_compiling
+        self._is_compiling = forward_hooks.is_compiling()
         self._depth = depth
         self._domain = nvtx.domain(DOMAIN)
         self._on = False
@@ -90,6 +69,7 @@ class _Marks:
         operations, self._operations = self._operations, None
         if operations is not None:
             operations.__exit__(None, None, None)
+        fused.note()  # the program may be ended now
 
     def enter(self, module: Any, _inputs: object) -> None:  # noqa: ANN401 - no types without torch
         """Begin the range of ``module`` before its forward."""

@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from . import imports, notes
+from . import forward_hooks, imports, notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,9 +55,8 @@ class Occurrences:
 
 def at_forward(steps: Steps) -> None:
     """End a step with each forward of a module that is called by no other and has parameters."""
-    module = sys.modules["torch"].nn.modules.module
     occurrences = Occurrences(steps)
-    is_compiling = getattr(sys.modules["torch"].compiler, "is_compiling", bool)
+    is_compiling = forward_hooks.is_compiling()
 
     def enter(called: Any, _args: object) -> None:  # noqa: ANN401 - a module
         if not is_compiling():
@@ -68,8 +67,7 @@ def at_forward(steps: Steps) -> None:
         if not is_compiling():
             occurrences.pop()
 
-    module.register_module_forward_pre_hook(notes.guarded(enter))
-    module.register_module_forward_hook(notes.guarded(leave), always_call=True)
+    forward_hooks.add(notes.guarded(enter), notes.guarded(leave))
 
 
 def at_call(place: str, make_steps: Callable[[], Steps]) -> None:

@@ -6,7 +6,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from . import imports, notes
+from . import forward_hooks, imports, notes
 from .rounds import Rounds
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Optimizers:
         self._steps = steps
         self._rounds = Rounds()
         self._stepped_since: set[int] = set()  # optimizers, since the last update of a scaler
+        self._is_compiling = forward_hooks.is_compiling()
         self._capturing: list[object] = []  # stepping inside the CUDA graph being captured
 
     def watch(self) -> None:
@@ -46,13 +47,13 @@ class Optimizers:
         @functools.wraps(construct)
         def noted(optimizer: object, *args: Any, **keywords: Any) -> None:
             construct(optimizer, *args, **keywords)
-            if not _is_compiling():
+            if not self._is_compiling():
                 note(optimizer)
 
         return noted
 
     def _after_step(self, optimizer: object, _args: object, _keywords: object) -> None:
-        if _is_compiling():
+        if self._is_compiling():
             return
         if _is_capturing():  # nothing runs now; a replay does
             self._capturing.append(optimizer)
@@ -120,11 +121,6 @@ class Optimizers:
     def _count_replayed(self, graph: object) -> None:
         for optimizer in getattr(graph, "nsyswrap_optimizers", ()):
             self._steps.end(self._rounds.stepped(optimizer))
-
-
-def _is_compiling() -> bool:
-    compiler = getattr(sys.modules["torch"], "compiler", None)
-    return bool(compiler and getattr(compiler, "is_compiling", bool)())
 
 
 def _is_capturing() -> bool:
