@@ -126,6 +126,18 @@ def closed_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
     return rows, Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
 
 
+def thread_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
+    """Return positions and spans of the ranges that did not end on another thread, in row order.
+
+    A range that never ended lasts to the last NVTX event, as in nsys.
+    """
+    events = _events(whole)
+    rows, ends = _on_one_thread(events, ALL)
+    known = (ends >= events["start_ns"][rows]) & (events["global_tid"][rows] != MISSING)
+    rows, ends = rows[known], ends[known]
+    return rows, Spans(events["global_tid"][rows], events["start_ns"][rows], ends)
+
+
 def own_texts(
     capture: Capture, rows: NDArray[Any], *, registered: bool = True
 ) -> tuple[NDArray[Any], list[str | None]]:
@@ -254,25 +266,32 @@ def range_labels(whole: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list
 @per_capture
 def _all_labels(whole: Capture) -> Texts:
     """Return the name of every NVTX event, as ``--nvtx`` takes it."""
-    rows = np.arange(whole.count("nvtx"))
+    codes, named = texts_and_domains(whole, np.arange(whole.count("nvtx")))
+    labels = [None if text is None else f"{text}@{domain}" if domain else text for text, domain in named]
+    return Texts(*number_texts(codes, labels))
+
+
+def texts_and_domains(
+    whole: Capture, rows: NDArray[Any]
+) -> tuple[NDArray[Any], list[tuple[str | None, str]]]:
+    """Return a code per NVTX event, and the text and the domain of each code; empty without a name."""
     events = whole.columns("nvtx", "global_tid", "domain_id")
     key, keys = group_keys(process_ids(events["global_tid"][rows]), events["domain_id"][rows])
     domains = _first_domains(whole)
-    suffix = [domains.get(pair, "") for pair in zip(*(part.tolist() for part in keys), strict=True)]
+    names = [domains.get(pair, "") for pair in zip(*(part.tolist() for part in keys), strict=True)]
     own, texts = own_texts(whole, rows)
     codes, (text, domain) = group_keys(own, key)
-    named = [(texts[i], suffix[j]) for i, j in zip(text.tolist(), domain.tolist(), strict=True)]
-    return Texts(*number_texts(codes, [None if name is None else name + at for name, at in named]))
+    return codes, [(texts[i], names[j]) for i, j in zip(text.tolist(), domain.tolist(), strict=True)]
 
 
 def _first_domains(whole: Capture) -> dict[tuple[int, int], str]:
-    """Return ``@DOMAIN`` by process and domain id, as it was created first."""
+    """Return the domain's name by process and domain id, as it was created first."""
     events = whole.columns("nvtx", "event_type", "global_tid", "domain_id", "text")
     rows = np.flatnonzero(_creates_domain(events))[::-1]
     keys = zip(
         process_ids(events["global_tid"][rows]).tolist(), events["domain_id"][rows].tolist(), strict=True
     )
-    names = [f"@{text}" if isinstance(text, str) else "" for text in events["text"][rows].tolist()]
+    names = [text if isinstance(text, str) else "" for text in events["text"][rows].tolist()]
     return dict(zip(keys, names, strict=True))
 
 

@@ -93,7 +93,7 @@ def parse(text: str) -> Request:
                 suggest.did_you_mean(part, takes)
                 or (f"options: {', '.join(takes)}" if takes else "it has no options"),
             )
-    return Request(report, options, view, "".join(f"_{part}" for part in parts))
+    return Request(report, options, view, "".join(f"_{part.removesuffix('%')}" for part in parts))
 
 
 def parse_all(texts: Sequence[str]) -> list[Request]:
@@ -109,6 +109,6 @@ def parse_all(texts: Sequence[str]) -> list[Request]:
 
 def _integer(text: str, value: str) -> int:
     try:
-        return int(value)
+        return int(value.removesuffix("%"))
     except ValueError:
         raise UsageError(f"invalid report {text!r}: {value!r} is not a whole number") from None

@@ -58,7 +58,7 @@ OLD = [
     for table, cells in EVERYTHING
     if table not in ENUM_TABLES
 ]
-ABOUT_IDLE_TIME = {"step_budget", "gpu_time", "gpu_idle", "launch_exposure", "advice"}
+ABOUT_IDLE_TIME = {"step_budget", "gpu_time", "gpu_idle", "launch_exposure", "nvtx_tree", "advice"}
 TOTALS = {"um_total_sum"}  # one row in any case: totals of nothing
 # Columns without a value in everything(): nothing repeats in it, and a lost event withholds the findings.
 OF_STEPS = {"step", "mark", "shares", "at_stake_ns", "at_stake_percent"}

@@ -13,6 +13,7 @@ NAMES = (
     "um_migrations",
     "kernel_class_sum",
     "nvtx_phases",
+    "nvtx_tree",
     "timing_audit",
     "diagnostics",
     "advice",

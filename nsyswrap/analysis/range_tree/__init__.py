@@ -1,0 +1,8 @@
+"""The NVTX ranges of a program as one tree, by the modules of PyTorch where these are recorded."""
+
+from __future__ import annotations
+
+from nsyswrap.analysis.range_tree.figures import TreeFigures, tree_figures_of
+from nsyswrap.analysis.range_tree.tree import NOWHERE, RangeTree, range_tree_of
+
+__all__ = ["NOWHERE", "RangeTree", "TreeFigures", "range_tree_of", "tree_figures_of"]

@@ -1,0 +1,100 @@
+"""Nest the NVTX ranges of each thread, and read their texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import order_by_code
+from nsyswrap.analysis.arrays.spans import Spans, closest
+from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
+from nsyswrap.analysis.range_tree.range_texts import HIDDEN, RangeText, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+
+
+@dataclass(frozen=True, eq=False)
+class NestedRanges:
+    """The ranges of a capture, by thread, then from the outside in; times in ns.
+
+    ``parent`` is the position of the innermost other range around, -1 without one. It comes before its
+    children. ``text`` is the position in ``texts``. ``depth`` counts the ranges around.
+    """
+
+    spans: Spans
+    parent: NDArray[Any]
+    depth: NDArray[Any]
+    text: NDArray[Any]
+    texts: list[RangeText]
+    _alike: NDArray[Any]  # the first range with the same times, for each
+    _last: NDArray[Any]  # the last one with the same times, for each
+
+    def __len__(self) -> int:
+        """Return the number of ranges."""
+        return len(self.parent)
+
+    @property
+    def kind(self) -> NDArray[Any]:
+        """The kind of each range."""
+        return self.of_text([text.kind for text in self.texts])
+
+    def of_text(self, values: list[Any]) -> NDArray[Any]:
+        """Return the value of each range, given one per text."""
+        return np.array(values or [0])[self.text] if len(self) else np.empty(0, np.int64)
+
+    def levels(self) -> Iterator[NDArray[Any]]:
+        """Yield the positions of the ranges of each depth, the outermost first."""
+        most = int(self.depth.max(initial=-1)) + 1
+        yield from np.split(
+            order_by_code(self.depth, most), np.cumsum(np.bincount(self.depth, minlength=most))[:-1]
+        )
+
+    def innermost(self, calls: Spans) -> NDArray[Any]:
+        """Return the position of the innermost range around each call; -1 without one."""
+        first = np.flatnonzero(self._alike == np.arange(len(self)))
+        outer = Spans(*(field[first] for field in self.spans))
+        found = closest(calls, outer, outer.end - outer.start)
+        return np.where(found >= 0, np.append(self._last[first], -1)[found], -1)
+
+
+def nested_ranges(whole: Capture) -> NestedRanges:
+    """Return the ranges of all threads that are not hidden."""
+    rows, spans = thread_ranges(whole)
+    codes, named = texts_and_domains(whole, rows)
+    texts = [read_text(*pair) for pair in named]
+    shown = np.array([text.kind != HIDDEN for text in texts] or [False])
+    if not shown.all():
+        kept = shown[codes] if len(codes) else np.empty(0, bool)
+        rows, codes, spans = rows[kept], codes[kept], Spans(*(field[kept] for field in spans))
+    # Of ranges with the same times, the first in the export is the outermost.
+    order = np.lexsort((rows, -spans.end, spans.start, spans.thread))
+    spans, codes = Spans(*(field[order] for field in spans)), codes[order]
+    count = len(order)
+    fresh = np.ones(count, bool)
+    fresh[1:] = np.any([np.diff(field) != 0 for field in spans], axis=0)
+    first = np.flatnonzero(fresh)
+    last = np.append(first[1:], count)[: len(first)] - 1
+    alike = np.cumsum(fresh) - 1
+    outer = Spans(*(field[first] for field in spans))
+    above = closest(outer, outer, outer.end - outer.start, same=True)
+    parent = np.arange(count) - 1
+    parent[first] = np.where(above >= 0, np.append(last, -1)[above], -1)
+    return NestedRanges(spans, parent, _depths(parent), codes, texts, first[alike], last[alike])
+
+
+def _depths(parent: NDArray[Any]) -> NDArray[Any]:
+    """Return the number of ancestors of each range."""
+    top = np.where(parent < 0, np.arange(len(parent)), parent)
+    depth = (parent >= 0).astype(np.int64)
+    for _ in range(len(parent).bit_length()):  # each step doubles the distance climbed
+        if not depth[top].any():
+            break
+        depth, top = depth + depth[top], top[top]
+    return depth

@@ -1,0 +1,113 @@
+"""Read what the text of an NVTX range says: a module, an operation of PyTorch or XLA, or a name.
+
+PyTorch writes ``aten::addmm, seq = 12, op_id = 40, sizes = [[4], [4, 8]]`` for an operation, and
+``AddmmBackward0, seq = 12, ...`` for its backward. XLA writes ``XlaModule:#prefix=...,hlo_module=...#``
+around a program, and ``Thunk:#name=jit(f)/jvp(Model)/Dense_0/dot_general,hlo_op=fusion.3#`` around a launch.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from nsyswrap.base.missing import MISSING
+
+# Domains of `nsyswrap profile --steps` and `--modules`, and of nsys' trace of Python's global lock.
+STEPS_DOMAIN, MODULES_DOMAIN, GIL_DOMAIN = "nsyswrap", "nsyswrap.modules", "GIL Trace"
+HIDDEN, RANGE, MODULE, OPERATION, ENGINE = range(5)  # kinds of ranges; HIDDEN ones are in no tree
+NEITHER, FORWARD, BACKWARD = range(3)  # phases of a training step
+NO_NAME = "(no name)"
+
+_EVALUATES = "autograd::engine::evaluate_function: "
+_FIELDS = re.compile(r", (?:seq|op_id|sizes) = ")
+_SEQUENCE = re.compile(r", seq = (\d+)")
+_SIZES, _INPUTS = ", sizes = ", ", input_op_ids = "
+_PREFIXES = ("aten::", "autograd::engine::", "torch::autograd::")
+_BACKWARD = re.compile(r"(?:Backward|Backward\d+|AccumulateGrad)$")
+_NUMBERED = re.compile(
+    r"((?:train(?:ing)?[ _-]?)?(?:step|iter|iteration|batch|epoch))([ _:#-]*)\d+", re.IGNORECASE
+)
+_XLA_MODULE = re.compile(r"XlaModule:#(?:prefix=(?P<name>.*?),)?hlo_module=(?P<op>[^,#]*)")
+_XLA_THUNK = re.compile(r"Thunk:#(?:name=(?P<name>.*?),)?hlo_op=(?P<op>[^,#]*)")
+_WRAPPED = re.compile(r"(?P<transform>\w+)\((?P<inner>.*)\)")
+
+
+class RangeText(NamedTuple):
+    """What a text says. ``names`` are the names of the nodes of a tree, from the outermost on.
+
+    ``sequence`` is autograd's number of the operation, MISSING without one. ``sizes`` has the shapes of its
+    inputs. Work in the forward of a module, or that autograd records, is of the FORWARD phase.
+    """
+
+    kind: int
+    names: tuple[str, ...]
+    sequence: int = MISSING
+    sizes: str = ""
+    phase: int = NEITHER
+
+
+def read_text(text: str | None, domain: str) -> RangeText:
+    """Return what the text of a range says; ``domain`` is empty for the domain of the program."""
+    if domain in (STEPS_DOMAIN, GIL_DOMAIN):
+        return RangeText(HIDDEN, ())
+    if not text:
+        return RangeText(RANGE, (NO_NAME,))
+    if domain == MODULES_DOMAIN:
+        return RangeText(MODULE, (text,), phase=FORWARD)
+    fields = _FIELDS.search(text)
+    if fields or text.startswith(_PREFIXES):
+        return _of_pytorch(text, text[: fields.start()] if fields else text)
+    if xla := _of_xla(text):
+        return xla
+    name = _NUMBERED.sub(r"\1\2*", text) if _NUMBERED.fullmatch(text) else text
+    return RangeText(RANGE, (f"{domain}:{name}" if domain else name,))
+
+
+def _of_pytorch(text: str, name: str) -> RangeText:
+    if name.startswith(_EVALUATES):
+        return RangeText(ENGINE, (name.removeprefix(_EVALUATES),), phase=BACKWARD)
+    sequence = _SEQUENCE.match(text, len(name))
+    sizes = text.partition(_SIZES)[2].partition(_INPUTS)[0]
+    number = MISSING if sequence is None else int(sequence[1])
+    phase = BACKWARD if _BACKWARD.search(name) else NEITHER if sequence is None else FORWARD
+    return RangeText(OPERATION, (name,), number, sizes, phase)
+
+
+def _of_xla(text: str) -> RangeText | None:
+    module, thunk = _XLA_MODULE.match(text), _XLA_THUNK.match(text)
+    if module:
+        names, phase = _scopes(module["name"] or "")
+        return RangeText(RANGE, (module["op"], *names), phase=phase)
+    if thunk:
+        names, phase = _scopes(thunk["name"] or "")
+        return RangeText(RANGE, names or (thunk["op"],), phase=phase)
+    return None
+
+
+def _scopes(path: str) -> tuple[tuple[str, ...], int]:
+    """Return the scopes of a JAX name without its transformations, and the phase that these tell."""
+    names, phase = list[str](), NEITHER
+    for part in _split(path):
+        name = part
+        transforms = set()
+        while wrapped := _WRAPPED.fullmatch(name):
+            transforms.add(wrapped["transform"])
+            name = wrapped["inner"]
+        if "transpose" in transforms or "jvp" in transforms:
+            phase = max(phase, BACKWARD if "transpose" in transforms else FORWARD)
+        outermost = not names and transforms & {"jit", "pjit", "pmap"}  # the program itself, named already
+        if name and not outermost:
+            names.append(name)
+    return tuple(names), phase
+
+
+def _split(path: str) -> list[str]:
+    """Split a path at the slashes that are in no parentheses."""
+    parts, depth = [""], 0
+    for character in path:
+        depth += (character == "(") - (character == ")")
+        if character == "/" and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part for part in parts if part]

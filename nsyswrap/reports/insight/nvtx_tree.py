@@ -1,0 +1,167 @@
+"""GPU time in NVTX ranges, or in the modules of PyTorch, as a tree.
+
+A kernel belongs to the innermost range around its launch on the launching thread. GPU time is the sum of the
+durations of kernels and whole-graph executions. The time of a row is its own time and that of its children,
+which are below it. A row in parentheses stands for several smaller children, or for what is in no range.
+
+Where module ranges are recorded (profile --modules), a kernel belongs to its module: the outermost module is
+a root, whatever ranges are around it. A kernel of a backward pass belongs to the module, or the range, of its
+forward operation. Autograd's sequence number tells which that is, so the operations of PyTorch have to be
+recorded. A backward kernel whose forward is not known belongs to the ranges of its own thread.
+
+Forward is the time of kernels that were launched in the forward of a module, or by operations that autograd
+records. Other kernels, such as those of an optimizer, are in neither phase. Names that JAX gives to XLA
+are read, too: jvp is forward, transpose is backward.
+
+Idle is the time between two GPU operations of a process on a device whose launches are both in this range,
+or in children of it: in the same instance of a range, or in one backward pass. Steps that are numbered in
+their names are one row, as in "step *".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
+from nsyswrap.analysis.judged_part import READS
+from nsyswrap.analysis.range_tree import NOWHERE, tree_figures_of
+from nsyswrap.base.units import Unit, percent
+from nsyswrap.reports.table import Column, Option, Report, Result, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from nsyswrap.analysis.range_tree import TreeFigures
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+NO_RANGE, NO_MODULE = "(no range)", "(no module or range)"
+_ALL = 100.0
+_FIGURES = ("total_ns", "own_ns", "forward_ns", "backward_ns", "kernels", "idle_ns")
+
+
+class _Row(NamedTuple):
+    """Name, number of ranges around, path and figures of a row."""
+
+    name: str
+    depth: int
+    path: str
+    figures: tuple[int, ...]
+
+
+def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - as users ask for it
+    """Return the rows from the roots down, siblings by GPU time."""
+    figures = tree_figures_of(capture)
+    least = figures.whole_ns * min / _ALL
+    rows = [*_rows(figures, NOWHERE, 0, depth, least), *_outside(figures)]
+    left_out = int((figures.total_ns[:-1] > 0).sum()) - sum(not row.name.startswith("(") for row in rows)
+    columns = zip(*(row.figures for row in rows), strict=True) if rows else [()] * len(_FIGURES)
+    values = dict(zip(_FIGURES, (np.array(column, np.int64) for column in columns), strict=True))
+    share = values["total_ns"] * _ALL / figures.whole_ns if figures.whole_ns else np.full(len(rows), np.nan)
+    return Result(
+        {
+            "range": ["  " * row.depth + row.name for row in rows],
+            "time_percent": share,
+            **values,
+            "level": np.array([row.depth for row in rows], np.int64),
+            "path": [row.path for row in rows],
+        },
+        (*operation_notes(capture), *_notes(capture, figures)),
+        left_out=max(left_out, 0),
+    )
+
+
+def _rows(figures: TreeFigures, node: int, depth: int, most: int, least: float) -> Iterator[_Row]:
+    """Yield the rows below a node; the root is NOWHERE."""
+    if most and depth >= most:
+        return
+    children = figures.children(node)
+    large = [child for child in children if figures.total_ns[child] >= least]
+    for child in large:
+        names = figures.tree.path(child)
+        yield _Row(names[-1], depth, "/".join(names), _figures(figures, [child]))
+        yield from _rows(figures, child, depth + 1, most, least)
+    if small := children[len(large) :]:
+        name = f"({len(small):,} more)"
+        above = () if node == NOWHERE else figures.tree.path(node)
+        total, _, *others = _figures(figures, small)
+        yield _Row(name, depth, "/".join((*above, name)), (total, total, *others))
+
+
+def _outside(figures: TreeFigures) -> Iterator[_Row]:
+    values = _figures(figures, [NOWHERE])
+    if any(values):
+        name = NO_MODULE if figures.tree.has_modules else NO_RANGE
+        yield _Row(name, 0, name, values)
+
+
+def _figures(figures: TreeFigures, nodes: list[int]) -> tuple[int, ...]:
+    return tuple(int(getattr(figures, name)[nodes].sum()) for name in _FIGURES)
+
+
+def _notes(capture: Capture, figures: TreeFigures) -> Iterator[str]:
+    tree = figures.tree
+    if graphs := int((gpu_operations_of(capture).kind == KINDS.index(GRAPH)).sum()):
+        yield f"whole-graph executions ({graphs:,}) count as one kernel each"
+    if unmatched := tree.unmatched:
+        yield (
+            f"backward operations without a known forward: {unmatched:,}; their kernels belong to the ranges "
+            "of their own thread"
+        )
+    if tree.has_operations and not tree.has_modules:
+        yield "no modules recorded; nsyswrap profile --modules records the modules of PyTorch"
+
+
+def conclude(_: Capture, data: Mapping[str, Values]) -> str:
+    """Return the share of the backward passes, and the range with the most GPU time of its own."""
+    own, path = np.asarray(data["own_ns"]), list(data["path"])
+    roots = np.asarray(data["level"]) == 0
+    whole = int(np.asarray(data["total_ns"])[roots].sum())
+    if not whole:
+        return ""
+    known = [i for i, name in enumerate(path) if not str(name).rpartition("/")[2].startswith("(")]
+    parts = []
+    if known:
+        most = max(known, key=lambda i: int(own[i]))
+        parts.append(f"most GPU time of its own: {path[most]} {percent(_ALL * own[most] / whole)}")
+    if backward := int(np.asarray(data["backward_ns"])[roots].sum()):
+        parts.append(f"backward passes {percent(_ALL * backward / whole)}")
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+SCHEMA = Schema(
+    name="nvtx_tree",
+    title="GPU time by NVTX range or module, as a tree",
+    columns=(
+        Column(
+            "range", "Range", Unit.TEXT, "name of the range or module, indented below what is around it", -1
+        ),
+        Column("time_percent", "Time", Unit.PERCENT, "share of the GPU time of all kernels", -1),
+        Column("total_ns", "Total Time", Unit.NS, "GPU time of its kernels, with all children", -1),
+        Column("own_ns", "Own Time", Unit.NS, "GPU time without children", 1),
+        Column(
+            "forward_ns", "Forward", Unit.NS, "part of the total time: forward of modules or operations", 3
+        ),
+        Column("backward_ns", "Backward", Unit.NS, "part of the total time: backward of these", 2),
+        Column("kernels", "Kernels", Unit.COUNT, "executed kernels and whole graphs, with children", 4),
+        Column("idle_ns", "Idle Inside", Unit.NS, "time between its GPU operations in which none ran", 2),
+        Column("level", "Level", Unit.NUMBER, "rows around it", 6),
+        Column("path", "Path", Unit.TEXT, "names from the root to the range, with slashes between", 7),
+    ),
+)
+
+REPORT = Report(
+    SCHEMA,
+    needs=(("nvtx",), (KERNEL, GRAPH), ("api",)),
+    compute=compute,
+    rows_from=(KERNEL, GRAPH),
+    options=(
+        Option("depth", 0, "levels of the tree; 0: all", least=0),
+        Option("min", 1, "percent of the GPU time: ranges with less are added up", least=0, most=100),
+    ),
+    reads=READS,
+    conclude=conclude,
+)

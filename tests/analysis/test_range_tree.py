@@ -1,0 +1,149 @@
+"""The range tree: which node a GPU operation belongs to, where several forwards or none are possible."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from made_modules import ENGINE, MAIN, Training
+from tiny_export import PID, call, kernel, nvtx, opened
+
+from nsyswrap.analysis.range_tree import range_tree_of, tree_figures_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiny_export import Row
+
+OTHER = PID + 2  # a second thread with forwards
+
+
+def paths(folder: Path, *rows: Row) -> dict[str, int]:
+    """GPU time of its own by path, of those with any."""
+    figures = tree_figures_of(opened(folder, *rows))
+    own = enumerate(figures.own_ns[:-1].tolist())
+    return {"/".join(figures.tree.path(node)): ns for node, ns in own if ns}
+
+
+def forward(  # noqa: PLR0913 - what a forward is known by
+    made: Training, module: str, name: str, start: int, *, seq: int, tid: int = MAIN
+) -> None:
+    """A module with one operation of this number and a kernel of 1 ns."""
+    made.module(module, start, start + 50, tid)
+    made.operation(name, start + 5, start + 45, seq=seq, tid=tid)
+    made.launch("k", start + 10, 1, tid)
+
+
+def test_the_last_operation_with_a_number_recorded_it(tmp_path: Path) -> None:
+    made = Training()
+    made.operation("aten::to", 0, 20, seq=5)  # changes nothing, so the next operation has the number
+    forward(made, "Head", "aten::mul", 100, seq=5)
+    made.backward("MulBackward0", 500, 600, seq=5)
+    made.launch("k", 505, 100, ENGINE)
+    assert paths(tmp_path, *made.rows) == {"Head": 101}
+
+
+def test_numbers_of_two_threads_are_told_apart_by_name(tmp_path: Path) -> None:
+    made = Training()
+    forward(made, "Head", "aten::mul", 0, seq=5)
+    forward(made, "Tail", "aten::native_layer_norm", 100, seq=5, tid=OTHER)
+    made.backward("NativeLayerNormBackward0", 500, 600, seq=5)
+    made.launch("k", 505, 100, ENGINE)
+    assert paths(tmp_path, *made.rows) == {"Head": 1, "Tail": 101}
+
+
+def test_what_cannot_be_told_apart_belongs_to_neither(tmp_path: Path) -> None:
+    made = Training()
+    forward(made, "Head", "aten::mul", 0, seq=5)
+    forward(made, "Tail", "aten::mul", 100, seq=5, tid=OTHER)
+    made.backward("MulBackward0", 500, 600, seq=5)
+    made.launch("k", 505, 100, ENGINE)
+    assert paths(tmp_path, *made.rows) == {"Head": 1, "Tail": 1, "MulBackward0": 100}
+
+
+def test_replicas_of_a_module_are_one(tmp_path: Path) -> None:
+    made = Training()
+    forward(made, "Head", "aten::mul", 0, seq=5)
+    forward(made, "Head", "aten::mul", 100, seq=5, tid=OTHER)
+    made.backward("MulBackward0", 500, 600, seq=5)
+    made.launch("k", 505, 100, ENGINE)
+    assert paths(tmp_path, *made.rows) == {"Head": 102}
+
+
+def test_a_forward_that_is_computed_again_in_the_backward(tmp_path: Path) -> None:
+    """An activation checkpoint runs the module again on the backward's thread, and the backward of that."""
+    made = Training()
+    made.module("GPT", 0, 300)
+    made.operation("CheckpointFunction", 10, 200, seq=7)
+    made.module("layers.3", 20, 190)
+    made.launch("first", 30, 1)
+    made.range(
+        "autograd::engine::evaluate_function: CheckpointFunctionBackward, op_id = 90", 1000, 2000, ENGINE
+    )
+    made.operation("CheckpointFunctionBackward", 1001, 1990, seq=7, tid=ENGINE)
+    made.module("layers.3", 1100, 1300, ENGINE)
+    made.operation("aten::mul", 1110, 1290, seq=0, tid=ENGINE)
+    made.launch("again", 1120, 10, ENGINE)
+    made.backward("MulBackward0", 1400, 1500, seq=0)
+    made.launch("inner", 1405, 100, ENGINE)
+    capture = opened(tmp_path, *made.rows)
+    figures = tree_figures_of(capture)
+    of_path = {figures.tree.path(node): node for node in range(len(figures.tree.names))}
+    layer = of_path["GPT", "layers.3"]
+    assert figures.total_ns[[of_path[("GPT",)], layer]].tolist() == [111, 111]
+    assert figures.backward_ns[[of_path[("GPT",)], layer]].tolist() == [110, 110]
+    assert figures.own_ns.sum() == figures.own_ns[layer] == 111
+    assert figures.tree.module[layer] == "layers.3"
+
+
+def test_a_module_inside_of_another_and_ranges_inside_of_it(tmp_path: Path) -> None:
+    made = Training()
+    made.range("outside", 0, 900)
+    made.module("GPT", 10, 800)
+    made.module("layers.0", 20, 700)
+    made.module("layers.0.attention", 30, 600)
+    made.range("softmax", 40, 500)
+    made.operation("aten::softmax", 50, 400)
+    made.launch("k", 60, 1)
+    made.launch("k", 650, 2)
+    made.launch("k", 850, 4)
+    assert paths(tmp_path, *made.rows) == {
+        "GPT/layers.0/attention/softmax": 1,
+        "GPT/layers.0": 2,
+        "outside": 4,
+    }
+
+
+def test_random_ranges_hold_what_they_hold_when_looked_at_one_by_one(tmp_path: Path) -> None:
+    chance = random.Random(25)  # noqa: S311 - the same ranges each time
+    edges: list[tuple[int, int, str]] = []
+
+    def split(start: int, end: int, depth: int) -> None:
+        while depth and start < end - 40:
+            start += chance.randrange(1, 20)
+            stop = min(start + chance.randrange(20, 400), end - 1)
+            edges.append((start, stop, chance.choice("abc")))
+            split(start, stop, depth - 1)
+            start = stop
+
+    split(0, 20_000, 4)
+    launches = [(at, chance.randrange(1, 50)) for at in sorted(chance.sample(range(0, 20_000, 7), 500))]
+    rows = [nvtx(name, start, end) for start, end, name in edges]
+    for i, (at, lasting) in enumerate(launches):
+        rows += [call("launch", at, at + 1, i + 1), kernel("k", at + 100_000, at + 100_000 + lasting, i + 1)]
+    expected: dict[str, int] = {}
+    for at, lasting in launches:
+        around = [edge for edge in edges if edge[0] <= at and at + 1 <= edge[1]]
+        if around:
+            path = "/".join(name for *_, name in sorted(around, key=lambda edge: (edge[0], -edge[1])))
+            expected[path] = expected.get(path, 0) + lasting
+    chance.shuffle(rows)
+    capture = opened(tmp_path, *rows)
+    figures = tree_figures_of(capture)
+    own = {"/".join(figures.tree.path(i)): int(figures.own_ns[i]) for i in range(len(figures.tree.names))}
+    assert {path: ns for path, ns in own.items() if ns} == expected
+    assert figures.whole_ns == sum(lasting for _, lasting in launches)
+    tree = range_tree_of(capture.whole)
+    for node in range(len(tree.names)):
+        children = figures.total_ns[:-1][tree.parent == node].sum()
+        assert figures.total_ns[node] == figures.own_ns[node] + children

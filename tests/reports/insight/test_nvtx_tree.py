@@ -1,0 +1,167 @@
+"""nvtx_tree: GPU time in ranges and modules as a tree, whose sums are exact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from made_modules import Training, training
+from report_tables import notes_text, records_of, table_of
+from tiny_export import call, domain, graph, kernel, nvtx, opened
+
+from nsyswrap.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiny_export import Row
+
+    from nsyswrap.api import Capture
+
+Tree = dict[str, dict[str, Any]]
+
+
+def tree_of(capture: Capture, asked: str = "nvtx_tree:min=0") -> Tree:
+    return {record["path"]: record for record in records_of(table_of(capture, asked))}
+
+
+def times(tree: Tree, *columns: str) -> dict[str, tuple[int, ...]]:
+    return {path: tuple(record[f"{column}_ns"] for column in columns) for path, record in tree.items()}
+
+
+# Per step: embed 3; layers 10 and 20 forward, 20 + 5 and 40 + 5 backward; adam 7.
+def test_kernels_of_forward_and_backward_belong_to_their_module(tmp_path: Path) -> None:
+    tree = tree_of(opened(tmp_path, *training(steps=2)))
+    assert times(tree, "total", "own", "forward", "backward") == {
+        "GPT": (206, 6, 66, 140),
+        "GPT/layers.1": (130, 130, 40, 90),
+        "GPT/layers.0": (70, 70, 20, 50),
+        "optimizer": (14, 14, 0, 0),
+        "(no module or range)": (0, 0, 0, 0),
+    }
+    assert [record["range"] for record in tree.values()][:3] == ["GPT", "  layers.1", "  layers.0"]
+    assert tree["GPT"]["kernels"] == 2 * 7
+
+
+def test_a_row_is_its_own_time_and_that_of_its_children(tmp_path: Path) -> None:
+    made = Training()
+    made.range("epoch 1", 0, 5000)
+    for step in range(3):
+        made.step(step, layers=4, slower=step)
+    made.launch("alone", 6000, 11)
+    for asked in ("nvtx_tree:min=0", "nvtx_tree:min=20"):
+        tree = tree_of(opened_in(tmp_path, asked.rpartition("=")[2], *made.rows), asked)
+        rows = list(tree.values())
+        for path, record in tree.items():
+            children = [row for row in rows if row["path"].rpartition("/")[0] == path]
+            assert record["total_ns"] == record["own_ns"] + sum(row["total_ns"] for row in children), path
+            assert record["idle_ns"] >= sum(row["idle_ns"] for row in children)
+            assert record["kernels"] >= sum(row["kernels"] for row in children)
+        roots = [row for row in rows if row["level"] == 0]
+        of_step = 3 + sum(30 * i + 5 for i in (1, 2, 3, 4)) + 7
+        assert sum(row["total_ns"] for row in roots) == 3 * of_step + (0 + 1 + 2) + 11
+        assert sum(row["time_percent"] for row in roots) == pytest.approx(100)
+
+
+def opened_in(folder: Path, name: str, *rows: Row) -> Capture:
+    (folder / name).mkdir()
+    return opened(folder / name, *rows)
+
+
+def test_ranges_without_modules_are_a_tree_of_names(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *(nvtx("step 0", 0, 100), nvtx("step 1", 200, 300), domain("loop", 3)),
+        *(nvtx("part", 10, 50, domainId=3), nvtx("part", 210, 250, domainId=3)),
+        *(call("launch", 20, 25, 1), kernel("k", 30, 40, 1)),
+        *(call("launch", 60, 65, 2), kernel("k", 70, 71, 2)),
+        *(call("launch", 220, 225, 3), kernel("k", 230, 232, 3)),
+        *(call("launch", 400, 405, 4), kernel("k", 410, 415, 4)),
+        kernel("without a call", 500, 503, 99),
+    )
+    assert times(tree_of(capture), "total", "own") == {
+        "step *": (13, 1),
+        "step */loop:part": (12, 12),
+        "(no range)": (8, 8),
+    }
+
+
+def test_a_launch_belongs_to_ranges_of_its_own_thread_alone(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        nvtx("main", 0, 100),
+        *(call("launch", 10, 15, 1, tid=101), kernel("k", 20, 30, 1)),
+    )
+    assert times(tree_of(capture), "total") == {"(no range)": (10,)}
+
+
+def test_ranges_with_the_same_times_and_without_an_end(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *(nvtx("outer", 0, None), nvtx("a", 10, 50), nvtx("b", 10, 50), nvtx("last", 90, 95)),
+        *(call("launch", 20, 25, 1), kernel("k", 30, 40, 1)),
+        *(call("launch", 60, 65, 2), kernel("k", 70, 74, 2)),
+    )
+    assert times(tree_of(capture), "total", "own") == {
+        "outer": (14, 4),
+        "outer/a": (10, 0),
+        "outer/a/b": (10, 10),
+    }
+
+
+# CPU  outer[0 ........................... 100)   outer[200 ...... 300)
+#         a[5 ..... 40)  b[50 ..... 90)             a[205 ... 240)
+# GPU        k[20,25)k[31,35)  k[60,65)                k[220,225)
+def test_idle_time_is_inside_the_range_around_both_launches(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *(nvtx("outer", 0, 100), nvtx("a", 5, 40), nvtx("b", 50, 90)),
+        *(nvtx("outer", 200, 300), nvtx("a", 205, 240)),
+        *(call("launch", 10, 12, 1), kernel("k", 20, 25, 1)),
+        *(call("launch", 14, 16, 2), kernel("k", 31, 35, 2)),
+        *(call("launch", 55, 57, 3), kernel("k", 60, 65, 3)),
+        *(call("launch", 210, 212, 4), kernel("k", 220, 225, 4)),
+    )
+    assert times(tree_of(capture), "idle") == {
+        "outer": (6 + 25,),
+        "outer/a": (6,),  # not the time between its two instances
+        "outer/b": (0,),
+        "(no range)": (225 - 65 - 5,),
+    }
+
+
+def test_the_operations_that_autograd_does_not_know_stay_on_their_thread(tmp_path: Path) -> None:
+    made = Training()
+    made.step(0)
+    made.backward("MulBackward0", 2000, 2100, seq=77)
+    made.launch("lost", 2005, 9, tid=101)
+    capture = opened(tmp_path, *made.rows)
+    assert times(tree_of(capture), "total", "backward")["MulBackward0"] == (9, 9)
+    assert "backward operations without a known forward: 1" in notes_text(capture, "nvtx_tree")
+
+
+def test_depth_and_min_and_what_they_take(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *training())
+    assert list(tree_of(capture, "nvtx_tree:depth=1:min=0")) == ["GPT", "optimizer", "(no module or range)"]
+    assert list(tree_of(capture, "nvtx_tree:min=40%")) == [
+        *("GPT", "GPT/layers.1", "GPT/(1 more)", "(1 more)", "(no module or range)")
+    ]
+    assert table_of(capture, "nvtx_tree:min=40%").left_out == 2
+    with pytest.raises(UsageError, match="min=101 is out of range"):
+        table_of(capture, "nvtx_tree:min=101")
+
+
+def test_a_selected_part(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *training(steps=2)).select(time="1us/", clip=True)
+    assert times(tree_of(capture), "total")["GPT"] == (103,)
+
+
+def test_a_whole_graph_is_one_kernel(tmp_path: Path) -> None:
+    capture = opened(tmp_path, nvtx("replay", 0, 100), call("cudaGraphLaunch", 10, 15, 1), graph(20, 60, 1))
+    assert times(tree_of(capture), "total") == {"replay": (40,)}
+    assert "whole-graph executions (1) count as one kernel each" in notes_text(capture, "nvtx_tree")
+
+
+def test_the_verdict_names_what_has_the_most_time(tmp_path: Path) -> None:
+    table = table_of(opened(tmp_path, *training()), "nvtx_tree")
+    assert table.verdict == ("Most GPU time of its own: GPT/layers.1 59.1 %; backward passes 63.6 %.")
