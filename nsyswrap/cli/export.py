@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.base.errors import OutputError, UsageError
+from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.help import Command, option
@@ -23,7 +23,7 @@ from nsyswrap.cli.options import (
 from nsyswrap.cli.output import data_stream, note, print_data, step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nsyswrap.analysis.compare.model import RunFigures
     from nsyswrap.capture.capture import Capture
@@ -35,6 +35,7 @@ with lazy_imports():
     from nsyswrap.capture import schema
     from nsyswrap.capture import selection as selections
     from nsyswrap.render import events_parquet
+    from nsyswrap.render import flamegraph as flamegraphs
     from nsyswrap.render import metrics as metric_formats
     from nsyswrap.render import perfetto as perfetto_trace
     from nsyswrap.reports.compare import sides
@@ -76,6 +77,13 @@ FORMS = ("perfetto", "json")
 )
 @option(
     OUTPUT,
+    "--flamegraph",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Write GPU time by NVTX range as folded stacks.",
+)
+@option(
+    OUTPUT,
     "--metrics",
     type=click.Choice(METRICS),
     metavar="FORMAT",
@@ -90,6 +98,7 @@ def command(
     perfetto: Path | None,
     form: str | None,
     parquet: Path | None,
+    flamegraph: Path | None,
     metrics: str | None,
     output: Path | None,
     selection: Selection,
@@ -100,27 +109,30 @@ def command(
     CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
     newest run. Open the timeline in ui.perfetto.dev. Several captures, such as the ranks of a job, give one
     timeline with aligned clocks. In JSON, for speedscope and chrome://tracing, slices have name, time and
-    lane only. The Parquet files have the columns of Capture.events(). Messages on stderr list all that was
-    written and left out.
+    lane only. Open the flame graph in speedscope: it is the tree of report nvtx_tree. The Parquet files have
+    the columns of Capture.events(). Messages on stderr list all that was written and left out.
 
     Metrics are medians of equal runs: give several captures, the folder of runs, or a baseline.
     """
-    _check_outputs(captures, perfetto=perfetto, parquet=parquet, metrics=metrics, output=output)
+    outputs = {"perfetto": perfetto, "flamegraph": flamegraph, "output": output}
+    _check_outputs(captures, outputs, parquet=parquet, metrics=metrics)
     if form is not None and perfetto is None:
         raise UsageError("--format is for --perfetto", "add --perfetto FILE")
     if perfetto is not None and _is_stdout(perfetto) and form != "json" and sys.stdout.isatty():
         raise UsageError("the timeline is binary", "use --perfetto FILE, or --format json")
-    written = [path for path in (perfetto, output) if path is not None and not _is_stdout(path)]
+    written = [path for path in outputs.values() if path is not None and not _is_stdout(path)]
     taken = [path for path in written if path.is_file()]
     taken += [parquet] if parquet is not None and _in_use(parquet) else []
     if taken and not force:
         raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or use another name")
     paths = captures or (newest_capture(),)
-    if perfetto is not None or parquet is not None:
+    if (perfetto, parquet, flamegraph) != (None, None, None):
         found = members.places(paths) if len(paths) > 1 else [members.Place(paths[0], "")]
         selected = [_open_selected(place.path, selection) for place in found]
         if perfetto is not None:
             _write_trace(selected, [place.label for place in found], perfetto, form)
+        if flamegraph is not None:
+            _write_flamegraph(selected, [place.label for place in found], flamegraph)
         if parquet is not None:
             _write_events(selected[0], parquet)
     if metrics is not None:
@@ -128,26 +140,27 @@ def command(
 
 
 def _check_outputs(
-    paths: Sequence[Path],
-    *,
-    perfetto: Path | None,
-    parquet: Path | None,
-    metrics: str | None,
-    output: Path | None,
+    paths: Sequence[Path], outputs: Mapping[str, Path | None], *, parquet: Path | None, metrics: str | None
 ) -> None:
-    if output is not None and metrics is None:
+    given = [outputs["perfetto"], outputs["flamegraph"], parquet, metrics]
+    if outputs["output"] is not None and metrics is None:
         raise UsageError(
-            "--output is for --metrics", "add --metrics FORMAT, or use --perfetto FILE or --parquet DIR"
+            "--output is for --metrics",
+            "add --metrics FORMAT, or use --perfetto FILE, --flamegraph FILE or --parquet DIR",
         )
-    if perfetto is None and parquet is None and metrics is None:
-        raise UsageError("no output is named", "use --perfetto FILE, --parquet DIR or --metrics FORMAT")
+    if given == [None] * len(given):
+        raise UsageError(
+            "no output is named", "use --perfetto FILE, --flamegraph FILE, --parquet DIR or --metrics FORMAT"
+        )
     if len(paths) > 1 and parquet is not None:
-        raise UsageError(
-            f"--parquet takes one capture, {len(paths)} given", "only --perfetto and --metrics take several"
-        )
-    streams = [path for path in (perfetto, output) if path is not None and _is_stdout(path)]
-    if perfetto in streams and metrics is not None and output in (None, *streams):
-        raise UsageError("the timeline and the metrics cannot both go to stdout", "use -o FILE")
+        raise UsageError(f"--parquet takes one capture, {len(paths)} given", "the other outputs take several")
+    streams = [name for name, path in outputs.items() if path is not None and _is_stdout(path)]
+    if metrics is not None and outputs["output"] is None:
+        streams.append("output")
+    if len(streams) > 1:
+        titles = {"perfetto": "the timeline", "flamegraph": "the flame graph", "output": "the metrics"}
+        one, other = (titles[name] for name in streams[:2])
+        raise UsageError(f"{one} and {other} cannot both go to stdout", "use a file for one of them")
 
 
 def _is_stdout(path: Path) -> bool:
@@ -183,6 +196,22 @@ def _write_trace(captures: Sequence[Capture], labels: Sequence[str], path: Path,
         note(f"left out: {'; '.join(trace.left_out)}")
     for text in trace.notes:
         note(f"nsyswrap: {text}")
+
+
+def _write_flamegraph(captures: Sequence[Capture], labels: Sequence[str], path: Path) -> None:
+    for capture in captures:
+        capture.whole.columns("nvtx", "start_ns")  # without ranges there is no tree: says what collects them
+        capture.whole.columns("api", "start_ns")
+    with step(f"writing {path} …"):
+        content = flamegraphs.folded(captures, labels)
+    if not content:
+        raise NotInCapture(f"{captures[0].source}: no kernels in the selection", "select more of the capture")
+    if _is_stdout(path):
+        print_data(content)
+    else:
+        write(path, content)
+    lines = content.count("\n")
+    note(f"wrote {'stdout' if _is_stdout(path) else path}: {lines:,} stacks of GPU time in ns")
 
 
 def _write_events(capture: Capture, folder: Path) -> None:

@@ -67,7 +67,7 @@ def test_both_are_written_and_said(cli: Cli, capture: Path, tmp_path: Path) -> N
 def test_neither_is_a_usage_error_that_names_both(cli: Cli, capture: Path) -> None:
     done = cli("export", capture)
     assert done.returncode == 2
-    assert "--perfetto FILE, --parquet DIR or --metrics FORMAT" in done.stderr
+    assert "--perfetto FILE, --flamegraph FILE, --parquet DIR or --metrics FORMAT" in done.stderr
 
 
 def test_what_is_there_stays_without_force(cli: Cli, capture: Path, tmp_path: Path) -> None:

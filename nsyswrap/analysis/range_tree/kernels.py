@@ -1,0 +1,92 @@
+"""Group kernels by node of the range tree, phase, operation with its input shapes, and name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, names, positions_of, selected_ns
+from nsyswrap.analysis.range_tree.range_texts import MODULE, OPERATION
+from nsyswrap.analysis.range_tree.tree import range_tree_of
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.per_capture import per_capture
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.range_tree.nested import NestedRanges
+    from nsyswrap.analysis.range_tree.tree import RangeTree
+    from nsyswrap.capture.capture import Capture
+
+    Labels = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeKernels:
+    """One entry per group of kernels; ``total_ns`` is the sum of their durations.
+
+    ``node`` is -1 for kernels in no range. ``operation`` is the position in ``operations``, which have the
+    name and the input shapes of an operation of PyTorch, for a backward those of its forward; -1 without one.
+    ``name`` is the position in ``names``.
+    """
+
+    tree: RangeTree
+    node: NDArray[Any]
+    phase: NDArray[Any]
+    operation: NDArray[Any]
+    name: NDArray[Any]
+    kernels: NDArray[Any]
+    total_ns: NDArray[Any]
+    operations: Labels
+    names: list[str | None]
+
+
+@per_capture
+def node_kernels_of(capture: Capture) -> NodeKernels:
+    """Return the groups of the selected kernels and whole-graph executions, sorted by key."""
+    tree, operations = range_tree_of(capture.whole), gpu_operations_of(capture)
+    computes = np.flatnonzero(operations.computes)
+    place = positions_of(capture)[computes]
+    texts = names(capture, operations.of(computes))
+    name, known = number_texts(texts.codes, [texts.texts[i] for i in distinct(texts.codes)[0].tolist()])
+    of_range, labels = _operations(tree)
+    operation = np.append(of_range, -1)[tree.range[place]]
+    codes, (node, phase, operation, name) = group_keys(tree.node[place], tree.phase[place], operation, name)
+    total = np.zeros(len(node), np.int64)
+    np.add.at(total, codes, selected_ns(capture, operations)[computes])
+    count = np.bincount(codes, minlength=len(total))
+    return NodeKernels(tree, node, phase, operation, name, count, total, labels, known)
+
+
+def _operations(tree: RangeTree) -> tuple[NDArray[Any], Labels]:
+    """Return the operation that each range is part of, -1 for none, and the operations."""
+    ranges = tree.ranges
+    chosen = np.where(tree.forward >= 0, tree.forward, _innermost(ranges))
+    labels: dict[tuple[str, str], int] = {}
+    codes = [
+        labels.setdefault((text.names[-1], text.sizes), len(labels)) if text.kind == OPERATION else -1
+        for text in ranges.texts
+    ]
+    of_range = np.append(ranges.of_text(codes), -1)
+    found: NDArray[Any] = of_range[chosen]
+    return found, list(labels)
+
+
+def _innermost(ranges: NestedRanges) -> NDArray[Any]:
+    """Return the innermost operation around or at each range, one that autograd records if there is any.
+
+    What is around a module is not looked at.
+    """
+    kind = ranges.kind
+    records = (kind == OPERATION) & (ranges.of_text([text.sequence for text in ranges.texts]) != MISSING)
+    every = np.full(len(ranges), -1)
+    recorded = every.copy()
+    for rows in ranges.levels():
+        above = ranges.parent[rows]
+        for found, itself in ((every, kind == OPERATION), (recorded, records)):
+            around = np.where((above >= 0) & (kind[rows] != MODULE), found[above], -1)
+            found[rows] = np.where(itself[rows], rows, around)
+    return np.where(recorded >= 0, recorded, every)
