@@ -58,10 +58,20 @@ OLD = [
     for table, cells in EVERYTHING
     if table not in ENUM_TABLES
 ]
-ABOUT_IDLE_TIME = {"step_budget", "gpu_time", "gpu_idle", "launch_exposure", "nvtx_tree", "advice"}
+ABOUT_IDLE_TIME = {
+    "step_budget",
+    "gpu_time",
+    "gpu_idle",
+    "launch_exposure",
+    "nvtx_tree",
+    "module_budget",
+    "advice",
+}
 TOTALS = {"um_total_sum"}  # one row in any case: totals of nothing
-# Columns without a value in everything(): nothing repeats in it, and a lost event withholds the findings.
-OF_STEPS = {"step", "mark", "shares", "at_stake_ns", "at_stake_percent"}
+# Columns without a value in everything(): nothing repeats in it, a lost event withholds the findings, and no
+# operation of PyTorch is in it.
+OF_STEPS = {"step", "mark", "shares", "at_stake_ns", "at_stake_percent", "per_step_ns"}
+OF_STEPS |= {"phase", "operation", "shapes"}
 
 
 def modules_of(package: ModuleType) -> set[str]:

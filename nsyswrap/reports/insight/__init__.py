@@ -14,6 +14,8 @@ NAMES = (
     "kernel_class_sum",
     "nvtx_phases",
     "nvtx_tree",
+    "module_kern_sum",
+    "module_budget",
     "timing_audit",
     "diagnostics",
     "advice",

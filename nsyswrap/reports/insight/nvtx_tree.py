@@ -27,6 +27,7 @@ import numpy as np
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import READS
 from nsyswrap.analysis.range_tree import NOWHERE, tree_figures_of
+from nsyswrap.analysis.range_tree.labels import outside_label
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.reports.table import Column, Option, Report, Result, Schema
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
-NO_RANGE, NO_MODULE = "(no range)", "(no module or range)"
 _ALL = 100.0
 _FIGURES = ("total_ns", "own_ns", "forward_ns", "backward_ns", "kernels", "idle_ns")
 
@@ -93,7 +93,7 @@ def _rows(figures: TreeFigures, node: int, depth: int, most: int, least: float) 
 def _outside(figures: TreeFigures) -> Iterator[_Row]:
     values = _figures(figures, [NOWHERE])
     if any(values):
-        name = NO_MODULE if figures.tree.has_modules else NO_RANGE
+        name = outside_label(figures.tree)
         yield _Row(name, 0, name, values)
 
 

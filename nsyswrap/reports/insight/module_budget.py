@@ -1,0 +1,123 @@
+"""Where the time of a step goes, by module of PyTorch or NVTX range.
+
+Each nanosecond of a step has one row, so the rows of a device add up to the steps. Time with several
+operations belongs to the first in the order of step_budget: compute, exposed communication, exposed copies;
+of several that compute to the first to start. Idle time belongs to the operation that ended it: the module
+that the GPU waited for. Idle time before the end of the last step belongs to none.
+
+Modules and ranges are those of nvtx_tree. The steps are the steady steps of step_budget. Without a steady
+part, or under --time or --nvtx, it is the whole of what is selected.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, operation_notes
+from nsyswrap.analysis.judged_part import READS, judged_parts
+from nsyswrap.analysis.range_tree.budget import STATES, node_times
+from nsyswrap.analysis.range_tree.labels import node_labels, numbered
+from nsyswrap.analysis.range_tree.tree import range_tree_of
+from nsyswrap.base.units import Unit, percent
+from nsyswrap.reports.table import Column, Option, Report, Result, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.judged_part import JudgedPart
+    from nsyswrap.analysis.range_tree.budget import NodeTime
+    from nsyswrap.analysis.range_tree.tree import RangeTree
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.reports.table import Values
+
+_ALL = 100.0
+
+
+def compute(capture: Capture, depth: int) -> Result:
+    """Return one row per process, device and module, those of a device by time."""
+    tree, parts = range_tree_of(capture.whole), judged_parts(capture)
+    rows = [_rows(tree, part, device, depth) for part in parts for device in node_times(part.view)]
+    data: dict[str, Values] = {
+        column.name: np.concatenate([row[column.name] for row in rows])
+        for column in SCHEMA.columns
+        if column.unit is not Unit.TEXT and rows
+    }
+    modules = [label for row in rows for label in row["module"].tolist()]
+    return Result({**data, "module": modules}, (*operation_notes(capture), *_notes(parts)))
+
+
+def _rows(tree: RangeTree, part: JudgedPart, time: NodeTime, depth: int) -> dict[str, NDArray[Any]]:
+    module, labels = numbered(node_labels(tree, time.node, depth))
+    steps = int(np.count_nonzero(part.steps.steady)) if part.steps.found else 0
+
+    def summed(which: NDArray[Any]) -> NDArray[Any]:
+        sums = np.zeros(len(labels), np.int64)
+        np.add.at(sums, module[which], time.ns[which])
+        return sums
+
+    every = summed(np.ones(len(module), bool))
+    columns = {
+        "module": np.array(labels, object),
+        "time_percent": every * _ALL / max(int(every.sum()), 1),
+        "per_step_ns": every / steps if steps else np.full(len(labels), np.nan),
+        "time_ns": every,
+        "backward_ns": summed(time.backward),
+        **{f"{state}_ns": summed(time.state == number) for number, state in enumerate(STATES)},
+        "process_id": np.full(len(labels), part.process_id),
+        "device_id": np.full(len(labels), time.device_id),
+    }
+    order = np.array(sorted(np.flatnonzero(every).tolist(), key=lambda i: (-int(every[i]), labels[i])), int)
+    return {name: values[order] for name, values in columns.items()}
+
+
+def _notes(parts: Sequence[JudgedPart]) -> Iterator[str]:
+    for part in parts:
+        if not part.steps.found:
+            yield f"no steady part: {part.steps.why_none}"
+
+
+def conclude(_: Capture, data: Mapping[str, Values]) -> str:
+    """Return the module with the most time, and that for which the GPU was idle longest."""
+    time, idle = np.asarray(data["time_ns"]), np.asarray(data["idle_ns"])
+    whole = int(time.sum())
+    if not whole:
+        return ""
+    most, waited = int(np.argmax(time)), int(np.argmax(idle))
+    modules = list(data["module"])
+    text = f"Most time: {modules[most]} {percent(_ALL * time[most] / whole)}."
+    if not idle[waited]:
+        return text
+    return f"{text} Most idle time before work of {modules[waited]}: {percent(_ALL * idle[waited] / whole)}."
+
+
+SCHEMA = Schema(
+    name="module_budget",
+    title="Step time by module or NVTX range",
+    columns=(
+        Column("module", "Module", Unit.TEXT, "module, or path of NVTX ranges, that the time belongs to", -1),
+        Column("time_percent", "Time", Unit.PERCENT, "share of the time of the device", -1),
+        Column("per_step_ns", "Per Step", Unit.NS, "mean time in a steady step", -1),
+        Column("time_ns", "Total Time", Unit.NS, "time in all steady steps, idle time included", 3),
+        Column("compute_ns", "Compute", Unit.NS, "kernels and graphs that do not communicate", 1),
+        Column("communication_ns", "Exposed Comm", Unit.NS, "communication kernels without compute", 4),
+        Column("copy_ns", "Exposed Copy", Unit.NS, "copies, memsets or migrations without a kernel", 4),
+        Column("idle_ns", "Idle", Unit.NS, "time without any operation, which its operations ended", 1),
+        Column("backward_ns", "Backward", Unit.NS, "part of the total time: before or in a backward pass", 2),
+        Column("process_id", "PID", Unit.ID, "process of the step", 7),
+        Column("device_id", "Device", Unit.ID, "device of the process", 6),
+    ),
+)
+
+REPORT = Report(
+    SCHEMA,
+    needs=(("nvtx",), (KERNEL, GRAPH), ("api",)),
+    compute=compute,
+    options=(Option("depth", 0, "levels of the tree; 0: all", least=0),),
+    rows_from=(KERNEL, GRAPH),
+    reads=READS,
+    conclude=conclude,
+)

@@ -1,0 +1,90 @@
+"""Kernels by module of PyTorch, phase and operation with its input shapes.
+
+A kernel belongs to a module, or to NVTX ranges where no modules are recorded, as in nvtx_tree. A module is
+named by its path in the model, such as layers.3.attention.qkv; the model itself by its class. Outside of
+modules it is the path of ranges, with slashes.
+
+The operation is the one that autograd records, or else the innermost one. A kernel of a backward pass has
+the operation of the forward, and its input shapes. Operations are recorded by profile --modules, or by
+emit_nvtx of PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.arrays.texts import Texts
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, operation_notes
+from nsyswrap.analysis.launches import READS
+from nsyswrap.analysis.range_tree.kernels import node_kernels_of
+from nsyswrap.analysis.range_tree.labels import node_labels, numbered
+from nsyswrap.base.units import Unit
+from nsyswrap.capture.schema import SPANS
+from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.capture import Capture
+
+PHASES = (None, "forward", "backward")
+
+
+def compute(capture: Capture) -> Result:
+    """Return one row per module, phase, operation and kernel name."""
+    found = node_kernels_of(capture)
+    module, labels = numbered(node_labels(found.tree, found.node))
+    codes, (module, phase, operation, name) = group_keys(module, found.phase, found.operation, found.name)
+    total, kernels = np.zeros(len(name), np.int64), np.zeros(len(name), np.int64)
+    np.add.at(total, codes, found.total_ns)
+    np.add.at(kernels, codes, found.kernels)
+    operations = [*found.operations, (None, None)]
+    operation = np.where(operation < 0, len(found.operations), operation)
+    return Result(
+        {
+            "module": Texts(module, labels),
+            "phase": Texts(phase, PHASES),
+            "operation": Texts(operation, [one for one, _ in operations]),
+            "shapes": Texts(operation, [sizes or None for _, sizes in operations]),
+            "instances": kernels,
+            "time_percent": share(total),
+            "total_ns": total,
+            "avg_ns": total / kernels,
+            "name": Texts(name, found.names),
+        },
+        operation_notes(capture),
+    )
+
+
+SCHEMA = Schema(
+    name="module_kern_sum",
+    title="Kernel time by module and operation",
+    columns=(
+        Column(
+            "module", "Module", Unit.TEXT, "module, or path of NVTX ranges, that the kernel belongs to", -1
+        ),
+        Column("phase", "Phase", Unit.TEXT, "forward or backward; empty: neither"),
+        Column("operation", "Operation", Unit.TEXT, "operation of PyTorch; of a backward its forward", 1),
+        Column("shapes", "Shapes", Unit.TEXT, "shapes of the inputs of the operation", 5),
+        Column("instances", "Instances", Unit.COUNT, "executions, graph nodes included", 3),
+        TIME_PERCENT,
+        TOTAL_TIME,
+        Column("avg_ns", "Avg", Unit.NS, "arithmetic mean of the durations", 2),
+        Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
+    ),
+)
+
+REPORT = Report(
+    SCHEMA,
+    needs=(("nvtx",), (KERNEL, GRAPH), ("api",)),
+    compute=compute,
+    order=(Order("total_ns", descending=True),),
+    rows_from=(KERNEL, GRAPH),
+    qualifiers=("base", "mangled"),
+    reads={
+        **READS,
+        "nvtx": (*SPANS, "event_type", "global_tid", "end_global_tid", "domain_id", "text", "text_id"),
+    },
+)
