@@ -19,6 +19,7 @@ _ROWS: dict[Group, int] = {
     "step": 3,
     "budget": 6,
     "total": 4,
+    "module": 8,
     "kernel": 10,
     "launch": 4,
     "api": 5,

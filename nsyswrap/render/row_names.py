@@ -24,5 +24,7 @@ def row_names(keys: Iterable[Key]) -> dict[Key, str]:
 
 
 def _name(key: Key) -> str:
+    if key.group == "module":
+        return f"{key.name}, {key.detail}"
     known = key.group == "budget" and key.name in step_budget.STATES  # a saved baseline may have others
     return state_names.state_name(key.name) if known else key.name

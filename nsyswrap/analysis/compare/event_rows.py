@@ -12,7 +12,8 @@ from nsyswrap.analysis.compare.model import Key
 from nsyswrap.analysis.compare.rows import UNNAMED, Events
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes
-from nsyswrap.analysis.nvtx_ranges import ALL, range_labels
+from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, texts_and_domains
+from nsyswrap.analysis.range_tree.range_texts import RANGE, read_text
 from nsyswrap.analysis.transfers import MEMSET_KIND, transfers
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
@@ -74,7 +75,8 @@ def copy_rows(capture: Capture, windows: SteadyWindows) -> Fields:
 def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     """Return the ranges that ended by their path: the names from the outermost range to the range itself.
 
-    A range that began on another thread, or as a start/end range, has its name alone.
+    A range that began on another thread, or as a start/end range, has its name alone. Modules are not among
+    them, which have rows of their own, nor operations of PyTorch: the text of each is another.
     """
     if not capture.has("nvtx"):
         return {}
@@ -82,6 +84,7 @@ def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     # MISSING is less than every time.
     ended = np.isin(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])
     rows = np.flatnonzero(ended)
+    rows = rows[_named_by_the_program(capture, events["row"][rows] - 1)]
     if not len(rows):
         return {}
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
@@ -95,6 +98,12 @@ def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
         capture.durations("nvtx")[rows],
         per_step_ns=windows.per_step(*spans),
     ).rows()
+
+
+def _named_by_the_program(capture: Capture, rows: NDArray[Any]) -> NDArray[Any]:
+    codes, named = texts_and_domains(capture.whole, rows)
+    kept = np.array([read_text(*pair).kind == RANGE for pair in named] or [False])
+    return kept[codes] if len(codes) else np.empty(0, bool)
 
 
 def _paths(

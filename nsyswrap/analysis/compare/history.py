@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Obstacle
 
-FOLLOWED: tuple[Group, ...] = ("step", "total", "launch", "kernel", "range")
+FOLLOWED: tuple[Group, ...] = ("step", "total", "launch", "module", "kernel", "range")
 LIMITS = Limits(max_slower=0.02, error_rate=0.01)  # the error rate is of a whole history
 _TOGETHER = 3  # points before one
 _CHANGED = ("slower", "faster", "clock")

@@ -12,7 +12,7 @@ from nsyswrap.base.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-Group = Literal["total", "step", "budget", "launch", "kernel", "api", "copy", "range"]
+Group = Literal["total", "step", "budget", "launch", "module", "kernel", "api", "copy", "range"]
 Outcome = Literal["slower", "faster", "same", "cannot tell", "clock", "not judged"]
 
 # What the rows of a group are, in the order in which they are shown.
@@ -21,6 +21,7 @@ GROUPS: dict[Group, str] = {
     "step": "Steps",
     "budget": "Time by cause",
     "launch": "Launch overhead",
+    "module": "Modules",
     "kernel": "Kernels",
     "api": "CUDA API calls",
     "copy": "Copies",
@@ -34,8 +35,9 @@ HEADLINE: tuple[Group, ...] = ("total", "step", "launch")  # these have half of 
 class Key(NamedTuple):
     """The identity of a row, the same in all runs.
 
-    ``name``: full kernel name, API call, kind of copy, path of an NVTX range, state of a step_budget, or
-    label of the steps. ``detail``: grid and block of a kernel, or WHOLE_RUN. ``mode``: 1 and up for kernels
+    ``name``: full kernel name, API call, kind of copy, path of an NVTX range, state of a step_budget,
+    qualified name of a module, or label of the steps. ``detail``: grid and block of a kernel, forward or
+    backward of a module, or WHOLE_RUN. ``mode``: 1 and up for kernels
     whose durations have several modes, the fastest first; else 0.
     """
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.analysis.compare.event_rows import api_rows, copy_rows, range_rows
 from nsyswrap.analysis.compare.kernel_rows import kernel_rows
 from nsyswrap.analysis.compare.model import RunFigures
+from nsyswrap.analysis.compare.module_rows import module_rows
 from nsyswrap.analysis.compare.rows import bounded
 from nsyswrap.analysis.compare.setup import setup_of
 from nsyswrap.analysis.compare.steady_windows import SteadyWindows
@@ -55,6 +56,7 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
             "step": step_rows(parts),
             "budget": budget_rows(view, parts),
             "launch": launch_rows(view),
+            "module": module_rows(view, windows),
             "kernel": kernel_rows(view, windows),
             "api": api_rows(view, windows),
             "copy": copy_rows(view, windows),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # Name and heading of each section, and its groups, in the order of the page.
 _SECTIONS: tuple[tuple[str, str, tuple[Group, ...]], ...] = (
     ("Steps", "Steps, totals and launch overhead", ("step", "total", "launch")),
+    ("Modules", "Modules", ("module",)),
     ("Kernels", "Kernels", ("kernel",)),
     ("Ranges", "NVTX ranges", ("range",)),
 )

@@ -23,7 +23,7 @@ SCHEMA = Schema(
     "Baseline",
     (
         Column("group", "Group", Unit.TEXT, f"what the row is: {', '.join(GROUPS)}"),
-        Column("name", "Name", Unit.TEXT, "kernel, call, copy, range, state or label of the steps"),
+        Column("name", "Name", Unit.TEXT, "module, kernel, call, copy, range, state or label of the steps"),
         Column("detail", "Detail", Unit.TEXT, "grid and block of a kernel, and its mode if it has several"),
         Column("runs_count", "Runs", Unit.COUNT, "runs that have the row"),
         Column("count", "Count", Unit.COUNT, "median count of a run"),

@@ -214,7 +214,9 @@ def _tally(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
 
 def _of_group(pair: Pair, names: Mapping[Key, str]) -> str:
     """Return a row by its group and name."""
-    what = {"api": "call ", "copy": "copy ", "range": "range ", "step": "step "}.get(pair.key.group, "")
+    what = {"module": "module ", "api": "call ", "copy": "copy ", "range": "range ", "step": "step "}.get(
+        pair.key.group, ""
+    )
     return f"{what}{_named(pair, names)}"
 
 

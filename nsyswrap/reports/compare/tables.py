@@ -38,6 +38,7 @@ _NAME_HEADERS: dict[Group, str] = {
     "step": "Step",
     "budget": "Cause",
     "launch": "Part",
+    "module": "Module",
     "kernel": "Kernel",
     "api": "Call",
     "copy": "Copy",
@@ -49,6 +50,7 @@ _EACH: dict[Group, str] = {
     "step": "a step",
     "budget": "a step",
     "launch": "one launch",
+    "module": "one call",
     "kernel": "one launch",
     "api": "one call",
     "copy": "one copy",
@@ -150,7 +152,9 @@ def detail(pair: Pair) -> str:
 
 
 def key_detail(key: Key) -> str:
-    """Return grid and block of a kernel, and which of its modes a row is; empty for other rows."""
+    """Return grid, block and mode of a kernel, forward or backward of a module; empty for other rows."""
+    if key.group == "module":
+        return key.detail
     if key.group != "kernel":
         return ""
     return ", ".join(filter(None, (key.detail, f"mode {key.mode}" if key.mode else "")))
@@ -280,7 +284,7 @@ SCHEMA = Schema(
     "All rows of the comparison",
     (
         Column("group", "Group", Unit.TEXT, f"what the row is: {', '.join(GROUPS)}"),
-        Column("name", "Name", Unit.TEXT, "kernel, call, copy, range, state or label of the steps"),
+        Column("name", "Name", Unit.TEXT, "module, kernel, call, copy, range, state or label of the steps"),
         Column("detail", "Detail", Unit.TEXT, "grid and block of a kernel"),
         Column("mode", "Mode", Unit.NUMBER, "1 and up for kernels whose durations have several modes"),
         Column(

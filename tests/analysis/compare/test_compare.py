@@ -39,7 +39,8 @@ def test_the_slower_kernel_is_found_and_what_it_makes_slower() -> None:
 def test_pairs_are_in_the_order_of_groups_then_of_their_cost() -> None:
     comparison = compare(made_side(), made_side("new", factors={"softmax": 2.0, "gemm": 0.9}))
     groups = [pair.key.group for pair in comparison.pairs]
-    assert list(dict.fromkeys(groups)) == list(GROUPS)
+    # No modules are recorded in these captures.
+    assert list(dict.fromkeys(groups)) == [group for group in GROUPS if group != "module"]
     assert groups == sorted(groups, key=list(GROUPS).index)
     costs = [abs(pair.cost_ns) for pair in comparison.of("kernel")]
     assert costs == sorted(costs, reverse=True)

@@ -1,0 +1,79 @@
+"""The rows of the modules: their own kernel time in a call, forward and backward.
+
+A renamed or fused kernel is still its module's. Kernels of a backward count for the call of the module that
+made the forward. What modules inside of it launch is theirs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.compare.model import Key
+from nsyswrap.analysis.compare.rows import Events
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
+from nsyswrap.analysis.range_tree import range_tree_of
+from nsyswrap.analysis.range_tree.labels import numbered
+from nsyswrap.analysis.range_tree.range_texts import BACKWARD, MODULE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.compare.steady_windows import SteadyWindows
+    from nsyswrap.analysis.range_tree import RangeTree
+    from nsyswrap.capture.capture import Capture
+
+PHASES = ("forward", "backward")
+
+
+def module_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str, Any]]:
+    """Return the fields of each row; none without modules in the capture. A call is an event."""
+    if not (capture.has("nvtx") and capture.has("api")):
+        return {}
+    tree = range_tree_of(capture.whole)
+    if not tree.has_modules:
+        return {}
+    operations = gpu_operations_of(capture)
+    place = positions_of(capture)
+    called = np.append(_calls(tree), -1)[tree.range[place]]
+    rows = np.flatnonzero(operations.computes & (called >= 0))
+    mine, place = operations.of(rows), place[rows]
+    code, (call, backward) = group_keys(called[rows], tree.phase[place] == BACKWARD)
+    ns = np.zeros(len(call), np.int64)
+    np.add.at(ns, code, selected_ns(capture, mine))
+    of_kernel = windows.per_step(mine.global_pid, mine.start_ns, mine.end_ns)
+    per_step = None if of_kernel is None else np.bincount(code, of_kernel, len(call))
+    # Operations are in order of start, so the first kernel of a call is the first of its code.
+    order = np.argsort(np.unique(code, return_index=True)[1], kind="stable")
+    modules, names = numbered([tree.module[node] for node in tree.node_of_range[call[order]].tolist()])
+    keys, (module, phase) = group_keys(modules, backward[order].astype(np.int64))
+    first = np.zeros(len(order), bool)
+    first[np.unique(keys, return_index=True)[1]] = True
+    return Events(
+        [Key("module", names[i], PHASES[j]) for i, j in zip(module.tolist(), phase.tolist(), strict=True)],
+        keys,
+        ns[order],
+        first,
+        None if per_step is None else per_step[order],
+    ).rows()
+
+
+def _calls(tree: RangeTree) -> NDArray[Any]:
+    """Return the range of the call of a module that each range belongs to; -1 without one."""
+    calls = _innermost(tree, np.full(len(tree.ranges), -1))
+    return _innermost(tree, calls)
+
+
+def _innermost(tree: RangeTree, known: NDArray[Any]) -> NDArray[Any]:
+    """Return the innermost call around each range; ``known`` has those of the forward of a backward."""
+    ranges, calls = tree.ranges, np.full(len(tree.ranges), -1)
+    is_module = ranges.kind == MODULE
+    for rows in ranges.levels():
+        above, forward = ranges.parent[rows], tree.forward[rows]
+        around = np.where(above >= 0, calls[above], -1)
+        matched = (forward >= 0) & ((above < 0) | (tree.forward[above] != forward))
+        around = np.where(matched, known[forward], around)
+        calls[rows] = np.where(is_module[rows], rows, around)
+    return calls
