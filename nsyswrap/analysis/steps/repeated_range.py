@@ -90,9 +90,10 @@ def _candidates(whole: Capture, process: int, *, every: bool = False) -> list[_C
     codes, (_, text) = group_keys(spans.thread, names)
     launches = calls.start_ns[calls.works]
     candidates = []
-    for code, label in enumerate(text.tolist()):
-        which = codes == code
-        if texts[label] is None or (np.count_nonzero(which) < _LEAST and not every):
+    often = np.bincount(codes) >= (1 if every else _LEAST)  # each operation of PyTorch has its own text
+    for code in np.flatnonzero(often).tolist():
+        label, which = int(text[code]), codes == code
+        if texts[label] is None:
             continue
         start, end = spans.start[which], spans.end[which]
         outer = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
