@@ -11,12 +11,13 @@ Each nanosecond has one state. If several hold, the first in this order counts:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, difference, intersection, joined, union
+from nsyswrap.analysis.gil import gil_parts
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of, windows
 from nsyswrap.analysis.kernel_names import CLASSES, OTHER
@@ -45,6 +46,7 @@ class Budget:
 
     ``state_ns`` has the time of each of STATES in each interval; these add up to the interval.
     ``overlapped_ns`` has the time of communication and of copies that had something before it in the order.
+    ``gil_ns`` has the parts of the idle time in host code by state of Python's lock; empty if not traced.
     """
 
     global_pid: int
@@ -53,6 +55,7 @@ class Budget:
     end_ns: NDArray[Any]
     state_ns: Mapping[str, NDArray[Any]]
     overlapped_ns: Mapping[str, NDArray[Any]]
+    gil_ns: Mapping[str, NDArray[Any]]
 
     @property
     def duration_ns(self) -> NDArray[Any]:
@@ -91,15 +94,25 @@ def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | Non
                 [rows[:0], *(at for owner, at in whole.rows_of.items() if _is_other(owner, process, device))]
             )
         )
-        budgets.append(
-            _budget((process, device), (start, end), _layers(view, mine), _with_others(idle, others))
-        )
+        made = _budget((process, device), (start, end), _layers(view, mine), _with_others(idle, others))
+        budgets.append(replace(made, gil_ns=_gil(view, gaps.rows_of(process, device), (start, end))))
     return budgets
 
 
 def _is_other(owner: tuple[int, ...], process: int, device: int) -> bool:
     """Return True for another process on the same device."""
     return owner[1] == device and owner[0] != process
+
+
+def _gil(
+    view: Capture, rows: tuple[int, int], interval: tuple[NDArray[Any], NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """Return the time of host code in these gaps by state of Python's lock, in each interval."""
+    found = {}
+    for state, (gap, start, end) in (gil_parts(view) or {}).items():
+        mine = (gap >= rows[0]) & (gap < rows[1])
+        found[state] = union(start[mine], end[mine]).within(*interval)
+    return found
 
 
 def _layers(view: Capture, mine: GpuOperations) -> list[tuple[str, Cover]]:
@@ -146,4 +159,4 @@ def _budget(
         before = taken
     for cause, cover in idle.items():
         state_ns[f"idle_{cause}"] = cover.within(start, end)
-    return Budget(*owner, start, end, state_ns, overlapped_ns)
+    return Budget(*owner, start, end, state_ns, overlapped_ns, {})

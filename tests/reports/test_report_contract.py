@@ -72,6 +72,7 @@ TOTALS = {"um_total_sum"}  # one row in any case: totals of nothing
 # operation of PyTorch is in it.
 OF_STEPS = {"step", "mark", "shares", "at_stake_ns", "at_stake_percent", "per_step_ns"}
 OF_STEPS |= {"phase", "operation", "shapes"}
+OF_STEPS |= {f"{idle}host_gil_{state}_ns" for idle in ("", "idle_") for state in ("holding", "waiting")}
 
 
 def modules_of(package: ModuleType) -> set[str]:

@@ -10,6 +10,7 @@ from nsyswrap.analysis.advice.context import Advice, loads_in_gaps
 from nsyswrap.analysis.advice.waiting_calls import waits_in_host_code
 from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
+from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
 from nsyswrap.base.units import duration
 
@@ -74,7 +75,7 @@ def host_bound(context: AdviceContext) -> Iterator[Advice]:
         "per gap",
         cover.length,
         f"gaps with the launching thread outside CUDA calls: {context.steps_text(count)}, "
-        f"{duration(cover.length)} in total",
+        f"{duration(cover.length)} in total{_gil_text(context, gaps)}",
         "Less host code between launches",
         "move host work out of the loop or to a pool of threads, or queue more GPU work ahead",
         "future = pool.submit(prepare); step(batch); batch = future.result()",
@@ -82,6 +83,18 @@ def host_bound(context: AdviceContext) -> Iterator[Advice]:
         "gpu_idle",
         cover=cover,
     )
+
+
+def _gil_text(context: AdviceContext, gaps: NDArray[Any]) -> str:
+    """Return how long host code in these gaps held Python's lock and waited for it, if that was traced."""
+    parts = gil_parts(context.capture)
+    if parts is None:
+        return ""
+    held, waited = (
+        duration((end - start)[gaps[gap]].sum())
+        for gap, start, end in (parts[state] for state in (HOLDING, WAITING))
+    )
+    return f"; Python's GIL held for {held}, waited for {waited}"
 
 
 def waiting_for_input(context: AdviceContext) -> Iterator[Advice]:

@@ -14,6 +14,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.arrays.texts import Texts
+from nsyswrap.analysis.gil import HOLDING, STATES, WAITING, gil_parts, of_the_program
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
@@ -26,6 +27,7 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
+from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.per_capture import per_capture
@@ -73,6 +75,7 @@ def _result(capture: Capture, rows: NDArray[Any]) -> Result:
             "device_id": gaps.device_id[rows],
             "thread_id": thread_ids(gaps.thread[rows]),
             **{f"{cause}_ns": part for cause, part in parts.items()},
+            **{f"host_gil_{state}_ns": ns[rows] for state, ns in _gil(capture).items()},
         },
         (*_notes(capture, gaps), *range_notes),
         left_out=len(gaps) - len(rows),
@@ -88,6 +91,17 @@ def _names(capture: Capture, gaps: Gaps, operations: NDArray[Any]) -> Texts:
     return Texts(codes, [None, *texts.texts])
 
 
+def _gil(capture: Capture) -> dict[str, NDArray[Any]]:
+    """Return the time of host code in each gap holding Python's lock, and waiting for it."""
+    parts, count = gil_parts(capture), len(gaps_of(capture))
+    if parts is None:
+        return {state: np.full(count, MISSING) for state in STATES}
+    sums = {state: np.zeros(count, np.int64) for state in STATES}
+    for state, (gap, start, end) in parts.items():
+        np.add.at(sums[state], gap, end - start)
+    return sums
+
+
 @per_capture
 def _ranges(capture: Capture) -> tuple[Texts, tuple[str, ...]]:
     """Return the name of the thread's innermost range in the middle of each gap, or None, and notes."""
@@ -96,10 +110,12 @@ def _ranges(capture: Capture) -> tuple[Texts, tuple[str, ...]]:
         return Texts.repeated(None, len(gaps)), ()
     ranges = nested_ranges(whole)
     middle = gaps.start_ns + gaps.duration_ns // 2
+    named = np.flatnonzero(of_the_program(whole, ranges.row - 1))
+    spans = Spans(*(field[named] for field in ranges.spans))
     # The innermost is the one that started last; ranges of start/end need not lie in each other.
-    holder = closest(Spans(gaps.thread, middle, middle), ranges.spans, -ranges.spans.start)
+    holder = closest(Spans(gaps.thread, middle, middle), spans, -spans.start)
     inside = np.flatnonzero(holder >= 0)
-    holders, positions = distinct(holder[inside])
+    holders, positions = distinct(named[holder[inside]])
     codes, texts = own_texts(whole, ranges.row[holders] - 1)
     range_codes = np.zeros(len(gaps), np.int32)
     range_codes[inside] = codes[positions] + 1
@@ -140,7 +156,8 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
 
 def _more(cause: str, capture: Capture) -> str:
     if cause == "host":
-        return _mostly_in(*_parts_of_cause(gaps_of(capture), cause), _ranges(capture)[0])
+        found = _mostly_in(*_parts_of_cause(gaps_of(capture), cause), _ranges(capture)[0])
+        return found + _gil_text(capture, gaps_of(capture).spent_ns[cause])
     return _in_first_launches(capture, gaps_of(capture)) if cause == "launch" else ""
 
 
@@ -163,6 +180,15 @@ def _mostly_in(gap: NDArray[Any], time_ns: NDArray[Any], ranges: Texts) -> str:
     return f" (mostly in NVTX range {most!r})" if named else ""
 
 
+def _gil_text(capture: Capture, host_ns: int) -> str:
+    """Return how much of the host code held Python's lock or waited for it; empty if that was not traced."""
+    sums = {state: int(ns.sum()) for state, ns in _gil(capture).items()}
+    if gil_parts(capture) is None or not host_ns:
+        return ""
+    shares = {state: percent(100 * ns / host_ns) for state, ns in sums.items()}
+    return f" ({shares[HOLDING]} of it holding Python's GIL, {shares[WAITING]} waiting for it)"
+
+
 def _in_first_launches(capture: Capture, gaps: Gaps) -> str:
     """Return how much of the launch time was in first launches of a kernel or graph."""
     launches = launches_of(capture.whole)
@@ -175,6 +201,20 @@ def _in_first_launches(capture: Capture, gaps: Gaps) -> str:
 def _part(cause: str, header: str, meaning: str) -> Column:
     return Column(f"{cause}_ns", header, Unit.NS, f"part of the gap: {meaning}", 6)
 
+
+GIL_COLUMNS = tuple(
+    Column(
+        f"host_gil_{state}_ns",
+        f"Host {header}",
+        Unit.NS,
+        f"part of the host code: {meaning}; empty without --trace python-gil",
+        8,
+    )
+    for state, header, meaning in (
+        (HOLDING, "GIL Held", "the thread held Python's global interpreter lock"),
+        (WAITING, "GIL Wait", "the thread waited for Python's global interpreter lock"),
+    )
+)
 
 SCHEMA = Schema(
     name="gpu_idle",
@@ -211,6 +251,7 @@ SCHEMA = Schema(
             "migration", "Migration", "unified memory pages migrated next: the host used them, or a prefetch"
         ),
         _part("unknown", "Unexplained", "no recorded call launched the next operation, or none followed"),
+        *GIL_COLUMNS,
     ),
 )
 

@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import check_pairs
+from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
+from nsyswrap.analysis.gil import STATES as GIL_STATES
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, MEMCPY, operation_notes
 from nsyswrap.analysis.judged_part import READS, judged_parts
@@ -77,6 +79,7 @@ _STATE_COLUMNS = {
     MEMCPY: "copy_exposed_ns",
     **{f"idle_{cause}": f"idle_{cause}_ns" for cause in IDLE},
 }
+_GIL_COLUMNS = {state: f"idle_host_gil_{state}_ns" for state in GIL_STATES}
 _PARTS = {
     "compute_ns": "compute",
     _STATE_COLUMNS[COMMUNICATION]: "exposed communication",
@@ -96,6 +99,8 @@ def compute(capture: Capture) -> Result:
         *(_by_step(devices) for _, devices in steps),
     ]
     data = {column.name: np.concatenate([part[column.name] for part in rows]) for column in SCHEMA.columns}
+    if gil_parts(capture) is None:
+        data |= {column: np.full(len(data["row"]), MISSING) for column in _GIL_COLUMNS.values()}
     return Result(data, (*operation_notes(capture), *_notes(capture, parts)))
 
 
@@ -141,6 +146,7 @@ def _rows(
         **{column: state_ns[state] for state, column in _STATE_COLUMNS.items()},
         "communication_overlapped_ns": budget.overlapped_ns[COMMUNICATION],
         "copy_overlapped_ns": budget.overlapped_ns[COPY],
+        **{_GIL_COLUMNS[state]: budget.gil_ns.get(state, np.zeros(count, np.int64)) for state in GIL_STATES},
     }
 
 
@@ -203,8 +209,17 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     return (
         f"GPU busy {percent(100 * spent['busy_ns'] / total)} of the {rows[judged[0]]} "
         f"({_steps(data)}{duration(spent['duration_ns'])}{added}){_shares(spent, _PARTS, total)}. Idle "
-        f"{percent(100 * spent['idle_ns'] / total)}{_shares(spent, idle, total)}."
+        f"{percent(100 * spent['idle_ns'] / total)}{_shares(spent, idle, total)}.{_gil_text(data, spent)}"
     )
+
+
+def _gil_text(data: Mapping[str, Values], spent: Mapping[str, int]) -> str:
+    """Return how much of the host code held Python's lock or waited for it; empty if that was not traced."""
+    host_ns = spent["idle_host_ns"]
+    if not host_ns or (np.asarray(data[_GIL_COLUMNS[HOLDING]]) == MISSING).any():
+        return ""
+    shares = {state: percent(100 * spent[column] / host_ns) for state, column in _GIL_COLUMNS.items()}
+    return f" Of the host code {shares[HOLDING]} held Python's GIL, {shares[WAITING]} waited for it."
 
 
 def _steps(data: Mapping[str, Values]) -> str:
@@ -262,6 +277,17 @@ _IDLE = {
     OTHER_PROCESS: ("Other Process", 5, "queued or unexplained while another process worked on the device"),
 }
 
+_GIL_TEXTS = {
+    HOLDING: ("Host GIL Held", "holding Python's global interpreter lock"),
+    WAITING: ("Host GIL Wait", "waiting for Python's global interpreter lock"),
+}
+
+
+def _gil_column(state: str, header: str, meaning: str) -> Column:
+    text = f"part of the idle time in host code: {meaning}; empty without --trace python-gil"
+    return _time(_GIL_COLUMNS[state], header, text, 10)
+
+
 SCHEMA = Schema(
     name="step_budget",
     title="Step time: compute, exposed communication and copies, idle by cause",
@@ -306,6 +332,7 @@ SCHEMA = Schema(
             "copies, memsets or migrations overlapped with a kernel",
             6,
         ),
+        *(_gil_column(state, *texts) for state, texts in _GIL_TEXTS.items()),
     ),
 )
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 REPORT = "gpu_idle"
 HEADER = (
     "start_ns,duration_ns,cause,nvtx,before,after,process_id,device_id,thread_id,profiler_ns,load_ns,"
-    "allocate_ns,synchronise_ns,launch_ns,copy_ns,call_ns,host_ns,queued_ns,migration_ns,unknown_ns\n"
+    "allocate_ns,synchronise_ns,launch_ns,copy_ns,call_ns,host_ns,queued_ns,migration_ns,unknown_ns,"
+    "host_gil_holding_ns,host_gil_waiting_ns\n"
 )
 LAUNCH = "cudaLaunchKernel"
 # CPU   L[0,1)  S[5,12)        L[15,18)            C[50,56)                            l[90,95)
@@ -51,8 +52,8 @@ def test_two_gaps(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, *rows), REPORT) == (
         f"{HEADER}"
         "40,15,host code outside CUDA calls,,a,[CUDA memcpy Host-to-Device],100,0,100,"
-        "0,0,0,0,0,5,0,10,0,0,0\n"
-        "10,10,launch latency,step,a,a,100,0,100,0,0,0,0,7,0,0,3,0,0,0\n"
+        "0,0,0,0,0,5,0,10,0,0,0,,\n"
+        "10,10,launch latency,step,a,a,100,0,100,0,0,0,0,7,0,0,3,0,0,0,,\n"
     )
 
 
