@@ -234,22 +234,11 @@ class Capture:
         fields = [field for field in selection.compares if field in events.fields]
         tables = events.tables(self._export.tables)
         if len(tables) == 1 and fields:
-            sources = {f: self._column(events, tables[0], f, self._export.tables[tables[0]]) for f in fields}
-            wanted = [(name, events.fields[field].kind) for field, name in sources.items() if name]
-            owned: set[bool] = (
-                set()
-            )  # whether blocks name owners: the rule differs if no row of the table does
-
-            def mark(block: dict[str, NDArray[Any]]) -> NDArray[Any]:
-                empty = np.full(len(next(iter(block.values()))), MISSING)
-                columns = {field: block[name] if name else empty for field, name in sources.items()}
-                owned.update(
-                    bool((columns[field] != MISSING).any()) for field in _OWNERS if sources.get(field)
-                )
-                return select(columns, selection, window)
-
-            rows = selected_rows(self._export, tables[0], wanted, mark)
-            if len(owned) <= 1:
+            present = self._export.tables[tables[0]]
+            names = {field: self._column(events, tables[0], field, present) for field in fields}
+            sources = {f: (name, events.fields[f].kind) if name else None for f, name in names.items()}
+            rows = selected_rows(self._export, tables[0], sources, selection, window)
+            if rows is not None:
                 return rows
         columns = self._all_columns(kind, fields) if fields else {"": np.zeros(self.whole.count(kind))}
         return np.flatnonzero(select(columns, selection, window))

@@ -1,50 +1,110 @@
 """Read only the selected rows of a large table: a time window takes little of a long capture.
 
-Which rows are selected is decided block by block, from the few columns that this needs. All other columns are
-read from the pages that hold selected rows. Damage elsewhere in the file is then not found.
+Which rows are selected is decided block by block, from the few columns that this needs. For a window, only
+the times of all rows are read, and the other columns where a block has a row in it. What is selected is read
+from the pages that hold it. Damage elsewhere in the file is then not found.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from nsyswrap.base.errors import DamagedCapture
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import SPANS
+from nsyswrap.capture.selection import select
 from nsyswrap.capture.sqlite_pages import Leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.schema import FieldKind
+    from nsyswrap.capture.selection import Selection
+    from nsyswrap.capture.window import Window
 
     Columns = dict[str, NDArray[Any]]
+    Source = tuple[str, FieldKind] | None
     Wanted = Sequence[tuple[str, FieldKind]]
 
 _BLOCK_ROWS = 1 << 19  # at a time, so that deciding takes little memory
 _MOST = 0.5  # of a table's pages, from which on all are read and kept for other views
+_OWNERS = ("global_tid", "global_pid")
+
+
+class _Spans(NamedTuple):
+    """The number of rows of each block of a table, and the first and the last time in it, in ns."""
+
+    rows: NDArray[Any]
+    first: NDArray[Any]
+    last: NDArray[Any]
+
+
+_SPANS_OF: WeakKeyDictionary[Export, dict[str, _Spans]] = WeakKeyDictionary()  # for all windows
 
 
 def selected_rows(
-    export: Export, table: str, wanted: Wanted, mark: Callable[[Columns], NDArray[Any]]
-) -> NDArray[Any]:
-    """Return the numbers of the rows that ``mark`` selects, from 0. It gets blocks of columns by name."""
-    leaves = None if _is_read(export, table, wanted) else export.leaves(table)
-    marks = []
-    for block in _blocks(leaves) if leaves else ():
-        columns = _from_leaves(export, table, wanted, block)
-        if columns is None:  # SQLite has to read the table
-            leaves = None
-            break
-        marks.append(mark(columns))
+    export: Export,
+    table: str,
+    sources: Mapping[str, Source],
+    selection: Selection,
+    window: Window,
+) -> NDArray[Any] | None:
+    """Return the numbers of the selected rows, from 0; None if all rows have to be looked at together.
+
+    ``sources`` has the column of each field that the selection compares, None for one that the table lacks.
+    """
+    wanted = [source for source in sources.values() if source]
+    if _is_read(export, table, wanted) or export.leaves(table) is None:
+        return None
+    times = [sources.get(field) for field in SPANS]
+    timed = selection.windowed and all(time and time[1] == "time" for time in times)
+    spans = _spans(export, table, times) if timed else None  # type: ignore[arg-type]
+    leaves = export.leaves(table)  # counted again, or None, if that found damage
     if leaves is None:
-        names = [name for name, _ in wanted]
-        marks = [mark(dict(zip(names, export.columns(table, wanted), strict=True)))]
-    return np.flatnonzero(np.concatenate(marks))
+        return None
+    crossing = np.ones(len(leaves.rows), bool) if spans is None else _crossing(leaves, spans, window)
+    selected = [np.empty(0, np.int64)]
+    owned: set[bool] = set()
+    for first, block in _blocks(leaves, crossing):
+        read = _from_leaves(export, table, wanted, block)
+        if read is None:  # SQLite has to read the table
+            return None
+        empty = np.full(block.rows.sum(), MISSING)
+        columns = {field: read[source[0]] if source else empty for field, source in sources.items()}
+        owned.update(bool((columns[field] != MISSING).any()) for field in _OWNERS if sources.get(field))
+        selected.append(np.flatnonzero(select(columns, selection, window)) + first)
+    if len(owned) > 1 or (owned == {False} and not crossing.all()):
+        return None  # the rule is another one if no row of the table has an owner
+    return np.concatenate(selected)
+
+
+def _spans(export: Export, table: str, times: Wanted) -> _Spans:
+    """Return the time that each block spans: rows can lie in any order, and last for any time."""
+    of_tables = _SPANS_OF.setdefault(export, {})
+    if table not in of_tables:
+
+        def span(columns: Columns) -> Columns:
+            start, end = (columns[name] for name, _ in times)
+            first, last = min(start.min(), end.min()), max(start.max(), end.max())
+            return {"rows": np.array([len(start)]), "first": np.array([first]), "last": np.array([last])}
+
+        of_tables[table] = _Spans(**export.stream(table, times, span))
+    return of_tables[table]
+
+
+def _crossing(leaves: Leaves, spans: _Spans, window: Window) -> NDArray[np.bool_]:
+    """Mark the leaf pages of blocks that can have a row in the window."""
+    marks = window.crossing(spans.first, spans.last)
+    block_ends, ends = np.cumsum(spans.rows), np.cumsum(leaves.rows)
+    begins = np.searchsorted(block_ends, ends - leaves.rows, "right")
+    return marks[begins] | marks[np.searchsorted(block_ends, ends)]
 
 
 def part_of(export: Export, table: str, wanted: Wanted, rows: NDArray[Any]) -> list[NDArray[Any]]:
@@ -76,12 +136,17 @@ def _numbers_of(export: Export, table: str, wanted: Wanted, rows: NDArray[Any]) 
     return {name: values[rows + moved[of_row]] for name, values in columns.items()}
 
 
-def _blocks(leaves: Leaves) -> Iterator[Leaves]:
-    """Yield leaf pages with about _BLOCK_ROWS rows together."""
-    number = np.cumsum(leaves.rows) // _BLOCK_ROWS
+def _blocks(leaves: Leaves, marks: NDArray[np.bool_]) -> Iterator[tuple[int, Leaves]]:
+    """Yield marked leaf pages, up to about _BLOCK_ROWS rows, and the number of the first row."""
+    ends = np.cumsum(leaves.rows)
+    number = np.where(marks, ends // _BLOCK_ROWS, -1)
     edges = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(number)]
     for first, end in pairwise(edges):
-        yield Leaves(leaves.numbers[first:end], leaves.rows[first:end])
+        if marks[first]:
+            yield (
+                int(ends[first] - leaves.rows[first]),
+                Leaves(leaves.numbers[first:end], leaves.rows[first:end]),
+            )
 
 
 def _from_leaves(export: Export, table: str, wanted: Wanted, leaves: Leaves) -> Columns | None:

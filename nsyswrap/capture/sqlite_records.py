@@ -51,6 +51,13 @@ class Block(NamedTuple):
     page_bytes: int
 
 
+class Cells(NamedTuple):
+    """Where the cell of each row begins: in the data, and in its page."""
+
+    at: Ints
+    offset: Ints
+
+
 class Records(NamedTuple):
     """The start of each row's record, its size in bytes, and how many of them are in its page."""
 
@@ -70,9 +77,40 @@ def row_counts(block: Block) -> Ints:
 
 def read_integers(block: Block, columns: Mapping[int, Ints]) -> None:
     """Fill each array with the column at that place of the records; raises NotPlain."""
-    records = _records(block, row_counts(block))
+    cells = _cells(block, row_counts(block))
+    if _read_alike(block, cells, columns):
+        return
+    records = _records(block, cells)
     if not _read_by_header(block.data, records, columns):
         _read_by_record(block.data, records, columns)
+
+
+def _read_alike(block: Block, cells: Cells, columns: Mapping[int, Ints]) -> bool:
+    """Fill the arrays if all cells begin alike, so that each column has one place in them; else return False.
+
+    That is so for the times, which come first: the size of the record, the rowid and the types up to theirs
+    are the first eight bytes of a cell, and one comparison tells.
+    """
+    places = max(columns) + 1
+    first = block.data[cells.at[0] : cells.at[0] + _WORD].tobytes()
+    behind = 1 + _varint_bytes(int.from_bytes(first[1:], "little"))
+    header, *kinds = first[behind : behind + 1 + places] or b"\0"
+    if len(kinds) < places or header <= places or max(first[0], header, *kinds) > _SHORT:
+        return False
+    ends = behind + header + np.cumsum(_SIZES[kinds])
+    copies = _pieces(block.data, cells.at - _WORD, _WORD + max(_WORD, int(ends[-1])))
+    if not len(copies):
+        return False
+    mask = (b"\x80" * behind + b"\xff" * (1 + places)).ljust(_WORD, b"\0")
+    alike, as_first = (np.uint64(int.from_bytes(word, "little")) for word in (mask, first))
+    payload = np.ndarray(len(copies), np.uint8, copies, _WORD, (copies.itemsize,))
+    if ((_eights(copies, _WORD, "<u8") & alike) != as_first & alike).any():
+        return False
+    if payload.min() < ends[-1] - behind or (cells.offset + payload).max() > block.page_bytes - behind:
+        return False
+    for place, out in columns.items():
+        _same_kind(copies, int(ends[place]), kinds[place], out, slice(None))
+    return True
 
 
 def _read_by_header(data: Bytes, records: Records, columns: Mapping[int, Ints]) -> bool:
@@ -180,18 +218,20 @@ def rowid(page: bytes, row: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _records(block: Block, rows: Ints) -> Records:
+def _cells(block: Block, rows: Ints) -> Cells:
     first = block.starts + PAGE_HEADER_BYTES - 2 * (np.cumsum(rows) - rows)
     pointers = np.repeat(first >> 1, rows)  # as places of numbers of two bytes
     pointers += np.arange(len(pointers))
-    cells = block.data.view(">u2")[pointers].astype(np.int64)
-    if cells.min() < PAGE_HEADER_BYTES:
+    offset = block.data.view(">u2")[pointers].astype(np.int64)
+    if offset.min() < PAGE_HEADER_BYTES:
         raise NotPlain("a damaged leaf page")
-    pages = np.repeat(block.starts, rows)
-    cells += pages
-    start, payload = _behind_sizes(block.data, cells)
+    return Cells(offset + np.repeat(block.starts, rows), offset)
+
+
+def _records(block: Block, cells: Cells) -> Records:
+    start, payload = _behind_sizes(block.data, cells.at)
     local = _local(payload, block.page_bytes)
-    if (start + local > pages + block.page_bytes).any():
+    if (start + local > cells.at - cells.offset + block.page_bytes).any():
         raise NotPlain("a damaged leaf page")
     return Records(start, payload, local)
 

@@ -42,7 +42,7 @@ def in_blocks(columns: Mapping[str, NDArray[Any]], work: Callable[[Columns], Col
 
 
 def joined(parts: Iterable[Columns], rows: int) -> Columns:
-    """Join the parts of each array as they come, so that they do not stay in memory beside it."""
+    """Join the parts, of at most so many rows, as they come, so that they do not stay in memory beside it."""
     arrays: Columns = {}
     first = 0
     for part in parts:
@@ -54,7 +54,7 @@ def joined(parts: Iterable[Columns], rows: int) -> Columns:
             last = first + len(values)
             arrays[name][first:last] = values
         first = last
-    return arrays
+    return {name: array[:first] for name, array in arrays.items()}
 
 
 class Extremes:

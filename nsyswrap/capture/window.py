@@ -155,6 +155,12 @@ class Window:
             marks[rows] = mark(start[rows], end[rows])
         return marks
 
+    def crossing(self, first: NDArray[Any], last: NDArray[Any]) -> NDArray[np.bool_]:
+        """Mark the spans of time that can have a selected row: those that touch an instance of any thread."""
+        every = united(np.minimum(self.starts, self.ends), np.maximum(self.starts, self.ends))
+        at = np.searchsorted(every.end, first)
+        return (at < len(every.end)) & (every.start[np.minimum(at, len(every.end) - 1)] <= last)
+
     def clip(self, events: Events) -> dict[str, NDArray[Any]]:
         """Return starts and ends clipped to the intervals; those of a row in several are the outer ones."""
         times = {name: events[name].copy() for name in ("start_ns", "end_ns") if name in events}

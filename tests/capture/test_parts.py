@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from tiny_export import call, changed, kernel, nvtx, write
 
 from nsyswrap import open_capture
-from nsyswrap.capture import parts
+from nsyswrap.capture import parts, selection, sqlite_pages
+from nsyswrap.capture.selection import Selection, parse_time
+from nsyswrap.capture.window import LEAST, MOST, Window, whole_time
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,9 +66,57 @@ def test_it_reads_only_its_pages(export: Path) -> None:
     assert part.whole.count("kernel") == 6000
 
 
+@pytest.mark.parametrize("clip", [True, False])
+@pytest.mark.parametrize(
+    ("time", "blocks"),
+    [("11us/12us", 3), ("35us/35100ns", 2), ("1s/", 1), ("/19ns", 1), ("20001ns/20002ns", 2), ("99s/", 0)],
+)
+def test_it_reads_only_blocks_with_a_row_in_the_window(
+    time: str,
+    blocks: int,
+    clip: bool,  # noqa: FBT001
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernels = [kernel(f"k{n % 7}", 10 * n + 3, 10 * n + 9, n) for n in range(6000)]
+    kernels[0] = kernel("begins late", 3 * 10**9, 4 * 10**9, 0)  # in no order
+    kernels[100] = kernel("lasts", 1003, 50_000, 100)
+    kernels[1000] = kernel("ends before it starts", 10_009, 10_003, 1000)
+    path = write(tmp_path / "c.sqlite", *kernels)
+    every = open_capture(path).columns("kernel", "start_ns", "end_ns")
+    first, last = parse_time(time)
+    read: list[int] = []
+    select = selection.select
+
+    def counted(columns: dict[str, Any], asked: Selection, window: Window) -> object:
+        read.append(len(columns["start_ns"]))
+        return select(columns, asked, window)
+
+    monkeypatch.setattr(sqlite_pages, "_BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(parts, "select", counted)
+    part = open_capture(path).select(time=time, clip=clip)
+    expected = select(every, part.view.selection, whole_time(first or LEAST, last or MOST))
+    assert part.columns("kernel", "row")["row"].tolist() == (np.flatnonzero(expected) + 1).tolist()
+    assert blocks == round(sum(read) / 380)
+    again = part.viewed(names="base")
+    assert again.count("kernel") == part.count("kernel")
+
+
+@pytest.mark.parametrize("owners", [100, None])
+def test_owners_count_that_lie_outside_of_the_window(tmp_path: Path, owners: int | None) -> None:
+    """Kernels without a process are in everyone's window, unless others have one."""
+    kernels = [changed(kernel("k", 10 * n, 10 * n + 5, n), globalPid=None) for n in range(9000)]
+    kernels[-1] = changed(kernels[-1], globalPid=owners and owners << 24)
+    path = write(tmp_path / "c.sqlite", *kernels, nvtx("step", 1000, 1999))
+    count = open_capture(path).select(nvtx="step").count("kernel")
+    assert count == (0 if owners else 100)
+    assert count == _read_first(open_capture(path)).select(nvtx="step").count("kernel")
+
+
 def _read_first(capture: Capture) -> Capture:
     capture.columns("kernel", *(field for field in FIELDS if field != "row"))
-    capture.columns("api", "start_ns", "end_ns", "global_tid", "correlation_id")
+    if capture.has("api"):
+        capture.columns("api", "start_ns", "end_ns", "global_tid", "correlation_id")
     return capture
 
 
