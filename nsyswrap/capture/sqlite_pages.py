@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 FEW_LEAVES = 32  # SQLite reads fewer pages than this faster
 _BLOCK_BYTES = 1 << 20  # of leaves at a time, so that intermediate arrays stay in the CPU cache
-_SPREAD = 4  # leaves are read in one piece if they are at least a quarter of that part of the file
+_CLOSE = 8  # pages from one leaf to the next, up to which both are read in one piece
 _FEW_BLOCKS = 16  # up to so many blocks, importing threads takes longer than the work
 _THREADS = 4
 _CHECKED_ROWS = 32
@@ -97,15 +97,15 @@ class PageFile:
         return content
 
     def block(self, numbers: Ints) -> Block:
-        """Return the leaf pages with these numbers."""
-        first, last = int(numbers.min()), int(numbers.max())
-        if last - first < _SPREAD * len(numbers):
-            content = self.pages(first, last - first + 1)
-            starts = (numbers - first) * self.page_bytes
-        else:
-            content = b"".join(map(self.pages, numbers.tolist()))
-            starts = np.arange(len(numbers)) * self.page_bytes
-        return Block(np.frombuffer(content, np.uint8), starts, self.page_bytes)
+        """Return the leaf pages with these numbers; those that lie close to each other are read at once."""
+        apart = np.diff(numbers)
+        begins = np.flatnonzero(np.append(True, (apart < 1) | (apart > _CLOSE)))
+        counts = np.diff(begins, append=len(numbers))
+        first = numbers[begins]
+        sizes = numbers[begins + counts - 1] - first + 1
+        content = b"".join(map(self.pages, first.tolist(), sizes.tolist()))
+        places = numbers + np.repeat(np.cumsum(sizes) - sizes - first, counts)
+        return Block(np.frombuffer(content, np.uint8), places * self.page_bytes, self.page_bytes)
 
 
 def find_leaves(file: PageFile, table: str) -> Leaves:
@@ -214,31 +214,36 @@ def _leaf_numbers(file: PageFile, table: str) -> tuple[Ints, Ints]:
             raise NotPlain("no tree of pages, or a damaged one")
         if file.pages(int(level[0]))[0] != _INTERIOR:
             break
-        pages = zip(map(file.pages, level.tolist()), last.tolist(), strict=True)
-        below = [_children(page, end) for page, end in pages]
+        pieces = range(0, len(level), _BLOCK_BYTES // file.page_bytes)
+        below = [_children(file, *(part[at : at + pieces.step] for part in (level, last))) for at in pieces]
         level, last = (np.concatenate(parts) for parts in zip(*below, strict=True))
     if len(level) < FEW_LEAVES:
         raise NotPlain("few rows")
     return level, last[:-1]
 
 
-def _children(page: bytes, last: int) -> tuple[Ints, Ints]:
-    """Return the child pages of an interior page, and the last rowid below each.
+def _children(file: PageFile, pages: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """Return the child pages of interior pages, and the last rowid below each.
 
     One child is in each cell, and one after the last: ``last`` is the last rowid below it.
     """
-    count = int.from_bytes(page[3:5], "big")
-    if page[0] != _INTERIOR or not 0 < count <= (len(page) - 12) // 6:
+    data, starts, size = file.block(pages)
+    counts = data[starts + 3].astype(np.int64) << 8 | data[starts + 4]
+    if (data[starts] != _INTERIOR).any() or counts.min() == 0 or counts.max() > (size - 12) // 6:
         raise NotPlain("a damaged tree of pages")
-    cells = np.frombuffer(page, ">u2", count, 12).astype(np.int64)
-    if cells.max() > len(page) - 4:
+    ends = np.cumsum(counts)
+    pointers = np.repeat(starts + 12 - 2 * (ends - counts), counts) + 2 * np.arange(ends[-1])
+    cells = data[pointers].astype(np.int64) << 8 | data[pointers + 1]
+    if cells.max() > size - 4:
         raise NotPlain("a damaged tree of pages")
-    numbers = np.ndarray(len(page) - 3, ">u4", page, strides=(1,))
+    cells += np.repeat(starts, counts)
+    numbers = np.ndarray(len(data) - 3, ">u4", data, strides=(1,))
     try:
-        rowids, _ = varints(np.frombuffer(page, np.uint8), cells + 4, _LONGEST_ROWID)
+        rowids, _ = varints(data, cells + 4, _LONGEST_ROWID)
     except NotPlain:  # not from 1 on
-        rowids = np.zeros(count, np.int64)
-    return numbers[[*cells, 8]].astype(np.int64), np.append(rowids.astype(np.int64), last)
+        rowids = np.zeros(len(cells), np.int64)
+    children = np.insert(numbers[cells], ends, numbers[starts + 8])
+    return children.astype(np.int64), np.insert(rowids.astype(np.int64), ends, last)
 
 
 def _blocks(file: PageFile, leaves: Leaves) -> list[slice]:
