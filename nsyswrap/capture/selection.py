@@ -53,6 +53,12 @@ class Selection:
         return self.start_ns is not None or self.end_ns is not None or bool(self.nvtx)
 
     @property
+    def time(self) -> str:
+        """The time window as for --time; empty if none is selected by its ends."""
+        ends = self.start_ns, self.end_ns
+        return "" if ends == (None, None) else "/".join(map(_seconds, ends))
+
+    @property
     def narrows(self) -> bool:
         """Whether the selection can leave out events."""
         return self.windowed or bool(self.devices or self.processes)
@@ -81,7 +87,7 @@ class Selection:
         """Return the selected part as text with the number of NVTX ranges, or an empty text."""
         parts = [_instances(self, window)] if self.nvtx else []
         if self.windowed and not self.nvtx:
-            parts.append(f"time {_seconds(self.start_ns)}/{_seconds(self.end_ns)}")
+            parts.append(f"time {self.time}")
         parts += [f"device {', '.join(map(str, self.devices))}"] if self.devices else []
         parts += [f"process {', '.join(map(str, self.processes))}"] if self.processes else []
         return "; ".join(parts)

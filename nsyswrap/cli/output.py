@@ -237,14 +237,16 @@ def summary_text(
     capture: Capture,
     layout: Layout,
     *,
+    options: Sequence[str] = (),
     readable: bool = False,
     in_file: bool = False,
     with_ending: bool = True,
 ) -> str:
     """Return the summary screen, and print the notes of its tables.
 
-    ``readable`` shortens kernel names. ``in_file`` names no commands: the file may be read elsewhere. Without
-    ``with_ending`` the screen does not say how the run ended.
+    ``options`` select what the screen is about: the commands on it repeat them. ``readable`` shortens kernel
+    names. ``in_file`` names no commands: the file may be read elsewhere. Without ``with_ending`` the screen
+    does not say how the run ended.
     """
     with ascii_layout(active=layout.ascii):
         with step(f"reading {capture.source} …"):
@@ -253,9 +255,8 @@ def summary_text(
         if not with_ending:
             made = dataclasses.replace(made, ending="")
         if not in_file:
-            made = dataclasses.replace(
-                made, lines=answer.with_command(made.lines, report_command(capture.source))
-            )
+            command = report_command(capture.source, options=options)
+            made = dataclasses.replace(made, lines=answer.with_command(made.lines, command))
         if readable:
             made = summary_screen.with_readable_names(made)
         return summary_screen.render(
@@ -263,9 +264,9 @@ def summary_text(
         )
 
 
-def report_command(*captures: Path) -> str:
-    """Return the command that shows captures, as it can be typed here."""
-    return f"nsyswrap report {shlex.join(map(str, captures))}"
+def report_command(*captures: Path, options: Sequence[str] = ()) -> str:
+    """Return the command that shows captures with these options, as it can be typed here."""
+    return f"nsyswrap report {shlex.join([*map(str, captures), *options])}"
 
 
 def note_silence(capture: Capture, *, on_screen: bool = False) -> None:

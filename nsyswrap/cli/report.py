@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.base.errors import UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout
-from nsyswrap.cli.folders import are_ranks, captures_in, is_folder, listed
+from nsyswrap.cli.folders import captures_in, is_folder, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
     OUTPUT,
@@ -24,7 +22,6 @@ from nsyswrap.cli.options import (
     csv_option,
     explain_option,
     open_all,
-    opener,
     output_option,
     report_option,
     selection_options,
@@ -32,7 +29,6 @@ from nsyswrap.cli.options import (
     top_option,
 )
 from nsyswrap.cli.output import (
-    check_csv_folder,
     check_made,
     make_tables,
     note,
@@ -44,192 +40,27 @@ from nsyswrap.cli.output import (
     step,
     summary_text,
     tables_in_turn,
-    terminal_layout,
     write_csv,
 )
 from nsyswrap.render import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from nsyswrap.base.units import Rounding, TimeUnit
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.selection import Selection
-    from nsyswrap.capture.view_options import KernelNames
-    from nsyswrap.render.formats import Content, Document, Format, Layout
+    from nsyswrap.cli.report_options import ReportOptions
+    from nsyswrap.render.formats import Content, Document
     from nsyswrap.reports import Request
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
-    from nsyswrap import reports
-    from nsyswrap.analysis import kernel_names
-    from nsyswrap.cli import explain, repeats, report_ranks
+    from nsyswrap.cli import explain, repeats, report_options, report_ranks
     from nsyswrap.render import readable_names
     from nsyswrap.reports import ranks, summary
 
 NAMES = "Names and units"  # a heading of the help
 _OF_ANY_CAPTURE = "nsyswrap report CAPTURE -"  # in a line of code of the advice
 _SCREENS = 5  # of the captures in a folder
-_RANK_ROWS = 20  # rows of each table over ranks, if no report is named
-
-
-@dataclass(frozen=True)
-class ReportOptions:
-    """The command line of ``nsyswrap report``: one field for each option, and what follows from them."""
-
-    captures: tuple[Path, ...]
-    reports: tuple[str, ...]
-    csv_folder: Path | None
-    top: int | None
-    by: str | None
-    advice: bool
-    listing: bool
-    explain: str | None
-    form: str
-    output: Path | None
-    selection: Selection
-    steps: str
-    names: KernelNames
-    nvtx_names: bool
-    readable: bool
-    classes: Path | None
-    time_unit: TimeUnit
-    rounding: Rounding
-    csv_safe: bool
-
-    @cached_property
-    def format(self) -> Format:
-        """The output format."""
-        return formats.find_format(self.form)
-
-    @cached_property
-    def named_reports(self) -> list[str]:
-        """The reports that are named, in the grammar of ``-r``."""
-        return [*self.reports, *(["advice"] if self.advice else [])]
-
-    @cached_property
-    def _capture_and_rank_reports(self) -> tuple[list[str], list[str]]:
-        of_captures, over_ranks = ranks.split(self.named_reports)
-        if self.by and "all" in of_captures:
-            over_ranks = list(ranks.NAMES)
-        elif self.by and not self.named_reports:
-            over_ranks = list(ranks.SCREEN)
-        return of_captures, over_ranks
-
-    @property
-    def rank_reports(self) -> list[str]:
-        """The reports that compare ranks."""
-        return self._capture_and_rank_reports[1]
-
-    @property
-    def by_rank(self) -> bool:
-        """True if captures are ranks of one job."""
-        return bool(self.by or self.rank_reports)
-
-    @property
-    def is_screen(self) -> bool:
-        """True if the summary screen is shown instead of reports."""
-        named = bool(self._capture_and_rank_reports[0]) or self.by_rank
-        return not named and self.form == "text"
-
-    @property
-    def begins_with_answer(self) -> bool:
-        """True if the answer stands before the tables: the format has answers, and no report is named."""
-        return self.format.has_answers and not self.named_reports
-
-    @cached_property
-    def requests(self) -> list[Request]:
-        """The reports to make of each capture. Raises UsageError for an unknown one."""
-        names, _ = self._capture_and_rank_reports
-        all_reports = not self.by_rank and (not self.is_screen or self.csv_folder)
-        return reports.parse_all(names) if names or all_reports else []
-
-    @property
-    def prints_tables(self) -> bool:
-        """True if tables are printed, or written to ``-o``. With --csv alone the files are enough."""
-        return not self.is_screen and not (self.csv_folder and self.form == "text" and not self.output)
-
-    @property
-    def writes_in_turn(self) -> bool:
-        """True if each table can be written before the next is made."""
-        return not self.prints_tables or (self.format.one_table and not self.csv_folder)
-
-    @cached_property
-    def layout(self) -> Layout:
-        """How tables are laid out."""
-        layout = terminal_layout(self.top)
-        if layout.top is None and self.by_rank and not self.named_reports and self.form == "text":
-            layout = replace(layout, top=_RANK_ROWS)
-        if self.output:  # a file has no colors, and is UTF-8
-            layout = replace(layout, color=False, ascii=False)
-        return replace(layout, time_unit=self.time_unit, csv_safe=self.csv_safe)
-
-    def with_folders_opened(self) -> ReportOptions:
-        """Return the options with the captures of each folder in its place.
-
-        If these are the ranks of a launch, they are compared.
-        """
-        captures = tuple(captures_in(self.captures))
-        if captures == self.captures or self.by_rank or not are_ranks(captures):
-            return replace(self, captures=captures)
-        note(
-            f"nsyswrap: {listed(self.captures)} holds ranks of a launch: --by rank is assumed\n"
-            f"  nsyswrap report {shlex.quote(str(captures[0]))} shows one rank"
-        )
-        return replace(self, captures=captures, by="rank")
-
-    def opener(self) -> Callable[[Path], Capture]:
-        """Return a function that opens a capture in the view that is asked for."""
-        view: dict[str, Any] = {
-            "names": self.names,
-            "nvtx_names": self.nvtx_names,
-            "rounding": self.rounding,
-            "steps": self.steps,
-        }
-        if self.classes:
-            view["classes"] = kernel_names.read_rules(self.classes)
-        return opener(self.selection, **view)
-
-    def check(self) -> None:
-        """Raise UsageError for options that do not go together, and OutputError for a wrong folder."""
-        check_csv_folder(self.csv_folder)
-        if self.format.is_binary and not self.output:
-            raise UsageError(
-                f"--format {self.form} needs -o",
-                "name a file, or a folder for several reports, with -o",
-            )
-        if self.format.one_table and not self.named_reports:
-            raise UsageError(
-                f"--format {self.form} needs the name of a report",
-                "omit --format" if self.csv_folder else "use -r NAME, or --csv DIR for a file of each report",
-            )
-        if self.output and len(self.captures) > 1 and self.is_screen:
-            raise UsageError(
-                "-o takes the screen of one capture", "name reports with -r, or give one capture"
-            )
-        if self.output and self.csv_folder and self.is_screen:
-            raise UsageError(
-                "-o cannot be used with --csv alone", "omit -o, or name reports to print with -r"
-            )
-        if self.readable and not self.format.for_people:
-            raise UsageError(
-                f"--readable cannot be used with --format {self.form}",
-                "omit --readable, or use --format text or markdown",
-            )
-
-    def check_alone(self) -> None:
-        """Raise UsageError for options that have no use beside --list and --explain."""
-        option = "--explain" if self.explain else "--list"
-        others = {
-            "--list": self.explain and self.listing,
-            "--format": self.form != "text",
-            "--report": self.reports,
-            "--advice": self.advice,
-            "--csv": self.csv_folder,
-            "--by": self.by,
-        }
-        for other in filter(others.get, others):
-            raise UsageError(f"{option} cannot be used with {other}", f"omit {other}")
 
 
 @click.command(
@@ -306,7 +137,7 @@ def command(**options: Any) -> None:
     CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
     newest run. Ranks of a job: give their folder and --by rank.
     """
-    asked = ReportOptions(**options)
+    asked = report_options.ReportOptions(**options)
     source = click.get_current_context().get_parameter_source("readable")
     is_setting = source is click.core.ParameterSource.DEFAULT_MAP
     if is_setting and not asked.format.for_people:
@@ -381,7 +212,10 @@ def _show_screens(captures: Iterable[Capture], asked: ReportOptions) -> None:
 
 def _show_screen(capture: Capture, asked: ReportOptions) -> None:
     in_file = asked.output is not None
-    _emit(summary_text(capture, asked.layout, readable=asked.readable, in_file=in_file), asked.output)
+    text = summary_text(
+        capture, asked.layout, options=asked.selecting, readable=asked.readable, in_file=in_file
+    )
+    _emit(text, asked.output)
     note_silence(capture, on_screen=not in_file)
 
 
@@ -412,7 +246,8 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
             return
         content = "\n".join(map(str, files.values()))
         if not asked.output:
-            content = content.replace(_OF_ANY_CAPTURE, f"{report_command(*sources)} -")
+            again = report_command(*sources, options=asked.selecting)
+            content = content.replace(_OF_ANY_CAPTURE, f"{again} -")
         _emit(content, asked.output)
 
 

@@ -46,6 +46,18 @@ def test_commands_of_a_screen_name_its_capture(cli: Cli, tmp_path: Path) -> None
     assert "nsyswrap report" not in saved
 
 
+def test_commands_of_a_screen_repeat_the_selection(cli: Cli, tmp_path: Path) -> None:
+    launches = [call("cudaLaunchKernel", 9 * n, 9 * n + 5, n) for n in range(9)]
+    kernels = [kernel("f", 9 * n + 6, 9 * n + 7, n, deviceId=1) for n in range(9)]
+    write(tmp_path / "x.sqlite", *launches, *kernels, nvtx("a b", 0, 90))
+    for options, again in (
+        (("--nvtx", "a b", "--clip", "no", "--device", "1"), "--nvtx 'a b' --clip no --device 1"),
+        (("--time", "/1s", "--process", "100"), "--time /1s --process 100"),
+        (("--steps", "1-3"), "--steps 1-3"),
+    ):
+        assert f" x.sqlite {again} --advice\n" in cli("report", "x.sqlite", *options).stdout
+
+
 def test_a_part_with_an_absent_process(cli: Cli, export: Path, tmp_path: Path) -> None:
     done = cli("report", export, "--process", "7", "--csv", "tables")
     assert (done.returncode, done.stdout) == (65, "")
