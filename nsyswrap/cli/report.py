@@ -60,6 +60,7 @@ with lazy_imports():
 
 NAMES = "Names and units"  # a heading of the help
 _OF_ANY_CAPTURE = "nsyswrap report CAPTURE -"  # in a line of code of the advice
+_UNSET: dict[str, Any] = {"readable": False, "top": None}
 _SCREENS = 5  # of the captures in a folder
 
 
@@ -138,10 +139,8 @@ def command(**options: Any) -> None:
     newest run. Ranks of a job: give their folder and --by rank.
     """
     asked = report_options.ReportOptions(**options)
-    source = click.get_current_context().get_parameter_source("readable")
-    is_setting = source is click.core.ParameterSource.DEFAULT_MAP
-    if is_setting and not asked.format.for_people:
-        asked = replace(asked, readable=False)  # the user's settings are not about files for programs
+    if not asked.format.for_people:  # the user's settings are not about files for programs
+        asked = replace(asked, **{name: value for name, value in _UNSET.items() if _is_setting(name)})
     if asked.explain or asked.listing:
         asked.check_alone()
         _emit(_about_reports(asked), asked.output)
@@ -151,8 +150,7 @@ def command(**options: Any) -> None:
         note(f"nsyswrap: {asked.rank_reports[0]} compares ranks: --by rank is assumed")
     asked.check()
     requests = asked.requests  # an unknown report is an error before a capture is opened
-    if asked.readable and asked.csv_folder and not is_setting:
-        note("nsyswrap: --readable does not change names in the files of --csv")
+    _note_whole_files(asked)
     if asked.by_rank:
         sys.exit(_report_ranks(asked, requests, given))
     shows_screens = asked.is_screen and not asked.csv_folder
@@ -171,17 +169,33 @@ def command(**options: Any) -> None:
     sys.exit(exit_code)
 
 
+def _is_setting(name: str) -> bool:
+    """Return True if the value of an option is from the user's settings."""
+    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.DEFAULT_MAP
+
+
+def _note_whole_files(asked: ReportOptions) -> None:
+    """Say that the files of --csv have all rows and whole names."""
+    if asked.csv_folder and asked.readable and not _is_setting("readable"):
+        note("nsyswrap: --readable does not change names in the files of --csv")
+    if asked.csv_folder and asked.top and not _is_setting("top"):
+        note("nsyswrap: --top does not limit the files of --csv")
+
+
 def _write_tables(
     captures: Mapping[str, Capture], requests: Sequence[Request], asked: ReportOptions, given: Sequence[Path]
 ) -> None:
     if asked.writes_in_turn:
         _write_in_turn(tables_in_turn(captures, requests), asked)
         return
-    answered = captures if asked.begins_with_answer else {}
-    answers = {label: summary.answer_with_lines(capture) for label, capture in answered.items()}
+    selection, answers = asked.selection, {}
+    if asked.begins_with_answer:  # the tables are of the same part, as on the screen
+        selection = selection.decided(as_nsys=False)
+        captures = {label: capture.decided() for label, capture in captures.items()}
+        answers = {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
     tables, missing = make_tables(captures, requests)
     sources = given or [capture.source for capture in captures.values()]
-    _write(formats.Document(tables, captures, asked.selection, missing, answers), asked, sources)
+    _write(formats.Document(tables, captures, selection, missing, answers), asked, sources)
 
 
 def _report_ranks(asked: ReportOptions, requests: Sequence[Request], given: Sequence[Path]) -> int:
@@ -234,6 +248,7 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
     if not asked.prints_tables:
         return
     with step(f"writing {asked.form} …"):
+        document = replace(document, tables=[_for_program(table, asked) for table in document.tables])
         if asked.readable:
             document = replace(document, tables=readable_names.readable_tables(document.tables))
         with ascii_layout(active=asked.layout.ascii and asked.form == "text"):
@@ -261,9 +276,20 @@ def _write_in_turn(tables: Iterator[Table], asked: ReportOptions) -> None:
 
 def _contents(tables: Iterator[Table], asked: ReportOptions) -> Iterator[Content]:
     while (table := next(tables, None)) is not None:
-        contents = asked.format.render(formats.Document([table]), asked.layout).values()
-        del table  # or it would be there while the next is made
+        document = formats.Document([_for_program(table, asked)])
+        contents = asked.format.render(document, asked.layout).values()
+        del table, document  # or it would be there while the next is made
         yield from contents
+
+
+def _for_program(table: Table, asked: ReportOptions) -> Table:
+    """Return the first rows of a table for a format that does not limit them itself, and print how many."""
+    if asked.top is None or asked.format.for_people or len(table) <= asked.top:
+        return table
+    first = {name: values[: asked.top] for name, values in table.data.items()}
+    rows = f"{asked.top:,} of {len(table):,} rows (--top)"
+    note(f"nsyswrap: {table.label}: {rows}")
+    return replace(table, data=first, notes=(*table.notes, rows))
 
 
 def _write_files(files: Mapping[str, Content], output: Path) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import kernel_names
-    from nsyswrap.reports import ranks
+    from nsyswrap.reports import ranks, summary
 
 _RANK_ROWS = 20  # rows of each table over ranks, if no report is named
 
@@ -99,10 +99,16 @@ class ReportOptions:
 
     @cached_property
     def requests(self) -> list[Request]:
-        """The reports to make of each capture. Raises UsageError for an unknown one."""
+        """The reports to make of each capture. Raises UsageError for an unknown one.
+
+        If none is named, files hold all, and a document that begins with the answer those of the screen.
+        """
         names, _ = self._capture_and_rank_reports
-        all_reports = not self.by_rank and (not self.is_screen or self.csv_folder)
-        return reports.parse_all(names) if names or all_reports else []
+        if not names and not self.csv_folder:
+            if self.by_rank or self.is_screen:
+                return []
+            names = [name for name, _ in summary.SECTIONS] if self.begins_with_answer else []
+        return [] if self.by_rank and not names else reports.parse_all(names)
 
     @property
     def selecting(self) -> list[str]:
@@ -176,6 +182,11 @@ class ReportOptions:
         if self.output and self.csv_folder and self.is_screen:
             raise UsageError(
                 "-o cannot be used with --csv alone", "omit -o, or name reports to print with -r"
+            )
+        if self.csv_safe and not (self.csv_folder or self.format.one_table):
+            raise UsageError(
+                f"--csv-safe cannot be used with --format {self.form}",
+                "omit --csv-safe, or use --format csv, --format tsv or --csv DIR",
             )
         if self.readable and not self.format.for_people:
             raise UsageError(

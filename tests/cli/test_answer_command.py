@@ -12,6 +12,7 @@ from tiny_export import call, kernel, nvtx, write
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports.answer import answer_lines, as_dict, sentences
+from nsyswrap.reports.summary import SECTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +101,9 @@ def test_json_has_the_answer_of_each_capture(cli: Cli, name: str, tmp_path: Path
     folder = run_folder(name, tmp_path / "runs")
     [named] = json.loads(cli("report", folder, "-r", "nvtx_sum", "--format", "json").stdout)["captures"]
     assert named["answer"] is None
-    [about] = json.loads(cli("report", folder, "--format", "json").stdout)["captures"]
+    document = json.loads(cli("report", folder, "--format", "json").stdout)
+    assert [table["name"] for table in document["reports"]] == [table for table, _ in SECTIONS]
+    [about] = document["captures"]
     assert about["answer"] == json.loads(json.dumps(as_dict(open_capture(folder).answer)))
 
 

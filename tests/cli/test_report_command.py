@@ -58,6 +58,31 @@ def test_commands_of_a_screen_repeat_the_selection(cli: Cli, tmp_path: Path) -> 
         assert f" x.sqlite {again} --advice\n" in cli("report", "x.sqlite", *options).stdout
 
 
+@pytest.mark.parametrize("form", ["csv", "tsv", "json"])
+def test_top_limits_what_programs_read(cli: Cli, tmp_path: Path, form: str) -> None:
+    write(tmp_path / "x.sqlite", *(kernel(name, 0, 9) for name in "abc"))
+    asked = ("report", "x.sqlite", "-r", "cuda_gpu_kern_sum", "--format", form)
+    done = cli(*asked, "--top", "2")
+    assert done.stderr == "nsyswrap: cuda_gpu_kern_sum: 2 of 3 rows (--top)\n"
+    if form == "json":
+        [table] = json.loads(done.stdout)["reports"]
+        assert (len(table["rows"]), table["notes"]) == (2, ["2 of 3 rows (--top)"])
+    else:
+        assert done.stdout.splitlines() == cli(*asked).stdout.splitlines()[:3]
+    (tmp_path / "pyproject.toml").write_text("[tool.nsyswrap]\ntop = 2\n", encoding="utf-8")
+    whole = cli(*asked)
+    assert (whole.stderr, whole.stdout) == ("", cli(*asked, "--top", "3").stdout)
+
+
+def test_options_that_do_not_change_the_files(cli: Cli, export: Path, tmp_path: Path) -> None:
+    done = cli("report", export, "--top", "1", "-r", "cuda_gpu_trace", "--csv", "tables")
+    assert done.stderr.startswith("nsyswrap: --top does not limit the files of --csv\n")
+    assert (tmp_path / "tables" / "cuda_gpu_trace.csv").read_text(encoding="utf-8").count("\n") == 21
+    done = cli("report", export, "--csv-safe")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("nsyswrap: --csv-safe cannot be used with --format text\n")
+
+
 def test_a_part_with_an_absent_process(cli: Cli, export: Path, tmp_path: Path) -> None:
     done = cli("report", export, "--process", "7", "--csv", "tables")
     assert (done.returncode, done.stdout) == (65, "")
