@@ -216,7 +216,7 @@ def _run(
                 hooks = (observed.program_started, observed.stop, timed.pause)
                 supervisor = Supervisor(process, private.token, private.log, reader, *watch, *hooks)
                 ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
-            return ending, _launcher_report(reader), observed, timed.seconds
+            return ending, supervisor.report + _launcher_report(reader), observed, timed.seconds
         finally:
             os.close(reader)
 

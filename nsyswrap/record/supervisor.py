@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command
-from nsyswrap.record import guard
+from nsyswrap.record import exec_program, guard
 
 if TYPE_CHECKING:
     import subprocess
@@ -30,12 +30,14 @@ POLL_S = 0.05
 START_S = 2  # a signal to nsys waits this long for the start of the program
 LATE_S = 30  # a program that has not started by then is reported
 SETTLE_S = 0.55  # nsys loses signals for about this long after the start of the program
+SIGNAL_S = 1  # nsys does not signal a shell that its program has executed: it is signalled after this
 STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
 STOP_NSYS_S = 300  # nsys is killed after this time without output: a large report takes long
 REPEAT_S = 2  # launchers and shells signal twice: only a later second signal is the user's
 ALONE_S = 1.5  # Slurm signals all processes of a job: a second signal sooner would destroy the report
 LEAVE_S = 5  # nsys' helper processes get this long to end by themselves
 _TAIL_BYTES = 4096
+_REPORT_BYTES = 64
 _IN_JOB = "SLURM_JOB_ID"
 _FORWARDED = {
     signal.SIGINT: signal.SIGINT,
@@ -64,11 +66,11 @@ class Supervisor:
     """Waits for one nsys. It finds all processes of the run by a mark in their environment.
 
     ``process`` is nsys, with ``guard.MARK=token`` in its environment and its output in ``log``. ``started``
-    is a descriptor that is readable as soon as the program has started. ``received`` is the list that
-    ``signals_noted`` fills. ``on_progress`` gets messages on what nsys does, and ``late`` if the program does
-    not start. An OSError of a callback is ignored: the terminal is gone, and the run goes on. ``on_start`` is
-    called when the program has started, ``on_writing`` (more than once) when nsys writes its report.
-    ``pause`` waits for at most so many seconds.
+    is a descriptor on which the launcher reports the start; ``report`` is what was read of it. ``received``
+    is the list that ``signals_noted`` fills. ``on_progress`` gets messages on what nsys does, and ``late`` if
+    the program does not start. An OSError of a callback is ignored: the terminal is gone, and the run goes
+    on. ``on_start`` is called when the program has started, ``on_writing`` (more than once) when nsys writes
+    its report. ``pause`` waits for at most so many seconds.
     """
 
     process: subprocess.Popen[bytes]
@@ -82,11 +84,15 @@ class Supervisor:
     on_start: Callable[[], None] = lambda: None
     on_writing: Callable[[], None] = lambda: None
     pause: Callable[[float], None] = time.sleep
+    report: bytes = b""
     _stopping_since: float | None = None
     _signalled_at: float = 0.0
     _printed_bytes: int = 0
     _printed_at: float = 0.0
     _pending: signal.Signals | None = None
+    _delivered_at: float | None = None
+    _group: int | None = None  # process group of the program
+    _leave_program: bool = False
     _not_before: float = 0.0
     _log_bytes: int = 0  # length of the log before the first signal
     _began: float = field(default_factory=time.monotonic)
@@ -103,6 +109,7 @@ class Supervisor:
 
         ``leave_program``: processes that outlive nsys are left running.
         """
+        self._leave_program = leave_program
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         timed_out = killed = False
         handled = 0
@@ -158,6 +165,7 @@ class Supervisor:
         now = time.monotonic()
         if self._started_at is None and select.select([self.started], [], [], 0)[0]:
             self._started_at = now
+            self._note_group()
             self.on_start()
         if self._pending is None or now < self._not_before:
             return
@@ -169,7 +177,15 @@ class Supervisor:
         if is_time:
             if self.log.exists() and guard.WRITING not in self.log.read_bytes()[self._log_bytes :]:
                 self.process.send_signal(self._pending)
+                self._delivered_at = now
             self._pending = None
+
+    def _note_group(self) -> None:
+        """Read the launcher's report, and note the process group of the program."""
+        self.report = os.read(self.started, _REPORT_BYTES)
+        words = self.report.removeprefix(exec_program.STARTED).split()
+        with suppress(ProcessLookupError):
+            self._group = os.getpgid(int(words[0])) if words else None
 
     def _enforce_limits(self) -> bool:
         """Kill what does not end in time; return True if nsys was killed."""
@@ -188,7 +204,17 @@ class Supervisor:
             elif _is_stopped(pid):  # it cannot handle the signal
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
+            elif self._delivered_at is not None and now - self._delivered_at > SIGNAL_S:
+                self._end_unsignalled(pid)
         return False
+
+    def _end_unsignalled(self, pid: int) -> None:
+        """End a process of the program's group that SIGTERM ends: nsys has not sent it, as it should have."""
+        if self._leave_program:
+            return
+        with suppress(OSError):  # the process has ended
+            if os.getpgid(pid) == self._group and self._is_program(pid) and _dies_of_sigterm(pid):
+                os.kill(pid, signal.SIGTERM)
 
     def _show_progress(self, previous: str) -> str:
         """Show what nsys does now, unless it is the ``previous`` message; return it."""
@@ -265,6 +291,13 @@ def signals_noted() -> Iterator[list[signal.Signals]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _dies_of_sigterm(pid: int) -> bool:
+    """Return True if a process neither catches nor ignores nor blocks SIGTERM."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    mask = 1 << signal.SIGTERM - 1
+    return not any(int(status[name], 16) & mask for name in ("SigCgt", "SigIgn", "SigBlk"))
 
 
 def _is_stopped(pid: int) -> bool:

@@ -60,6 +60,15 @@ os.kill(os.getppid(), signal.SIGTERM)
 time.sleep(0.5)
 sys.exit(len(came))
 """
+SIGNALS_NOTHING = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTERM, lambda *_: None)
+command = [sys.executable, "-c", sys.argv[2]]
+program = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+program.stdout.readline()
+os.write(int(sys.argv[1]), b"s%d 0\\n" % program.pid)
+sys.exit(-program.wait())
+"""
 LEAVES_A_PROGRAM = """
 import os, subprocess, sys
 subprocess.Popen(["sleep", "60"])
@@ -118,6 +127,19 @@ def test_a_program_deaf_to_signals_is_killed_and_nsys_ends_by_itself(tmp_path: P
     with supervised(tmp_path, WAITS_FOR_A_DEAF_PROGRAM) as (supervisor, _):
         assert supervisor.wait(0.2) == Ending(9, None, timed_out=True, killed=False)
         assert_nothing_left(supervisor)
+
+
+@pytest.mark.parametrize(("program", "by"), [("", signal.SIGTERM), (DEAF, signal.SIGKILL)])
+def test_a_program_that_nsys_does_not_signal_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, by: signal.Signals
+) -> None:
+    """One that nsys can have signalled gets no second signal."""
+    monkeypatch.setattr(supervise, "SIGNAL_S", 0.1)
+    monkeypatch.setattr(supervise, "STOP_PROGRAM_S", 1 if program else 30)
+    code = f"import time; {program}print(flush=True); time.sleep(60)"
+    with supervised(tmp_path, SIGNALS_NOTHING, code) as (supervisor, _):
+        assert supervisor.wait(0.2) == Ending(by, None, timed_out=True, killed=False)
+        assert supervisor.report.startswith(b"s")
 
 
 def test_a_deaf_nsys_is_killed_at_last(tmp_path: Path) -> None:
