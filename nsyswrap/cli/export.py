@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import click
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.cli.folders import are_ranks, captures_in, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
     OUTPUT,
@@ -107,8 +109,8 @@ def command(
     """Write a capture for Perfetto or as Parquet, or the metrics of runs.
 
     CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
-    newest run. Open the timeline in ui.perfetto.dev. Several captures, such as the ranks of a job, give one
-    timeline with aligned clocks. In JSON, for speedscope and chrome://tracing, slices have name, time and
+    newest run. Open the timeline in ui.perfetto.dev. Several captures, or the folder of a job's ranks, give
+    one timeline with aligned clocks. In JSON, for speedscope and chrome://tracing, slices have name, time and
     lane only. Open the flame graph in speedscope: it is the tree of report nvtx_tree. The Parquet files have
     the columns of Capture.events(). Messages on stderr list all that was written and left out.
 
@@ -127,7 +129,7 @@ def command(
         raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or use another name")
     paths = captures or (newest_capture(),)
     if (perfetto, parquet, flamegraph) != (None, None, None):
-        found = members.places(paths) if len(paths) > 1 else [members.Place(paths[0], "")]
+        found = _places(paths, several=parquet is None)
         selected = [_open_selected(place.path, selection) for place in found]
         if perfetto is not None:
             _write_trace(selected, [place.label for place in found], perfetto, form)
@@ -161,6 +163,18 @@ def _check_outputs(
         titles = {"perfetto": "the timeline", "flamegraph": "the flame graph", "output": "the metrics"}
         one, other = (titles[name] for name in streams[:2])
         raise UsageError(f"{one} and {other} cannot both go to stdout", "use a file for one of them")
+
+
+def _places(paths: Sequence[Path], *, several: bool) -> list[members.Place]:
+    """Return the captures to write. A folder stands for the ranks in it."""
+    inside = captures_in(paths)
+    if len(inside) > len(paths) and not (several and are_ranks(inside)):
+        named = shlex.join(map(str, inside[: 2 if several else 1]))
+        raise UsageError(
+            f"{listed(paths)} holds {len(inside)} captures{', not ranks of one launch' if several else ''}",
+            f"nsyswrap export {named} ..." if several else f"nsyswrap export {named} --parquet DIR",
+        )
+    return members.places(inside) if len(inside) > 1 else [members.Place(inside[0], "")]
 
 
 def _is_stdout(path: Path) -> bool:

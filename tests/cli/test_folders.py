@@ -166,14 +166,23 @@ def test_a_folder_without_captures(cli: Cli, tmp_path: Path, command: tuple[str,
     assert done.stderr == "nsyswrap: no capture in empty\n  give a run folder, a .sqlite or a .nsys-rep\n"
 
 
-@pytest.mark.usefixtures("runs")
-def test_where_one_capture_is_needed_the_folder_names_one(cli: Cli) -> None:
-    done = cli("export", "runs", "--perfetto", "x.json")
-    assert done.returncode == 65
-    assert done.stderr == (
-        "nsyswrap: runs is not a run folder: report.sqlite is missing\n"
-        "  name a capture in it, for example runs/a.sqlite\n"
-    )
+def test_a_timeline_of_the_ranks_in_a_folder(cli: Cli, tmp_path: Path) -> None:
+    for name in ("job/rank-0", "job/rank-1", "runs/a", "runs/b"):
+        (tmp_path / name).mkdir(parents=True)
+        started = row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=5)
+        write(tmp_path / name / EXPORT, started, kernel("k", 0, 9))
+    done = cli("export", "job", "--perfetto", "job.pftrace")
+    assert done.stderr.startswith("wrote job.pftrace: 2 kernels\n")
+    for folder, output, message in (
+        ("job", "--parquet", "job holds 2 captures\n  nsyswrap export job/rank-0 --parquet DIR\n"),
+        (
+            "runs",
+            "--perfetto",
+            "runs holds 2 captures, not ranks of one launch\n  nsyswrap export runs/a runs/b ...\n",
+        ),
+    ):
+        done = cli("export", folder, output, "new")
+        assert (done.returncode, done.stderr) == (2, f"nsyswrap: {message}")
 
 
 def test_all_exports_in_a_folder_are_checked_for_secrets(cli: Cli, runs: Path) -> None:

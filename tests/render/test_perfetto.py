@@ -281,6 +281,28 @@ def test_several_captures_stand_on_one_time_axis(tmp_path: Path) -> None:
     ]
 
 
+def test_captures_without_events_or_recorded_far_apart_are_noted(tmp_path: Path) -> None:
+    day = 86_400 * 10**9
+    captures = []
+    for name, started, events in (
+        ("a", 0, [kernel("k", 30, 40)]),
+        ("b", 3 * day, [kernel("k", 30, 40), kernel("k", 50, 60)]),
+        ("c", 3 * day + 15, [kernel("k", 30, 40)]),
+        ("d", day, []),
+    ):
+        (tmp_path / name).mkdir()
+        session = row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=1 + started)
+        captures.append(opened(tmp_path / name, session, *events))
+    assert compose(*captures, labels="abcd").notes == [
+        "d: no event of this capture can be drawn",
+        (
+            "b begins 3.0 days after the end of a, so most of the timeline is empty: export captures that "
+            "were not recorded together one by one"
+        ),
+    ]
+    assert compose(*captures[1:3], labels="bc").notes == []
+
+
 def test_captures_without_a_start_are_not_put_on_one_axis(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5))
     with pytest.raises(NotInCapture, match="start of the recording is missing"):

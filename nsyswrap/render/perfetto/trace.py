@@ -13,6 +13,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.units import duration
 from nsyswrap.base.version import __version__
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
@@ -98,6 +99,7 @@ def compose(*captures: Capture, labels: Sequence[str] = ("",)) -> Trace:
     known = [start for start in starts if start is not None]
     first = min(known, default=None)
     trace = Trace(_about(captures, starts.index(first) if first is not None else 0), first)
+    spans: list[tuple[int, int, str]] = []
     for capture, start, label in zip(captures, starts, labels, strict=True):
         part = Trace({}, None, trace.lanes, trace.looks, arrows=trace.arrows)
         _draw(part, capture, label)
@@ -109,9 +111,38 @@ def compose(*captures: Capture, labels: Sequence[str] = ("",)) -> Trace:
         trace.left_out += [prefix + text for text in part.left_out]
         trace.notes += [prefix + text for text in part.notes]
         trace.arrows = part.arrows
+        drawn = [slices.start_ns for slices in part.slices if len(slices.lane)]
+        if drawn:
+            ends = min(int(times.min()) for times in drawn), max(int(times.max()) for times in drawn)
+            spans.append((ends[0] + offset, ends[1] + offset, label))
+        else:
+            trace.notes.append(f"{prefix}no event of this capture can be drawn")
     if not trace.slices:
         _nothing_drawn(captures[0])
+    trace.notes += _far_apart(spans)
     return trace
+
+
+def _far_apart(spans: Sequence[tuple[int, int, str]]) -> list[str]:
+    """Return a note if the captures, given by first and last event, leave most of the timeline empty."""
+    ordered = sorted(spans)
+    recorded_ns = sum(last - first for first, last, _ in ordered)
+    notes = []
+    _, end, before = ordered[0]
+    for first, last, label in ordered[1:]:
+        if first - end > recorded_ns:
+            notes.append(
+                f"{label} begins {_long(first - end)} after the end of {before}, so most of the timeline is "
+                "empty: export captures that were not recorded together one by one"
+            )
+        end, before = max((end, before), (last, label))
+    return notes
+
+
+def _long(ns: int) -> str:
+    """Return a duration, in hours or days if it is long."""
+    days, hours = ns / 86_400e9, ns / 3_600e9
+    return f"{days:.1f} days" if days >= 2 else f"{hours:.1f} hours" if hours >= 2 else duration(ns)  # noqa: PLR2004 - two units
 
 
 def _moved(slices: Slices, offset_ns: int) -> Slices:
