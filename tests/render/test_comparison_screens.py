@@ -27,7 +27,7 @@ Kernels  kernel
 Kernel  Grid, Block       Base      New  Change %  Between         Cost/Step  Cost/Run  Verdict
 add<4>  1 1 1, 32 1 1  1.00 ms  1.38 ms      +8.0  +7.1 to +8.9 %    +380 µs  +7.60 ms  slower
 
-Base, New and Cost are medians over the runs; Change and its interval compare geometric means
+Base and New are geometric means over the runs, medians in rows without Between; Cost is of medians
 all rows and columns: --format csv
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.model import GROUPS
@@ -12,12 +13,12 @@ from nsyswrap.reports.table import Column, Schema, Table, table_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Pair
+    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Pair, Row
 
 ALL_ROWS = "comparison"  # the name of the table with all rows
 PERCENT = 100.0
 _WIDE = 999.0  # percent
-MEDIANS = "Base, New and Cost are medians over the runs; Change and its interval compare geometric means"
+MEANS = "Base and New are geometric means over the runs, medians in rows without Between; Cost is of medians"
 _IF_KNOWN = {"low_percent", "high_percent", "interval", "verdict", "step_cost_ns", "rate"}
 
 _VERDICT = Column("verdict", "Verdict", Unit.TEXT, "what the runs of both sides say")
@@ -97,8 +98,8 @@ def _columns(group: Group, pairs: Sequence[Pair]) -> Iterator[Column]:
         else:
             yield Column("base_count", "Base Count", Unit.COUNT, "median over the runs", 8)
             yield Column("new_count", "New Count", Unit.COUNT, "median over the runs", 8)
-    yield Column("base_ns", "Base", Unit.NS, f"typical time of {each}, median over the runs")
-    yield Column("new_ns", "New", Unit.NS, f"typical time of {each}, median over the runs")
+    yield Column("base_ns", "Base", Unit.NS, f"typical time of {each}, mean over the runs")
+    yield Column("new_ns", "New", Unit.NS, f"typical time of {each}, mean over the runs")
     yield _CHANGE
     yield _BETWEEN
     if group == "copy":
@@ -161,11 +162,24 @@ def key_detail(key: Key) -> str:
 
 
 def typical_ns(pair: Pair) -> tuple[float, float]:
-    """Return the typical times of both sides; the totals where a side has only first launches."""
+    """Return the typical times of both sides; the totals where a side has only first launches.
+
+    They are means over the runs whose ratio is the judged one; medians of a row that is not judged.
+    """
+    sides = [_judged_ns(side) for side in (pair.base, pair.new)]
+    if pair.judgement.low is not None and all(sides):
+        return geometric_mean(sides[0]), geometric_mean(sides[1])
     base, new = pair.base_typical_ns, pair.new_typical_ns
     if (base is None and not pair.is_added) or (new is None and not pair.is_removed):
         return pair.base_total_ns, pair.new_total_ns
     return base or 0.0, new or 0.0
+
+
+def _judged_ns(side: Sequence[Row | None]) -> list[float]:
+    """Return the typical times of the runs, the totals if there are none."""
+    rows = [row for row in side if row]
+    typical = [row.typical_ns for row in rows if row.typical_ns]
+    return typical or [row.total_ns for row in rows if row.total_ns > 0]
 
 
 def change_percent(pair: Pair) -> float | None:
@@ -220,9 +234,9 @@ def ns_per_byte(rows: Sequence[object]) -> float | None:
 
 
 def basis(comparison: Comparison) -> str:
-    """Return what the columns are of, where a change can differ from that of the medians; else empty."""
+    """Return what the columns are of, if some are not of medians; else empty."""
     is_judged = any(pair.judgement.low is not None for pair in comparison.pairs)
-    return MEDIANS if is_judged else ""
+    return MEANS if is_judged else ""
 
 
 def verdict(pair: Pair) -> str:

@@ -9,11 +9,13 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 from made_comparison import SLOWER, UNJUDGED, comparison, judged, pair
-from made_runs import made_side
+from made_runs import exact_row, made_side
 from recorded import ROOT
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import GROUPS, Obstacle, Row
+from nsyswrap.analysis.compare.judgement import judge
+from nsyswrap.analysis.compare.model import GROUPS, Key, Limits, Obstacle, Pair, Row
+from nsyswrap.analysis.compare.pairing import Rows
 from nsyswrap.render.formats.csv import delimited
 from nsyswrap.reports.compare.as_data import as_dict
 from nsyswrap.reports.compare.tables import SCHEMA, all_rows, group_table
@@ -35,8 +37,8 @@ def test_a_kernel_for_people() -> None:
             "name": "k",
             "detail": "1 2 3, 32 1 1, mode 2",
             "new_count": 40,
-            "base_ns": 1000.0,
-            "new_ns": 1080.0,
+            "base_ns": pytest.approx(1000),
+            "new_ns": pytest.approx(1080),
             "change_percent": pytest.approx(8.0),
             "interval": "+7.1 to +8.9 %",
             "step_cost_ns": pytest.approx(160.0),  # two launches in each of 20 steps
@@ -44,6 +46,15 @@ def test_a_kernel_for_people() -> None:
             "verdict": "slower",
         }
     ]
+
+
+def test_the_change_is_that_of_the_times_beside_it() -> None:
+    """Base and New are geometric means; the median of New is 167 µs."""
+    base, new = (tuple(exact_row(us * 1e3) for us in runs) for runs in ((100, 150, 225), (320, 150, 500 / 3)))
+    key = Key("kernel", "k")
+    [row] = shown(Pair(key, base, new, judge(Rows(key, base, new), Limits())))
+    assert (row["base_ns"], row["new_ns"]) == (pytest.approx(150e3), pytest.approx(200e3))
+    assert row["change_percent"] == pytest.approx(100 / 3)
 
 
 def test_columns_without_values_are_left_out() -> None:
