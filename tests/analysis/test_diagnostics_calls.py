@@ -126,3 +126,14 @@ def test_what_cuda_does_by_itself_is_no_cost_of_profiling(tmp_path: Path) -> Non
     ]
     said = "Lazy Function Loading: 60 ns in API calls; also present without a profiler"
     assert found(capture, "CUDA overhead") == [("info", 1, 60, said)]
+
+
+def test_names_that_the_export_lacks(tmp_path: Path) -> None:
+    whole = opened(tmp_path, *launch(1, 100), kernel("a", 0, 5), kernel("b", 5, 9))
+    assert found(whole, "names") == []
+    (tmp_path / "cut").mkdir()
+    cut = opened(tmp_path / "cut", *launch(1, 100), kernel("a", 0, 5), kernel(77, 5, 9), kernel(78, 5, 9))
+    again = "reports cannot tell these events apart. Export the .nsys-rep again"
+    assert found(cut, "names") == [
+        ("loss", 2, None, f"the export lacks the names of 2 of {cut.count('kernel')} kernels; {again}")
+    ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.diagnostics.check import (
     Diagnosis,
     counted,
@@ -21,6 +22,7 @@ from nsyswrap.analysis.diagnostics.check import (
 )
 from nsyswrap.analysis.names import strip_version
 from nsyswrap.analysis.no_gpu_work import missing_processes
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.info import message_level, newer_than_known
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 
 MESSAGES, API_RESULTS = "nsys messages", "API results"
 GRAPHS, RANGES, FORMAT = "CUDA graphs", "NVTX ranges", "export format"
-PROCESSES = "processes"
+PROCESSES, NAMES = "processes", "names"
+_NAMED = {"kernel": "name", "api": "name", "nvtx": "text_id"}  # kind -> the field with the id of a text
+_AGAIN = "reports cannot tell these events apart. Export the .nsys-rep again"
 _LOST = " Counts and totals may be too low; record less at once."
 
 # Codes of the runtime (cudaError_t) and the driver (CUresult). Codes that both define mean the same.
@@ -119,6 +123,18 @@ def _api_result(name: str, code: int, count: int) -> Diagnosis:
     if code in _ENDS_CONTEXT:
         return warning(API_RESULTS, count, f"{result}: the CUDA context is lost; no later work ran in it")
     return warning(API_RESULTS, count, f"{result}: the call had no effect; its time still counts")
+
+
+def check_names(capture: Capture) -> Iterator[Diagnosis]:
+    """Yield a loss for each kind of event whose names are ids without a text: the export was cut."""
+    for kind, field in _NAMED.items():
+        with suppress(NotInCapture):
+            known, places = distinct(capture.columns(kind, field)[field])
+            lost = [i != MISSING and capture.text(i) is None for i in known.tolist()]
+            if count := marked(np.array(lost, bool)[places]):
+                events = f"{count:,} of {len(places):,} {schema.EVENTS[kind].title}"
+                meaning = f"the export lacks the names of {events}; {_AGAIN}"
+                yield Diagnosis("loss", NAMES, count, None, meaning)
 
 
 def check_contents(capture: Capture) -> Iterator[Diagnosis]:

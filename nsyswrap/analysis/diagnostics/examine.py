@@ -160,6 +160,7 @@ def _numbers(capture: Capture) -> Iterator[Check]:
     """Yield the checks behind the report ``diagnostics`` that found something, or could not be made."""
     chosen: dict[str, Callable[[Capture], Iterator[Diagnosis]]] = {
         "messages": capture_checks.check_messages,
+        "names": capture_checks.check_names,
         "times": launch_checks.check_times,
         "launches": launch_checks.check_launches,
         "API results": capture_checks.check_api_results,

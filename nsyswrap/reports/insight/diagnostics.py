@@ -28,6 +28,7 @@ _KINDS = (*KINDS, "api", "overhead")
 # Each check with its subject, for the case that the check cannot be made.
 _CHECKS = (
     (capture_checks.MESSAGES, capture_checks.check_messages),
+    (capture_checks.NAMES, capture_checks.check_names),
     (capture_checks.PROCESSES, capture_checks.check_processes),
     (launch_checks.TIMES, launch_checks.check_times),
     (launch_checks.LAUNCHES, launch_checks.check_launches),
