@@ -70,7 +70,7 @@ def graph_notes(capture: Capture) -> tuple[str, ...]:
     """Return a note if the capture holds whole-graph executions, which are not part of the work."""
     graphs = capture.count("graph")
     text = (
-        f"{graphs} whole-graph executions do not count as busy, as in nsys; record their kernels with "
+        f"whole-graph executions ({graphs:,}) do not count as busy, as in nsys; record their kernels with "
         "--cuda-graph-trace=node"
     )
     return (text,) if graphs else ()

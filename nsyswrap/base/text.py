@@ -44,6 +44,7 @@ _TO_ASCII = str.maketrans(
     {"…": "...", "→": "->", "µ": "u", "\u03bc": "u", "·": "-", "\u00d7": "x", "█": "#", "▒": "+", "░": "."}
 )
 _GLUE = "\x1f"  # no text that is printable has it, and textwrap does not break lines there
+_PLURAL = r"\b([a-z]+?)(ies|s)\b"
 _BEFORE_UNIT = r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))"
 _in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
 
@@ -105,6 +106,15 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
 def screen_width(text: str) -> int:
     """Return the number of columns that a text takes on a screen."""
     return len(text) if re.fullmatch(_NARROW, text) else cells.cell_len(text)
+
+
+def counted(count: int, nouns: str) -> str:
+    """Return a number with its noun, which is given in the plural: ``1 memory copy``, ``1,000 kernels``."""
+    return f"{count:,} {re.sub(_PLURAL, _singular, nouns) if count == 1 else nouns}"
+
+
+def _singular(match: re.Match[str]) -> str:
+    return f"{match[1]}y" if match[2] == "ies" else match[1]
 
 
 def without_folders(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import holder_here, is_locked
-from nsyswrap.base.text import printable, screen_width
+from nsyswrap.base.text import counted, printable, screen_width
 from nsyswrap.cli.output import clear_screen, note, progress_line, say
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import ENDED, Batch, RunState, open_batch, read_state
@@ -122,7 +122,7 @@ def show_status(folder: Path, *, watch: bool, top: int) -> None:
 def _screen(batch: Batch, state: BatchState, top: int) -> str:
     """Return the counts, what queued jobs wait for, and a line for each run but done and planned ones."""
     at_work = " (batch in progress)" if is_locked(batch.folder) else ""
-    lines = [f"{batch.name}: {len(state.runs)} runs: {in_words(state.runs)}{at_work}"]
+    lines = [f"{batch.name}: {counted(len(state.runs), 'runs')}: {in_words(state.runs)}{at_work}"]
     lines += [f"  {waiting}" for waiting in state.waiting]
     runs = [run for run in state.runs.values() if run.state not in ("done", "planned")]
     runs.sort(key=lambda run: run.state in ENDED)

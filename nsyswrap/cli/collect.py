@@ -16,7 +16,7 @@ from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
-from nsyswrap.base.text import ascii_layout
+from nsyswrap.base.text import ascii_layout, counted
 from nsyswrap.cli.help import Command, completes, option
 from nsyswrap.cli.options import OUTPUT, SHOW, output_option
 from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
@@ -60,7 +60,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
     outcomes = Counter(result.run.outcome for result in results)
     if set(outcomes) != {"done"}:
         counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
-        note(f"nsyswrap: {len(results):,} runs: {counts}")
+        note(f"nsyswrap: {counted(len(results), 'runs')}: {counts}")
     lacking = [result for result in results if result.totals is None or result.run.outcome != "done"]
     wrong = [result for result in lacking if result.run.outcome not in _TO_COME]
     for result in wrong[:_LISTED]:

@@ -12,6 +12,7 @@ import click
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import counted
 from nsyswrap.cli.folders import are_ranks, captures_in, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
@@ -231,8 +232,8 @@ def _write_flamegraph(captures: Sequence[Capture], labels: Sequence[str], path: 
 def _write_events(capture: Capture, folder: Path) -> None:
     with step(f"writing {folder} …"):
         rows = events_parquet.write(capture, folder)
-    held = ", ".join(f"{count:,} {schema.EVENTS[kind].title}" for kind, count in rows.items())
-    note(f"wrote {len(rows)} Parquet file{'' if len(rows) == 1 else 's'} to {folder}/: {held}")
+    held = ", ".join(counted(count, schema.EVENTS[kind].title) for kind, count in rows.items())
+    note(f"wrote {counted(len(rows), 'Parquet files')} to {folder}/: {held}")
 
 
 def _write_metrics(paths: Sequence[Path], name: str, output: Path | None, selection: Selection) -> None:
@@ -252,8 +253,7 @@ def _write_metrics(paths: Sequence[Path], name: str, output: Path | None, select
         write(output, content)
     samples = sum(len(family.samples) for family in found.families)
     where = "stdout" if output is None or _is_stdout(output) else output
-    runs_text = f"{found.runs} run{'' if found.runs == 1 else 's'}"
-    note(f"wrote {where}: {samples} metrics of {runs_text}")
+    note(f"wrote {where}: {counted(samples, 'metrics')} of {counted(found.runs, 'runs')}")
     for text in found.notes:
         note(f"nsyswrap: {text}")
 

@@ -13,6 +13,7 @@ from nsyswrap.base.errors import CheckFailed, NotACapture, UsageError
 from nsyswrap.base.files import RECORDINGS
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.base.text import counted
 from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import OUTPUT
@@ -69,7 +70,8 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
     done = redact.redact(capture / EXPORT if capture.is_dir() else capture, output)
     note(f"wrote {output}")
     if done.renamed:
-        note(f"nsyswrap: {done.renamed:,} names of ranges, threads or files are shown without removed values")
+        names = counted(done.renamed, "names")
+        note(f"nsyswrap: shown without removed values: {names} of ranges, threads or files")
     _note_kept(done.kept, done.unknown)
 
 

@@ -261,7 +261,7 @@ def test_messages_about_other_events_are_no_cause(tmp_path: Path, text: str) -> 
 
 def test_launches_without_their_work_are_counted(tmp_path: Path) -> None:
     calls = [call("cudaLaunchKernel", 0, 5, 1), call("cudaFree", 5, 9, 2)]
-    assert causes(made(tmp_path, *calls)) == ["nsys recorded 2 CUDA API calls, 1 of them launches"]
+    assert causes(made(tmp_path, *calls)) == ["nsys recorded 2 CUDA API calls, 1 of them a launch"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from nsyswrap.base.text import (
     ascii_layout,
     clip,
+    counted,
     printable,
     screen_width,
     shorten,
@@ -153,3 +154,16 @@ def test_nothing_fits_no_width() -> None:
 def test_a_number_stays_with_its_unit() -> None:
     assert wrap("idle for 12.1 % of it", 14, "  ") == ["idle for", "  12.1 % of it"]
     assert wrap("copies of 4 steps", 11, "  ") == ["copies of 4", "  steps"]
+
+
+def test_a_number_with_its_noun() -> None:
+    assert counted(1_000, "memory copies") == "1,000 memory copies"
+    assert counted(0, "kernels") == "0 kernels"
+    titles = ("kernels", "memory copies", "CUDA API calls", "OS runtime calls", "profiler overhead")
+    assert [counted(1, title) for title in titles] == [
+        "1 kernel",
+        "1 memory copy",
+        "1 CUDA API call",
+        "1 OS runtime call",
+        "1 profiler overhead",
+    ]

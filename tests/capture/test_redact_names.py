@@ -143,7 +143,7 @@ def test_the_tool_says_that_names_changed(tmp_path: Path, cli: Cli) -> None:
     copy_of(tmp_path, *rows, nvtx("at /home/zaphod/a", 10, 20), _7="in /home/zaphod/b", _8="see /home/zaphod")
     done = cli("redact", tmp_path / "x.sqlite", "-o", tmp_path / "second.sqlite")
     assert done.stderr.splitlines()[1:] == [
-        "nsyswrap: 2 names of ranges, threads or files are shown without removed values"
+        "nsyswrap: shown without removed values: 2 names of ranges, threads or files"
     ]
 
 

@@ -148,13 +148,13 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
         opened(tmp_path, kernel("k", 0, 5, 9), backwards, call("c", 0, 2), late, synced, domain("d", 1))
     )
     assert trace.left_out == [
-        "1 kernels (no start, no end, or an end before the start)",
-        "1 CUDA API calls (no start, no end, or an end before the start)",
-        "1 CUDA synchronizations (the waiting calls are drawn)",
-        "1 NVTX events (names of domains, threads and categories, and events without a time)",
-        "1 arrows from call to GPU work (launch call not recorded)",
+        "1 kernel (no start, no end, or an end before the start)",
+        "1 CUDA API call (no start, no end, or an end before the start)",
+        "1 CUDA synchronization (the waiting calls are drawn)",
+        "1 NVTX event (names of domains, threads and categories, and events without a time)",
+        "1 arrow from call to GPU work (launch call not recorded)",
     ]
-    assert trace.contents()[:2] == ["1 kernels", "1 CUDA API calls"]
+    assert trace.contents()[:2] == ["1 kernel", "1 CUDA API call"]
 
 
 def test_flows_go_to_the_process_that_launched(tmp_path: Path) -> None:

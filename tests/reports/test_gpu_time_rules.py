@@ -28,7 +28,7 @@ def test_whole_graphs_are_no_work_to_nsys_and_that_is_said(tmp_path: Path) -> No
     capture = opened(tmp_path, kernel("k", 1, 2), graph(10, 600 * MS, 1), kernel("k", 601 * MS, 602 * MS))
     for rule in RULES[4:]:
         assert len(rows_of(capture, rule)) == 1
-        assert "1 whole-graph executions do not count as busy" in notes_text(capture, rule)
+        assert "whole-graph executions (1) do not count as busy" in notes_text(capture, rule)
 
 
 def test_a_trimmed_export_has_one_process_and_no_contexts(tmp_path: Path) -> None:

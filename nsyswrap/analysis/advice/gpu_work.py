@@ -11,6 +11,7 @@ from nsyswrap.analysis.arrays.intervals import difference
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration
 from nsyswrap.capture.per_capture import per_capture
 
@@ -51,7 +52,7 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
         "few_blocks",
         f"Few blocks: kernels have a median of {median} for {count} multiprocessors",
         unused,
-        f"{int(few.sum()):,} kernel executions, {duration(took[few].sum())} in total; most time in "
+        f"{counted(int(few.sum()), 'kernel executions')}, {duration(took[few].sum())} in total; most time in "
         f"{texts[worst]}",
         "More blocks",
         "use more blocks: process more elements per launch, use smaller blocks, or batch small problems",

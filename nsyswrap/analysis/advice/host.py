@@ -12,6 +12,7 @@ from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def launch_bound(context: AdviceContext) -> Iterator[Advice]:
         "launch_bound",
         f"{how}: median launch {call} for {work} of GPU work",
         cover.length,
-        f"{len(repeats):,} repeated launches; GPU idle for {duration(inside.length)} of launch latency and "
-        f"{duration(between.length)} of short host code and other calls between launches",
+        f"{counted(len(repeats), 'repeated launches')}; GPU idle for {duration(inside.length)} of launch "
+        f"latency and {duration(between.length)} of short host code and other calls between launches",
         "CUDA graphs or fusion",
         "reduce the number of launches: CUDA graphs, torch.compile, fused kernels, larger batches",
         "step = torch.compile(step, mode='reduce-overhead')",

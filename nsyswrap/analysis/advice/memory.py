@@ -10,6 +10,7 @@ from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.advice.host import TINY_BYTES, TO_HOST
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE
 
@@ -103,8 +104,8 @@ def tiny(context: AdviceContext) -> Iterator[Advice]:
         "tiny_copies",
         f"Tiny copies: {context.steps_text(len(rows))} of {median} (median) take {duration(cover.length)}",
         cover.length,
-        f"{len(rows):,} copies of at most {human(TINY_BYTES, Unit.BYTES)}; call overhead and latency "
-        "take longer than the transfer",
+        f"{counted(len(rows), 'copies')} of at most {human(TINY_BYTES, Unit.BYTES)}; call overhead and "
+        "latency take longer than the transfer",
         "One copy instead of many",
         "combine the data in one copy, or create it on the GPU",
         "values = torch.tensor(numbers, device='cuda')  # all in one tensor",
@@ -147,8 +148,8 @@ def faulting_kernels(context: AdviceContext) -> Iterator[Advice]:
         "faulting_kernels",
         f"Page faults: kernels wait for {size} of unified memory to migrate",
         cover.length,
-        f"{len(faulted):,} migrations after page faults, under way during {duration(cover.length)} of "
-        f"{duration(running.length)} of kernel time",
+        f"{counted(len(faulted), 'migrations')} after page faults, under way during {duration(cover.length)} "
+        f"of {duration(running.length)} of kernel time",
         "Prefetching pages",
         "prefetch the pages that the kernel needs, or use cudaMalloc and explicit copies",
         "cudaMemPrefetchAsync(data, bytes, device, stream);",
@@ -175,7 +176,7 @@ def waiting_for_pages(context: AdviceContext) -> Iterator[Advice]:
         "waiting_for_pages",
         f"Page faults: the GPU is idle for {duration(cover.length)} until pages have migrated",
         cover.length,
-        f"{int(marks.sum()):,} gaps that end with a migration after a page fault, before a kernel",
+        f"{counted(int(marks.sum()), 'gaps')} ending with a migration after a page fault, before a kernel",
         "Prefetching pages",
         "prefetch pages to the processor that needs them next; avoid sharing pages between CPU and GPU",
         "cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);",

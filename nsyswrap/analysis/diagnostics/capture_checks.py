@@ -165,7 +165,7 @@ def _ranges(capture: Capture) -> Diagnosis:
     if not total:
         return ok(RANGES, "no NVTX ranges")
     if not count:
-        return ok(RANGES, f"all {total:,} ranges have an end")
+        return ok(RANGES, f"all {total:,} ranges have an end" if total > 1 else "the only range has an end")
     open_ended = f"{count:,} of {total:,} ranges have no end"
     return warning(RANGES, count, f"{open_ended}; nsys' own reports end them at the last NVTX event")
 

@@ -212,4 +212,5 @@ def _size(capture: Capture) -> Check:
     size = sum(file.stat().st_size for file in files)
     rows = sum(map(capture.count, (*KINDS, "api", "nvtx")))
     time = f"the screen takes roughly {_START_S + _SCREEN_S * rows / _MEASURED_ROWS:,.1f} s"
-    return Check("ok", "size", f"{size / 1e6:,.1f} MB, {rows:,} CUDA and NVTX events; {time}")
+    events = f"{rows:,} CUDA and NVTX {'event' if rows == 1 else 'events'}"
+    return Check("ok", "size", f"{size / 1e6:,.1f} MB, {events}; {time}")

@@ -235,8 +235,7 @@ def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Di
         return
     processes = len(np.unique(global_process_ids(capture.whole.columns("api", "global_tid")["global_tid"])))
     unknown_process = (
-        f"the process of {count:,} operations is not recorded (globalPid); they are matched to calls "
-        "by correlation id alone"
+        f"operations without a process ({count:,}; no globalPid) are matched to calls by correlation id alone"
     )
     if processes > 1:
         yield warning(

@@ -92,7 +92,8 @@ def api_calls(evidence: Evidence) -> Cause:
         was_unused = evidence.users == [] and not evidence.is_wsl
         return Cause(f"nsys recorded no CUDA call{unused if was_unused else ''}")
     count = f"nsys recorded {calls:,} CUDA API call{'' if calls == 1 else 's'}"
-    return Cause(f"{count}, {f'{launches:,} of them launches' if launches else 'but no launch'}")
+    launched = "a launch" if launches == 1 else "launches"
+    return Cause(f"{count}, {f'{launches:,} of them {launched}' if launches else 'but no launch'}")
 
 
 def on_the_gpu(evidence: Evidence) -> Iterator[Cause]:

@@ -141,7 +141,7 @@ class Job:
         """Notes for every table over the ranks."""
         graphs = sum(member.capture.count("graph") for member in self.members)
         hidden = (
-            f"{graphs:,} whole-graph executions hide their kernels and collectives; profile with "
+            f"whole-graph executions ({graphs:,}) hide their kernels and collectives; profile with "
             "--graphs node"
         )
         return (*self.matched.notes, *([hidden] if graphs else []))

@@ -25,6 +25,7 @@ from nsyswrap.analysis.steps.repeated_range import named_range, range_names, rep
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.suggest import did_you_mean
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration
 from nsyswrap.capture.per_capture import per_capture
 
@@ -128,7 +129,7 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
         most = max(map(len, found), default=0)
         raise NotInCapture(
             f"{capture.source}: no steps {capture.view.steps}",
-            f"the capture has {most:,} steps, numbered from 0",
+            f"the capture has {counted(most, 'steps')}, numbered from 0",
         )
     return tuple(found)
 
@@ -158,7 +159,7 @@ def _steps(
     number, pace = np.arange(len(start)), _pace(occurrences, calls)
     if numbers:
         steady = (number >= numbers[0]) & (number <= numbers[1])
-        why = "" if steady.any() else f"only {len(start):,} steps"
+        why = "" if steady.any() else f"only {counted(len(start), 'steps')}"
         return Steps(process, occurrences.label, start, end, steady, np.zeros_like(steady), pace, why)
     warm_up = _warm_up(occurrences, pace)
     steady = _between_breaks(occurrences, warm_up)

@@ -13,6 +13,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration
 from nsyswrap.base.version import __version__
 from nsyswrap.capture import schema
@@ -69,13 +70,13 @@ class Trace:
     def leave_out_arrows(self) -> None:
         """Say that the arrows and counters are not written, as in JSON."""
         if arrows := self.counts.pop(ARROWS, 0):
-            self.left_out.append(f"{arrows:,} {ARROWS} (JSON has none)")
+            self.left_out.append(f"{counted(arrows, ARROWS)} (JSON has none)")
         if self.counters:
             self.left_out.append("counters and details of slices (JSON has none)")
 
     def contents(self) -> list[str]:
         """Return the number and title of each kind of event in the trace."""
-        return [f"{count:,} {title}" for title, count in self.counts.items() if count]
+        return [counted(count, title) for title, count in self.counts.items() if count]
 
     @property
     def first_ns(self) -> int:
@@ -179,7 +180,7 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     launched = sum(part.launched for part in bars)
     arrows = _add_arrows(trace, gpu, on_host)
     if launched > arrows:
-        trace.left_out.append(f"{launched - arrows:,} {ARROWS} (launch call not recorded)")
+        trace.left_out.append(f"{counted(launched - arrows, ARROWS)} (launch call not recorded)")
     trace.notes += (*notes, *counter_notes(capture, bars))
 
 
@@ -188,7 +189,7 @@ def _count(trace: Trace, capture: Capture, drawn: Counts[str]) -> None:
         trace.counts[events.title] += drawn[kind]
         missing = capture.count(kind) - drawn[kind]
         if missing and kind not in _NAMING_KINDS:
-            trace.left_out.append(f"{missing:,} {events.title} ({_REASONS.get(kind, _UNTIMED)})")
+            trace.left_out.append(f"{counted(missing, events.title)} ({_REASONS.get(kind, _UNTIMED)})")
 
 
 def _add_arrows(

@@ -70,7 +70,7 @@ def _kernels(
 def _graph_notes(capture: Capture) -> tuple[str, ...]:
     graphs = capture.count("graph")
     text = (
-        f"{graphs:,} whole-graph executions hide their kernels, which are in no class; profile with "
+        f"whole-graph executions ({graphs:,}) hide their kernels, which are in no class; profile with "
         "--graphs node"
     )
     return (text,) if graphs else ()

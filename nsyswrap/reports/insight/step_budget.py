@@ -46,6 +46,7 @@ from nsyswrap.analysis.step_budget import (
     budgets_of,
 )
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema
@@ -230,7 +231,8 @@ def _steps(data: Mapping[str, Values]) -> str:
         return ""
     steady = (rows == STEP) & ((marks == None) | (marks == OUTLIER))  # noqa: E711 - of each element
     count = len(np.unique(np.asarray(data["step"])[steady]))
-    return f"{count:,} steps, median {duration(np.asarray(data['duration_ns'])[medians[0]])}, in total\x20"
+    steps = counted(count, "steps")
+    return f"{steps}, median {duration(np.asarray(data['duration_ns'])[medians[0]])}, in total\x20"
 
 
 def _shares(spent: Mapping[str, int], texts: Mapping[str, str], total: int) -> str:

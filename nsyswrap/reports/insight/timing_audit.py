@@ -34,6 +34,7 @@ from nsyswrap.analysis.timing_audit import (
 )
 from nsyswrap.analysis.timing_audit.causation import HOW_TO_TELL, adopted_notes, overlap_notes
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS
@@ -155,7 +156,7 @@ def _overlap(capture: Capture) -> str:
     if not count:
         return ""
     how = "" if capture.whole.has("osrt") else f"; to tell, {HOW_TO_TELL}"
-    return f"; GPU work of another thread overlaps {count:,} ranges and is not counted{how}"
+    return f"; GPU work of another thread overlaps {counted(int(count), 'ranges')} and is not counted{how}"
 
 
 def _conclusion(data: Mapping[str, Values]) -> str:

@@ -25,6 +25,7 @@ from nsyswrap.analysis.transfers import (
     per_s,
 )
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture import schema
 from nsyswrap.capture.global_ids import process_ids
@@ -166,7 +167,7 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
     if not pages:
         return ""
     return (
-        f"{pages:,} pages of 4 KiB bounced between CPU and GPU, up to {most:,} migrations each: "
+        f"{counted(pages, 'pages')} of 4 KiB bounced between CPU and GPU, up to {most:,} migrations each: "
         f"{human(again * PAGE_BYTES, Unit.BYTES)} of {human(int(moved['bytes'].sum()), Unit.BYTES)} "
         "migrated were pages that had moved there and back before."
     )

@@ -13,6 +13,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.spans import paths, tree
 from nsyswrap.analysis.nvtx_ranges import READS, nested_ranges
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NVTX_PUSH_POP
@@ -77,7 +78,9 @@ def _numbers(ranges: Ranges, nesting: Tree) -> dict[str, NDArray[Any]]:
 
 def _left_out_notes(nesting: Tree) -> tuple[str, ...]:
     left_out = int((nesting.depth == MISSING).sum())
-    text = f"{left_out} ranges omitted, as in nsys: of equal thread and times, or inside such ranges"
+    text = (
+        f"{counted(left_out, 'ranges')} omitted, as in nsys: of equal thread and times, or inside such ranges"
+    )
     return (text,) if left_out else ()
 
 

@@ -207,7 +207,7 @@ def test_a_gpu_that_is_idle_until_pages_have_moved(
 def test_what_is_said_of_a_gpu_that_is_idle_until_pages_have_moved(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*idle_until_migrated(100))))["waiting_for_pages"]
     assert one.what == "Page faults: the GPU is idle for 300 ns until pages have migrated"
-    assert one.evidence == "3 gaps that end with a migration after a page fault, before a kernel"
+    assert one.evidence == "3 gaps ending with a migration after a page fault, before a kernel"
 
 
 def test_pages_that_are_prefetched_late_are_idle_time_without_page_faults(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_warning_and_all_that_was_checked(tmp_path: Path) -> None:
         "ok,correlation ids,0,,no correlation id is shared by two calls of one process\n"
         "ok,API results,0,,no API call failed; 1 API call returned success\n"
         "ok,CUDA graphs,0,,no CUDA graph is recorded as a whole\n"
-        "ok,NVTX ranges,0,,all 1 ranges have an end\n"
+        "ok,NVTX ranges,0,,the only range has an end\n"
         "ok,export format,0,,written by nsys 2025.3.2.0 (schema 3.20.3); "
         "not newer than the versions that nsyswrap was tested with\n"
     )

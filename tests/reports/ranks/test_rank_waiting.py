@@ -154,7 +154,7 @@ def test_streams_are_matched_by_their_first_collective(tmp_path: Path) -> None:
 
 def test_graphs_may_hide_collectives(tmp_path: Path) -> None:
     members = [member(tmp_path, number, *steps(FAST), graph(0, 5, 99)) for number in range(2)]
-    assert "2 whole-graph executions hide their kernels" in table_over(members, REPORT).notes[0]
+    assert "whole-graph executions (2) hide their kernels" in table_over(members, REPORT).notes[0]
 
 
 def test_a_selection_leaves_out_collectives_and_keeps_the_matches(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.conditions import FEWEST_SAMPLES, run_conditions_of
-from nsyswrap.base.text import shorten, without_folders
+from nsyswrap.base.text import counted, shorten, without_folders
 from nsyswrap.base.units import percent
 from nsyswrap.render.page.html import Section, element, joined, section
 
@@ -125,7 +125,7 @@ def _facts(run: RunConditions) -> Iterator[str]:
 def _host(host: Host) -> Iterator[str]:
     if host.node:
         yield f"node {_short(host.node)}"
-    cores = f"{host.cores} cores" if host.cores else ""
+    cores = counted(host.cores, "cores") if host.cores else ""
     if host.cpu or cores:
         yield ", ".join(filter(None, (_short(host.cpu), cores)))
     if host.governor:
