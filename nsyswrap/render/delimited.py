@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     Style = tuple[tuple[int, int], Callable[[Any], str], bool]
 
 _ROWS = 2**14  # of a block
-_BLANK, _LONG = b"\0", b"\1"  # bytes of a block that are removed, and that long texts replace
+_BLANK, _LONG = b"\0", b"%b"  # of a block: bytes that are removed, and where a long text comes in
 _SHORT = 32  # bytes of the longest text in a column of short texts
 _CLOSE = 2**14  # values within such a range are written once
 _GROUP, _GROUP_DIGITS = 10_000, 4  # digits are written in groups
@@ -109,15 +110,14 @@ def _encoded(special: re.Pattern[str], text: str | None, *, safe: bool) -> bytes
 
 def _lines(columns: Sequence[Cells], between: Sequence[bytes], rows: int) -> bytes:
     """Return the lines of a block."""
-    start, *ends = between
+    long = [cells for cells in columns if not isinstance(cells, np.ndarray)]
+    start, *ends = [text.replace(b"%", b"%%") for text in between] if long else between
     parts = [np.frombuffer(start, np.uint8)]
-    long: list[Sequence[bytes]] = []
     for cells, end in zip(columns, ends, strict=True):
         if isinstance(cells, np.ndarray):
             parts += [cells, np.frombuffer(end, np.uint8)]
         else:
             parts.append(np.frombuffer(_LONG + end, np.uint8))
-            long.append(cells)
     block = np.empty((rows, sum(part.shape[-1] for part in parts)), np.uint8)
     block[:] = np.concatenate([part if part.ndim == 1 else np.empty_like(part[0]) for part in parts])
     place = 0
@@ -126,16 +126,7 @@ def _lines(columns: Sequence[Cells], between: Sequence[bytes], rows: int) -> byt
             block[:, place : place + part.shape[-1]] = part
         place += part.shape[-1]
     written = block.tobytes().translate(None, _BLANK)
-    return _with_long_texts(written, long) if long else written
-
-
-def _with_long_texts(written: bytes, columns: Sequence[Sequence[bytes]]) -> bytes:
-    between = written.split(_LONG)
-    pieces = [b""] * (2 * len(between) - 1)
-    pieces[::2] = between
-    for number, texts in enumerate(columns):
-        pieces[2 * number + 1 :: 2 * len(columns)] = texts
-    return b"".join(pieces)
+    return written % tuple(chain.from_iterable(zip(*long, strict=True))) if long else written
 
 
 def _writer(
@@ -158,8 +149,9 @@ def _texts(values: Values, encoded: Encode) -> Callable[[slice], Cells]:
     if not isinstance(values, Texts):
         return lambda rows: [encoded(text) for text in values[rows]]
     codes, texts = values.codes, [encoded(text) for text in values.texts]
-    if any(len(text) > _SHORT or _BLANK in text or _LONG in text for text in texts):
-        return lambda rows: [texts[code] for code in codes[rows].tolist()]
+    if any(len(text) > _SHORT or _BLANK in text or b"%" in text for text in texts):
+        known = np.array(texts, object)
+        return lambda rows: known[codes[rows]].tolist()
     cells = np.array(texts, "S").view(np.uint8).reshape(len(texts), -1)
     return lambda rows: cells.take(codes[rows], axis=0)
 
