@@ -122,9 +122,11 @@ def _lines(columns: Sequence[Cells], between: Sequence[bytes], rows: int) -> byt
     block[:] = np.concatenate([part if part.ndim == 1 else np.empty_like(part[0]) for part in parts])
     place = 0
     for part in parts:
-        if part.ndim > 1:
-            block[:, place : place + part.shape[-1]] = part
-        place += part.shape[-1]
+        size = part.shape[-1]
+        if part.ndim > 1:  # as items of so many bytes, which numpy copies in half the time of rows of bytes
+            cells = np.ndarray(rows, f"V{size}", block, place, block.strides[:1])
+            cells[:] = part.view(cells.dtype)[:, 0]
+        place += size
     written = block.tobytes().translate(None, _BLANK)
     return written % tuple(chain.from_iterable(zip(*long, strict=True))) if long else written
 
