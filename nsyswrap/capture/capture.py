@@ -19,12 +19,7 @@ from nsyswrap.capture.export import lacks_column
 from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.capture.open import beside_note, export_of, open_export
 from nsyswrap.capture.parts import part_of, selected_rows
-from nsyswrap.capture.selection import (
-    EVERYTHING,
-    parse_selection,
-    resolve,
-    select,
-)
+from nsyswrap.capture.selection import EVERYTHING, parse_selection, resolve, select
 from nsyswrap.capture.stream import in_blocks
 from nsyswrap.capture.view_options import NAME_FIELDS, ViewOptions
 
@@ -195,6 +190,13 @@ class Capture:
         """Note fields that reports will ask for, so that the first of them has all read in one pass."""
         self._expected.setdefault(kind, set()).update(fields)
 
+    def forget(self, kind: str, fields: Iterable[str]) -> None:
+        """Free columns that were read. Whoever asks for one of them has it read again."""
+        events = schema.events(kind)
+        names = {name for field in fields if field in events.fields for name in events.fields[field].columns}
+        for table in events.tables(self._export.tables):
+            self._export.forget(table, names)
+
     def expects(self, kind: str, *fields: str) -> bool:
         """Return True if reports will ask for all of these fields."""
         return self._expected.get(kind, set()).issuperset(fields)
@@ -300,7 +302,7 @@ class Capture:
         kept: NDArray[Any] | None = None,
     ) -> dict[str, NDArray[Any]]:
         """Return fields of all rows of a table, or of those with the numbers ``kept``."""
-        rows, present = self._export.count(table) if kept is None else len(kept), self._export.tables[table]
+        present = self._export.tables[table]
         made: dict[str, Callable[[], NDArray[Any]]] = {
             "table": lambda: np.full(rows, number),
             "row": lambda: np.arange(1, rows + 1) if kept is None else kept + 1,
@@ -314,6 +316,7 @@ class Capture:
             read = dict(zip(names, self._export.columns(table, kinds), strict=True))
         else:
             read = dict(zip(names, part_of(self._export, table, kinds, kept), strict=True))
+        rows = self._export.count(table) if kept is None else len(kept)  # reading has counted them
         read |= {field: made[field]() for field in fields if field in made}
         return {field: read[field] if field in read else np.full(rows, MISSING) for field in fields}
 

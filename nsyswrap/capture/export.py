@@ -37,7 +37,7 @@ from nsyswrap.capture.sqlite_records import NotPlain
 from nsyswrap.capture.stream import Extremes, in_blocks, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -152,6 +152,11 @@ class Export:
         with self._by_sqlite(table):
             columns = read_columns(self._pages, table, leaves, [name for name, _ in wanted])
         return columns and self._checked(table, wanted, dict(columns))
+
+    def forget(self, table: str, names: Iterable[str]) -> None:
+        """Free columns that were read."""
+        for name in names:
+            self._columns.pop((table, name), None)
 
     def has_read(self, table: str, name: str) -> bool:
         """Return True if a column was read completely."""
@@ -392,9 +397,7 @@ class Export:
 
     def _array(self, values: tuple[Any, ...], kind: FieldKind, where: str) -> NDArray[Any]:
         if kind == "text":
-            array = np.empty(len(values), dtype=object)
-            array[:] = values
-            return array
+            return np.array(values, dtype=object)
         kinds = set(map(type, values))
         if not kinds <= {int, type(None)}:
             values = tuple(self._integer(value, where) for value in values)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports.combine import combine
-from nsyswrap.reports.table import read_ahead
+from nsyswrap.reports.table import forget, read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,7 +79,9 @@ def make_reports(
     ``step(message)`` is entered around each piece of work, to show progress.
     """
     made = MadeReports()
-    for one in make_in_turn(captures, requests, step):
+    _read(captures, requests, step)
+    for request in requests:
+        one = _made(request, captures, step)
         made.tables |= one.tables
         made.missing += one.missing
     return made
@@ -90,13 +92,19 @@ def make_in_turn(
 ) -> Iterator[MadeReports]:
     """Yield each report of all captures, as ``make_reports`` makes them, and keep none.
 
-    Together they can be larger than memory.
+    Together they can be larger than memory. What no report after them reads is not kept either.
     """
+    _read(captures, requests, step)
+    for number, request in enumerate(requests, 1):
+        yield _made(request, captures, step)
+        for capture in captures.values():
+            forget(capture, request.report, [later.report for later in requests[number:]])
+
+
+def _read(captures: Mapping[str, Capture], requests: Sequence[Request], step: Step) -> None:
     for capture in captures.values():
         with step(f"reading {capture.source} …"):
             read_ahead(capture, [request.report for request in requests])
-    for request in requests:
-        yield _made(request, captures, step)
 
 
 def _made(request: Request, captures: Mapping[str, Capture], step: Step) -> MadeReports:

@@ -249,6 +249,13 @@ def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
                 capture.columns(kind, *dict.fromkeys([*asked, *packed.get(kind, [])]))
 
 
+def forget(capture: Capture, report: Report, later: Iterable[Report]) -> None:
+    """Free what this report reads and none of the later ones."""
+    kept = [other.reads for other in later]
+    for kind, fields in report.reads.items():
+        capture.forget(kind, set(fields).difference(*(reads.get(kind, ()) for reads in kept)))
+
+
 @dataclass(frozen=True)
 class Table:
     """A computed table: unrounded values per column in row order, and the rounding that formats print with.

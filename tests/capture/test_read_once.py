@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from tiny_export import everything, opened
 
 from nsyswrap import reports
 from nsyswrap.api import Capture
+from nsyswrap.reports.make import make_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +43,16 @@ def test_what_it_reads_ahead_is_what_it_asks_for(
     replace(report, reads={}).make(opened(tmp_path, *everything()))
     for kind, fields in report.reads.items():  # a table that it does not name is small
         assert asked[kind] == set(fields)
+
+
+def test_reports_that_are_made_in_turn_free_what_no_later_one_reads(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *everything())
+    kernels = partial(capture._export.has_read, "CUPTI_ACTIVITY_KIND_KERNEL")  # noqa: SLF001
+    requests = reports.parse_all(["cuda_gpu_trace,cuda_api_trace,cuda_gpu_kern_sum"])
+    read = [(kernels("gridX"), kernels("start")) for _ in make_in_turn({"": capture}, requests)]
+    assert read == [(True, True), (False, True), (False, True)]
+    assert not kernels("start")
+    assert capture.report("cuda_gpu_trace").frame.equals(Capture(capture.path).report("cuda_gpu_trace").frame)
 
 
 def test_a_capture_and_its_views_end_with_the_last_of_them(tmp_path: Path) -> None:
