@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pytest
 
 from nsyswrap.analysis.arrays.groups import Groups, Statistics, group_keys, grouped, number_texts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def of(*values: int) -> Statistics:
@@ -48,6 +53,25 @@ def test_groups_do_not_mix_and_need_no_order() -> None:
     assert found.max[[0, 2]].tolist() == [2, 30]
     assert found.med[[0, 2]].tolist() == [1.5, 20.0]
     assert found.std[[0, 2]].tolist() == [pytest.approx(0.5**0.5), 10.0]
+
+
+@pytest.mark.parametrize("codes_kind", [np.uint8, np.int64])
+@pytest.mark.parametrize(
+    ("values_kind", "farthest"),
+    [(np.int32, 100), (np.int32, 2**31 - 1), (np.int64, 2**40), (np.int64, 2**61), (np.float64, 100)],
+)
+def test_values_are_ordered_by_group_then_by_value(
+    codes_kind: type, values_kind: type, farthest: int
+) -> None:
+    random = np.random.default_rng(1)
+    codes: NDArray[Any] = random.integers(0, 50, 500).astype(codes_kind)
+    values: NDArray[Any] = random.integers(-farthest, farthest, 500, endpoint=True).astype(values_kind)
+    ordered = Groups(codes, 40).ordered(values)  # the last 10 codes are in no group
+    assert ordered.dtype == values_kind
+    assert Groups(codes[:1] * 0, 1).ordered(values[:1]).tolist() == values[:1].tolist()
+    assert ordered.tolist() == [
+        value for code in range(40) for value in sorted(values[codes == code].tolist())
+    ]
 
 
 @pytest.mark.parametrize("empty", [0, 1, 2])
