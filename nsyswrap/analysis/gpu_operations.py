@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -47,11 +47,21 @@ def check_number(number: int, most: int, what: str, hint: str) -> None:
         raise NotInCapture(f"{number:,} {what}: at most {most:,} are judged; {hint}")
 
 
+class Streams(NamedTuple):
+    """The distinct streams, in ascending order; ids are MISSING where they were not recorded."""
+
+    global_pid: NDArray[Any]
+    device_id: NDArray[Any]
+    context_id: NDArray[Any]
+    stream_id: NDArray[Any]
+
+
 @dataclass(frozen=True, eq=False)
 class GpuOperations(Columns):
     """One entry per operation by start, equal starts in the order of KINDS; times in ns.
 
     ``kind`` is the number in KINDS, ``row`` the position among the events of that kind in the whole capture.
+    ``stream`` is the number in ``streams``, those of the whole capture.
     ``call`` is the position of the outermost launch call among the whole capture's API calls, -1 without one.
     ``migration`` marks the migrations of unified memory, which have no launch call.
     """
@@ -60,29 +70,40 @@ class GpuOperations(Columns):
     row: NDArray[Any]
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
-    global_pid: NDArray[Any]
-    device_id: NDArray[Any]
-    context_id: NDArray[Any]
-    stream_id: NDArray[Any]
+    stream: NDArray[Any]
     call: NDArray[Any]
     migration: NDArray[Any]
+    streams: Streams
+
+    @property
+    def global_pid(self) -> NDArray[Any]:
+        """The global process id of each operation."""
+        return self.streams.global_pid[self.stream]
+
+    @property
+    def device_id(self) -> NDArray[Any]:
+        """The device of each operation, as its process numbers them."""
+        return self.streams.device_id[self.stream]
+
+    @property
+    def context_id(self) -> NDArray[Any]:
+        """The context of each operation."""
+        return self.streams.context_id[self.stream]
+
+    @property
+    def stream_id(self) -> NDArray[Any]:
+        """The id of the stream of each operation, in its context."""
+        return self.streams.stream_id[self.stream]
 
     @cached_property
-    def rows_of(self) -> Mapping[tuple[int, ...], NDArray[np.intp]]:
+    def rows_of(self) -> Mapping[tuple[int, ...], NDArray[np.int32]]:
         """The positions of the operations of each pair of global process id and device id, ascending."""
-        codes, pairs = self._owners
+        owner, keys = group_keys(self.streams.global_pid, self.streams.device_id)
+        pairs = list(zip(*(key.tolist() for key in keys), strict=True))
+        codes = owner[self.stream]
         count = np.bincount(codes, minlength=len(pairs))
-        rows = np.split(order_by_code(codes, len(pairs)), np.cumsum(count)[:-1])
+        rows = np.split(order_by_code(codes, len(pairs)).astype(np.int32), np.cumsum(count)[:-1])
         return {pair: mine for pair, mine in zip(pairs, rows, strict=False) if len(mine)}
-
-    @cached_property
-    def _owners(self) -> tuple[NDArray[np.int32], list[tuple[int, int]]]:
-        """The number of the pair of process and device of each operation, and the pairs."""
-        if self.rows is not None:
-            codes, pairs = self.source._owners  # noqa: SLF001 - of the same class
-            return codes[self.rows], pairs
-        codes, keys = group_keys(self.global_pid, self.device_id)
-        return codes.astype(np.int32), list(zip(*(key.tolist() for key in keys), strict=True))
 
     @property
     def processes(self) -> list[int]:
@@ -108,6 +129,10 @@ class GpuOperations(Columns):
         )
         for (process, device), rows in self.rows_of.items():
             yield process, device, rows
+
+
+_NOTHING = np.empty(0, np.int64)
+_NO_OPERATIONS = GpuOperations(*(_NOTHING,) * 6, np.empty(0, bool), Streams(*(_NOTHING,) * 4))
 
 
 @per_capture
@@ -169,11 +194,23 @@ def places_of(whole: Capture) -> dict[str, NDArray[np.int32]]:
 
 @per_capture
 def _all_operations(capture: Capture) -> GpuOperations:
-    names = [field.name for field in fields(GpuOperations)]
-    empty = GpuOperations(*(np.empty(0, bool if name == "migration" else np.int64) for name in names))
-    parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)] or [empty]
+    parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)]
+    if not parts:
+        return _NO_OPERATIONS
+    codes, keys = group_keys(*map(np.concatenate, zip(*(part.streams for part in parts), strict=True)))
+    ends = np.cumsum([len(part.streams.stream_id) for part in parts])[:-1]
+    numbers = np.split(codes.astype(np.int32), ends)
+    streams = np.concatenate([number[part.stream] for number, part in zip(numbers, parts, strict=True)])
     order = np.argsort(np.concatenate([part.start_ns for part in parts]), kind="stable")
-    return GpuOperations(*(np.concatenate([getattr(part, name) for part in parts])[order] for name in names))
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in parts])[order]
+
+    return GpuOperations(
+        **{name: column(name) for name in ("kind", "row", *SPANS, "call", "migration")},
+        stream=streams[order],
+        streams=Streams(*keys),
+    )
 
 
 @per_capture
@@ -186,15 +223,15 @@ def pieces_of(capture: Capture) -> GpuOperations:
     operations = gpu_operations_of(capture)
     if not (clipped(capture) and capture.window.several):
         return operations
-    parts = [operations.of(np.empty(0, np.int64))]
+    parts = [(np.empty(0, np.int64),) * 3]
     for process in operations.processes:
-        mine = operations.of(operations.global_pid == process)
-        row, start, end = capture.window.of_process(process).split(mine.start_ns, mine.end_ns)
-        parts.append(mine.of(row, start_ns=start, end_ns=end))
-    every = GpuOperations(
-        *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(GpuOperations))
-    )
-    return every.of(np.lexsort((every.kind, every.start_ns)))
+        mine = np.flatnonzero(operations.global_pid == process)
+        times = operations.start_ns[mine], operations.end_ns[mine]
+        row, start, end = capture.window.of_process(process).split(*times)
+        parts.append((mine[row], start, end))
+    rows, starts, ends = map(np.concatenate, zip(*parts, strict=True))
+    order = np.lexsort((operations.kind[rows], starts))
+    return operations.of(rows[order], start_ns=starts[order], end_ns=ends[order])
 
 
 def places_among(operations: GpuOperations, pieces: GpuOperations) -> NDArray[Any]:
@@ -239,15 +276,21 @@ def operations_of_kind(capture: Capture, kind: str) -> GpuOperations:
 
 
 def _of_kind(capture: Capture, kind: str) -> GpuOperations:
-    columns = capture.columns(kind, *_FIELDS)
-    row = np.arange(capture.count(kind))
-    migration = np.zeros(len(row), dtype=bool)
+    columns, calls = capture.columns(kind, *_FIELDS), _calls(capture, kind)
+    migration = np.zeros(len(calls), dtype=bool)
     if kind == MEMCPY:
         migration = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
-    code = np.full(len(row), KINDS.index(kind), np.int16)
-    calls = _calls(capture, kind)
     columns["global_pid"] = _with_known_processes(capture, columns["global_pid"], calls)
-    return GpuOperations(kind=code, row=row, **columns, call=calls, migration=migration)
+    codes, streams = group_keys(*(columns.pop(field) for field in Streams._fields))
+    return GpuOperations(
+        kind=np.full(len(calls), KINDS.index(kind), np.int8),
+        row=np.arange(len(calls), dtype=np.int32),
+        **columns,
+        stream=codes.astype(np.int32),
+        call=calls,
+        migration=migration,
+        streams=Streams(*streams),
+    )
 
 
 def _with_known_processes(whole: Capture, processes: NDArray[Any], calls: NDArray[Any]) -> NDArray[Any]:
@@ -262,7 +305,7 @@ def _with_known_processes(whole: Capture, processes: NDArray[Any], calls: NDArra
 
 def _calls(whole: Capture, kind: str) -> NDArray[Any]:
     """Return each operation's outermost launch call: the runtime call rather than the driver call in it."""
-    calls = np.full(whole.count(kind), -1)
+    calls = np.full(whole.count(kind), -1, np.int32)
     if whole.has("api"):
         pairs = launch_pairs_of(whole, kind)
         operations, api = pairs.operation, pairs.api
@@ -347,9 +390,8 @@ def previous_ends(operations: GpuOperations) -> NDArray[Any]:
     """
     ends = np.full(len(operations), MISSING)
     known = np.flatnonzero(~operations.migration)
-    keys = (operations.global_pid, operations.device_id, operations.context_id, operations.stream_id)
-    codes, _ = group_keys(*(key[known] for key in keys))
-    by_stream = order_by_code(codes, int(codes.max(initial=0)) + 1)
+    codes = operations.stream[known]
+    by_stream = order_by_code(codes, len(operations.streams.stream_id))
     for rows in np.split(known[by_stream], np.flatnonzero(np.diff(codes[by_stream])) + 1):
         ends[rows[1:]] = np.maximum.accumulate(operations.end_ns[rows])[:-1]
     return ends
