@@ -78,22 +78,27 @@ class GpuOperations(Columns):
     @property
     def global_pid(self) -> NDArray[Any]:
         """The global process id of each operation."""
-        return self.streams.global_pid[self.stream]
+        return self._of_stream(self.streams.global_pid)
 
     @property
     def device_id(self) -> NDArray[Any]:
         """The device of each operation, as its process numbers them."""
-        return self.streams.device_id[self.stream]
+        return self._of_stream(self.streams.device_id)
 
     @property
     def context_id(self) -> NDArray[Any]:
         """The context of each operation."""
-        return self.streams.context_id[self.stream]
+        return self._of_stream(self.streams.context_id)
 
     @property
     def stream_id(self) -> NDArray[Any]:
         """The id of the stream of each operation, in its context."""
-        return self.streams.stream_id[self.stream]
+        return self._of_stream(self.streams.stream_id)
+
+    def _of_stream(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return the id of each operation's stream."""
+        values: NDArray[Any] = ids[self.stream]
+        return values
 
     @cached_property
     def rows_of(self) -> Mapping[tuple[int, ...], NDArray[np.int32]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.steps.occurrences import calls_by_process
 from nsyswrap.analysis.steps.repeated_range import repeated_range
 from nsyswrap.base.errors import NotInCapture
 
@@ -33,7 +34,8 @@ def step_times(capture: Capture) -> StepTimes | None:
     processes, work = np.unique(operations.global_pid[operations.call >= 0], return_counts=True)
     if not len(processes):
         raise NotInCapture("no GPU work with a CUDA call was recorded")
-    steps = repeated_range(capture.whole, int(processes[work.argmax()]))
+    [(process, calls)] = calls_by_process(capture.whole, [int(processes[work.argmax()])])
+    steps = repeated_range(capture.whole, process, calls)
     if steps is None:
         return None
     return StepTimes(steps.label[1:-1], len(steps.start_ns), float(np.median(np.diff(steps.start_ns))))

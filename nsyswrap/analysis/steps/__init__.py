@@ -20,7 +20,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.steps.launch_sequence import repeated_sequence
-from nsyswrap.analysis.steps.occurrences import calls_of, works_beside
+from nsyswrap.analysis.steps.occurrences import calls_by_process, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, repeated_range
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
@@ -113,12 +113,16 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
         dict.fromkeys(process for (process, _), rows in operations.rows_of.items() if launched[rows].any())
     )
     found = []
-    for process in processes:
+    for process, calls in calls_by_process(whole, processes):
         if name:
-            occurrences = named_range(whole, process, name)
+            occurrences = named_range(whole, process, calls, name)
         else:
-            occurrences = repeated_range(whole, process) or repeated_sequence(whole, process)
-        found.append(_steps(whole, occurrences, process, numbers, name))
+            occurrences = repeated_range(whole, process, calls) or repeated_sequence(calls)
+        if occurrences is None:
+            nothing = "no repeated range or sequence spans 25 % of the launches"
+            found.append(Steps.none(process, f"no NVTX range {name!r} in this process" if name else nothing))
+        else:
+            found.append(_steps(whole, process, calls, occurrences, (name, numbers)))
     if name and not any(len(steps) for steps in found):
         raise NotInCapture(
             f"{capture.source}: no NVTX range named {name!r} holds GPU work",
@@ -150,12 +154,13 @@ def parse_choice(text: str) -> tuple[str, tuple[int, int] | None]:
 
 
 def _steps(
-    whole: Capture, occurrences: Occurrences | None, process: int, numbers: tuple[int, int] | None, name: str
+    whole: Capture,
+    process: int,
+    calls: Calls,
+    occurrences: Occurrences,
+    choice: tuple[str, tuple[int, int] | None],
 ) -> Steps:
-    if occurrences is None:
-        nothing = "no repeated range or sequence spans 25 % of the launches"
-        return Steps.none(process, f"no NVTX range {name!r} in this process" if name else nothing)
-    start, end, calls = occurrences.start_ns, occurrences.end_ns, calls_of(whole, process)
+    start, end, (name, numbers) = occurrences.start_ns, occurrences.end_ns, choice
     number, pace = np.arange(len(start)), _pace(occurrences, calls)
     if numbers:
         steady = (number >= numbers[0]) & (number <= numbers[1])

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, order_by_code
-from nsyswrap.analysis.steps.occurrences import Occurrences, calls_of
+from nsyswrap.analysis.steps.occurrences import Occurrences
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.steps.occurrences import Calls
-    from nsyswrap.capture.capture import Capture
 
 _LEAST = 3  # occurrences
 _MANY = 10  # occurrences: a longer period with as many is the step, what repeats inside it is not
@@ -31,14 +33,13 @@ class _Anchor(NamedTuple):
     gap_ns: float
 
 
-def repeated_sequence(whole: Capture, process: int) -> Occurrences | None:
-    """Return the occurrences of the sequence that a process repeats, or None if no sequence repeats.
+def repeated_sequence(calls: Calls) -> Occurrences | None:
+    """Return the occurrences of the sequence that the calls of a process repeat; None without any.
 
     The call that begins the sequence occurs once in it, or once after a pause. Two stretches between its
     occurrences are equal if they hold the same calls, in any order. If several calls will do, the longest
     idle time before a call decides.
     """
-    calls = calls_of(whole, process)
     anchors = _anchors(calls)
     if not anchors:
         return None
@@ -61,9 +62,8 @@ def _anchors(calls: Calls) -> list[_Anchor]:
     paused = before > _PAUSE * np.median(before)
     paused[0] = True  # nothing came before the first call
     anchors = []
-    for positions in (*_by_code(codes), *_by_code(codes, paused)):
-        if len(positions) < _LEAST:
-            continue
+    every, after_pause = np.arange(len(codes)), np.flatnonzero(paused)
+    for positions in chain(_candidates(codes, sums, every), _candidates(codes, sums, after_pause)):
         intervals = np.diff(sums[positions])
         middle = len(intervals) // 2
         equal = intervals == np.partition(intervals, middle)[middle]  # what most are is in the middle
@@ -78,11 +78,22 @@ def _anchors(calls: Calls) -> list[_Anchor]:
     return anchors
 
 
-def _by_code(codes: NDArray[Any], marks: NDArray[Any] | None = None) -> list[NDArray[Any]]:
-    """Return the positions of each code, only the marked ones if there are marks."""
-    rows = np.arange(len(codes)) if marks is None else np.flatnonzero(marks)
+def _candidates(codes: NDArray[Any], sums: NDArray[Any], rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield the positions of each code among ``rows`` whose intervals can be mostly equal.
+
+    Of n intervals with k equal ones, at least 2 k - n - 1 are equal to the next one.
+    """
     count = np.bincount(codes[rows])
-    return np.split(rows[order_by_code(codes[rows], len(count))], np.cumsum(count)[:-1])
+    rows = rows[order_by_code(codes[rows], len(count))]
+    intervals = np.diff(sums[rows])
+    again = np.concatenate(([0, 0], np.cumsum(intervals[1:] == intervals[:-1])))
+    behind = np.cumsum(count)
+    first = behind - count
+    enough = np.flatnonzero(count >= _LEAST)
+    pairs = again[behind[enough] - 1] - again[first[enough] + 1]
+    most_equal = pairs + 2 > (2 * _LEAST_EQUAL - 1) * (count[enough] - 1)
+    for code in enough[most_equal].tolist():
+        yield rows[first[code] : behind[code]]
 
 
 def _occurrences(calls: Calls, anchor: _Anchor) -> Occurrences:

@@ -13,10 +13,11 @@ from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.timing_audit.causation import causing_threads
-from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
@@ -65,14 +66,15 @@ class Calls(Columns):
     graph: NDArray[Any]
 
 
-@per_capture
-def calls_of(whole: Capture, process: int) -> Calls:
-    """Return the calls of one process, given by its global id."""
-    calls = _every_call(whole)
-    return calls.of(np.flatnonzero(calls.thread & PROCESS_MASK == process))
+def calls_by_process(whole: Capture, processes: Sequence[int]) -> Iterator[tuple[int, Calls]]:
+    """Yield the global id of each process with its calls."""
+    if not processes:
+        return
+    calls = _every_call(whole)  # which is large, and of no use after the steps are known
+    for process in processes:
+        yield process, calls.of(np.flatnonzero(calls.thread & PROCESS_MASK == process))
 
 
-@per_capture
 def _every_call(whole: Capture) -> Calls:
     operations = gpu_operations_of(whole)
     api = whole.columns("api", "global_tid", "start_ns", "end_ns")

@@ -10,7 +10,7 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
-from nsyswrap.analysis.steps.occurrences import Occurrences, calls_of
+from nsyswrap.analysis.steps.occurrences import Occurrences
 from nsyswrap.capture.schema import PROCESS_MASK
 
 if TYPE_CHECKING:
@@ -34,16 +34,15 @@ class _Candidate(NamedTuple):
     launches: int
 
 
-def repeated_range(whole: Capture, process: int) -> Occurrences | None:
+def repeated_range(whole: Capture, process: int, calls: Calls) -> Occurrences | None:
     """Return the occurrences of the range that marks steps, or None if there is none.
 
     It repeats on a thread that launches GPU work, in the program's own domain, and spans a good part of the
     launches. Of several the outermost one with many occurrences counts; of these the one with most launches
     inside; of these the earliest.
     """
-    candidates = [one for one in _candidates(whole, process) if len(one.start_ns) >= _LEAST]
+    candidates = [one for one in _candidates(whole, process, calls) if len(one.start_ns) >= _LEAST]
     many = [one for one in candidates if len(one.start_ns) >= _MANY]
-    calls = calls_of(whole, process)
     launches = calls.start_ns[calls.works]
     for group in (many, candidates):
         wide = [one for one in group if _spans_much(one, launches)]
@@ -53,14 +52,12 @@ def repeated_range(whole: Capture, process: int) -> Occurrences | None:
     return None
 
 
-def named_range(whole: Capture, process: int, name: str) -> Occurrences | None:
+def named_range(whole: Capture, process: int, calls: Calls, name: str) -> Occurrences | None:
     """Return the occurrences of a range of this name, with ``@DOMAIN`` if it is not the default domain."""
-    named = [one for one in _candidates(whole, process, every=True) if one.label == name]
+    named = [one for one in _candidates(whole, process, calls, every=True) if one.label == name]
     if not named:
         return None
-    return _occurrences(
-        max(named, key=lambda one: (one.launches, len(one.start_ns))), calls_of(whole, process)
-    )
+    return _occurrences(max(named, key=lambda one: (one.launches, len(one.start_ns))), calls)
 
 
 def range_names(whole: Capture) -> list[str]:
@@ -71,12 +68,11 @@ def range_names(whole: Capture) -> list[str]:
     return [text for text in range_labels(whole, rows)[1] if text is not None]
 
 
-def _candidates(whole: Capture, process: int, *, every: bool = False) -> list[_Candidate]:
+def _candidates(whole: Capture, process: int, calls: Calls, *, every: bool = False) -> list[_Candidate]:
     """Return each name on each launching thread, without ranges inside a range of the same name."""
     if not whole.has("nvtx"):
         return []
     rows, spans = closed_ranges(whole)
-    calls = calls_of(whole, process)
     mine = spans.thread & PROCESS_MASK == process
     if not every:
         mine &= np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
