@@ -128,10 +128,10 @@ class Answer:
 def answer_of(capture: Capture) -> Answer:
     """Return the answer for the selected part of a capture; ``devices`` is empty if no GPU work is there."""
     parts = judged_parts(capture)
-    main = max(parts, key=lambda part: sum(int(b.busy_ns.sum()) for b in part.budgets), default=None)
-    devices = tuple(_device(part, budget) for part in parts for budget in part.budgets)
     withheld = withheld_because(capture)
     findings, notes = ((), ()) if withheld or not parts else advice_of(capture)
+    main = max(parts, key=lambda part: sum(int(b.busy_ns.sum()) for b in part.budgets), default=None)
+    devices = tuple(_device(part, budget) for part in parts for budget in part.budgets)
     steady = main is not None and main.steps.found
     whole = "selected part" if capture.view.selection.windowed else "whole capture"
     chosen = parse_choice(capture.view.steps)[1] is not None

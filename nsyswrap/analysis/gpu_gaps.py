@@ -32,7 +32,7 @@ from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.window import Intervals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -78,21 +78,20 @@ class Segments(NamedTuple):
 class Gaps:
     """One entry per gap, by process and device, then by time; times in ns.
 
+    ``owners`` has the global process id and the device id of each range of gaps, and where the range ends.
     ``before`` and ``after`` are the positions of the operations on both sides, selected or not, in
     ``operations`` (all of the whole capture); -1 without one. ``thread`` made the call that launched
-    ``after``, MISSING if unknown; ``launch_ns`` is the start of that call. ``segments`` splits the gaps by
-    cause. ``launching_ns`` is the time in which that call was under way, or the operation on its way.
+    ``after``, MISSING if unknown. ``launching_ns`` is the time in which that call was under way, or the
+    operation on its way. ``segments`` splits the gaps by cause.
     """
 
     operations: GpuOperations
-    global_pid: NDArray[Any]
-    device_id: NDArray[Any]
+    owners: Sequence[tuple[int, int, int]]
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
     before: NDArray[Any]
     after: NDArray[Any]
     thread: NDArray[Any]
-    launch_ns: NDArray[Any]
     launching_ns: NDArray[Any]
     segments: Segments
 
@@ -127,10 +126,28 @@ class Gaps:
                 np.add.at(parts[name], gap[which], length[which])
         return parts
 
+    @property
+    def global_pid(self) -> NDArray[Any]:
+        """The global id of the process of each gap."""
+        return self._of_owner(0)
+
+    @property
+    def device_id(self) -> NDArray[Any]:
+        """The device of each gap."""
+        return self._of_owner(1)
+
+    def _of_owner(self, field: int) -> NDArray[Any]:
+        ids = np.array([owner[field] for owner in self.owners], np.int64)
+        return np.repeat(ids, np.diff([end for *_, end in self.owners], prepend=0))
+
     def rows_of(self, global_pid: int, device_id: int) -> tuple[int, int]:
         """Return the position of the first gap of a process on a device, and that behind the last one."""
-        rows = np.flatnonzero((self.global_pid == global_pid) & (self.device_id == device_id))
-        return (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+        first = 0
+        for *owner, end in self.owners:
+            if owner == [global_pid, device_id]:
+                return first, end
+            first = end
+        return 0, 0
 
     @cached_property
     def segments_of(self) -> Mapping[str, NDArray[Any]]:
@@ -173,26 +190,27 @@ def gaps_of(capture: Capture) -> Gaps:
     """Return the gaps in the window of each process on each device; whole-graph executions count as busy."""
     selected, operations = gpu_operations_of(capture), gpu_operations_of(capture.whole)
     place = positions_of(capture)
-    by_device = []
+    by_device, owners = [], []
     for process, device, rows in selected.by_device():
         mine = selected.of(rows)
         part = _gaps(mine, place[rows], window(capture, mine))
         _add_unselected(part, operations, operations.rows_of[process, device])
         part = _in_windows(part, windows(capture, mine))
-        part["global_pid"], part["device_id"] = (np.full_like(part["end_ns"], i) for i in (process, device))
         by_device.append(part)
-    names = ("global_pid", "device_id", "start_ns", "end_ns", "before", "after")
+        owners.append((process, device, sum(len(part["end_ns"]) for part in by_device)))
+    kinds = {"start_ns": np.int64, "end_ns": np.int64, "before": np.int32, "after": np.int32}
     gap = {
-        name: np.concatenate([np.empty(0, np.int64), *(part[name] for part in by_device)]) for name in names
+        name: np.concatenate([np.empty(0, kind), *(part[name] for part in by_device)])
+        for name, kind in kinds.items()
     }
-    return _explained(capture.whole, operations, gap)
+    return _explained(capture.whole, operations, owners, gap)
 
 
 def _gaps(mine: GpuOperations, place: NDArray[Any], ends: tuple[int, int]) -> Arrays:
     """Return the gaps between operations, and between them and both ends of the window."""
     first, last = ([end] for end in ends)
     start, end = (np.concatenate((first, times, last)) for times in (mine.start_ns, mine.end_ns))
-    beside = np.concatenate(([-1], place, [-1]))
+    beside = np.concatenate(([-1], place, [-1])).astype(np.int32)
     left, right = gaps(start, end)
     return {"start_ns": end[left], "end_ns": start[right], "before": beside[left], "after": beside[right]}
 
@@ -217,10 +235,12 @@ def _add_unselected(gap: Arrays, operations: GpuOperations, rows: NDArray[Any]) 
         gap["after"][i] = later[0] if len(later) else -1
 
 
-def _explained(whole: Capture, operations: GpuOperations, gap: Arrays) -> Gaps:
+def _explained(
+    whole: Capture, operations: GpuOperations, owners: Sequence[tuple[int, int, int]], gap: Arrays
+) -> Gaps:
     """Return the gaps with the thread and start of the call that ended each, and the causes."""
     start, end, after = gap["start_ns"], gap["end_ns"], gap["after"]
-    thread, launch_ns = np.full(len(start), MISSING), np.full(len(start), MISSING)
+    thread = np.full(len(start), MISSING)
     begun, returned = end.copy(), end.copy()
     # The appended entries are for -1: no operation on that side of the gap.
     call, before = (np.append(operations.call, -1)[gap[side]] for side in ("after", "before"))
@@ -233,8 +253,7 @@ def _explained(whole: Capture, operations: GpuOperations, gap: Arrays) -> Gaps:
         api = whole.columns("api", "start_ns", "end_ns", "global_tid")
         thread[last] = api["global_tid"][before[last]]
         thread[known] = api["global_tid"][call[known]]
-        launch_ns[known] = api["start_ns"][call[known]]
-        begun[known] = np.clip(launch_ns[known], start[known], end[known])
+        begun[known] = np.clip(api["start_ns"][call[known]], start[known], end[known])
         return_ns = api["end_ns"][call[known]]
         returned[known] = np.clip(return_ns, begun[known], end[known])
         kind[known] = _closing_cause(whole, operations.of(after[known]))
@@ -246,9 +265,9 @@ def _explained(whole: Capture, operations: GpuOperations, gap: Arrays) -> Gaps:
     under_way = end - begun - np.where(queued == _CAUSE["queued"], end - returned, 0)
     return Gaps(
         operations=operations,
+        owners=owners,
         **gap,
         thread=thread,
-        launch_ns=launch_ns,
         launching_ns=np.where(call >= 0, under_way, 0),
         segments=segments,
     )

@@ -54,6 +54,11 @@ class JudgedPart:
         intervals = self.steps.start_ns[steady], self.steps.end_ns[steady]
         return budgets_of(self.view, intervals if self.steps.found else None)
 
+    def finish(self) -> None:
+        """Make the budgets and free all else that was computed from the view; it can be large."""
+        _ = self.budgets, self.window
+        self.view.forget()
+
     @cached_property
     def window(self) -> Cover:
         """The time that is judged, over all devices."""

@@ -132,16 +132,16 @@ def _all_launches(capture: Capture) -> Launches:
     start, end = (span[field][calls] if len(calls) else calls for field in ("start_ns", "end_ns"))
     name, names, first = _names(capture, operations.of(operation), graphs[operation], start)
     launches = Launches(
-        call=calls,
-        operation=operation,
-        name=name,
+        call=calls.astype(np.int32),
+        operation=operation.astype(np.int32),
+        name=name.astype(np.int32),
         names=names,
         first=first,
         start_ns=start,
         end_ns=end,
         gpu_start_ns=operations.start_ns[operation],
         gpu_ns=_sums(codes, duration, len(calls)),
-        operations=np.bincount(codes, minlength=len(calls)),
+        operations=np.bincount(codes, minlength=len(calls)).astype(np.int32),
         previous_end_ns=previous_ends(operations)[operation],
     )
     # Calls come by start where nsys wrote them so.

@@ -19,6 +19,7 @@ from nsyswrap.capture.export import lacks_column
 from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.capture.open import beside_note, export_of, open_export
 from nsyswrap.capture.parts import part_of, selected_rows
+from nsyswrap.capture.per_capture import forget
 from nsyswrap.capture.selection import EVERYTHING, parse_selection, resolve, select
 from nsyswrap.capture.stream import in_blocks
 from nsyswrap.capture.view_options import NAME_FIELDS, ViewOptions
@@ -83,6 +84,12 @@ class Capture:
                 other._whole = weakref.ref(self.whole)  # what was computed from it counts for all its parts
             self._views[view] = other
         return self._views[view]
+
+    def forget(self) -> None:
+        """Free the columns of this view, and what was computed from it, until they are asked for again."""
+        for kept in (self._selected, self._rows, self._clipped):
+            kept.clear()
+        forget(self)
 
     def forget_views(self) -> None:
         """Free the views and parts of this capture, with what was computed from them."""

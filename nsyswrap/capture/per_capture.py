@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_RESULTS: list[WeakKeyDictionary[Capture, Any]] = []  # of each function
+
+
+def forget(capture: Capture) -> None:
+    """Free what was computed from this view of a capture. What is asked for again is computed again."""
+    for results in _RESULTS:
+        results.pop(capture, None)
 
 
 def per_capture(
@@ -26,6 +33,7 @@ def per_capture(
     refer to its capture. An exception is not kept.
     """
     results: WeakKeyDictionary[Capture, dict[Hashable, R]] = WeakKeyDictionary()
+    _RESULTS.append(results)
     signature = inspect.signature(compute)
 
     @wraps(compute)

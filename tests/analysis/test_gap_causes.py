@@ -174,7 +174,7 @@ def test_each_process_idles_for_itself(tmp_path: Path) -> None:
     found = gaps_of(opened(tmp_path, *TWO, *other))
     assert found.global_pid.tolist() == [global_id(7), global_id(PID)]
     assert found.thread.tolist() == [global_id(7, 7), global_id(PID, PID)]
-    assert found.launch_ns.tolist() == [30, 50]
+    assert (found.end_ns - found.launching_ns).tolist() == [30, 50]
     assert [found.parts[cause].tolist() for cause in ("synchronise", "host", "launch")] == [
         [5, 0],
         [5, 40],
@@ -271,7 +271,7 @@ def test_the_cause_is_what_took_most(tmp_path: Path) -> None:
     (tmp_path / "unknown").mkdir()
     found = gaps_of(opened(tmp_path / "unknown", *FIRST, kernel("k", 20, 21, 9)))
     assert [list(CAUSES)[cause] for cause in found.cause] == ["unknown"]
-    assert (found.thread.tolist(), found.launch_ns.tolist()) == ([MISSING], [MISSING])
+    assert (found.thread.tolist(), found.call.tolist()) == ([MISSING], [-1])
 
 
 # CPU   |L1|          |graph launch|

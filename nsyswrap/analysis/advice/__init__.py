@@ -43,6 +43,7 @@ def advise_parts(
 ) -> tuple[list[Advice], list[str]]:
     """Return the findings, and notes on what is no finding.
 
+    Budgets of the parts are made on the way; of several parts, each is freed when its findings are known.
     Lost events come first, then findings by the share of the time judged, the largest first, then ranges that
     time their GPU work wrongly. Of the same finding in several processes the largest counts.
     """
@@ -57,6 +58,8 @@ def advise_parts(
             known = largest.get(piece.name)
             if known is None or (piece.potential_percent or 0) > (known.potential_percent or 0):
                 largest[piece.name] = piece
+        if len(parts) > 1:
+            part.finish()
     for piece in ranks.waiting_for_rank(capture, parts, least_percent):
         largest[piece.name] = piece
         _take_out_waiting(largest, piece, least_percent)

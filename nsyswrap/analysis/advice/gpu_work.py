@@ -13,7 +13,6 @@ from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration
-from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.advice.context import AdviceContext
     from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.capture.capture import Capture
 
 GRID = ("grid_x", "grid_y", "grid_z")
 _FEW = 0.5  # blocks for each multiprocessor
@@ -36,7 +34,8 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     if not len(kernels) or count is None:
         return
     whole = context.capture.whole
-    blocks = _blocks(whole)[kernels.row]
+    x, y, z = (size[kernels.row] for size in whole.columns(KERNEL, *GRID).values())
+    blocks = x.astype(float) * y * z
     took = kernels.end_ns - kernels.start_ns
     few = (blocks < _FEW * count) & ~communicating(context.capture, kernels)
     unused = max(
@@ -60,13 +59,6 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
         "other streams use the idle multiprocessors, or the problem allows no more blocks",
         "cuda_gpu_kern_gb_sum",
     )
-
-
-@per_capture
-def _blocks(whole: Capture) -> NDArray[np.float64]:
-    """Return the number of blocks of each kernel."""
-    x, y, z = whole.columns(KERNEL, *GRID).values()
-    return x.astype(float) * y * z  # type: ignore[no-any-return]
 
 
 def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) -> int:
