@@ -56,7 +56,7 @@ def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     name = f"{capture.source}: {schema.EVENTS[kind].table} and API calls with the same correlationId"
     met, calls = equal_pairs(left, right, name)
     without = len(left) - int(np.count_nonzero(np.diff(met, prepend=-1)))  # operations are in order
-    return LaunchPairs(met, calls, without)
+    return LaunchPairs(met.astype(np.int32), calls.astype(np.int32), without)
 
 
 def process_notes(capture: Capture, *kinds: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from nsyswrap.analysis.advice import READS
 from nsyswrap.analysis.advice.gpu_work import GRID
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.diagnostics.summary_line import trust
-from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports import Request, find_report
 from nsyswrap.reports.answer import answer_lines
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Each report with the number of rows that are shown.
 SECTIONS = (("cuda_gpu_sum", 5), ("memcpy_bandwidth", 3), ("launch_overhead", 3), ("cuda_api_sum", 3))
+# What GPU operations and launches are computed from, and nothing else of a summary.
+_READ_ONCE = ("correlation_id", "device_id", "context_id", "stream_id", "graph_node_id", "graph_exec_id")
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ def summarize(capture: Capture) -> Summary:
     first = replace(reports[0], reads={**READS, "kernel": (*READS["kernel"], *GRID)})
     made = make_reports({"": capture}, [Request(report) for report in (first, *reports[1:])])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
+    for kind in KINDS:
+        capture.forget_columns(kind, *_READ_ONCE)
     answer, lines = answer_with_lines(capture)
     refused = [
         f"no {report.label}: {report.reason.removeprefix(f'{capture.source}: ')}"
