@@ -76,5 +76,24 @@ def test_results_go_with_their_capture(tmp_path: Path) -> None:
     assert left() is None
 
 
+def test_what_was_computed_from_a_view_can_be_freed_alone(capture: Capture) -> None:
+    part = capture.select(time="0/2")
+    assert (count(capture), count(part)) == (2, 1)
+    times = weakref.ref(part.columns("kernel", "start_ns")["start_ns"])
+    part.forget()
+    assert times() is None
+    assert (count(capture), count(part)) == (2, 1)
+    assert computed == ["kernel"] * 3  # once for the capture, twice for the part
+
+
+def test_columns_that_are_freed_are_read_again(capture: Capture) -> None:
+    before = capture.columns("kernel", "start_ns", "end_ns")
+    capture.forget_columns("kernel", "start_ns", "copy_kind")
+    after = capture.columns("kernel", "start_ns", "end_ns")
+    assert after["end_ns"] is before["end_ns"]
+    assert after["start_ns"] is not before["start_ns"]
+    assert after["start_ns"].tolist() == before["start_ns"].tolist()
+
+
 def test_the_function_keeps_its_name() -> None:
     assert (count.__name__, count.__doc__) == ("count", "Count events.")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pytest
 from step_drawings import LENGTH, Drawing, every, numbers, only, starts
+
+from nsyswrap.analysis.steps.launch_sequence import _candidates
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,3 +157,24 @@ def test_an_incomplete_last_sequence_is_no_step(tmp_path: Path) -> None:
     drawing.kernels("ab", 20 * LENGTH)
     steps = only(tmp_path, drawing)
     assert (starts(steps), steps.end_ns[-1]) == (every(20), 19 * LENGTH + 85)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_code_with_mostly_equal_intervals_is_passed_over(seed: int) -> None:
+    """The calls of a random program with a loop in it; each code is looked at by itself."""
+    draw = np.random.default_rng(seed)
+    loop, most = draw.integers(0, 5, draw.integers(2, 6)), int(draw.integers(3, 12))
+    codes = np.concatenate(
+        [np.insert(loop, 0, 5) if draw.random() < 0.7 else loop[::-1] for _ in range(most)]
+    )
+    rows = np.flatnonzero(draw.random(len(codes)) < 0.9)
+    sums = np.append(0, np.cumsum(codes * codes + 1))
+    usual = []
+    for code in range(6):
+        positions = rows[codes[rows] == code]
+        intervals = np.diff(sums[positions])
+        if len(intervals) > 1 and np.bincount(intervals).max() >= 0.6 * len(intervals):
+            usual.append(positions.tolist())
+    offered = [positions.tolist() for positions in _candidates(codes, sums, rows)]
+    assert [positions for positions in usual if positions not in offered] == []
+    assert all(len(set(codes[positions])) == 1 and len(positions) > 2 for positions in offered)
