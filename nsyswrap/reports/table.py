@@ -14,7 +14,7 @@ from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
-from nsyswrap.base.units import Rounding, Unit, round_tenth
+from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, Rounding, Unit, round_tenth
 from nsyswrap.capture.schema import EVENTS, collecting
 from nsyswrap.reports.nsys import NAMES as NSYS
 
@@ -344,14 +344,23 @@ def _plain(values: Values) -> Sequence[object]:
 def _reorder(data: dict[str, Values], order: Order, rounding: Rounding) -> None:
     key = np.asarray(data[order.column])
     if order.rounded:
-        known, places = np.unique(key, return_inverse=True)
-        key = np.array([round_tenth(value, rounding) for value in known.tolist()], np.float64)[places]
+        key = rounded_tenths(key, rounding)
     if order.descending:
         key = ~key if key.dtype.kind == "i" else -key  # ~: what is missing comes last, as in SQL
     if (key[1:] >= key[:-1]).all():  # with NaN never: it is sorted then, too
         return
     rows = np.argsort(key, kind="stable")
     data.update((name, rows_of(data.pop(name), rows)) for name in tuple(data))
+
+
+def rounded_tenths(values: NDArray[Any], rounding: Rounding) -> NDArray[Any]:
+    """Return ``round_tenth`` of each value."""
+    tenths = np.abs(values) * 10
+    whole = np.floor(tenths)
+    rounded = np.copysign((whole + (tenths - whole > TIE)) / 10, values)
+    for row in np.flatnonzero((tenths >= EXACT_TENTHS) | (np.abs(tenths - whole - TIE) <= NEAR_TIE)).tolist():
+        rounded[row] = round_tenth(float(values[row]), rounding)
+    return rounded
 
 
 def rows_of(values: Values, rows: NDArray[np.intp]) -> Values:

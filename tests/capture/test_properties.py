@@ -28,7 +28,7 @@ from nsyswrap.capture.window import LEAST, MOST, whole_time
 from nsyswrap.render.formats.csv import delimited
 from nsyswrap.reports import find_report
 from nsyswrap.reports.columns import share, stat_values
-from nsyswrap.reports.table import Column, Schema, Table
+from nsyswrap.reports.table import Column, Schema, Table, rounded_tenths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -149,6 +149,16 @@ def half_up(exact: Fraction) -> float:
 def test_both_eras_round_half_away_from_zero(value: float) -> None:
     assert round_tenth(value, "2025") == half_up(Fraction(value))
     assert round_tenth(value, "legacy") == half_up(Fraction(Decimal(repr(value))))
+
+
+@FIXED
+@given(st.lists(st.one_of(FLOATS, TENTHS_AND_TIES)))
+def test_columns_round_as_single_values_do(values: list[float]) -> None:
+    eras: tuple[Rounding, ...] = ("2025", "legacy")
+    for era in eras:
+        column = rounded_tenths(np.array([*values, math.nan]), era).tolist()
+        assert column[:-1] == [round_tenth(value, era) for value in values]
+        assert math.isnan(column[-1])
 
 
 @FIXED

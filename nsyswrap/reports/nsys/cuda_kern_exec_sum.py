@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups
+from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.execution_phases import phases_of
 from nsyswrap.base.units import Unit
@@ -49,7 +50,7 @@ def compute(capture: Capture) -> Result:
     }
     present = np.flatnonzero(total.count)
     keys = {name: values[present] for name, values in phases.keys.items()}
-    names = {field: [texts[code] for code in keys[field].tolist()] for field, texts in phases.names.items()}
+    names = {field: Texts(keys[field], texts) for field, texts in phases.names.items()}
     return Result(
         keys | names | {field: values[present] for field, values in data.items()},
         process_notes(capture, "kernel") if phases.noted else (),
