@@ -46,12 +46,16 @@ class Named:
 
 
 class Calls(NamedTuple):
-    """What launches are joined on, for each API call; ``threads`` are the distinct global ids, ascending."""
+    """What launches are joined on, for each API call; ``threads`` are the distinct global ids, ascending.
+
+    A call ends at ``end_high`` * 2^32 + ``end_low`` ns: the higher half takes a byte in the first 18 minutes.
+    """
 
     threads: NDArray[Any]
     thread: NDArray[Any]
     correlation: NDArray[Any]
-    end: _Times
+    end_high: NDArray[Any]
+    end_low: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -151,14 +155,21 @@ def _calls(capture: Capture) -> tuple[Named, Calls]:
             "duration_ns": narrow(columns["end_ns"] - columns["start_ns"]),
             "thread": threads.of(columns["global_tid"]),
             "correlation": narrow(columns["correlation_id"]),
-            "end_ns": columns["end_ns"].copy(),
+            "end_high": _smallest(columns["end_ns"] >> _HALF),
+            "end_low": columns["end_ns"].astype(np.uint32),
         }
 
     packed = capture.stream("api", CALL_FIELDS, pack)
-    duration = _durations(capture, "api", packed["duration_ns"])
+    duration = _durations(capture, "api", packed.pop("duration_ns"))
     named = Named(*names.ranked(packed.pop("code")), duration)
-    ends = _Times(packed.pop("end_ns"))  # which frees eight bytes a call
-    return named, Calls(*threads.ranked(packed.pop("thread")), packed.pop("correlation"), ends)
+    return named, Calls(*threads.ranked(packed.pop("thread")), **packed)
+
+
+def _smallest(values: NDArray[Any]) -> NDArray[Any]:
+    """Return integers in as few bytes as they take."""
+    return values.astype(
+        np.result_type(*map(np.min_scalar_type, (values.min(initial=0), values.max(initial=0))))
+    )
 
 
 def _name_fields(capture: Capture, kind: str) -> tuple[list[str], Callable[[Columns], NDArray[Any]]]:
@@ -179,6 +190,7 @@ def _durations(capture: Capture, kind: str, lasting: NDArray[Any]) -> NDArray[An
 # A launch in 64 bits: the numbers of the thread and of the call's name, and the device, each in 20 bits.
 _FIELD_BITS = 20
 _FIELD = (1 << _FIELD_BITS) - 1
+_HALF = 32  # bits
 
 
 def _unpacked(launches: NDArray[Any], threads: NDArray[Any], names: NDArray[Any]) -> NDArray[Any]:
@@ -190,24 +202,6 @@ def _unpacked(launches: NDArray[Any], threads: NDArray[Any], names: NDArray[Any]
     return keys
 
 
-class _Times:
-    """Times in ns, in four bytes each if those of a block of rows are less than four seconds apart."""
-
-    def __init__(self, times: NDArray[Any]) -> None:
-        self._base = np.array([times[block].min() for block in _row_blocks(len(times))])
-        self._rest = np.empty(len(times), np.uint32)
-        for block, base in zip(_row_blocks(len(times)), self._base.tolist(), strict=True):
-            behind = times[block] - base
-            if behind.max() > np.iinfo(np.uint32).max:
-                self._base, self._rest = np.zeros_like(self._base), times
-                break
-            self._rest[block] = behind
-
-    def at(self, positions: NDArray[Any]) -> NDArray[Any]:
-        times: NDArray[Any] = self._base[positions // BLOCK_ROWS] + self._rest[positions]
-        return times
-
-
 class _CallTable:
     """The API calls by process and correlation id: a table of their positions."""
 
@@ -215,7 +209,7 @@ class _CallTable:
         self, named: Named, calls: Calls, processes: NDArray[Any], ends: tuple[NDArray[Any], NDArray[Any]]
     ) -> None:
         self._named, self._processes = named, processes
-        self._thread, self._end = calls.thread, calls.end
+        self._thread, self._end_high, self._end_low = calls.thread, calls.end_high, calls.end_low
         self._low, self._size = ends[0], ends[1] - ends[0] + 1
         self._first = np.cumsum(self._size) - self._size
         self._position = np.full(int(self._size.sum()) + 1, -1, np.int32)  # the last is that of no call
@@ -255,7 +249,8 @@ class _CallTable:
             self.possible = False
         keys = self._thread[positions].astype(np.int64) << _FIELD_BITS | device
         keys = np.where(met, keys << _FIELD_BITS | named.code[positions], NO_CALL)
-        queue = np.where(met, columns["start_ns"] - self._end.at(positions), 0)
+        end = (self._end_high[positions].astype(np.int64) << _HALF) + self._end_low[positions]
+        queue = np.where(met, columns["start_ns"] - end, 0)
         return {"launch": launch.of(keys), "call_ns": named.duration_ns[positions], "queue_ns": narrow(queue)}
 
     def _places(self, correlation: NDArray[Any], owners: NDArray[Any]) -> NDArray[Any]:
