@@ -204,13 +204,6 @@ class Capture:
         """Note fields that reports will ask for, so that the first of them has all read in one pass."""
         self._expected.setdefault(kind, set()).update(fields)
 
-    def forget(self, kind: str, fields: Iterable[str]) -> None:
-        """Free columns that were read. Whoever asks for one of them has it read again."""
-        events = schema.events(kind)
-        names = {name for field in fields if field in events.fields for name in events.fields[field].columns}
-        for table in events.tables(self._export.tables):
-            self._export.forget(table, names)
-
     def expects(self, kind: str, *fields: str) -> bool:
         """Return True if reports will ask for all of these fields."""
         return self._expected.get(kind, set()).issuperset(fields)

@@ -158,11 +158,6 @@ class Export:
             columns = read_columns(self._pages, table, leaves, [name for name, _ in wanted])
         return columns and self._checked(table, wanted, dict(columns))
 
-    def forget(self, table: str, names: Iterable[str]) -> None:
-        """Free columns that were read."""
-        for name in names:
-            self._columns.pop((table, name), None)
-
     def has_read(self, table: str, name: str) -> bool:
         """Return True if a column was read completely."""
         return (table, name) in self._columns

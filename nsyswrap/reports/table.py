@@ -253,7 +253,7 @@ def forget(capture: Capture, report: Report, later: Iterable[Report]) -> None:
     """Free what this report reads and none of the later ones."""
     kept = [other.reads for other in later]
     for kind, fields in report.reads.items():
-        capture.forget(kind, set(fields).difference(*(reads.get(kind, ()) for reads in kept)))
+        capture.forget_columns(kind, *set(fields).difference(*(reads.get(kind, ()) for reads in kept)))
 
 
 @dataclass(frozen=True)
