@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-_FEW = 1 << 16  # groups that the quick sort of small numbers can take
-
 
 class Phases(NamedTuple):
     """A group code and the phases per execution in ns, and the key columns of the groups.
@@ -59,13 +57,23 @@ def _packed(capture: Capture) -> Phases | None:
     kernels, launches = len(kernel_names), len(process)
     of_launch = np.full(len(met), launches)
     of_launch[met] = codes
-    few = np.uint16 if (launches + 1) * kernels < _FEW else np.int64
+    rows = {"launch": found.launch, "kernel": kernel_codes}
+    present = np.zeros((launches + 1) * kernels, bool)
 
-    def code(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        return {"": (of_launch[columns["launch"]] * kernels + columns["kernel"]).astype(few)}
+    def pair(columns: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        pairs: NDArray[Any] = of_launch[columns["launch"]] * kernels + columns["kernel"]
+        return pairs
 
-    grouped_by = in_blocks({"launch": found.launch, "kernel": kernel_codes}, code)[""]
-    of_group, kernel = np.divmod(np.arange(launches * kernels), max(kernels, 1))
+    def mark(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        present[pair(columns)] = True
+        return {}
+
+    in_blocks(rows, mark)
+    pairs = np.flatnonzero(present)
+    number = np.zeros(len(present), np.min_scalar_type(len(pairs)))
+    number[pairs] = np.arange(len(pairs))
+    grouped_by = in_blocks(rows, lambda columns: {"": number[pair(columns)]})[""]
+    of_group, kernel = np.divmod(pairs[pairs < launches * kernels], max(kernels, 1))
     return Phases(
         grouped_by,
         found.call_ns,

@@ -208,8 +208,8 @@ class Groups:
     @cached_property
     def _orders(self) -> list[NDArray[Any]]:
         """The rows of each step by group. Step by step they take two bytes a row, and stay in the cache."""
-        orders = [order_by_code(self._codes[rows], len(self._all_counts)) for rows in self._steps()]
-        return [order.astype(np.uint16) for order in orders] if self._step <= _RADIX else orders
+        kind, size = np.uint16 if self._step <= _RADIX else np.uint32, len(self._all_counts)
+        return [order_by_code(self._codes[rows], size).astype(kind) for rows in self._steps()]
 
     def _by_group(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the values sorted by group; those of a group stay in the order of rows."""

@@ -48,11 +48,9 @@ def compute(capture: Capture) -> Result:
         **stat_values(waits, "queue_"),
         **stat_values(groups.of(phases.kernel_ns), "kernel_"),
     }
-    present = np.flatnonzero(total.count)
-    keys = {name: values[present] for name, values in phases.keys.items()}
-    names = {field: Texts(keys[field], texts) for field, texts in phases.names.items()}
+    names = {field: Texts(phases.keys[field], texts) for field, texts in phases.names.items()}
     return Result(
-        keys | names | {field: values[present] for field, values in data.items()},
+        phases.keys | names | data,
         process_notes(capture, "kernel") if phases.noted else (),
     )
 
