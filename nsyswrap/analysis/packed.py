@@ -16,7 +16,7 @@ from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, PROCESS_MASK, SPANS
-from nsyswrap.capture.stream import BLOCK_ROWS, looked_up, narrow
+from nsyswrap.capture.stream import looked_up, narrow
 from nsyswrap.capture.view_options import NAME_FIELDS
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 NO_CALL = -1
 CALL_FIELDS = (*NAMED, "global_tid", "correlation_id")
 KERNEL_FIELDS = (*NAMED, "device_id", "correlation_id", "global_pid")
-_DENSE = 4  # most places per row in a table of positions
 _MOST_PROCESSES = 64
-_FAR = 2**40  # larger ids are not looked up: their differences could exceed 64 bits
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def packed_events(capture: Capture, kind: str) -> Named:
 def launched(capture: Capture) -> Launched | None:
     """Return the calls of all kernels, or None if a table cannot find them.
 
-    That is so if calls share a correlation id, ids are sparse, or processes are unknown.
+    That is so if calls share a correlation id, or processes are unknown.
     """
     capture.expect("kernel", KERNEL_FIELDS)
     capture.expect("api", CALL_FIELDS)
@@ -125,9 +123,7 @@ def _named(capture: Capture, kind: str) -> Named:
 @per_capture
 def _with_launches(capture: Capture) -> tuple[Named, Named, Launched | None]:
     """Return API calls, kernels, and their launches."""
-    calls, by_id = _calls(capture)
-    table, threads = _CallTable.of(calls, by_id), by_id.threads
-    del by_id  # the kernels need the room of the correlation ids
+    calls, table = _calls(capture)
     names, launch = Numbering(), Numbering(sparse=True)
     fields, ids = _name_fields(capture, "kernel")
 
@@ -142,11 +138,11 @@ def _with_launches(capture: Capture) -> tuple[Named, Named, Launched | None]:
     if not table or not table.possible:
         return calls, kernels, None
     launches, number = launch.ranked(packed["launch"])
-    keys = _unpacked(launches, threads, calls.ids)
+    keys = _unpacked(launches, table.threads, calls.ids)
     return calls, kernels, Launched(number, keys, packed["call_ns"], packed["queue_ns"])
 
 
-def _calls(capture: Capture) -> tuple[Named, Calls]:
+def _calls(capture: Capture) -> tuple[Named, _CallTable | None]:
     names, threads = Numbering(), Numbering(sparse=True)
 
     def pack(columns: Columns) -> Columns:
@@ -160,9 +156,40 @@ def _calls(capture: Capture) -> tuple[Named, Calls]:
         }
 
     packed = capture.stream("api", CALL_FIELDS, pack)
-    duration = _durations(capture, "api", packed.pop("duration_ns"))
-    named = Named(*names.ranked(packed.pop("code")), duration)
-    return named, Calls(*threads.ranked(packed.pop("thread")), **packed)
+    packed["duration_ns"] = _durations(capture, "api", packed["duration_ns"])
+    ids, packed["code"] = names.ranked(packed["code"])
+    of_threads, packed["thread"] = threads.ranked(packed["thread"])
+    processes, rows = _by_process(packed, of_threads) if len(ids) <= _FIELD else (of_threads, [])
+    named = Named(ids, packed.pop("code"), packed.pop("duration_ns"))
+    return named, _CallTable(named, Calls(of_threads, **packed), processes, rows) if rows else None
+
+
+def _by_process(calls: Columns, threads: NDArray[Any]) -> tuple[NDArray[Any], list[slice]]:
+    """Sort the calls by process and correlation id. Return the processes, and the rows of each.
+
+    There are none, and the calls stay as they are, if two calls of a process have the same id, if ids or
+    processes are unknown, or if there are many processes.
+    """
+    processes, owner = np.unique(threads & PROCESS_MASK, return_inverse=True)
+    correlation = calls["correlation"]
+    if MISSING in threads or len(processes) > _MOST_PROCESSES or correlation.min(initial=0) == MISSING:
+        return processes, []
+    of_call = looked_up(owner.astype(np.uint8), calls["thread"])
+    orders = []
+    for process in range(len(processes)):
+        order = np.flatnonzero(of_call == process).astype(np.uint32)
+        ids = looked_up(correlation, order)
+        if (ids[1:] <= ids[:-1]).any():
+            by_id = np.argsort(ids)
+            order, ids = order[by_id], ids[by_id]
+            if (ids[1:] == ids[:-1]).any():
+                return processes, []
+        orders.append(order)
+    order = np.concatenate([np.empty(0, np.uint32), *orders])
+    if (order[1:] < order[:-1]).any():
+        calls.update((name, looked_up(values, order)) for name, values in calls.items())
+    ends = np.cumsum([len(rows) for rows in orders]).tolist()
+    return processes, [slice(end - len(rows), end) for end, rows in zip(ends, orders, strict=True)]
 
 
 def _smallest(values: NDArray[Any]) -> NDArray[Any]:
@@ -203,65 +230,37 @@ def _unpacked(launches: NDArray[Any], threads: NDArray[Any], names: NDArray[Any]
 
 
 class _CallTable:
-    """The API calls by process and correlation id: a table of their positions."""
+    """The API calls by process and correlation id: ``rows`` has those of each process, in order of ids."""
 
-    def __init__(
-        self, named: Named, calls: Calls, processes: NDArray[Any], ends: tuple[NDArray[Any], NDArray[Any]]
-    ) -> None:
-        self._named, self._processes = named, processes
-        self._thread, self._end_high, self._end_low = calls.thread, calls.end_high, calls.end_low
-        self._low, self._size = ends[0], ends[1] - ends[0] + 1
-        self._first = np.cumsum(self._size) - self._size
-        self._position = np.full(int(self._size.sum()) + 1, -1, np.int32)  # the last is that of no call
-        self.possible = True
-
-    @classmethod
-    def of(cls, named: Named, calls: Calls) -> _CallTable | None:
-        """Return the table, or None if calls share an id, or the ids are too sparse."""
-        processes, owner = np.unique(calls.threads & PROCESS_MASK, return_inverse=True)
-        correlation, rows = calls.correlation, len(calls.thread)
-        if MISSING in calls.threads or len(processes) > _MOST_PROCESSES or not 0 < rows < 1 << 31:
-            return None
-        if max(len(calls.threads), len(named.ids)) > _FIELD:
-            return None
-        low, high = np.full(len(processes), np.iinfo(np.int64).max), np.full(len(processes), MISSING)
-        for block in _row_blocks(rows):
-            mine = owner[calls.thread[block]]
-            for process in range(len(processes)):
-                ids = correlation[block][mine == process]
-                if len(ids):
-                    low[process], high[process] = min(low[process], ids.min()), max(high[process], ids.max())
-        if low.min() < -_FAR or high.max() > _FAR or (high - low).sum() >= _DENSE * (rows + BLOCK_ROWS):
-            return None
-        table = cls(named, calls, processes, (low, high))
-        for block in _row_blocks(rows):
-            mine = owner[calls.thread[block]]
-            places = (table._first - low)[mine] + correlation[block]
-            table._position[places] = np.arange(block.start, block.stop, dtype=np.int32)
-        return table if np.count_nonzero(table._position >= 0) == rows else None
+    def __init__(self, named: Named, calls: Calls, processes: NDArray[Any], rows: Sequence[slice]) -> None:
+        self._named, self._calls = named, calls
+        self._processes = list(zip(processes.tolist(), rows, strict=True))
+        self.threads, self.possible = calls.threads, True
 
     def joined(self, columns: Columns, launch: Numbering) -> Columns:
         """Return launch number, time of the call, and time from its end to the kernel's start."""
-        named, device = self._named, columns["device_id"]
-        positions = self._position[self._places(columns["correlation_id"], columns["global_pid"])]
+        named, calls, device = self._named, self._calls, columns["device_id"]
+        if columns["global_pid"].min(initial=0) == MISSING or not ((device >= 0) & (device <= _FIELD)).all():
+            self.possible = False  # the former in trimmed exports
+        positions = self._positions(columns["correlation_id"], columns["global_pid"] & PROCESS_MASK)
         met = positions >= 0
-        if not ((device >= 0) & (device <= _FIELD)).all():
-            self.possible = False
-        keys = self._thread[positions].astype(np.int64) << _FIELD_BITS | device
+        keys = calls.thread[positions].astype(np.int64) << _FIELD_BITS | device
         keys = np.where(met, keys << _FIELD_BITS | named.code[positions], NO_CALL)
-        end = (self._end_high[positions].astype(np.int64) << _HALF) + self._end_low[positions]
+        end = (calls.end_high[positions].astype(np.int64) << _HALF) + calls.end_low[positions]
         queue = np.where(met, columns["start_ns"] - end, 0)
         return {"launch": launch.of(keys), "call_ns": named.duration_ns[positions], "queue_ns": narrow(queue)}
 
-    def _places(self, correlation: NDArray[Any], owners: NDArray[Any]) -> NDArray[Any]:
-        if owners.min(initial=0) == MISSING:  # of trimmed exports
-            self.possible = False
-        process = np.searchsorted(self._processes, owners & PROCESS_MASK)
-        process[process == len(self._processes)] = 0
-        at = correlation - self._low[process]
-        here = (self._processes[process] == owners & PROCESS_MASK) & (at >= 0) & (at < self._size[process])
-        return np.where(here, at + self._first[process], len(self._position) - 1)
-
-
-def _row_blocks(rows: int) -> Sequence[slice]:
-    return [slice(first, min(first + BLOCK_ROWS, rows)) for first in range(0, rows, BLOCK_ROWS)]
+    def _positions(self, correlation: NDArray[Any], owner: NDArray[Any]) -> NDArray[Any]:
+        """Return the position of each kernel's call; -1 without a call."""
+        positions = np.full(len(correlation), -1)
+        for process, rows in self._processes:
+            ids, mine = self._calls.correlation[rows], np.flatnonzero(owner == process)
+            if not len(mine):
+                continue
+            known = correlation[mine]
+            wanted = np.clip(known, ids[0], ids[-1]).astype(ids.dtype)
+            # Kernels in a row have ids in a row: a small part is searched.
+            first, last = np.searchsorted(ids, wanted.min()), np.searchsorted(ids, wanted.max())
+            at = first + np.searchsorted(ids[first : last + 1], wanted)
+            positions[mine] = np.where(ids[at] == known, at + rows.start, -1)
+        return positions
