@@ -125,6 +125,19 @@ def _with_launches(capture: Capture) -> tuple[Named, Named, Launched | None]:
     """Return API calls, kernels, and their launches."""
     calls, table = _calls(capture)
     names, launch = Numbering(), Numbering(sparse=True)
+    packed = _kernels(capture, table, names, launch)
+    threads = table.threads if table and table.possible else None
+    del table  # the copies below need its memory
+    duration = _durations(capture, "kernel", packed["duration_ns"])
+    kernels = Named(*names.ranked(packed.pop("code")), duration)
+    if threads is None:
+        return calls, kernels, None
+    launches, number = launch.ranked(packed["launch"])
+    keys = _unpacked(launches, threads, calls.ids)
+    return calls, kernels, Launched(number, keys, packed["call_ns"], packed["queue_ns"])
+
+
+def _kernels(capture: Capture, table: _CallTable | None, names: Numbering, launch: Numbering) -> Columns:
     fields, ids = _name_fields(capture, "kernel")
 
     def pack(columns: Columns) -> Columns:
@@ -132,14 +145,7 @@ def _with_launches(capture: Capture) -> tuple[Named, Named, Launched | None]:
         packed = {"code": names.of(ids(columns)), "duration_ns": duration}
         return packed | (table.joined(columns, launch) if table else {})
 
-    packed = capture.stream("kernel", tuple(dict.fromkeys([*KERNEL_FIELDS, *fields])), pack)
-    duration = _durations(capture, "kernel", packed["duration_ns"])
-    kernels = Named(*names.ranked(packed.pop("code")), duration)
-    if not table or not table.possible:
-        return calls, kernels, None
-    launches, number = launch.ranked(packed["launch"])
-    keys = _unpacked(launches, table.threads, calls.ids)
-    return calls, kernels, Launched(number, keys, packed["call_ns"], packed["queue_ns"])
+    return capture.stream("kernel", tuple(dict.fromkeys([*KERNEL_FIELDS, *fields])), pack)
 
 
 def _calls(capture: Capture) -> tuple[Named, _CallTable | None]:
@@ -174,22 +180,32 @@ def _by_process(calls: Columns, threads: NDArray[Any]) -> tuple[NDArray[Any], li
     correlation = calls["correlation"]
     if MISSING in threads or len(processes) > _MOST_PROCESSES or correlation.min(initial=0) == MISSING:
         return processes, []
-    of_call = looked_up(owner.astype(np.uint8), calls["thread"])
-    orders = []
-    for process in range(len(processes)):
-        order = np.flatnonzero(of_call == process).astype(np.uint32)
-        ids = looked_up(correlation, order)
+    owners = looked_up(owner.astype(np.uint8), calls["thread"])
+    order, rows = _order(owners, correlation, len(processes))
+    del correlation, owners  # the sorted copies need the memory
+    if (order[1:] < order[:-1]).any():
+        for name in calls:
+            calls[name] = looked_up(calls[name], order)
+    return processes, rows
+
+
+def _order(
+    owners: NDArray[Any], correlation: NDArray[Any], processes: int
+) -> tuple[NDArray[Any], list[slice]]:
+    """Return the calls by process and id, and where those of each process are; nothing if ids repeat."""
+    order, rows = np.empty(len(owners), np.uint32), [slice(0)]
+    for process in range(processes):
+        mine = np.flatnonzero(owners == process).astype(np.uint32)
+        ids = looked_up(correlation, mine)
         if (ids[1:] <= ids[:-1]).any():
             by_id = np.argsort(ids)
-            order, ids = order[by_id], ids[by_id]
+            mine, ids = mine[by_id], ids[by_id]
             if (ids[1:] == ids[:-1]).any():
-                return processes, []
-        orders.append(order)
-    order = np.concatenate([np.empty(0, np.uint32), *orders])
-    if (order[1:] < order[:-1]).any():
-        calls.update((name, looked_up(values, order)) for name, values in calls.items())
-    ends = np.cumsum([len(rows) for rows in orders]).tolist()
-    return processes, [slice(end - len(rows), end) for end, rows in zip(ends, orders, strict=True)]
+                return order[:0], []
+        rows.append(slice(rows[-1].stop, rows[-1].stop + len(mine)))
+        order[rows[-1]] = mine
+        del mine, ids
+    return order, rows[1:]
 
 
 def _smallest(values: NDArray[Any]) -> NDArray[Any]:

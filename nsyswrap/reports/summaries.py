@@ -13,6 +13,9 @@ from nsyswrap.analysis.nvtx_ranges import READS, STYLES, counted_ranges
 from nsyswrap.analysis.packed import packed_events, packed_names
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import SPANS
+from nsyswrap.capture.stream import narrow
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
 from nsyswrap.reports.table import Column, Result
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
+MEMORY = ("memcpy", "memset")
 NVTX_RANGE = Column("range", "Range", Unit.TEXT, "domain and name of the range")
 NVTX_READS = {"nvtx": READS["nvtx"]}
 NVTX_TIMES = (
@@ -55,13 +59,13 @@ def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
     """
     parts: list[tuple[NDArray[Any], list[str], NDArray[Any]]] = []
     if capture.has("memcpy"):
-        kinds = capture.columns("memcpy", "copy_kind")["copy_kind"]
+        kinds = _memory(capture, "memcpy", value)["copy_kind"]
         named = capture.labels("copy_kind")
         known = np.isin(kinds, list(named))
         labels = [copy_name(named[int(kind)]) for kind in np.unique(kinds[known])]
-        parts.append((kinds[known], labels, _measure(capture, "memcpy", value)[known]))
+        parts.append((kinds[known], labels, _memory(capture, "memcpy", value)[value][known]))
     if capture.has("memset"):
-        measured = _measure(capture, "memset", value)
+        measured = _memory(capture, "memset", value)[value]
         parts.append((np.zeros_like(measured), [MEMSET_NAME], measured))
     return _pool([Grouped(*number_texts(ids, labels), values) for ids, labels, values in parts])
 
@@ -115,8 +119,26 @@ def _owner(owners: Sequence[tuple[str, Grouped]], label: str | None) -> str:
     return (owners[0] if len(owners) == 1 else max(owners, key=longest))[0]
 
 
-def _measure(capture: Capture, kind: str, value: str) -> NDArray[Any]:
-    return durations(capture, kind) if value == "duration" else capture.columns(kind, value)[value]
+def _memory(capture: Capture, kind: str, value: str) -> dict[str, NDArray[Any]]:
+    """Return ``value`` of copies or memsets, and all that other reports will ask for."""
+    needed = {*(SPANS if value == "duration" else (value,)), *(("copy_kind",) if kind == "memcpy" else ())}
+    wanted = (f for f in ("copy_kind", "bytes", *SPANS) if f in needed or capture.expects(kind, f))
+    return _packed(capture, kind, tuple(wanted))
+
+
+@per_capture
+def _packed(capture: Capture, kind: str, fields: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Return fields in few bytes a row, with the selected durations in place of the times."""
+
+    def pack(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        packed = {field: narrow(columns[field]) for field in fields if field not in SPANS}
+        return packed | ({"duration": narrow(columns["end_ns"] - columns["start_ns"])} if timed else {})
+
+    timed = set(fields) >= set(SPANS)
+    packed = capture.stream(kind, fields, pack)
+    return packed | (
+        {"duration": durations(capture, kind)} if timed and capture.view.selection.narrows else {}
+    )
 
 
 def _pool(groups: Sequence[Grouped]) -> Grouped:

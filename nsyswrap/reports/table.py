@@ -357,7 +357,7 @@ def rounded_tenths(values: NDArray[Any], rounding: Rounding) -> NDArray[Any]:
     """Return ``round_tenth`` of each value."""
     tenths = np.abs(values) * 10
     whole = np.floor(tenths)
-    rounded = np.copysign((whole + (tenths - whole > TIE)) / 10, values)
+    rounded: NDArray[Any] = np.copysign((whole + (tenths - whole > TIE)) / 10, values)
     for row in np.flatnonzero((tenths >= EXACT_TENTHS) | (np.abs(tenths - whole - TIE) <= NEAR_TIE)).tolist():
         rounded[row] = round_tenth(float(values[row]), rounding)
     return rounded

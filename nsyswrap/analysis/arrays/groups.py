@@ -88,7 +88,12 @@ class Groups:
         count, first = self._count, self._first
         ordered = self.ordered(values)
         if least is not None:
-            below = self._sums(ordered < least)
+            below = np.zeros_like(count)
+            for part in _parts(count):
+                start, behind = first[part[0]], first[part[-1]] + count[part[-1]]
+                below[part] = _sums(
+                    ordered[start:behind] < least, first[part] - start, count[part], count.dtype
+                )
             count, first = count - below, first + below
         filled = count > 0
         if not filled.any():
@@ -107,7 +112,8 @@ class Groups:
             start, behind = first[part[0]], first[part[-1]] + count[part[-1]]
             rows, begin = ordered[start:behind], first[part] - start
             total[part] = _sums(rows, begin, count[part], kind)
-            deviations = rows - np.repeat(total[part] / count[part], np.diff(begin, append=len(rows)))
+            mean = total[part] / count[part]
+            deviations = rows - (np.repeat(mean, np.diff(begin, append=len(rows))) if len(part) > 1 else mean)
             deviations *= deviations  # np.dot would start BLAS and its threads
             squares[part] = _sums(deviations, begin, count[part], deviations.dtype)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -182,6 +188,7 @@ class Groups:
         """Return the values sorted by group, then by value."""
         if self._last is not None and self._last[0] is values:
             return self._last[1]
+        self._last = None  # the memory of the values before
         if self._large:  # one group after another, as each fits the cache
             ordered = self._by_group(values)
             for rows in self._slices():
@@ -245,7 +252,7 @@ def _parts(count: NDArray[Any]) -> list[NDArray[np.intp]]:
     """Return the groups that have rows in parts, whose rows fit the cache, or of one group."""
     filled = np.flatnonzero(count)
     number = (np.cumsum(count[filled]) - 1) // _PART
-    return np.split(filled, np.flatnonzero(np.diff(number)) + 1)
+    return np.split(filled, np.flatnonzero(np.diff(number)) + 1) if len(filled) else []
 
 
 def _sums(rows: NDArray[Any], begin: NDArray[Any], count: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import stat_columns, stat_values
-from nsyswrap.reports.summaries import memory_notes, memory_operations
+from nsyswrap.reports.summaries import MEMORY, memory_notes, memory_operations
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ SCHEMA = Schema(
 
 REPORT = Report(
     SCHEMA,
-    needs=(("memcpy", "memset"),),
+    needs=(MEMORY,),
     compute=compute,
     order=(Order("total_bytes", descending=True),),
     reads={"memcpy": ("bytes", "copy_kind"), "memset": ("bytes",)},
+    packs=MEMORY,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
-from nsyswrap.reports.summaries import memory_notes, memory_operations, time_summary
+from nsyswrap.reports.summaries import MEMORY, memory_notes, memory_operations, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ SCHEMA = Schema(
 
 REPORT = Report(
     SCHEMA,
-    needs=(("memcpy", "memset"),),
+    needs=(MEMORY,),
     compute=compute,
     order=(Order("total_ns", descending=True),),
     reads={"memcpy": (*SPANS, "copy_kind"), "memset": SPANS},
+    packs=MEMORY,
 )

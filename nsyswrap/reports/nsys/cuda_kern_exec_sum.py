@@ -50,7 +50,7 @@ def compute(capture: Capture) -> Result:
     }
     names = {field: Texts(phases.keys[field], texts) for field, texts in phases.names.items()}
     return Result(
-        phases.keys | names | data,
+        {**phases.keys, **names, **data},
         process_notes(capture, "kernel") if phases.noted else (),
     )
 
