@@ -37,7 +37,7 @@ from nsyswrap.capture.sqlite_records import NotPlain
 from nsyswrap.capture.stream import Extremes, in_blocks, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
