@@ -178,6 +178,14 @@ def test_nothing_heavy_is_loaded(code: str) -> None:
     assert loaded & HEAVY == set()
 
 
+def test_completion_of_an_option_reads_no_json() -> None:
+    code = "import os; os.environ |= {'_NSYSWRAP_COMPLETE': 'bash_complete', 'COMP_CWORD': '2', "
+    code += "'COMP_WORDS': 'nsyswrap report --rea'}; import nsyswrap.cli; nsyswrap.cli.main([])"
+    loaded = loaded_by(code)
+    assert "nsyswrap" in loaded
+    assert not loaded & (SLOW - {"pathlib"})
+
+
 def test_help_loads_little_besides_click() -> None:
     """A completion of a command takes the same way."""
     by_click = loaded_by("import click; click.HelpFormatter(width=80)")

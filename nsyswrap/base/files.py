@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 import stat
@@ -22,7 +21,8 @@ from nsyswrap.base.lazy import lazy_imports
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-with lazy_imports():
+with lazy_imports():  # none of these for completion
+    import json
     import shutil
 
 Result = TypeVar("Result")

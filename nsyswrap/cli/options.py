@@ -10,8 +10,6 @@ import click
 
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.recent_runs import ago, newest_run, program_of, without_capture_since
-from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.output import note
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import steps
+    from nsyswrap.base import recent_runs, run_folder
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import owners
     from nsyswrap.capture import selection as selections
@@ -214,13 +213,14 @@ def newest_capture(*, by_rank: bool = False) -> Path:
 
     ``by_rank`` returns the folder of all ranks. Raises CaptureError if there is none.
     """
-    folder, start = newest_run()
-    run = RunFolder(folder).read_run()
+    folder, start = recent_runs.newest_run()
+    run = run_folder.RunFolder(folder).read_run()
     rank = f"rank {run['rank'].get('rank')}" if run.get("rank") else ""
     if rank and by_rank:
         folder, rank = folder.parent, "all ranks"
-    note(f"nsyswrap: newest run: {folder} ({', '.join(filter(None, (program_of(run), rank, ago(start))))})")
-    if failed := without_capture_since(start):
+    about = filter(None, (recent_runs.program_of(run), rank, recent_runs.ago(start)))
+    note(f"nsyswrap: newest run: {folder} ({', '.join(about)})")
+    if failed := recent_runs.without_capture_since(start):
         note(f"nsyswrap: newer, without a capture: {', '.join(map(str, failed))}")
     return folder
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout
-from nsyswrap.cli.folders import captures_in, is_folder, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
     OUTPUT,
@@ -54,7 +52,8 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
-    from nsyswrap.cli import explain, repeats, report_options, report_ranks
+    from nsyswrap.base import files
+    from nsyswrap.cli import explain, folders, repeats, report_options, report_ranks
     from nsyswrap.render import readable_names
     from nsyswrap.reports import ranks, summary
 
@@ -157,12 +156,12 @@ def command(**options: Any) -> None:
     if shows_screens and not asked.output and repeats.are_repeats(given):
         repeats.show(given[0], asked.opener())
         return
-    limit = _SCREENS if shows_screens and any(map(is_folder, given)) else None
+    limit = _SCREENS if shows_screens and any(map(folders.is_folder, given)) else None
     captures, exit_code = open_all(asked.captures[:limit], asked.opener(), as_screens=shows_screens)
     if shows_screens:
         _show_screens(captures.values(), asked)
         if left_out := asked.captures[limit or len(asked.captures) :]:
-            note(f"nsyswrap: not shown: {listed(left_out)}")
+            note(f"nsyswrap: not shown: {folders.listed(left_out)}")
             note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
     elif captures:
         _write_tables(captures, requests, asked, given)
@@ -212,7 +211,7 @@ def _report_ranks(asked: ReportOptions, requests: Sequence[Request], given: Sequ
 def _about_reports(asked: ReportOptions) -> str:
     """Return the text of --explain or --list."""
     if not asked.explain:
-        return explain.listing(captures_in(asked.captures))
+        return explain.listing(folders.captures_in(asked.captures))
     explain_report = report_ranks.explain if asked.explain in ranks.NAMES else explain.explain
     return explain_report(asked.explain)
 
@@ -252,14 +251,14 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
         if asked.readable:
             document = replace(document, tables=readable_names.readable_tables(document.tables))
         with ascii_layout(active=asked.layout.ascii and asked.form == "text"):
-            files = asked.format.render(document, asked.layout)
+            contents = asked.format.render(document, asked.layout)
         if asked.format.is_binary:
-            _write_files(files, asked.output or Path())
+            _write_files(contents, asked.output or Path())
             return
         if asked.form != "text":
-            _emit(formats.in_one(files.values()), asked.output, is_data=True)
+            _emit(formats.in_one(contents.values()), asked.output, is_data=True)
             return
-        content = "\n".join(map(str, files.values()))
+        content = "\n".join(map(str, contents.values()))
         if not asked.output:
             again = report_command(*sources, options=asked.selecting)
             content = content.replace(_OF_ANY_CAPTURE, f"{again} -")
@@ -292,18 +291,18 @@ def _for_program(table: Table, asked: ReportOptions) -> Table:
     return replace(table, data=first, notes=(*table.notes, rows))
 
 
-def _write_files(files: Mapping[str, Content], output: Path) -> None:
+def _write_files(contents: Mapping[str, Content], output: Path) -> None:
     """Write one file to ``output``, several into it as a folder."""
-    for name, content in files.items():
-        path = output if len(files) == 1 and output.suffix else output / name
-        write(path, content)
+    for name, content in contents.items():
+        path = output if len(contents) == 1 and output.suffix else output / name
+        files.write(path, content)
         note(f"wrote {path}")
 
 
 def _emit(content: str | Iterator[bytes], output: Path | None, *, is_data: bool = False) -> None:
     """Print the text, or write it to the file of ``-o``."""
     if output is not None:
-        write(output, content)
+        files.write(output, content)
         note(f"wrote {output}")
     elif is_data or not isinstance(content, str):
         print_data(content)
