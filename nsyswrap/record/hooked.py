@@ -163,7 +163,7 @@ def shortfall(options: Options, hooked: Hooked, program: str) -> str:
     if hooked.last is None:
         done = f"{hooked.first}-{hooked.steps - 1} of {options.steps}" if hooked.steps > hooked.first else ""
         words = f"recorded steps {done}" if done else f"recorded only a part of step {hooked.first}"
-        return f"{words}: {program} ended in step {hooked.steps}"
+        return f"{words}: {program} ended after {_steps(hooked.steps)}"
     if (hooked.first, hooked.last) == (first, last):
         return ""
     return (

@@ -96,6 +96,8 @@ def _cut_short(words: str, lack: str, spec: RunSpec, evidence: Evidence) -> tupl
     """Return message and hint for a run that we stopped."""
     if lack and not evidence.launcher_ran:
         return f"{words}; nsys had not started the program", temporary_room(spec.env)
+    if lack and spec.options.steps is not None and evidence.steps.first is None:
+        return f"{words}; {hooked.why_none(spec.options, evidence.steps, spec.program.name)[0]}", ""
     return (f"{words}; no report: {lack}", _read_command(spec, evidence)) if lack else (words, "")
 
 
@@ -107,6 +109,8 @@ def _failure(spec: RunSpec, evidence: Evidence, lack: str) -> tuple[str, str]:
     parts = (cure, _read_command(spec, evidence) if lack else "", f"output of nsys: {spec.output / LOG}")
     hint = "; ".join(filter(None, parts))
     if lack:
+        if meaning and meaning == hooked.why_none(spec.options, evidence.steps, spec.program.name)[0]:
+            return meaning, hint
         return f"nsys wrote no complete export: {meaning or lack}", hint
     if not evidence.launcher_ran:
         return f"nsys did not start {spec.program.name}: {meaning or 'reason unknown'}", hint

@@ -91,9 +91,9 @@ class Steps:
         if self._part:
             recorded.close_part()
             drain()
-            self._domain.end(self._part)  # nsys stops
-            self._part = 0
             notes.add(steps=ended + 1, last=ended)
+            self._domain.end(self._part)  # nsys stops, and can end the program
+            self._part = 0
 
     def _note(self) -> None:
         if os.getpid() == self._process:
