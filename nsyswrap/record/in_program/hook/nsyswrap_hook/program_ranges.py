@@ -33,6 +33,7 @@ def _watch(module: str, text: str, make_steps: Callable[[], Steps]) -> None:
     annotate = getattr(holders[0], "annotate", None)
     if annotate is not None:
         _watch_annotate(annotate, Occurrences(steps), text)
+    notes.add(place=True)
 
 
 def _after(holder: Any, names: tuple[str, ...], act: Callable[..., None], arguments: int) -> None:  # noqa: ANN401 - a module

@@ -1,0 +1,88 @@
+"""What the notes of the hook say about a run: which steps were recorded, and why some were not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.record.hooked import Hooked, python_path, read, shortfall, variables, why_none
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write(folder: Path, **processes: Any) -> None:
+    for number, facts in enumerate(processes.values()):
+        text = facts if isinstance(facts, str) else json.dumps(facts)
+        (folder / f"{number + 10}.json").write_text(text)
+
+
+def test_the_process_that_recorded_counts(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        launcher={"pid": 1, "torch": True},
+        other={"steps": 90, "torch": True},
+        own={"steps": 20, "first": 10, "last": 13, "torch": True, "failures": ["a"]},
+        cut='{"steps": 3',
+        odd={"steps": "4", "first": None, "failures": 3},
+        strange="[]",
+    )
+    (tmp_path / ".7.part").write_text("")
+    assert read(tmp_path) == Hooked(6, 3, 20, 10, 13, failures=("a",))
+    assert read(tmp_path / "missing") == Hooked()
+
+
+@pytest.mark.parametrize(
+    ("step_at", "hooked", "words"),
+    [
+        (None, Hooked(1, 1, steps=1), "train ended after 1 step"),
+        (None, Hooked(1, 1, failures=("E: x",)), "the hook failed: E: x"),
+        (None, Hooked(), "no Python loaded nsyswrap's hook"),
+        (None, Hooked(2), "train never imported torch"),
+        (None, Hooked(2, 1), "no optimizer of PyTorch stepped outside of compiled code"),
+        ("module", Hooked(2), "train never imported torch"),
+        ("module", Hooked(2, 1), "no module was called"),
+        ("call:a.b:c", Hooked(2), "the program did not import a.b"),
+        ("call:a.b:c", Hooked(2, place=True), "c of a.b was never called"),
+        ("nvtx:epoch", Hooked(2, 1), "no range of torch or nvtx was made"),
+        ("nvtx:epoch", Hooked(2, 1, place=True), "no NVTX range 'epoch' ended"),
+    ],
+)
+def test_why_there_are_none(step_at: str | None, hooked: Hooked, words: str) -> None:
+    message, hint = why_none(Options(steps="10-13", step_at=step_at), hooked, "train")
+    assert message == f"steps 10-13 were not recorded: {words}"
+    assert hint
+
+
+@pytest.mark.parametrize(
+    ("hooked", "words"),
+    [
+        (Hooked(1, 1, 20, 10, 13), ""),
+        (Hooked(1, 1, 12, 10), "recorded steps 10-11 of 10-13: train ended after 12 steps"),
+        (Hooked(1, 1, 10, 10), "recorded only a part of step 10: train ended after 10 steps"),
+        (
+            Hooked(1, 1, 20, 11, 13),
+            "recorded steps 11-13 instead of 10-13: another optimizer was waited for,",
+        ),
+        (Hooked(1, 1, 5), ""),  # nothing was recorded, which is an error
+    ],
+)
+def test_what_is_missing(hooked: Hooked, words: str) -> None:
+    said = shortfall(Options(steps="10-13"), hooked, "train")
+    assert said.startswith(words)
+    assert bool(said) == bool(words)
+    assert shortfall(Options(), hooked, "train") == ""
+
+
+def test_the_environment_of_the_hook(tmp_path: Path) -> None:
+    assert variables(Options(), tmp_path) == {}
+    assert variables(Options(steps="7", step_at="module"), tmp_path) == {
+        "NSYSWRAP_HOOK_STEPS": "7-7",
+        "NSYSWRAP_HOOK_STEP_AT": "module",
+        "NSYSWRAP_HOOK_NOTES": str(tmp_path),
+    }
+    assert python_path({}).endswith("/in_program/hook")
+    assert python_path({"PYTHONPATH": "a:b"}).endswith("/in_program/hook:a:b")
