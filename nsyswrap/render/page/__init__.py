@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
 
-_SCRIPTS = ("tables.js", "view.js", "picture.js", "timeline.js", "ranks.js")
+_SCRIPTS = ("tables.js", "view.js", "picture.js", "timeline.js", "icicle.js", "ranks.js")
 _RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each
 
 

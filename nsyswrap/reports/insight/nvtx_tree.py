@@ -125,7 +125,8 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     parts = []
     if known:
         most = max(known, key=lambda i: int(own[i]))
-        parts.append(f"most GPU time of its own: {path[most]} {percent(_ALL * own[most] / whole)}")
+        names = " > ".join(str(path[most]).split("/"))  # with slashes it would look like a folder
+        parts.append(f"most GPU time of its own: {names} {percent(_ALL * own[most] / whole)}")
     if backward := int(np.asarray(data["backward_ns"])[roots].sum()):
         parts.append(f"backward passes {percent(_ALL * backward / whole)}")
     text = "; ".join(parts)

@@ -164,4 +164,4 @@ def test_a_whole_graph_is_one_kernel(tmp_path: Path) -> None:
 
 def test_the_verdict_names_what_has_the_most_time(tmp_path: Path) -> None:
     table = table_of(opened(tmp_path, *training()), "nvtx_tree")
-    assert table.verdict == ("Most GPU time of its own: GPT/layers.1 59.1 %; backward passes 63.6 %.")
+    assert table.verdict == ("Most GPU time of its own: GPT > layers.1 59.1 %; backward passes 63.6 %.")

@@ -16,6 +16,7 @@ NAMES = (
     "head",
     "conditions",
     "timeline",
+    "ranges",
     "kernels",
     "classes",
     "latency",

@@ -1,0 +1,134 @@
+"""The range section: GPU time of NVTX ranges or modules as an icicle, and its table.
+
+A click on a part of the icicle filters the table; a row of the table marks its part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nsyswrap.base.units import duration, percent
+from nsyswrap.render.page.colors import BLUE, PURPLE, SOLID, STRIPES, Style, filled, swatch
+from nsyswrap.render.page.html import Section, element, section, verdict_paragraphs
+from nsyswrap.render.page.tables import folded_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nsyswrap.render.page.html import Markup
+    from nsyswrap.render.page.subject import Subject
+    from nsyswrap.reports.table import Table
+
+_MOST_LEVELS = 12
+_HEIGHT, _BAND = 26, 5  # of a level and of its band of phases, in pixels
+_NARROW = 0.02  # percent of the width: less is not drawn
+_PHASES = {"forward": Style(BLUE, SOLID), "backward": Style(PURPLE, STRIPES)}
+
+
+class _Node(NamedTuple):
+    """One part of the picture: place in percent, level, and what it shows."""
+
+    left: float
+    width: float
+    level: int
+    row: dict[str, object]
+
+
+def ranges(subject: Subject) -> Markup | None:
+    """Return a picture for each capture with GPU work in ranges; None if there is none."""
+    tables = {label: table for label, table in subject.tables("nvtx_tree").items() if _in_ranges(table)}
+    if not tables:
+        return None
+    pictures = (_picture(subject.heading(label, _title(table)), table) for label, table in tables.items())
+    table = subject.as_one(tables)
+    return section(
+        "ranges",
+        "Ranges and modules",
+        verdict_paragraphs(tables),
+        *pictures,
+        element(
+            "ul", *(element("li", swatch(style), name) for name, style in _PHASES.items()), class_="legend"
+        ),
+        folded_table(table) if table is not None else None,
+    )
+
+
+def _in_ranges(table: Table) -> bool:
+    return any(not str(path).startswith("(") for path in table.data["path"])
+
+
+def _title(table: Table) -> str:
+    return f"{duration(_whole(table))} of kernel time by range, those around others on top"
+
+
+def _whole(table: Table) -> int:
+    roots = np.asarray(table.data["level"]) == 0
+    return int(np.asarray(table.data["total_ns"])[roots].sum())
+
+
+def _picture(title: str, table: Table) -> Markup:
+    nodes = list(_nodes(table))
+    height = str(_HEIGHT * (max((node.level for node in nodes), default=0) + 1))
+    label = f"{title}; the table below has the same figures"
+    drawn = element("svg", *map(_drawn, nodes), class_="icicle", height=height, role="img", aria_label=label)
+    return element("div", element("h3", title), drawn, class_="stacked")
+
+
+def _nodes(table: Table) -> Iterator[_Node]:
+    """Yield the parts from the left to the right; the rows of the report come parents first."""
+    names = [column.name for column in table.columns]
+    whole = max(_whole(table), 1)
+    starts = [0.0]  # where the next part of each level begins
+    for values in table.rows():
+        row = dict(zip(names, values, strict=True))
+        level, width = int(str(row["level"])), 100 * float(str(row["total_ns"])) / whole
+        del starts[level + 1 :]
+        left = starts[level]
+        starts[level] += width
+        starts.append(left)
+        if level < _MOST_LEVELS and width >= _NARROW:
+            yield _Node(left, width, level, row)
+
+
+def _drawn(node: _Node) -> Markup:
+    row = node.row
+    figures = {name: int(str(row[f"{name}_ns"])) for name in ("total", "own", "forward", "backward", "idle")}
+    text = ", ".join(
+        [
+            f"{row['path']}: {duration(figures['total'])}, {percent(float(str(row['time_percent'])))}",
+            *(
+                f"{name} {duration(figures[name])}"
+                for name in ("own", "forward", "backward")
+                if figures[name]
+            ),
+            f"idle inside {duration(figures['idle'])}",
+        ]
+    )
+    bands, left = [], 0.0
+    for name, style in _PHASES.items():
+        width = 100 * figures[name] / max(figures["total"], 1)
+        place = {
+            "x": f"{left:.3f}%",
+            "y": str(_HEIGHT - _BAND),
+            "width": f"{width:.3f}%",
+            "height": str(_BAND),
+        }
+        bands += filled(style, **place) if width else []
+        left += width
+    return element(
+        "svg",
+        element("title", text),
+        element("rect", width="100%", height=str(_HEIGHT - 1), class_="node"),
+        *bands,
+        element("text", str(row["range"]).strip(), x="5", y="15"),
+        x=f"{node.left:.3f}%",
+        y=str(node.level * _HEIGHT),
+        width=f"{node.width:.3f}%",
+        height=str(_HEIGHT),
+        data_path=str(row["path"]),
+    )
+
+
+SECTION = Section("ranges", "Ranges", ranges, reads=("nvtx_tree",))

@@ -1,0 +1,68 @@
+"""The range section of the page: parts as wide as their time, and a picture that is linked with its table."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from made_modules import Training, training
+from tiny_export import call, kernel, opened
+
+from nsyswrap.render.page import render
+from nsyswrap.render.page.sections.ranges import ranges
+from nsyswrap.render.page.subject import Subject
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from browser import Visit
+
+pytest_plugins = ("browser",)
+
+PART = re.compile(r'<svg x="([\d.]+)%" y="(\d+)" width="([\d.]+)%" height="26" data-path="([^"]+)">')
+
+
+def places(markup: str) -> dict[str, tuple[float, int, float]]:
+    """Left, level and width of each part by path, in percent of the picture."""
+    return {
+        path: (float(left), int(top) // 26, float(width)) for left, top, width, path in PART.findall(markup)
+    }
+
+
+# Per step: embed 3; layers 10 and 20 forward, 20 and 40 backward and 5 for each bias; adam 7: 110 in all.
+def test_parts_are_as_wide_as_their_time_and_below_what_is_around(tmp_path: Path) -> None:
+    markup = ranges(Subject({"a": opened(tmp_path, *training(steps=2))}))
+    assert markup is not None
+    found = places(markup)
+    assert set(found) == {"GPT", "GPT/layers.1", "GPT/layers.0", "optimizer"}
+    of = 100 / 110
+    assert found["GPT"] == pytest.approx((0, 0, 103 * of), abs=0.001)
+    assert found["GPT/layers.1"] == pytest.approx((0, 1, 65 * of), abs=0.001)
+    assert found["GPT/layers.0"] == pytest.approx((65 * of, 1, 35 * of), abs=0.001)
+    assert found["optimizer"] == pytest.approx((103 * of, 0, 7 * of), abs=0.001)
+    assert "<title>GPT/layers.0: 70 ns, 31.8 %, own 70 ns, forward 20 ns, backward 50 ns, idle" in markup
+
+
+def test_there_is_no_section_without_work_in_ranges(tmp_path: Path) -> None:
+    plain = opened(tmp_path, call("launch", 0, 5, 1), kernel("k", 10, 20, 1))
+    assert ranges(Subject({"a": plain})) is None
+    assert 'id="ranges"' not in render({"a": plain})
+
+
+@pytest.mark.browser
+def test_a_click_filters_the_table_and_a_row_marks_its_part(tmp_path: Path, visit: Visit) -> None:
+    made = Training()
+    for i in range(12):
+        made.range(f"part {i:02}", 1000 * i, 1000 * i + 900)
+        made.launch("k", 1000 * i + 5, 50)
+    (tmp_path / "page.html").write_text(render({"a": opened(tmp_path, *made.rows)}))
+    page = visit(tmp_path / "page.html")
+    part = page.locator("#ranges [data-path='part 07']")
+    part.click(position={"x": 8, "y": 8})
+    shown = page.locator("#ranges tbody tr:visible")
+    assert shown.count() == 1
+    shown.first.hover()
+    assert "chosen" in (part.get_attribute("class") or "")
+    part.click(position={"x": 8, "y": 8})
+    assert shown.count() > 9
