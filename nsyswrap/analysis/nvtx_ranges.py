@@ -64,9 +64,9 @@ class Ranges:
     names: list[str]
     notes: tuple[str, ...]
 
-    def labels(self, codes: NDArray[Any]) -> list[str | None]:
+    def labels(self, codes: NDArray[Any]) -> Texts:
         """Return the names behind codes."""
-        return [self.names[code] if code >= 0 else None for code in codes.tolist()]
+        return Texts(np.where(codes < 0, len(self.names), codes), (*self.names, None))
 
 
 @per_capture

@@ -107,7 +107,7 @@ def test_names(rounding: Rounding, names: list[str | None], tmp_path: Path) -> N
         nvtx("a mark", 1, None, eventType=34),
     ).viewed(rounding=rounding)
     for ranges in (counted_ranges(capture), nested_ranges(capture)):
-        assert ranges.labels(ranges.code) == names
+        assert list(ranges.labels(ranges.code)) == names
         assert ranges.names == sorted(set(names) - {None})  # type: ignore[type-var]
         assert ranges.row.tolist() == [5, 6, 7, 8, 9, 10, 11]
 
@@ -131,7 +131,7 @@ def test_a_domain_of_no_thread_names_no_range(tmp_path: Path) -> None:
     created = domain("library", 1, globalTid=None)
     rows = [created, nvtx("a", 0, 5, domainId=1, globalTid=None), nvtx("b", 0, 5, domainId=1)]
     ranges = counted_ranges(opened(tmp_path, *rows))
-    assert ranges.labels(ranges.code) == [":a", ":b"]
+    assert list(ranges.labels(ranges.code)) == [":a", ":b"]
 
 
 def test_a_range_that_never_ended_lasts_to_the_last_event(tmp_path: Path) -> None:
