@@ -45,6 +45,7 @@ _BLOCK_BYTES = 1 << 20  # of leaves at a time, so that intermediate arrays stay 
 _CLOSE = 8  # pages from one leaf to the next, up to which both are read in one piece
 _FEW_BLOCKS = 16  # up to so many blocks, importing threads takes longer than the work
 _THREADS = 4
+_KEPT_BYTES = 8 << 20  # more than the arrays of a block take
 _CHECKED_ROWS = 32
 _CHECKED_LEAVES = 32
 
@@ -256,6 +257,7 @@ def _in_threads(work: Callable[[slice], T], blocks: list[slice]) -> Iterator[T]:
     if len(blocks) <= _FEW_BLOCKS:
         yield from map(work, blocks)
         return
+    np.empty(_KEPT_BYTES, np.uint8)  # once it is freed, glibc does not return smaller pieces one by one
     try:
         with futures.ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
             yield from pool.map(work, blocks)
