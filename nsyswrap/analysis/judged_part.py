@@ -16,6 +16,7 @@ from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.per_capture import forget
 from nsyswrap.capture.schema import CUDA_OVERHEAD_TYPES, PROCESS_MASK, SPANS
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class JudgedPart:
     def finish(self) -> None:
         """Make the budgets and free all else that was computed from the view; it can be large."""
         _ = self.budgets, self.window
-        self.view.forget()
+        forget(self.view)
 
     @cached_property
     def window(self) -> Cover:

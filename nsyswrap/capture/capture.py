@@ -19,7 +19,6 @@ from nsyswrap.capture.export import lacks_column
 from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
 from nsyswrap.capture.open import beside_note, export_of, open_export
 from nsyswrap.capture.parts import part_of, selected_rows
-from nsyswrap.capture.per_capture import forget
 from nsyswrap.capture.selection import EVERYTHING, parse_selection, resolve, select
 from nsyswrap.capture.stream import in_blocks
 from nsyswrap.capture.view_options import NAME_FIELDS, ViewOptions
@@ -85,18 +84,10 @@ class Capture:
             self._views[view] = other
         return self._views[view]
 
-    def forget(self) -> None:
-        """Free the columns of this view, and what was computed from it, until they are asked for again."""
+    def forget_selected(self) -> None:
+        """Free what was selected for this view."""
         for kept in (self._selected, self._rows, self._clipped):
             kept.clear()
-        forget(self)
-
-    def forget_columns(self, kind: str, *fields: str) -> None:
-        """Free columns of all events of a kind. They are read again if they are asked for again."""
-        events = schema.events(kind)
-        known = [events.fields[field] for field in fields if field in events.fields]
-        for table in events.tables(self._export.tables):
-            self._export.forget_columns(table, [name for field in known for name in field.columns])
 
     def forget_views(self) -> None:
         """Free the views and parts of this capture, with what was computed from them."""

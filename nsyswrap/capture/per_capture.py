@@ -18,7 +18,8 @@ _RESULTS: list[WeakKeyDictionary[Capture, Any]] = []  # of each function
 
 
 def forget(capture: Capture) -> None:
-    """Free what was computed from this view of a capture. What is asked for again is computed again."""
+    """Free what was selected and computed for this view of a capture, until it is asked for again."""
+    capture.forget_selected()
     for results in _RESULTS:
         results.pop(capture, None)
 

@@ -10,7 +10,7 @@ import pytest
 from tiny_export import kernel, opened
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.per_capture import forget, per_capture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +80,7 @@ def test_what_was_computed_from_a_view_can_be_freed_alone(capture: Capture) -> N
     part = capture.select(time="0/2")
     assert (count(capture), count(part)) == (2, 1)
     times = weakref.ref(part.columns("kernel", "start_ns")["start_ns"])
-    part.forget()
+    forget(part)
     assert times() is None
     assert (count(capture), count(part)) == (2, 1)
     assert computed == ["kernel"] * 3  # once for the capture, twice for the part
@@ -88,7 +88,7 @@ def test_what_was_computed_from_a_view_can_be_freed_alone(capture: Capture) -> N
 
 def test_columns_that_are_freed_are_read_again(capture: Capture) -> None:
     before = capture.columns("kernel", "start_ns", "end_ns")
-    capture.forget_columns("kernel", "start_ns", "copy_kind")
+    capture.forget("kernel", ("start_ns", "copy_kind"))
     after = capture.columns("kernel", "start_ns", "end_ns")
     assert after["end_ns"] is before["end_ns"]
     assert after["start_ns"] is not before["start_ns"]
