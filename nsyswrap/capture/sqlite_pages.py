@@ -215,7 +215,7 @@ def _leaf_numbers(file: PageFile, table: str) -> tuple[Ints, Ints]:
             raise NotPlain("no tree of pages, or a damaged one")
         if file.pages(int(level[0]))[0] != _INTERIOR:
             break
-        pieces = range(0, len(level), _BLOCK_BYTES // file.page_bytes)
+        pieces = range(0, len(level), max(1, _BLOCK_BYTES // file.page_bytes))
         below = [_children(file, *(part[at : at + pieces.step] for part in (level, last))) for at in pieces]
         level, last = (np.concatenate(parts) for parts in zip(*below, strict=True))
     if len(level) < FEW_LEAVES:
