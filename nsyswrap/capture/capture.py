@@ -89,6 +89,13 @@ class Capture:
         for kept in (self._selected, self._rows, self._clipped):
             kept.clear()
 
+    def forget_columns(self, kind: str, *fields: str) -> None:
+        """Free columns of all events of a kind. They are read again if they are asked for again."""
+        events = schema.events(kind)
+        known = [events.fields[field] for field in fields if field in events.fields]
+        for table in events.tables(self._export.tables):
+            self._export.forget_columns(table, [name for field in known for name in field.columns])
+
     def forget_views(self) -> None:
         """Free the views and parts of this capture, with what was computed from them."""
         self._views.clear()

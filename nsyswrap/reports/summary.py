@@ -62,7 +62,7 @@ def summarize(capture: Capture) -> Summary:
     made = make_reports({"": capture}, [Request(report) for report in (first, *reports[1:])])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     for kind in KINDS:
-        capture.forget(kind, _READ_ONCE)
+        capture.forget_columns(kind, *_READ_ONCE)
     answer, lines = answer_with_lines(capture)
     refused = [
         f"no {report.label}: {report.reason.removeprefix(f'{capture.source}: ')}"

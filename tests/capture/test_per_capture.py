@@ -88,7 +88,7 @@ def test_what_was_computed_from_a_view_can_be_freed_alone(capture: Capture) -> N
 
 def test_columns_that_are_freed_are_read_again(capture: Capture) -> None:
     before = capture.columns("kernel", "start_ns", "end_ns")
-    capture.forget("kernel", ("start_ns", "copy_kind"))
+    capture.forget_columns("kernel", "start_ns", "copy_kind")
     after = capture.columns("kernel", "start_ns", "end_ns")
     assert after["end_ns"] is before["end_ns"]
     assert after["start_ns"] is not before["start_ns"]
