@@ -172,8 +172,8 @@ def _judged_steps(part: JudgedPart, *, chosen: bool) -> JudgedSteps:
     return JudgedSteps(
         label=steps.label,
         count=len(numbers),
-        first=int(numbers[0]),
-        last=int(numbers[-1]),
+        first=int(numbers[0]) + steps.first,
+        last=int(numbers[-1]) + steps.first,
         warm_up=steps.warm_up,
         total=len(steps),
         mean_ns=float(durations[numbers].mean()),
@@ -191,10 +191,12 @@ def _outlier(part: JudgedPart, number: int) -> Outlier:
     more = {state: int(times[place] - np.median(times[usual])) for state, times in first.state_ns.items()}
     largest = sorted(more, key=lambda state: -more[state])[:_MOST_STATES]
     filled = {state: more[state] for state in largest if more[state] > 0}
-    return Outlier(number, int(part.steps.times_ns(numbers)[place]), filled)
+    return Outlier(number + part.steps.first, int(part.steps.times_ns(numbers)[place]), filled)
 
 
 def _start_up(capture: Capture, part: JudgedPart) -> StartUp:
+    if part.steps.first:  # the start-up was not recorded
+        return StartUp(0, 0)
     start, end = capture.info.recorded_from_ns, part.steps.window[0]
     loading = loading_ns(capture.whole, part.steps.global_pid, start, end)
     return StartUp(max(end - start, 0), loading)

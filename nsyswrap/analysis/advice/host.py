@@ -259,7 +259,9 @@ def spikes(context: AdviceContext) -> Iterator[Advice]:
         return
     pace = steps.pace_ns
     median, longer = float(np.median(pace[steps.steady])), float(pace[numbers].mean())
-    listed = ", ".join(map(str, numbers[:_LISTED].tolist())) + (", ..." if len(numbers) > _LISTED else "")
+    listed = ", ".join(map(str, (numbers[:_LISTED] + steps.first).tolist())) + (
+        ", ..." if len(numbers) > _LISTED else ""
+    )
     of = f"{len(numbers)} of {int(steps.steady.sum())} steps"
     times = f"{longer / max(median, 1):,.1f} x the median"
     several = f"Outliers: {of} take {times} (steps {listed})"

@@ -3,6 +3,7 @@
 Steps are numbered from 0. A step lasts from the start of one occurrence to the start of the next, on the
 host. The last step ends when its occurrence and the GPU work launched in it are over. Occurrences are a
 repeated NVTX range, or the repeating sequence of launches if no range repeats, or what the user names.
+Steps that the hook in the program marked count before them, with their own numbers.
 
 Warm-up steps are the leading ones that are unusually long or launch something else than most. Outliers are
 later steps of more than 1.5 times the median duration. One or two very long steps that launch something else
@@ -20,6 +21,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.steps.launch_sequence import repeated_sequence
+from nsyswrap.analysis.steps.marked import marked_steps
 from nsyswrap.analysis.steps.occurrences import calls_by_process, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, repeated_range
 from nsyswrap.base.errors import NotInCapture, UsageError
@@ -53,7 +55,7 @@ class Steps:
     ones among them. ``pace_ns`` is the time from the completion of the step before, GPU work included, to
     its own: the GPU's pace where the host runs ahead. ``warm_up`` counts the leading steps that are warm-up.
     ``why_none`` says why there is no steady part; it is empty if there is one. ``remark`` says what else
-    readers must know about the steps.
+    readers must know about the steps. ``first`` is the number of the first step.
     """
 
     global_pid: int
@@ -66,6 +68,7 @@ class Steps:
     why_none: str = ""
     warm_up: int = 0
     remark: str = ""
+    first: int = 0
 
     @classmethod
     def none(cls, global_pid: int, why: str) -> Steps:
@@ -117,7 +120,11 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
         if name:
             occurrences = named_range(whole, process, calls, name)
         else:
-            occurrences = repeated_range(whole, process, calls) or repeated_sequence(calls)
+            occurrences = (
+                marked_steps(whole, process, calls)
+                or repeated_range(whole, process, calls)
+                or repeated_sequence(calls)
+            )
         if occurrences is None:
             nothing = "no repeated range or sequence spans 25 % of the launches"
             found.append(Steps.none(process, f"no NVTX range {name!r} in this process" if name else nothing))
@@ -130,10 +137,10 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
             or "-r nvtx_sum lists the ranges; --steps NAME, --steps 10-13 or --steps NAME/10-13",
         )
     if numbers and not any(steps.found for steps in found):
-        most = max(map(len, found), default=0)
+        most = max(found, key=len, default=Steps.none(MISSING, ""))
         raise NotInCapture(
             f"{capture.source}: no steps {capture.view.steps}",
-            f"the capture has {counted(most, 'steps')}, numbered from 0",
+            f"the capture has {counted(len(most), 'steps')}, numbered from {most.first}",
         )
     return tuple(found)
 
@@ -161,18 +168,23 @@ def _steps(
     choice: tuple[str, tuple[int, int] | None],
 ) -> Steps:
     start, end, (name, numbers) = occurrences.start_ns, occurrences.end_ns, choice
-    number, pace = np.arange(len(start)), _pace(occurrences, calls)
+    number, pace = np.arange(len(start)) + occurrences.first, _pace(occurrences, calls)
+    first = occurrences.first
     if numbers:
         steady = (number >= numbers[0]) & (number <= numbers[1])
         why = "" if steady.any() else f"only {counted(len(start), 'steps')}"
-        return Steps(process, occurrences.label, start, end, steady, np.zeros_like(steady), pace, why)
+        none = np.zeros_like(steady)
+        return Steps(process, occurrences.label, start, end, steady, none, pace, why, first=first)
+    if occurrences.is_marked and len(start) < LEAST_STEPS:  # the user chose to record these alone
+        steady = np.ones(len(start), bool)
+        return Steps(process, occurrences.label, start, end, steady, ~steady, pace, first=first)
     warm_up = _warm_up(occurrences, pace)
     steady = _between_breaks(occurrences, warm_up)
-    why = _why_unsteady(occurrences.label, pace[steady], chosen=bool(name))
+    why = _why_unsteady(occurrences.label, pace[steady], chosen=bool(name) or occurrences.is_marked)
     beside = occurrences.is_range and works_beside(whole, calls, occurrences)
     remark = f"another thread launches its own GPU work beside {occurrences.label}" if beside else ""
     outlier = _outliers(occurrences, steady, pace)
-    return Steps(process, occurrences.label, start, end, steady, outlier, pace, why, warm_up, remark)
+    return Steps(process, occurrences.label, start, end, steady, outlier, pace, why, warm_up, remark, first)
 
 
 def _why_unsteady(label: str, pace: NDArray[Any], *, chosen: bool) -> str:

@@ -32,6 +32,7 @@ class Occurrences(NamedTuple):
     one ends with GPU work that outlasts it. ``differs`` marks those with other launches than most.
     ``first_uses`` marks those with the first launch of a kernel in the process. ``single`` is True if each
     is a single GPU operation: its duration as a step has no meaning. ``is_range`` is True for an NVTX range.
+    ``is_marked``: nsyswrap's hook marked these steps; ``first`` is the number of the first one.
     """
 
     label: str
@@ -42,6 +43,8 @@ class Occurrences(NamedTuple):
     first_uses: NDArray[Any]
     single: bool = False
     is_range: bool = False
+    first: int = 0
+    is_marked: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,7 +113,7 @@ def _devices(part: JudgedPart) -> list[Rows]:
     judged = {budget.device_id for budget in part.budgets}
     check_pairs(len(judged) * len(steps), len(steps), "GPUs and steps")
     return [
-        _rows(budget, STEP, np.arange(len(steps)), _marks(steps))
+        _rows(budget, STEP, np.arange(len(steps)) + steps.first, _marks(steps))
         for budget in budgets_of(every, (steps.start_ns, steps.end_ns))
         if budget.device_id in judged
     ]

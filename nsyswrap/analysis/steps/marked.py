@@ -1,0 +1,52 @@
+"""Read the steps that nsyswrap's hook in the program marked, with the numbers that they have there."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.nvtx_ranges import range_labels
+from nsyswrap.analysis.steps.occurrences import Occurrences
+from nsyswrap.capture.schema import NVTX_START_END, PROCESS_MASK
+
+if TYPE_CHECKING:
+    from nsyswrap.analysis.steps.occurrences import Calls
+    from nsyswrap.capture.capture import Capture
+
+_STEP = re.compile(r"step (\d+)@nsyswrap")
+_LABEL = "'step'"
+
+
+def marked_steps(whole: Capture, process: int, calls: Calls) -> Occurrences | None:
+    """Return the marked steps of a process, or None if there are none or if some in between are missing."""
+    if not whole.has("nvtx"):
+        return None
+    events = whole.columns("nvtx", "event_type", "start_ns", "end_ns", "global_tid")
+    mine = np.isin(events["event_type"], NVTX_START_END) & (events["end_ns"] >= events["start_ns"])
+    rows = np.flatnonzero(mine & (events["global_tid"] & PROCESS_MASK == process))
+    if not len(rows):
+        return None
+    codes, texts = range_labels(whole, rows)
+    numbers = np.array([int(match[1]) if (match := _STEP.fullmatch(text or "")) else -1 for text in texts])
+    number = numbers[codes]
+    order = np.argsort(number, kind="stable")[np.count_nonzero(number < 0) :]
+    start, end, number = events["start_ns"][rows[order]], events["end_ns"][rows[order]], number[order]
+    if not len(number) or (np.diff(number) != 1).any() or (np.diff(start) < 0).any():
+        return None
+    last = calls.works & (calls.start_ns >= start[-1]) & (calls.start_ns < end[-1])
+    work_end = int(calls.gpu_end_ns[last].max(initial=0))
+    # What was launched before the first recorded step is not known, so nothing is a first use then.
+    firsts = np.sort(calls.start_ns[calls.first]) if number[0] == 0 else np.empty(0, np.int64)
+    ends = np.append(start[1:], max(int(end[-1]), work_end))
+    return Occurrences(
+        _LABEL,
+        start,
+        ends,
+        drains=work_end > end[-1],
+        differs=np.zeros(len(start), bool),
+        first_uses=np.searchsorted(firsts, ends) > np.searchsorted(firsts, start),
+        first=int(number[0]),
+        is_marked=True,
+    )

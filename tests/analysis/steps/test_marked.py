@@ -1,0 +1,76 @@
+"""The steps that the hook in the program marked, with their own numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from step_drawings import LENGTH, Drawing, every, numbers, only, starts
+from tiny_export import PID, domain, opened
+
+from nsyswrap.analysis.answer import answer_of
+from nsyswrap.analysis.steps import steps_of
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.reports.insight.step_budget import compute
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START_END = {"eventType": 60, "domainId": 7, "endGlobalTid": PID}
+
+
+def marked(first: int, count: int, **more: int) -> Drawing:
+    """Steps of 10 us from number ``first`` on; a range of the program itself repeats more often."""
+    drawing = Drawing()
+    drawing.rows.append(domain("nsyswrap", 7))
+    end = count * LENGTH
+    drawing.range(f"steps {first}-{first + count - 1}", -50, end, **START_END)
+    for i, start in enumerate(every(count)):
+        drawing.range(f"step {first + i}", start, start + LENGTH, **{**START_END, **more})
+        for part in range(4):
+            drawing.range("micro", start + 100 + 2000 * part, start + 1900 + 2000 * part)
+            drawing.kernels("abc", start + 200 + 2000 * part)
+    return drawing
+
+
+def test_they_count_before_ranges_of_the_program(tmp_path: Path) -> None:
+    steps = only(tmp_path, marked(10, 4))
+    assert (steps.label, steps.first, starts(steps)) == ("'step'", 10, every(4))
+    assert (steps.warm_up, numbers(steps.steady), steps.why_none) == (0, [0, 1, 2, 3], "")
+
+
+def test_a_step_may_end_on_another_thread(tmp_path: Path) -> None:
+    assert len(only(tmp_path, marked(10, 4, endGlobalTid=PID + 1))) == 4
+
+
+def test_the_first_steps_of_the_program_can_be_warm_up(tmp_path: Path) -> None:
+    assert only(tmp_path, marked(0, 6)).warm_up == 1  # the first kernels of the program
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_few_steps_are_judged_if_they_alone_were_recorded(tmp_path: Path, count: int) -> None:
+    steps = only(tmp_path, marked(10, count))
+    assert (steps.found, numbers(steps.steady)) == (True, list(range(count)))
+
+
+def test_they_are_chosen_by_their_own_numbers(tmp_path: Path) -> None:
+    assert numbers(only(tmp_path, marked(10, 4), "11-12").steady) == [1, 2]
+    (tmp_path / "other").mkdir()
+    with pytest.raises(NotInCapture, match="no steps 0-3") as error:
+        only(tmp_path / "other", marked(10, 4), "0-3")
+    assert error.value.hint == "the capture has 4 steps, numbered from 10"
+
+
+def test_reports_have_their_numbers(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *marked(10, 4).rows)
+    answer = answer_of(capture)
+    assert answer.steps is not None
+    assert (answer.steps.first, answer.steps.last, answer.steps.total) == (10, 13, 4)
+    assert list(compute(capture).data["step"])[-4:] == [10, 11, 12, 13]
+
+
+def test_steps_with_a_gap_are_no_steps(tmp_path: Path) -> None:
+    drawing = marked(10, 6)
+    drawing.rows = [row for row in drawing.rows if "step 12" not in str(row)]
+    [steps] = steps_of(opened(tmp_path, *drawing.rows))
+    assert steps.label == "'micro'"
