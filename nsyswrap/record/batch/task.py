@@ -76,7 +76,7 @@ class TaskSpec:
         Options that earlier versions lack are omitted unless set, so that earlier runs keep their key.
         """
         facts = asdict(self)
-        later = ("follow_forks", "steps", "step_at", "then_stop")
+        later = ("follow_forks", "steps", "step_at", "then_stop", "modules")
         for options, name in ((facts, "nvcc"), *((facts["nsys"], name) for name in later)):
             if not options[name]:
                 del options[name]

@@ -7,8 +7,8 @@ runs on and the failure is noted. The settings are environment variables, so chi
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # each Python of the program starts with this file: typing is not imported
 if TYPE_CHECKING:
     from .steps import Steps
 
