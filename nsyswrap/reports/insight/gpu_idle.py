@@ -212,7 +212,7 @@ GIL_COLUMNS = tuple(
     )
     for state, header, meaning in (
         (HOLDING, "GIL Held", "the thread held Python's global interpreter lock"),
-        (WAITING, "GIL Wait", "the thread waited for Python's global interpreter lock"),
+        (WAITING, "GIL Wait", "the thread was waiting for Python's global interpreter lock"),
     )
 )
 
