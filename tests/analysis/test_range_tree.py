@@ -96,6 +96,43 @@ def test_a_forward_that_is_computed_again_in_the_backward(tmp_path: Path) -> Non
     assert figures.tree.module[layer] == "layers.3"
 
 
+def test_a_module_that_is_computed_again_inside_of_an_operations_backward(tmp_path: Path) -> None:
+    """A checkpoint without reentry: the first backward of an operation inside runs the module again."""
+    made = Training()
+    made.module("GPT", 0, 300)
+    made.module("layers.3", 20, 190)
+    forward(made, "layers.3.mlp", "aten::mul", 50, seq=4)
+    made.range("autograd::engine::evaluate_function: MulBackward0, op_id = 90", 1000, 2000, ENGINE)
+    made.operation("MulBackward0", 1001, 1990, seq=4, tid=ENGINE)
+    made.module("layers.3", 1100, 1300, ENGINE)
+    made.launch("again", 1120, 10, ENGINE)
+    made.module("layers.3.mlp", 1150, 1290, ENGINE)
+    made.launch("again", 1160, 20, ENGINE)
+    made.launch("k", 1500, 100, ENGINE)
+    assert paths(tmp_path, *made.rows) == {"GPT/layers.3": 10, "GPT/layers.3/mlp": 121}
+
+
+def test_a_module_that_is_computed_again_without_operations(tmp_path: Path) -> None:
+    made = Training()
+    made.module("layers.3", 0, 100, ENGINE)  # of the step before
+    made.launch("again", 10, 10, ENGINE)
+    made.module("GPT", 200, 500)
+    made.module("layers.3", 220, 390)
+    made.launch("k", 230, 1)
+    assert paths(tmp_path, *made.rows) == {"GPT/layers.3": 11}
+
+
+def test_two_models_with_modules_of_one_name(tmp_path: Path) -> None:
+    made = Training()
+    for at, model in ((0, "Actor"), (1000, "Critic")):
+        made.module(model, at, at + 500)
+        made.module("head", at + 20, at + 190)
+        made.launch("k", at + 30, 1)
+    made.module("head", 3000, 3100, ENGINE)
+    made.launch("k", 3010, 7, ENGINE)
+    assert paths(tmp_path, *made.rows) == {"Actor/head": 1, "Critic/head": 1, "head": 7}
+
+
 def test_a_module_inside_of_another_and_ranges_inside_of_it(tmp_path: Path) -> None:
     made = Training()
     made.range("outside", 0, 900)

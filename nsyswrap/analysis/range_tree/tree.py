@@ -94,7 +94,7 @@ def range_tree_of(whole: Capture) -> RangeTree:
     placed, inherited = nodes.place(np.full(len(ranges), -1), None)
     known = placed
     forward = forward_of(ranges, lambda one, other: bool(known[one] == known[other]))
-    if (forward >= 0).any():
+    if (forward >= 0).any() or (ranges.kind == MODULE).any():  # what comes first may be inside of others
         for _ in range(_MOST_PASSES):
             before = placed
             placed, inherited = nodes.place(forward, before)
@@ -151,6 +151,7 @@ class _Nodes:
         self._labels = list(labels)
         self._with_modules = any(text.kind == MODULE for text in ranges.texts)
         self._children: dict[tuple[int, int, str], int] = {}
+        self._submodules: dict[str, int] = {}
 
     def place(self, forward: NDArray[Any], before: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the node of each range, and the forward of each, that of the ranges around included.
@@ -180,7 +181,7 @@ class _Nodes:
         if kind == ENGINE or (kind == OPERATION and (in_backward or self._is_of_module(base))):
             return base
         if kind == MODULE:
-            return self._place_module(base, names[0])
+            return self._place_module(base, names[0], in_backward)
         if kind == OPERATION and base != NOWHERE and (kind, names[0]) == (self.kind[base], self.names[base]):
             return base  # PyTorch calls it again below autocast
         return self._child(base, kind, names)
@@ -191,14 +192,21 @@ class _Nodes:
             return False
         return bool(self.module[base]) or self.kind[base] == OPERATION
 
-    def _place_module(self, base: int, name: str) -> int:
+    def _place_module(self, base: int, name: str, in_backward: int) -> int:
+        """Return the node of a module. A backward computes modules again that are inside others."""
         around = self.module[base] if base != NOWHERE else ""
+        again = self._submodules.get(name, NOWHERE) if in_backward or not around else NOWHERE
+        if again != NOWHERE:
+            return again
         if not around:
             base = NOWHERE
         elif name == around:  # called again by its own forward
             return base
         node = self._child(base, MODULE, (name.removeprefix(around + _DOT),))
         self.module[node] = name
+        if around:
+            one = self._submodules.setdefault(name, node)
+            self._submodules[name] = node if one == node else NOWHERE  # of several models
         return node
 
     def _child(self, base: int, kind: int, names: Sequence[str]) -> int:
