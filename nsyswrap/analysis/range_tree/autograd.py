@@ -39,19 +39,30 @@ def forward_of(ranges: NestedRanges, same_place: Callable[[int, int], bool]) -> 
     process = ranges.spans.thread[numbered] & PROCESS_MASK
     codes, _ = group_keys(process, sequence[numbered])
     order = np.lexsort((ranges.spans.start[numbered], codes))
-    numbered, codes = numbered[order], codes[order]
-    edges = np.flatnonzero(np.diff(codes, prepend=-1))
-    for rows in np.split(numbered, edges[1:]):
-        later = backward[rows]
-        if later.any() and not later.all():
-            for one in rows[later].tolist():
-                before = [i for i in rows[~later].tolist() if ranges.spans.start[i] < ranges.spans.start[one]]
-                forward[one] = _chosen(ranges, one, before, same_place)
+    numbered, codes, backward = numbered[order], codes[order], backward[numbered[order]]
+    latest = np.maximum.accumulate(np.where(backward, -1, np.arange(len(numbered))))
+    found = np.flatnonzero(backward & (latest >= 0) & (codes[latest] == codes))
+    forward[numbered[found]] = numbered[latest[found]]
+    for at in found[
+        np.isin(codes[found], _of_several_threads(ranges, numbered[~backward], codes[~backward]))
+    ]:
+        first = int(np.searchsorted(codes, codes[at]))
+        before = [
+            int(i) for i, later in zip(numbered[first:at], backward[first:at], strict=True) if not later
+        ]
+        forward[numbered[at]] = _chosen(ranges, int(numbered[at]), before, same_place)
     inner = np.flatnonzero(forward >= 0)
     outer = ranges.parent[inner]
     engine = (outer >= 0) & (ranges.kind == ENGINE)[outer]
     forward[outer[engine]] = forward[inner[engine]]  # it also adds up gradients after the operation
     return forward
+
+
+def _of_several_threads(ranges: NestedRanges, forward: NDArray[Any], codes: NDArray[Any]) -> NDArray[Any]:
+    """Return the codes of forward operations that are on more than one thread."""
+    _, (code, _) = group_keys(codes, ranges.spans.thread[forward])
+    several: NDArray[Any] = code[1:][np.diff(code) == 0]
+    return several
 
 
 def _chosen(
