@@ -284,6 +284,11 @@ def texts_and_domains(
     return codes, [(texts[i], names[j]) for i, j in zip(text.tolist(), domain.tolist(), strict=True)]
 
 
+def domain_names(whole: Capture) -> set[str]:
+    """Return the names of the NVTX domains of all processes."""
+    return set(_first_domains(whole).values())
+
+
 def _first_domains(whole: Capture) -> dict[tuple[int, int], str]:
     """Return the domain's name by process and domain id, as it was created first."""
     events = whole.columns("nvtx", "event_type", "global_tid", "domain_id", "text")

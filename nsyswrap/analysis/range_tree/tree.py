@@ -101,7 +101,7 @@ def range_tree_of(whole: Capture) -> RangeTree:
             if np.array_equal(placed, before):
                 break
     operations = gpu_operations_of(whole)
-    around = _around(whole, operations.call, ranges)
+    around = ranges_around(whole, operations.call, ranges)
     return RangeTree(
         nodes.names,
         np.array(nodes.parent, np.int64),
@@ -116,7 +116,7 @@ def range_tree_of(whole: Capture) -> RangeTree:
     )
 
 
-def _around(whole: Capture, calls: NDArray[Any], ranges: NestedRanges) -> NDArray[Any]:
+def ranges_around(whole: Capture, calls: NDArray[Any], ranges: NestedRanges) -> NDArray[Any]:
     """Return the position of the innermost range around each call; -1 for no call and no range."""
     known, codes = distinct(calls.astype(np.int64))
     found = np.full(len(known), -1)
