@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from made_modules import ENGINE, MAIN, Training
-from tiny_export import PID, call, kernel, nvtx, opened
+from tiny_export import PID, call, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.range_tree import range_tree_of, tree_figures_of
 
@@ -59,6 +59,18 @@ def test_what_cannot_be_told_apart_belongs_to_neither(tmp_path: Path) -> None:
     made.backward("MulBackward0", 500, 600, seq=5)
     made.launch("k", 505, 100, ENGINE)
     assert paths(tmp_path, *made.rows) == {"Head": 1, "Tail": 1, "MulBackward0": 100}
+
+
+def test_numbers_of_another_process_are_others(tmp_path: Path) -> None:
+    made = Training()
+    forward(made, "Head", "aten::mul", 0, seq=5)
+    other = {"globalTid": global_id(PID + 10, 1)}
+    rows = [
+        *(nvtx("aten::mul, seq = 5", 100, 150, **other), nvtx("MulBackward0, seq = 5", 200, 300, **other)),
+        call("launch", 210, 212, 77, pid=PID + 10, tid=1),
+        kernel("k", 220, 320, 77, pid=PID + 10),
+    ]
+    assert paths(tmp_path, *made.rows, *rows) == {"Head": 1, "aten::mul": 100}
 
 
 def test_replicas_of_a_module_are_one(tmp_path: Path) -> None:
