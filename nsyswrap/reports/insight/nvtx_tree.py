@@ -51,11 +51,19 @@ class _Row(NamedTuple):
     figures: tuple[int, ...]
 
 
+class _Waiting(NamedTuple):
+    """A row to come: its nodes, the names from the root to it, and whether it is one range."""
+
+    nodes: list[int]
+    path: tuple[str, ...]
+    is_range: bool
+
+
 def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - as users ask for it
     """Return the rows from the roots down, siblings by GPU time."""
     figures = tree_figures_of(capture)
     least = figures.whole_ns * min / _ALL
-    rows = [*_rows(figures, NOWHERE, 0, depth, least), *_outside(figures)]
+    rows = [*_rows(figures, depth, least), *_outside(figures)]
     left_out = int((figures.total_ns[:-1] > 0).sum()) - sum(not row.name.startswith("(") for row in rows)
     columns = zip(*(row.figures for row in rows), strict=True) if rows else [()] * len(_FIGURES)
     values = dict(zip(_FIGURES, (np.array(column, np.int64) for column in columns), strict=True))
@@ -73,21 +81,29 @@ def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - a
     )
 
 
-def _rows(figures: TreeFigures, node: int, depth: int, most: int, least: float) -> Iterator[_Row]:
-    """Yield the rows below a node; the root is NOWHERE."""
-    if most and depth >= most:
-        return
+def _rows(figures: TreeFigures, most: int, least: float) -> Iterator[_Row]:
+    """Yield the rows from the roots down. Ranges can be nested deeper than Python functions."""
+    waiting = _below(figures, NOWHERE, least)
+    while waiting:
+        nodes, path, is_range = waiting.pop()
+        if most and len(path) > most:
+            continue
+        total, own, *others = _figures(figures, nodes)
+        values = (total, own if is_range else total, *others)
+        yield _Row(path[-1], len(path) - 1, "/".join(path), values)
+        if is_range:
+            waiting += _below(figures, nodes[0], least)
+
+
+def _below(figures: TreeFigures, node: int, least: float) -> list[_Waiting]:
+    """Return the rows below a node, the last one first."""
     children = figures.children(node)
     large = [child for child in children if figures.total_ns[child] >= least]
-    for child in large:
-        names = figures.tree.path(child)
-        yield _Row(names[-1], depth, "/".join(names), _figures(figures, [child]))
-        yield from _rows(figures, child, depth + 1, most, least)
+    rows = [_Waiting([child], figures.tree.path(child), is_range=True) for child in large]
     if small := children[len(large) :]:
-        name = f"({len(small):,} more)"
-        above = () if node == NOWHERE else figures.tree.path(node)
-        total, _, *others = _figures(figures, small)
-        yield _Row(name, depth, "/".join((*above, name)), (total, total, *others))
+        path = (*figures.tree.path(node), f"({len(small):,} more)")
+        rows.append(_Waiting(small, path, is_range=False))
+    return rows[::-1]
 
 
 def _outside(figures: TreeFigures) -> Iterator[_Row]:

@@ -140,6 +140,15 @@ def test_the_operations_that_autograd_does_not_know_stay_on_their_thread(tmp_pat
     assert "backward operations without a known forward: 1" in notes_text(capture, "nvtx_tree")
 
 
+def test_ranges_nested_deeper_than_functions(tmp_path: Path) -> None:
+    rows = [nvtx("deeper", i, 10_000 - i) for i in range(1200)]
+    table = table_of(
+        opened(tmp_path, *rows, call("k", 2000, 2001, 1), kernel("k", 2010, 2020, 1)), "nvtx_tree"
+    )
+    assert len(table) == 1200
+    assert records_of(table)[-1]["own_ns"] == 10
+
+
 def test_depth_and_min_and_what_they_take(tmp_path: Path) -> None:
     capture = opened(tmp_path, *training())
     assert list(tree_of(capture, "nvtx_tree:depth=1:min=0")) == ["GPT", "optimizer", "(no module or range)"]
