@@ -10,7 +10,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
-from nsyswrap.analysis.range_tree.range_texts import HIDDEN, RangeText, read_text
+from nsyswrap.analysis.range_tree.range_texts import HIDDEN, MODULE, RangeText, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +73,8 @@ def nested_ranges(whole: Capture) -> NestedRanges:
     if not shown.all():
         kept = shown[codes] if len(codes) else np.empty(0, bool)
         rows, codes, spans = rows[kept], codes[kept], Spans(*(field[kept] for field in spans))
+    kinds = np.array([text.kind for text in texts])
+    spans = _ended_with_modules(spans, kinds[codes] == MODULE if len(codes) else np.empty(0, bool))
     # Of ranges with the same times, the first in the export is the outermost.
     order = np.lexsort((rows, -spans.end, spans.start, spans.thread))
     spans, codes = Spans(*(field[order] for field in spans)), codes[order]
@@ -87,6 +89,23 @@ def nested_ranges(whole: Capture) -> NestedRanges:
     parent = np.arange(count) - 1
     parent[first] = np.where(above >= 0, np.append(last, -1)[above], -1)
     return NestedRanges(spans, parent, _depths(parent), codes, texts, first[alike], last[alike])
+
+
+def _ended_with_modules(spans: Spans, of_module: NDArray[Any]) -> Spans:
+    """Return the ranges; one that began in a module ends with it, at the latest.
+
+    The hooks of a program begin a range after that of the module, and end it after that, too.
+    """
+    modules, others = np.flatnonzero(of_module), np.flatnonzero(~of_module)
+    if not len(modules) or not len(others):
+        return spans
+    around = Spans(*(field[modules] for field in spans))
+    begun = Spans(spans.thread[others], spans.start[others], spans.start[others])
+    found = closest(begun, around, around.end - around.start)
+    inside = np.flatnonzero(found >= 0)
+    end = spans.end.copy()
+    end[others[inside]] = np.minimum(end[others[inside]], around.end[found[inside]])
+    return spans._replace(end=end)
 
 
 def _depths(parent: NDArray[Any]) -> NDArray[Any]:
