@@ -38,7 +38,8 @@ STYLES = ("PushPop", "StartEnd")
 MAIN_DOMAIN = (0, MISSING)  # ids of the domain that programs use; libraries have domains of their own
 
 OPERATIONS = ("kernel", "memcpy", "memset")
-_EVENTS = ("row", *SPANS, "event_type", "global_tid", "end_global_tid", "domain_id")
+_TIMES = (*SPANS, "event_type", "global_tid", "end_global_tid")
+_EVENTS = ("row", *_TIMES, "domain_id")
 # The fields that ranges and what was launched in them are computed from, by kind of event.
 READS = {
     "nvtx": (*_EVENTS, "text", "text_id"),
@@ -131,7 +132,7 @@ def thread_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
 
     A range that never ended lasts to the last NVTX event, as in nsys.
     """
-    events = _events(whole)
+    events = whole.columns("nvtx", *_TIMES)
     rows, ends = _on_one_thread(events, ALL)
     known = (ends >= events["start_ns"][rows]) & (events["global_tid"][rows] != MISSING)
     rows, ends = rows[known], ends[known]

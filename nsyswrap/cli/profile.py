@@ -181,8 +181,9 @@ def _dry_run(spec: RunSpec) -> str:
             f"--dry-run has no command line for {str(spec.output)!r}: nsys itself cannot write into it",
             "use another --output, or omit --dry-run",
         )
-    env = {**spec.env, **hooked.variables(spec.options)}
-    if spec.options.steps is not None:
+    env = dict(spec.env)
+    if spec.options.marks:
+        env |= hooked.variables(spec.options)
         env[hooked.PATH] = hooked.python_path({**os.environ, **spec.env})
     line = _shell_line(record_run.command_line(spec, _nsys_of(spec)), env)
     return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"

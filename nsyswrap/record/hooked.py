@@ -19,16 +19,13 @@ if TYPE_CHECKING:
     from nsyswrap.base.nsys.command import Options
 
 FOLDER = Path(__file__).parent / "in_program" / "hook"
-NOTES = "hook"  # folder for the notes of the hook, in the temporary folder of a run
 PATH = "PYTHONPATH"
 _PREFIX = "NSYSWRAP_HOOK_"
 _ELSEWHERE = "for a loop without optimizers use --step-at module, nvtx:NAME or call:package.module:function"
 
 
 def variables(options: Options, notes: Path | None = None) -> dict[str, str]:
-    """Return the settings of the hook; empty if there are none. ``notes`` is a folder for its notes."""
-    if options.steps is None and options.modules is None:
-        return {}
+    """Return the settings of the hook. ``notes`` is a folder for its notes."""
     settings = {
         "STEPS": options.steps and "{}-{}".format(*parse_steps(options.steps)),
         "STEP_AT": options.step_at,

@@ -6,21 +6,24 @@ import errno
 import os
 import shlex
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command
 from nsyswrap.base.run_folder import EXPORT, LOG, RECORDING, REPORT, Status, free_space_note, is_full
-from nsyswrap.record import hooked
-from nsyswrap.record.hooked import Hooked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nsyswrap.base.errors import NsyswrapError
+    from nsyswrap.record.hooked import Hooked
     from nsyswrap.record.spec import RunSpec
     from nsyswrap.record.supervisor import Ending
+
+with lazy_imports():
+    from nsyswrap.record import hooked
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ class Evidence:
     log: str
     reimport_error: NsyswrapError | None
     work: Path
-    unmoved: Sequence[Path] = ()
-    steps: Hooked = field(default_factory=Hooked)
+    unmoved: Sequence[Path]
+    steps: Hooked
 
 
 def judge(spec: RunSpec, evidence: Evidence) -> Status:

@@ -33,12 +33,12 @@ from nsyswrap.base.run_folder import (
     make_folder,
 )
 from nsyswrap.record import guard
-from nsyswrap.record.hooked import NOTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STEM = Path(REPORT).stem
+_NOTES = "hook"  # folder for what the hook in the program notes
 _OURS = {RUN, PROGRAM_OUTPUT, PROGRAM_ERRORS}  # our files that exist while the program runs
 
 
@@ -69,7 +69,7 @@ class Private:
     @property
     def notes(self) -> Path:
         """The folder for the notes of the hook in the program."""
-        return self.temporary / NOTES
+        return self.temporary / _NOTES
 
     def nsys_output(self) -> str:
         """Return what nsys printed, with the final paths of its files."""

@@ -36,7 +36,7 @@ from nsyswrap.base.run_folder import (
     Status,
 )
 from nsyswrap.base.version import __version__
-from nsyswrap.record import exec_program, guard, hooked, outcome
+from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
 from nsyswrap.record.program_time import ProgramTime
 from nsyswrap.record.spec import Callbacks
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():  # most are used when nsys runs or has ended, so the program starts sooner
     from nsyswrap.base import gpu_users, recent_runs
-    from nsyswrap.record import gpus, reimport
+    from nsyswrap.record import gpus, hooked, reimport
     from nsyswrap.record.conditions import observer
 
 _LAUNCHER = (sys.executable, "-I", "-S", str(Path(exec_program.__file__)))
@@ -228,8 +228,9 @@ def _environment(spec: RunSpec, private: Private) -> dict[str, str]:
         f"{exec_program.PREFIX}{name}": f"={own[name]}" if name in own else ""
         for name in exec_program.RESTORED
     }
-    hook = hooked.variables(spec.options, private.notes)
-    if hook:  # for the program, not for the Python of nsys
+    hook = {}
+    if spec.options.marks:  # for the program, not for the Python of nsys
+        hook = hooked.variables(spec.options, private.notes)
         hook[f"{exec_program.PREFIX}{hooked.PATH}"] = f"={hooked.python_path(own)}"
     return {**own, **before, **hook, "TMPDIR": str(private.temporary), guard.MARK: private.token}
 

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, UsageError
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
-from nsyswrap.base.nsys.steps import check_place, range_name
 from nsyswrap.base.run_folder import free_space_note
+
+with lazy_imports():
+    from nsyswrap.base.nsys import steps as recorded_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,7 +114,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.step_at is not None:
-            check_place(self.step_at)
+            recorded_steps.check_place(self.step_at)
         if self.steps is None:
             if self.then_stop or self.step_at is not None:
                 lonely = "--then-stop" if self.then_stop else "--step-at"
@@ -119,7 +122,7 @@ class Options:
                     f"{lonely} needs the steps to record", "add --steps, for example --steps 10-13"
                 )
             return
-        range_name(self.steps)
+        recorded_steps.range_name(self.steps)
         others = {"--capture-range": self.capture_range, "--delay": self.delay, "--duration": self.duration}
         if given := [name for name, value in others.items() if value is not None]:
             raise UsageError(
@@ -127,9 +130,18 @@ class Options:
             )
 
     @property
+    def marks(self) -> bool:
+        """True if a hook in the program marks steps or modules."""
+        return self.steps is not None or self.modules is not None
+
+    @property
     def recorded_range(self) -> str | None:
         """The capture range, also that around the steps; None if all is recorded."""
-        return self.capture_range if self.steps is None else f"{NVTX_RANGE}{range_name(self.steps)}"
+        return (
+            self.capture_range
+            if self.steps is None
+            else f"{NVTX_RANGE}{recorded_steps.range_name(self.steps)}"
+        )
 
     def without_values(self) -> Options:
         """Return these options without values of environment variables, which can be secrets."""
@@ -183,8 +195,7 @@ def profile_argv(
     """
     argv = [nsys, "profile", "--stats=true" if options.stats else "--export=sqlite"]
     apis = options.trace.split(",")
-    marks = options.steps is not None or options.modules is not None
-    needed = ["nvtx"] if marks and "nvtx" not in apis else []
+    needed = ["nvtx"] if options.marks and "nvtx" not in apis else []
     argv += [f"--trace={','.join([*apis, *needed])}", "--sample=none", "--cpuctxsw=none"]
     if options.um_faults:
         argv += ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"]

@@ -17,8 +17,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.texts import Texts
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, operation_notes
-from nsyswrap.analysis.launches import READS
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, READS, operation_notes
 from nsyswrap.analysis.range_tree.kernels import node_kernels_of
 from nsyswrap.analysis.range_tree.labels import node_labels, numbered
 from nsyswrap.base.units import Unit
@@ -85,6 +84,8 @@ REPORT = Report(
     qualifiers=("base", "mangled"),
     reads={
         **READS,
+        KERNEL: (*READS[KERNEL], "name"),
+        "api": (*READS["api"], *SPANS),
         "nvtx": (*SPANS, "event_type", "global_tid", "end_global_tid", "domain_id", "text", "text_id"),
     },
 )

@@ -73,7 +73,7 @@ def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - a
             "range": ["  " * row.depth + row.name for row in rows],
             "time_percent": share,
             **values,
-            "level": np.array([row.depth for row in rows], np.int64),
+            "depth": np.array([row.depth for row in rows], np.int64),
             "path": [row.path for row in rows],
         },
         (*operation_notes(capture), *_notes(capture, figures)),
@@ -133,7 +133,7 @@ def _notes(capture: Capture, figures: TreeFigures) -> Iterator[str]:
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     """Return the share of the backward passes, and the range with the most GPU time of its own."""
     own, path = np.asarray(data["own_ns"]), list(data["path"])
-    roots = np.asarray(data["level"]) == 0
+    roots = np.asarray(data["depth"]) == 0
     whole = int(np.asarray(data["total_ns"])[roots].sum())
     if not whole:
         return ""
@@ -165,7 +165,7 @@ SCHEMA = Schema(
         Column("backward_ns", "Backward", Unit.NS, "part of the total time: backward of these", 2),
         Column("kernels", "Kernels", Unit.COUNT, "executed kernels and whole graphs, with children", 4),
         Column("idle_ns", "Idle Inside", Unit.NS, "time between its GPU operations in which none ran", 2),
-        Column("level", "Level", Unit.NUMBER, "rows around it", 6),
+        Column("depth", "Depth", Unit.NUMBER, "rows around it", 6),
         Column("path", "Path", Unit.TEXT, "names from the root to the range, with slashes between", 7),
     ),
 )

@@ -64,7 +64,7 @@ def _title(table: Table) -> str:
 
 
 def _whole(table: Table) -> int:
-    roots = np.asarray(table.data["level"]) == 0
+    roots = np.asarray(table.data["depth"]) == 0
     return int(np.asarray(table.data["total_ns"])[roots].sum())
 
 
@@ -83,7 +83,7 @@ def _nodes(table: Table) -> Iterator[_Node]:
     starts = [0.0]  # where the next part of each level begins
     for values in table.rows():
         row = dict(zip(names, values, strict=True))
-        level, width = int(str(row["level"])), 100 * float(str(row["total_ns"])) / whole
+        level, width = int(str(row["depth"])), 100 * float(str(row["total_ns"])) / whole
         del starts[level + 1 :]
         left = starts[level]
         starts[level] += width
