@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, sys.argv[1])
@@ -79,6 +80,31 @@ def two_optimizers() -> None:
         marks.append(100 + number)
         second.step()
         marks.append(number)
+
+
+def unhooked() -> None:
+    """What the compiler of earlier versions does at its first use."""
+
+    class Patcher:
+        @staticmethod
+        def patch() -> None:
+            for kind in (torch.optim.SGD, torch.optim.Adam):
+                step: Any = getattr(kind.step, "__wrapped__", kind.step)
+                kind.step = step  # type: ignore[method-assign]
+                step.hooked = True
+
+    module: Any = types.ModuleType("eval_frame")
+    module.TorchPatcher = Patcher
+    sys.modules["torch._dynamo.eval_frame"] = module
+    hook("1-2")
+    del sys.modules["torch._dynamo.eval_frame"]
+    model, optimizer = made()
+    for number in range(4):
+        backward(model)
+        optimizer.step()
+        marks.append(number)
+        if number == 0:
+            Patcher.patch()
 
 
 def closures() -> None:
@@ -199,6 +225,7 @@ CASES: tuple[Callable[[], None], ...] = (
     accumulation,
     first_step,
     two_optimizers,
+    unhooked,
     closures,
     scaler,
     graph,

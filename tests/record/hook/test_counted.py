@@ -46,6 +46,7 @@ def steps(first: int, last: int, between: dict[int, list[object]], end: list[obj
         ("accumulation", steps(1, 2, {1: [0], 2: [1]}, [2, 3])),
         ("first_step", [-1, *steps(0, 0, {}, [0, 1])]),  # it begins with the first forward
         ("two_optimizers", [100, *steps(1, 1, {1: [0, 101]}, [1, 102, 2])]),
+        ("unhooked", steps(1, 2, {1: [0], 2: [1]}, [2, 3])),
         ("closures", steps(0, 1, {1: [0]}, [1, 2])),
         ("scaler", steps(1, 2, {1: [0], 2: [1]}, [2, 3])),  # steps 0 and 2 are skipped by the scaler
         ("graph", steps(1, 2, {1: ["replay", "replay"], 2: [0, "replay", "replay"]}, [1])),

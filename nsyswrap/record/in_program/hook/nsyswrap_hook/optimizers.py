@@ -27,6 +27,7 @@ class Optimizers:
         self._rounds = Rounds()
         self._stepped_since: set[int] = set()  # optimizers, since the last update of a scaler
         self._is_compiling = forward_hooks.is_compiling()
+        self._seen = 0  # steps of optimizers
         self._capturing: list[object] = []  # stepping inside the CUDA graph being captured
 
     def watch(self) -> None:
@@ -39,6 +40,7 @@ class Optimizers:
             notes.add(failures=["this PyTorch has no hook after an optimizer's step: it needs 2.1"])
         for module, name in _SCALERS.items():
             imports.after_import(module, functools.partial(self._watch_scaler, module, name))
+        imports.after_import("torch._dynamo.eval_frame", self._watch_compiler)
         self._watch_graphs(sys.modules["torch"])
 
     def _noting_construction(self, construct: Any) -> Any:  # noqa: ANN401 - functions of PyTorch
@@ -52,14 +54,53 @@ class Optimizers:
 
         return noted
 
-    def _after_step(self, optimizer: object, _args: object, _keywords: object) -> None:
+    def _after_step(self, optimizer: object, *_arguments: object) -> None:
         if self._is_compiling():
             return
+        self._seen += 1
         if _is_capturing():  # nothing runs now; a replay does
             self._capturing.append(optimizer)
             return
         self._stepped_since.add(id(optimizer))
         self._steps.end(self._rounds.stepped(optimizer))
+
+    def _watch_compiler(self) -> None:
+        """Earlier compilers take all hooks off PyTorch's optimizers when they are first used."""
+        patcher: Any = getattr(sys.modules["torch._dynamo.eval_frame"], "TorchPatcher", None)
+        if patcher is None:
+            return
+        patch, keep_counting = patcher.patch, notes.guarded(self._keep_counting)
+
+        @functools.wraps(patch)
+        def patching() -> Any:  # noqa: ANN401
+            result = patch()
+            keep_counting()
+            return result
+
+        patcher.patch = staticmethod(patching)
+
+    def _keep_counting(self) -> None:
+        base: Any = sys.modules["torch.optim.optimizer"].Optimizer
+        hooked = base.profile_hook_step(lambda _: None).__code__
+        for kind in list(vars(sys.modules["torch.optim"]).values()):
+            step = vars(kind).get("step") if isinstance(kind, type) and issubclass(kind, base) else None
+            if getattr(step, "hooked", False) and getattr(step, "__code__", hooked) is not hooked:
+                kind.step = self._counted(step)
+
+    def _counted(self, step: Any) -> Any:  # noqa: ANN401
+        after_step = notes.guarded(self._after_step)
+
+        @functools.wraps(step)
+        def stepping(optimizer: object, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+            if self._is_compiling():
+                return step(optimizer, *args, **keywords)
+            seen = self._seen
+            result = step(optimizer, *args, **keywords)
+            if seen == self._seen:
+                after_step(optimizer)
+            return result
+
+        return stepping
 
     def _watch_scaler(self, module: str, name: str) -> None:
         """A scaler skips the steps of optimizers whose gradients are not finite: its update counts then."""
