@@ -82,6 +82,14 @@ def message(text: str, pid: int = 100, severity: int = 1) -> Row:
         ),
         (
             "range1",
+            {"nsys": {"capture_range": "nvtx:steps 2-4@nsyswrap", "steps": "2-4"}},
+            (
+                "the range of steps 2-4 was open for 14.9 ms, and no launch was recorded in it; "
+                "record other --steps, or end steps elsewhere with --step-at"
+            ),
+        ),
+        (
+            "range1",
             {},
             (
                 "the capture range was open for 14.9 ms, and no launch was recorded in it; "

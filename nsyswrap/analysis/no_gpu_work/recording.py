@@ -79,13 +79,17 @@ def no_permission(evidence: Evidence) -> Iterator[Cause]:
 def range_without_work(evidence: Evidence) -> Iterator[Cause]:
     """The capture range closed before a launch, unless a process without an event did the work."""
     if evidence.has_range and not evidence.launches:
-        name = f"the capture range {evidence.options.get('capture_range') or ''}".strip()
+        steps = evidence.options.get("steps")
+        of_range = f"the capture range {evidence.options.get('capture_range') or ''}".strip()
+        name = f"the range of steps {steps}" if steps else of_range
         is_certain = not evidence.unrecorded
         yield Cause(
             f"{name} was open for {_recorded(evidence)}, and no launch was recorded in it"
             if is_certain
             else f"the GPU work lay outside {name}, which was open for {_recorded(evidence)}",
-            "open the range before the GPU work and close it after a synchronization",
+            "record other --steps, or end steps elsewhere with --step-at"
+            if steps
+            else "open the range before the GPU work and close it after a synchronization",
             is_certain=is_certain,
         )
 

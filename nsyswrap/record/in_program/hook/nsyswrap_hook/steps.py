@@ -24,7 +24,6 @@ class Steps:
 
     def __init__(self, first: int | None = None, last: int | None = None) -> None:
         self._first, self._last = first, last
-        self._domain = nvtx.domain(DOMAIN)
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._number = -1  # the step that has begun
@@ -58,7 +57,7 @@ class Steps:
         with self._lock:
             self.begin()
             if self._range:
-                self._domain.end(self._range)
+                nvtx.domain(DOMAIN).end(self._range)
                 self._range = 0
             ended = self._number + count - 1
             if self._last is not None and ended >= self._last:
@@ -74,14 +73,14 @@ class Steps:
         if self._first is not None and self._last is not None and self._first <= number <= self._last:
             self._open(number)
         if recorded.is_open():
-            self._range = self._domain.start(f"step {number}")
+            self._range = nvtx.domain(DOMAIN).start(f"step {number}")
 
     def _open(self, number: int) -> None:
         if self._part or self._closed:
             return
         drain()
         notes.add(steps=number, first=number)
-        self._part = self._domain.start(f"steps {self._first}-{self._last}")  # nsys starts to record
+        self._part = nvtx.domain(DOMAIN).start(f"steps {self._first}-{self._last}")  # nsys starts to record
         recorded.open_part()
 
     def _close(self, ended: int) -> None:
@@ -92,7 +91,7 @@ class Steps:
             recorded.close_part()
             drain()
             notes.add(steps=ended + 1, last=ended)
-            self._domain.end(self._part)  # nsys stops, and can end the program
+            nvtx.domain(DOMAIN).end(self._part)  # nsys stops, and can end the program
             self._part = 0
 
     def _note(self) -> None:
