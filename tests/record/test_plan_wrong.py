@@ -38,6 +38,7 @@ def failure(path: Path) -> PlanError:
         (RUN + "grdi = {}", "[[runs]] 1: no key named 'grdi'", "did you mean 'grid'?"),
         (RUN + 'setup = "x"', "no key named 'setup'", "'setup' belongs in [node]"),
         ('[nsys]\ntracing = "cuda"\n' + RUN, "[nsys]: no key named 'tracing'", "did you mean 'trace'?"),
+        ("[nsys]\nsteps = '4-2'\n" + RUN, "[[runs]] 1: invalid --steps '4-2'", "10-13 is four steps"),
         (RUN + "nsys = {graph = 'node'}", "[[runs]] 1: [nsys]: no key named 'graph'", "'graphs'"),
         ('[node]\nmodules = "x"\n' + RUN, "[node]: no key named 'modules'", "setup, wrapper, python"),
         ("[run]\n" + RUN, "no key named 'run'", "did you mean 'runs'?"),

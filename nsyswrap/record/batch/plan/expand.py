@@ -148,9 +148,12 @@ class Block:
         return words
 
     def _options(self, texts: Mapping[str, str]) -> Options:
-        """Return nsys' options: the scenario's own, overridden by the plan."""
+        """Return nsys' options: the scenario's own, overridden by the plan. Raises PlanError."""
         own = self.scenario.constants.get("NSYS", {}).get(texts[VARIANT], {}) if self.scenario else {}
-        return Options(**{**own, **self.nsys})
+        try:
+            return Options(**{**own, **self.nsys})
+        except UsageError as error:
+            raise PlanError(f"{self.where}: {error.message}", error.hint) from None
 
     def _label(self, texts: Mapping[str, str], *, titled: bool) -> str:
         words = [f"{name}={_short(texts[name])}" for name in self.parameters]
