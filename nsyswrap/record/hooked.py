@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "in_program" / "hook"
 PATH = "PYTHONPATH"
 _PREFIX = "NSYSWRAP_HOOK_"
+_LATE = "another optimizer was expected to step, too"
 _ELSEWHERE = "for a loop without optimizers use --step-at module, nvtx:NAME or call:package.module:function"
 
 
@@ -47,7 +48,8 @@ class Hooked:
     ``loaded`` and ``torch`` count processes: those with the hook, and those that imported PyTorch. ``steps``
     counts the steps that ended in the process with most, ``recorded`` names the first and the last recorded
     one; ``last`` is None if it did not end. ``place``: what --step-at names exists. ``failures`` of the hook.
-    ``fused``: the operations of each kernel that torch.compile fused.
+    ``unseen_start``: no module was called before step 0 ended. ``fused``: the operations of each kernel that
+    torch.compile fused.
     """
 
     loaded: int = 0
@@ -58,6 +60,7 @@ class Hooked:
     place: bool = False
     failures: tuple[str, ...] = ()
     fused: Mapping[str, list[str]] = field(default_factory=dict)
+    unseen_start: bool = False
 
     def facts(self, options: Options) -> dict[str, Any]:
         """Return what goes into run.json."""
@@ -83,6 +86,7 @@ def read(folder: Path) -> Hooked:
         any(one.place for one in processes),
         failures,
         {kernel: operations for one in processes for kernel, operations in one.fused.items()},
+        most.unseen_start,
     )
 
 
@@ -93,6 +97,7 @@ class _Process:
     last: int | None = None
     torch: bool = False
     place: bool = False
+    unseen_start: bool = False
     failures: tuple[str, ...] = ()
     fused: Mapping[str, list[str]] = field(default_factory=dict)
 
@@ -109,7 +114,7 @@ class _Process:
         }
         lines = facts.get("failures")
         failures = tuple(map(str, lines)) if isinstance(lines, list) else ()
-        flags = {name: facts.get(name) is True for name in ("torch", "place")}
+        flags = {name: facts.get(name) is True for name in ("torch", "place", "unseen_start")}
         fused = facts.get("fused")
         return cls(**numbers, **flags, failures=failures, fused=fused if isinstance(fused, dict) else {})
 
@@ -117,6 +122,8 @@ class _Process:
 def why_none(options: Options, hooked: Hooked, program: str) -> tuple[str, str]:
     """Return why none of the steps were recorded, and what to do."""
     words = f"steps {options.steps} were not recorded"
+    if hooked.steps > parse_steps(options.steps or "0")[1]:
+        return f"{words}: they were counted late, as {_LATE}", "choose later steps"
     if hooked.steps:
         counted = f"{program} ended after {_steps(hooked.steps)}"
         return f"{words}: {counted}", f"steps are numbered from 0: choose from 0-{hooked.steps - 1}"
@@ -156,17 +163,20 @@ def shortfall(options: Options, hooked: Hooked, program: str) -> str:
         return f"modules may lack their marks: {hooked.failures[0]}"
     if options.steps is None or hooked.first is None:
         return ""
-    first, last = parse_steps(options.steps)
+    return _missing_steps(options.steps, hooked.first, hooked, program)
+
+
+def _missing_steps(asked: str, first: int, hooked: Hooked, program: str) -> str:
     if hooked.last is None:
-        done = f"{hooked.first}-{hooked.steps - 1} of {options.steps}" if hooked.steps > hooked.first else ""
-        words = f"recorded steps {done}" if done else f"recorded only a part of step {hooked.first}"
+        done = f"{first}-{hooked.steps - 1} of {asked}" if hooked.steps > first else ""
+        words = f"recorded steps {done}" if done else f"recorded only a part of step {first}"
         return f"{words}: {program} ended after {_steps(hooked.steps)}"
-    if (hooked.first, hooked.last) == (first, last):
+    if hooked.unseen_start and first == 0:
+        return "step 0 is recorded from its end on: no module was called before its optimizer stepped"
+    if (first, hooked.last) == parse_steps(asked):
         return ""
-    return (
-        f"recorded steps {hooked.first}-{hooked.last} instead of {options.steps}: "
-        "another optimizer was waited for, so steps were counted late"
-    )
+    recorded = f"recorded steps {first}-{hooked.last} instead of {asked}"
+    return f"{recorded}: steps were counted late, as {_LATE}"
 
 
 def _steps(count: int) -> str:

@@ -39,6 +39,11 @@ def test_the_process_that_recorded_counts(tmp_path: Path) -> None:
     ("step_at", "hooked", "words"),
     [
         (None, Hooked(1, 1, steps=1), "train ended after 1 step"),
+        (
+            None,
+            Hooked(1, 1, steps=14),
+            "they were counted late, as another optimizer was expected to step, too",
+        ),
         (None, Hooked(1, 1, failures=("E: x",)), "the hook failed: E: x"),
         (None, Hooked(), "no Python loaded nsyswrap's hook"),
         (None, Hooked(2), "train never imported torch"),
@@ -65,7 +70,7 @@ def test_why_there_are_none(step_at: str | None, hooked: Hooked, words: str) -> 
         (Hooked(1, 1, 10, 10), "recorded only a part of step 10: train ended after 10 steps"),
         (
             Hooked(1, 1, 20, 11, 13),
-            "recorded steps 11-13 instead of 10-13: another optimizer was waited for,",
+            "recorded steps 11-13 instead of 10-13: steps were counted late, as",
         ),
         (Hooked(1, 1, 5), ""),  # nothing was recorded, which is an error
     ],
@@ -75,6 +80,11 @@ def test_what_is_missing(hooked: Hooked, words: str) -> None:
     assert said.startswith(words)
     assert bool(said) == bool(words)
     assert shortfall(Options(), hooked, "train") == ""
+
+
+def test_a_first_step_without_a_forward() -> None:
+    hooked = Hooked(1, 1, 20, 0, 3, unseen_start=True)
+    assert shortfall(Options(steps="0-3"), hooked, "train").startswith("step 0 is recorded from its end on")
 
 
 def test_the_environment_of_the_hook(tmp_path: Path) -> None:

@@ -55,7 +55,9 @@ class Steps:
         if count < 1 or os.getpid() != self._process:  # a forked worker steps for itself
             return
         with self._lock:
-            self.begin()
+            if not self.begun:
+                notes.add(unseen_start=True)
+                self._begin(0)
             if self._range:
                 nvtx.domain(DOMAIN).end(self._range)
                 self._range = 0
