@@ -24,9 +24,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
-# PyTorch installs triton, and every environment has pip. typing_extensions is for the type checker alone. The
+# The hook is ours. PyTorch installs triton, and every environment has pip. typing_extensions is for the
+# type checker alone. The
 # plugin for pytest is imported by pytest only.
-NOT_ASKED_FOR = {"pip", "pytest", "triton", "typing_extensions"}
+NOT_ASKED_FOR = {"nsyswrap_hook", "pip", "pytest", "triton", "typing_extensions"}
 USER_SCRIPT = """
 import nsyswrap
 

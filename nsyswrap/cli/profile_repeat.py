@@ -38,7 +38,7 @@ def check(*, repeats_run: bool, in_launch: bool, shows_reports: bool, compares_c
         )
     if compares_cut_runs:
         raise UsageError(
-            "--compare-bare cannot be used with --duration, --capture-range or --then-stop: "
+            "--compare-bare cannot be used with --duration or --capture-range, or with --then-stop: "
             "nsys may end the program",
             "omit one of them",
         )

@@ -16,11 +16,11 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
 from nsyswrap.base.run_folder import free_space_note
 
-with lazy_imports():
-    from nsyswrap.base.nsys import steps as recorded_steps
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+with lazy_imports():
+    from nsyswrap.base.nsys import steps
 
 EXPORT_DEADLINE_S = 1800
 NVTX_RANGE = "nvtx:"
@@ -114,7 +114,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.step_at is not None:
-            recorded_steps.check_place(self.step_at)
+            steps.check_place(self.step_at)
         if self.steps is None:
             if self.then_stop or self.step_at is not None:
                 lonely = "--then-stop" if self.then_stop else "--step-at"
@@ -122,7 +122,7 @@ class Options:
                     f"{lonely} needs the steps to record", "add --steps, for example --steps 10-13"
                 )
             return
-        recorded_steps.range_name(self.steps)
+        steps.range_name(self.steps)
         others = {"--capture-range": self.capture_range, "--delay": self.delay, "--duration": self.duration}
         if given := [name for name, value in others.items() if value is not None]:
             raise UsageError(
@@ -137,11 +137,7 @@ class Options:
     @property
     def recorded_range(self) -> str | None:
         """The capture range, also that around the steps; None if all is recorded."""
-        return (
-            self.capture_range
-            if self.steps is None
-            else f"{NVTX_RANGE}{recorded_steps.range_name(self.steps)}"
-        )
+        return self.capture_range if self.steps is None else f"{NVTX_RANGE}{steps.range_name(self.steps)}"
 
     def without_values(self) -> Options:
         """Return these options without values of environment variables, which can be secrets."""
