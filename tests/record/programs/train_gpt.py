@@ -1,7 +1,6 @@
 """Train a GPT of six layers on random tokens; print the loss of each step. Plain PyTorch.
 
-train_gpt.py [--steps N] [--compile] [--ddp] [--ranges] [--small]; --ranges puts NVTX ranges around each step,
-forward and backward of a block by hand.
+train_gpt.py [--steps N] [--compile] [--ddp] [--ranges] [--small]; --ranges marks steps and modules by hand.
 """
 
 # PyTorch has types in some versions only.
@@ -56,14 +55,25 @@ class GPT(nn.Module):
 
 
 def mark_by_hand(model: nn.Module) -> None:
-    """Put NVTX ranges around the forward and the backward of each module."""
-    push, pop = torch.cuda.nvtx.range_push, torch.cuda.nvtx.range_pop
+    """Put an NVTX range around the forward of each module, and a mark where its backward begins.
+
+    A range around a backward would be mixed with those of PyTorch: they end on the same thread.
+    """
+
+    def begin(name: str) -> None:
+        torch.cuda.nvtx.range_push(f"hand {name}")
+
+    def end() -> None:
+        torch.cuda.nvtx.range_pop()
+
+    def mark(name: str) -> None:
+        torch.cuda.nvtx.mark(f"hand back {name}")
+
     for name, module in model.named_modules():
         if name and not isinstance(module, nn.ModuleList):
-            module.register_forward_pre_hook(lambda _m, _i, name=name: push(f"hand {name}"))
-            module.register_forward_hook(lambda _m, _i, _o: pop())
-            module.register_full_backward_pre_hook(lambda _m, _g, name=name: push(f"hand back {name}"))
-            module.register_full_backward_hook(lambda _m, _g, _h: pop())
+            module.register_forward_pre_hook(lambda _m, _i, name=name: begin(name))
+            module.register_forward_hook(lambda _m, _i, _o: end())
+            module.register_full_backward_pre_hook(lambda _m, _g, name=name: mark(name))
 
 
 def parsed() -> argparse.Namespace:
