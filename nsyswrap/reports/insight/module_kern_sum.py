@@ -6,7 +6,7 @@ modules it is the path of ranges, with slashes.
 
 The operation is the one that autograd records, or else the innermost one. A kernel of a backward pass has
 the operation of the forward, and its input shapes. Operations are recorded by profile --modules, or by
-emit_nvtx of PyTorch.
+emit_nvtx of PyTorch. Of a kernel that torch.compile fused, it is the list of the operations in it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, READS, operation_notes
+from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.analysis.range_tree.kernels import node_kernels_of
 from nsyswrap.analysis.range_tree.labels import node_labels, numbered
 from nsyswrap.base.units import Unit
@@ -26,6 +27,8 @@ from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nsyswrap.capture.capture import Capture
 
 PHASES = (None, "forward", "backward")
@@ -35,12 +38,15 @@ def compute(capture: Capture) -> Result:
     """Return one row per module, phase, operation and kernel name."""
     found = node_kernels_of(capture)
     module, labels = numbered(node_labels(found.tree, found.node))
-    codes, (module, phase, operation, name) = group_keys(module, found.phase, found.operation, found.name)
+    fused = _fused(capture, found.names)
+    of_name = np.array([len(found.operations) + i if ops else -1 for i, ops in enumerate(fused)] or [-1])
+    operation = np.where(of_name[found.name] >= 0, of_name[found.name], found.operation)
+    codes, (module, phase, operation, name) = group_keys(module, found.phase, operation, found.name)
     total, kernels = np.zeros(len(name), np.int64), np.zeros(len(name), np.int64)
     np.add.at(total, codes, found.total_ns)
     np.add.at(kernels, codes, found.kernels)
-    operations = [*found.operations, (None, None)]
-    operation = np.where(operation < 0, len(found.operations), operation)
+    operations = [*found.operations, *((ops, None) for ops in fused), (None, None)]  # the last one: -1
+    operation = np.where(operation < 0, len(operations) - 1, operation)
     return Result(
         {
             "module": Texts(module, labels),
@@ -55,6 +61,12 @@ def compute(capture: Capture) -> Result:
         },
         operation_notes(capture),
     )
+
+
+def _fused(capture: Capture, names: Sequence[str | None]) -> list[str | None]:
+    """Return the operations in each kernel that torch.compile fused, as noted in the program."""
+    noted = run_facts(capture.source).get("fused_kernels", {})
+    return [", ".join(noted[name]).replace("aten.", "aten::") if name in noted else None for name in names]
 
 
 SCHEMA = Schema(

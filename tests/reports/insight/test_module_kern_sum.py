@@ -8,6 +8,9 @@ from made_modules import ENGINE, Training, training
 from report_tables import csv_of, table_of, values_of
 from tiny_export import opened
 
+from nsyswrap import open_capture
+from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -69,3 +72,17 @@ def test_one_module_called_in_two_places_is_one_row(tmp_path: Path) -> None:
         made.launch("k", at + 20, 5)
     table = table_of(opened(tmp_path, *made.rows), REPORT)
     assert values_of(table, "module", "instances", "total_ns") == [("head", 2, 10)]
+
+
+def test_a_fused_kernel_has_the_list_of_its_operations(tmp_path: Path) -> None:
+    made = Training()
+    made.module("GPT", 0, 500)
+    for at, (name, seq) in enumerate((("triton_poi_fused_0", 1), ("triton_poi_fused_0", 2), ("gemm", 3))):
+        made.operation("CompiledFunction", 100 * at, 100 * at + 90, seq=seq, sizes=f"[[{seq}]]")
+        made.launch(name, 100 * at + 20, 5)
+    opened(tmp_path, *made.rows).path.rename(tmp_path / EXPORT)
+    RunFolder(tmp_path).write(RUN, {"fused_kernels": {"triton_poi_fused_0": ["aten.add", "aten.gelu"]}})
+    assert values_of(table_of(open_capture(tmp_path), REPORT), "operation", "instances", "name") == [
+        ("aten::add, aten::gelu", 2, "triton_poi_fused_0"),
+        ("CompiledFunction", 1, "gemm"),
+    ]
