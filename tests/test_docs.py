@@ -28,7 +28,15 @@ NO_GPU = gpus.query().error
 LARGEST_README = 12_000  # bytes
 OWN = {"programs/"}  # what the tests put into a folder, and no command
 FIXTURES = {GPU: ("nsys",), NSYS: ("nsys",), TORCH: ("nsys", "torch")}
-TRAIN = "print('epoch 1')\n"
+TRAIN = """
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters())
+for _ in range(16):
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+"""
 
 
 def ids(page: Path) -> str:
