@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,12 +57,15 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def places(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield each text of a folder with its place. A text has a space and is no pattern."""
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        for line, text in texts(path):
-            if " " in text.strip() and not re.search(r"\\|\(\?|\^", text):
-                yield f"{path.relative_to(ROOT)}:{line}", text
+@cache
+def places(folder: str) -> list[tuple[str, str]]:
+    """Return each text of a folder with its place. A text has a space and is no pattern."""
+    return [
+        (f"{path.relative_to(ROOT)}:{line}", text)
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line, text in texts(path)
+        if " " in text.strip() and not re.search(r"\\|\(\?|\^", text)
+    ]
 
 
 @pytest.mark.parametrize("folder", COVERED)

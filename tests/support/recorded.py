@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import shutil
 import zipfile
+from functools import cache
 from pathlib import Path
 
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_OUTPUT
@@ -46,6 +47,7 @@ def write_goldens(name: str, contents: dict[str, bytes]) -> None:
             archive.writestr(zipfile.ZipInfo(f"{report}.csv"), content, zipfile.ZIP_DEFLATED)
 
 
+@cache
 def goldens(name: str) -> dict[str, bytes]:
     """Return what nsys wrote of the run ``scenario/variant``, by report."""
     with zipfile.ZipFile(GOLDEN / f"{name}.zip") as archive:

@@ -38,7 +38,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("recorded")
 
 
-@pytest.fixture(params=[*capture_names(), *EXPORTS])
+@pytest.fixture(scope="module", params=[*capture_names(), *EXPORTS])  # one answer for all tests of it
 def capture(request: pytest.FixtureRequest, scratch: Path) -> Capture:
     name = request.param
     return open_capture(EXPORTS[name] if name in EXPORTS else run_folder(name, scratch))
