@@ -15,6 +15,8 @@ from tiny_export import call, kernel, nvtx, write
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from warm_cli import WarmCli
+
 # A title, hidden text, "move up", a C1 escape sequence, two overrides of the direction, a tab and a return.
 EVIL = "e\x1b]0;x\x07\x1b[8m\x1b[2A\x9b31m\u202e\u2066\tl\r"
 STYLE = re.compile("\x1b\\[(?:[0124]|3[1236])(?:;(?:[0124]|3[1236]))*m")
@@ -27,18 +29,28 @@ program = ["{python}", "{evil}.py"]
 """
 
 
-def at_terminal(folder: Path, environment: dict[str, str], *arguments: str | bytes) -> str:
+ON_TERMINAL = {"TERM": "xterm", "COLUMNS": "100"}
+
+
+def at_terminal(folder: Path, environment: dict[str, str], *arguments: str) -> str:
     """Return all that a command prints on a terminal, both streams, as the terminal gets it."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "nsyswrap", *arguments],
         cwd=folder,
-        env={**environment, "TERM": "xterm", "COLUMNS": "100"},
+        env={**environment, **ON_TERMINAL},
         stdin=subprocess.DEVNULL,
         stdout=theirs,
         stderr=theirs,
     )
     os.close(theirs)
+    got = read_to_the_end(ours)
+    process.wait(timeout=60)
+    return got
+
+
+def read_to_the_end(ours: int) -> str:
+    """Return what a terminal got until all have closed it."""
     got = b""
     try:
         while part := os.read(ours, 65536):
@@ -46,7 +58,6 @@ def at_terminal(folder: Path, environment: dict[str, str], *arguments: str | byt
     except OSError:  # the other end is closed
         pass
     os.close(ours)
-    process.wait(timeout=60)
     return got.decode(errors="surrogateescape").replace("\r\n", "\n")  # as the terminal's driver writes a \n
 
 
@@ -108,9 +119,12 @@ def folder(tmp_path: Path) -> Path:
     ids=lambda command: " ".join(str(part) for part in command).replace(EVIL, "EVIL").replace("\x9b", ""),
 )
 def test_no_control_character_reaches_a_terminal(
-    folder: Path, environment: dict[str, str], command: list[str | bytes]
+    folder: Path, warm_cli: WarmCli, command: list[str | bytes]
 ) -> None:
-    got = at_terminal(folder, environment, *command)
+    ours, theirs = pty.openpty()
+    streams = [os.open(os.devnull, os.O_RDONLY), theirs, os.dup(theirs)]
+    with warm_cli.start([*map(os.fsdecode, command)], folder, ON_TERMINAL, streams):
+        got = read_to_the_end(ours)
     assert got.strip()
     assert UNWANTED.findall(PROGRESS.sub("", STYLE.sub("", got))) == []
     got.encode()  # no byte is left that is not UTF-8

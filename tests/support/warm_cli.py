@@ -20,7 +20,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 SERVE = "import sys, warm_cli; warm_cli.serve(int(sys.argv.pop()))"
 _LENGTH = 8  # bytes, before each request
@@ -61,20 +61,11 @@ class WarmCli:
         self, arguments: list[str], folder: Path, stdin: str, variables: dict[str, str], timeout_s: float
     ) -> subprocess.CompletedProcess[str]:
         """Run one command, as subprocess.run does."""
-        umask = os.umask(0)
-        os.umask(umask)
-        request = {"arguments": arguments, "folder": str(folder), "umask": umask}
-        request["environment"] = {**self._environment, **variables}
-        (stdin_end, feed), (out, stdout_end), (err, stderr_end), (told, tell) = (os.pipe() for _ in range(4))
+        (stdin_end, feed), (out, stdout_end), (err, stderr_end) = (os.pipe() for _ in range(3))
         os.write(feed, stdin.encode())
         os.close(feed)
-        content, ends = json.dumps(request).encode(), [stdin_end, stdout_end, stderr_end, tell]
-        with self._lock:
-            socket.send_fds(self._socket, [len(content).to_bytes(_LENGTH, "big")], ends)
-            self._socket.sendall(content)
-        for end in ends:
-            os.close(end)
-        with open(told) as status, ThreadPoolExecutor(2) as threads:  # noqa: PTH123 - a descriptor
+        told = self.start(arguments, folder, variables, [stdin_end, stdout_end, stderr_end])
+        with told as status, ThreadPoolExecutor(2) as threads:
             pid, late = int(status.readline()), threading.Event()
 
             def kill() -> None:
@@ -89,6 +80,23 @@ class WarmCli:
         if late.is_set():
             raise subprocess.TimeoutExpired(arguments, timeout_s, stdout, stderr)
         return subprocess.CompletedProcess(arguments, code, stdout, stderr)
+
+    def start(
+        self, arguments: list[str], folder: Path, variables: dict[str, str], streams: list[int]
+    ) -> IO[str]:
+        """Start one command on three descriptors, closed here; return the file of its id and its end."""
+        umask = os.umask(0)
+        os.umask(umask)
+        request = {"arguments": arguments, "folder": str(folder), "umask": umask}
+        request["environment"] = {**self._environment, **variables}
+        told, tell = os.pipe()
+        content = json.dumps(request).encode()
+        with self._lock:
+            socket.send_fds(self._socket, [len(content).to_bytes(_LENGTH, "big")], [*streams, tell])
+            self._socket.sendall(content)
+        for end in (*streams, tell):
+            os.close(end)
+        return open(told)  # noqa: PTH123 - a descriptor
 
 
 def _text(descriptor: int) -> str:
