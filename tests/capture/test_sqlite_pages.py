@@ -144,13 +144,15 @@ PUBLIC = sorted((ROOT.parent / "shared" / "exports").glob("*.sqlite"))
 def columns_from_pages(file: PageFile, table: str, names: list[str]) -> dict[str, list[int]]:
     """The columns that can be read, each by itself."""
     found = {}
-    for name in names:
-        with suppress(NotPlain):
-            found[name] = read_columns(file, table, find_leaves(file, table), [name])[name].tolist()
+    with suppress(NotPlain):
+        leaves = find_leaves(file, table)
+        for name in names:
+            with suppress(NotPlain):
+                found[name] = read_columns(file, table, leaves, [name])[name].tolist()
     return found
 
 
-@pytest.mark.parametrize("name", [*DOZEN, *map(str, PUBLIC)])
+@pytest.mark.parametrize("name", [*DOZEN[::2], *map(str, PUBLIC)])
 def test_every_table_of_a_real_export(name: str, tmp_path: Path) -> None:
     path = Path(name) if name.startswith("/") else run_folder(name, tmp_path) / EXPORT
     found = {}
