@@ -100,7 +100,7 @@ def test_start_up_is_told_apart(label: Label, recording: Path) -> None:
 
 
 @pytest.mark.usefixtures("label")
-@each
+@pytest.mark.parametrize("label", LABELS[::3], ids=lambda label: label.name)
 def test_other_names_and_another_clock_change_no_verdict(recording: Path, tmp_path: Path) -> None:
     expected = answer_on(recording)
     copies = [scaled(renamed(recording, tmp_path / "renamed.sqlite"), tmp_path / "slower.sqlite", 10)]

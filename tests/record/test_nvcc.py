@@ -122,7 +122,7 @@ def test_options_of_our_own_cause_no_warnings(source: Path) -> None:
 
 
 PROJECT = {
-    "main.cu": """
+    "main.cpp": """
 #include "twice.h"
 #include <cstdio>
 int main() { std::printf("%d", twice(ANSWER) + one()); }
@@ -157,7 +157,7 @@ def built_again(source: Path, options: tuple[str, ...]) -> bool:
 
 @needs_nvcc
 def test_several_sources_until_one_of_them_or_its_header_changes(project: Path) -> None:
-    source, options = project / "main.cu", (*TWO_SOURCES, "one.cpp")
+    source, options = project / "main.cpp", (*TWO_SOURCES, "one.cpp")
     assert printed(build(source, options).path) == "43"
     assert not built_again(source, options)
     (project / "part" / "twice.cu").write_text(PROJECT["part/twice.cu"].replace("* n", "* n + 100"))

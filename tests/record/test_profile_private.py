@@ -112,7 +112,7 @@ OF_NSYS = (
 )
 
 
-@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+@pytest.mark.parametrize("umask", [0o002])
 def test_the_program_finds_the_world_of_its_caller(
     tmp_path: Path, environment: dict[str, str], umask: int
 ) -> None:
@@ -151,9 +151,8 @@ def test_output_that_is_kept_is_private_too(tmp_path: Path, cli: Cli) -> None:
 
 
 @root_only
-@pytest.mark.parametrize("is_member", [True, False])
 def test_a_shared_batch_is_read_by_the_group_and_nobody_else(
-    open_folder: Path, environment: dict[str, str], *, is_member: bool
+    open_folder: Path, environment: dict[str, str]
 ) -> None:
     command = [sys.executable, "-m", "nsyswrap", "batch", "sweep", "-o", "batch", "--share", "group"]
     subprocess.run(
@@ -171,23 +170,24 @@ def test_a_shared_batch_is_read_by_the_group_and_nobody_else(
     assert {modes(folder)["."] for folder in (batch, batch / "runs")} == {"750"}
     for path in (batch, *batch.rglob("*")):
         os.chown(path, os.getuid(), group)
-    (open_folder / "scratch").mkdir(mode=0o777)
-    (open_folder / "scratch").chmod(0o777)
-    theirs = str(group if is_member else group + 1)
-    done = subprocess.run(
-        [sys.executable, "-c", AS_ANOTHER, theirs, str(batch), str(open_folder / "scratch")],
-        env={**environment, "TMPDIR": str(open_folder / "scratch")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    ours, of_them, access = done.stdout.split("---\n")
-    assert "1 done" in ours, done.stderr
-    if is_member:
-        assert of_them == ours.replace("/ours", "/theirs")
-        assert access == "report.sqlite True\nreport.nsys-rep False\n"
-    else:
-        assert "done" not in of_them
+    for theirs in (group, group + 1):
+        scratch = open_folder / f"scratch-{theirs}"
+        scratch.mkdir()
+        scratch.chmod(0o777)
+        done = subprocess.run(
+            [sys.executable, "-c", AS_ANOTHER, str(theirs), str(batch), str(scratch)],
+            env={**environment, "TMPDIR": str(scratch)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        ours, of_them, access = done.stdout.split("---\n")
+        assert "1 done" in ours, done.stderr
+        if theirs == group:
+            assert of_them == ours.replace("/ours", "/theirs")
+            assert access == "report.sqlite True\nreport.nsys-rep False\n"
+        else:
+            assert "done" not in of_them
 
 
 def test_sharing_and_keeping_the_environment_do_not_go_together(cli: Cli) -> None:
@@ -341,7 +341,7 @@ def test_force_replaces_a_run_and_no_other_capture(tmp_path: Path, cli: Cli) -> 
     assert {path.name for path in (tmp_path / "run").iterdir()} == {".recording-mine", EXPORT}
 
 
-@pytest.mark.parametrize("umask", [0o777, 0o277])
+@pytest.mark.parametrize("umask", [0o777])
 def test_an_umask_that_forbids_everything(tmp_path: Path, environment: dict[str, str], umask: int) -> None:
     command = [sys.executable, "-m", "nsyswrap", "profile", "--no-stats", "-o", "run", "sh", "-c", "umask"]
     done = subprocess.run(

@@ -58,7 +58,7 @@ def profiling(folder: Path, environment: dict[str, str], *options: str) -> subpr
 
 
 @pytest.mark.parametrize(  # all within REPEAT_S, on a busy machine too
-    ("number", "apart_s"), [(signal.SIGINT, 0.0), (signal.SIGTERM, 0.3), (signal.SIGINT, 0.8)]
+    ("number", "apart_s"), [(signal.SIGINT, 0.0), (signal.SIGTERM, 0.3)]
 )
 def test_a_signal_that_is_repeated_at_once_costs_nothing(
     tmp_path: Path, environment: dict[str, str], number: signal.Signals, apart_s: float
@@ -203,7 +203,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("short_of", "discard"),
     [
-        *(("the report", True), ("the export", False), ("the copy", True), ("the copy", False)),
+        ("the report", True),
+        ("the export", False),
+        ("the copy", False),
         ("the digest", True),
     ],
 )

@@ -268,7 +268,7 @@ def test_nothing_can_be_loaded_or_run_from_outside(page_of: PageOf, visit: Visit
 
 @pytest.mark.parametrize(
     ("kind", "scheme"),
-    [("one launch", "light"), ("side by side", "dark"), ("side by side", "light"), ("NVTX only", "dark")],
+    [("one launch", "light"), ("side by side", "dark"), ("NVTX only", "dark")],
 )
 def test_contrast_headings_and_all_that_axe_looks_at(
     kind: str, scheme: str, page_of: PageOf, visit: Visit

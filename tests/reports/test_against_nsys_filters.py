@@ -182,7 +182,7 @@ def anything(dice: Dice, folder: Path) -> Capture:
 def test_any_window_of_any_capture(seed: int, tmp_path: Path, nsys: str, rounding: Rounding) -> None:
     dice = Dice(seed)
     capture = anything(dice, tmp_path)
-    for _ in range(3):
+    for _ in range(2):
         time = dice.window()
         assert differing(nsys, capture, rounding, time=time) == [], time
 
@@ -191,12 +191,12 @@ def test_any_window_of_any_capture(seed: int, tmp_path: Path, nsys: str, roundin
 def test_any_range_of_any_capture(seed: int, tmp_path: Path, nsys: str, rounding: Rounding) -> None:
     dice = Dice(100 + seed)
     capture = anything(dice, tmp_path)
-    for _ in range(3):
+    for _ in range(2):
         name = dice.range()
         assert differing(nsys, capture, rounding, nvtx=name) == [], name
 
 
-@pytest.mark.parametrize("time", ["20/40", "5/5", "/20", "40/", "-1h/1h", "1h/2h", "1us/500ms"])
+@pytest.mark.parametrize("time", ["20/40", "5/5", "/20", "40/", "1h/2h", "1us/500ms"])
 def test_a_window_of_everything(time: str, tmp_path: Path, nsys: str, rounding: Rounding) -> None:
     capture = open_capture(write(tmp_path / "x.sqlite", *everything()))
     assert differing(nsys, capture, rounding, time=time) == []
@@ -232,13 +232,17 @@ def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Capture:
     return open_capture(shutil.copy(run_folder(request.param, tmp_path) / EXPORT, tmp_path / "x.sqlite"))
 
 
-@pytest.mark.parametrize("recorded", RECORDED, indirect=True)
-def test_windows_of_a_recorded_capture(recorded: Capture, nsys: str, rounding: Rounding) -> None:
+@pytest.mark.parametrize(
+    ("recorded", "form"),
+    [*zip(RECORDED, ("{first}/{last}", "{first}/", "/{last}", "{first}/{last}", "{first}/"), strict=True)],
+    indirect=["recorded"],
+)
+def test_windows_of_a_recorded_capture(recorded: Capture, form: str, nsys: str, rounding: Rounding) -> None:
     starts = np.sort(recorded.columns("api", "start_ns")["start_ns"])
     first, last = (int(starts[len(starts) * part // 10]) for part in (3, 7))
-    for time in (f"{first}/{last}", f"{first}/", f"/{last}"):
-        assert recorded.select(time=time, clip=False).has("api")
-        assert differing(nsys, recorded, rounding, time=time) == [], time
+    time = form.format(first=first, last=last)
+    assert recorded.select(time=time, clip=False).has("api")
+    assert differing(nsys, recorded, rounding, time=time) == [], time
 
 
 @pytest.mark.parametrize(
