@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from nsyswrap.base.nsys.steps import DOMAIN
 from nsyswrap.base.run_folder import LAUNCHERS
 from nsyswrap.capture import schema
 
@@ -114,7 +115,11 @@ def message_level(severity: int | None, text: str) -> Literal["loss", "warning",
 
 
 def read_diagnostics(export: Export) -> list[Diagnostic]:
-    """Read the warnings of nsys, each once, those about lost events first."""
+    """Read the warnings of nsys, each once, those about lost events first.
+
+    If nsys stops before the program ends, it warns that events might be missing. None are if the hook of
+    ``profile --steps`` stopped it: it waits for all work of the GPU before.
+    """
     table = schema.EVENTS["diagnostic"].table
     columns: tuple[tuple[str, FieldKind], ...] = (("timestamp", "int"), ("text", "text"), ("severity", "int"))
     rows = export.select(table, *columns, required=False)
@@ -123,8 +128,21 @@ def read_diagnostics(export: Export) -> list[Diagnostic]:
         level = message_level(severity, text or "")
         if level != "info":
             levels.setdefault((text or "").strip().partition("\n")[0].strip(), level)
-    diagnostics = [Diagnostic(text, level == "loss") for text, level in levels.items()]
+    stopped = {text for text in levels if re.match(schema.STOPPED_WARNING, text)}
+    harmless = stopped if stopped and _stopped_by_hook(export, {text for _, text, _ in rows}) else set()
+    diagnostics = [
+        Diagnostic(text, level == "loss" and text not in harmless) for text, level in levels.items()
+    ]
     return sorted(diagnostics, key=lambda diagnostic: not diagnostic.loss)
+
+
+def _stopped_by_hook(export: Export, messages: set[str | None]) -> bool:
+    if schema.STOPPED not in messages:
+        return False
+    columns: tuple[tuple[str, FieldKind], ...] = (("eventType", "int"), ("text", "text"))
+    return (schema.NVTX_DOMAIN, DOMAIN) in export.select(
+        schema.EVENTS["nvtx"].table, *columns, required=False
+    )
 
 
 def _command(export: Export) -> tuple[str, ...]:

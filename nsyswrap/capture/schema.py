@@ -322,6 +322,9 @@ ABSENCE_WARNING = (
 )
 # Diagnostics about events that are missing from the capture.
 LOSS_WARNING = r"(?i)dropped|lost|not all .* events|buffer.*full|incomplete"
+# nsys says this whenever it stops before the program ends. It is no loss if the GPU had no work left then.
+STOPPED_WARNING = r"Not all \w+ events might have been collected"
+STOPPED = "Stopping the profiling session using NVTX trigger."
 
 UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations, which have no API call
 UM_TO_DEVICE, UM_TO_HOST = 11, 12

@@ -15,6 +15,7 @@ from tiny_export import (
     Row,
     call,
     diagnostic,
+    domain,
     global_id,
     kernel,
     memcpy,
@@ -282,6 +283,22 @@ def test_diagnostics_are_warnings_with_losses_first(tmp_path: Path) -> None:
         ("Dropped 12 events", True),
         ("the clock was adjusted", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("owner", "message", "lost"),
+    [
+        ("nsyswrap", schema.STOPPED, False),  # the hook of --steps waits for all work of the GPU before
+        ("mine", schema.STOPPED, True),
+        ("nsyswrap", "Process 7 was terminated.", True),
+    ],
+)
+def test_no_event_is_missing_where_the_hook_of_steps_ended_the_recording(
+    owner: str, message: str, *, lost: bool, tmp_path: Path
+) -> None:
+    text = "Not all CUDA events might have been collected."
+    rows = kernel("k", 0, 5), domain(owner, 1), diagnostic(text), diagnostic(message, severity=1)
+    assert [(found.text, found.loss) for found in opened(tmp_path, *rows).diagnostics] == [(text, lost)]
 
 
 def test_exports_before_2024_have_no_diagnostics(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ import numpy as np
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels
+from nsyswrap.analysis.range_tree.range_texts import MODULES_DOMAIN
 from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
 from nsyswrap.analysis.timing_audit.purpose import seems_measured
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
+from nsyswrap.capture.schema import NVTX_DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +32,12 @@ _MOST_NAMES = 3  # in the evidence
 
 def doubts(capture: Capture) -> tuple[list[Advice], list[Advice], list[str]]:
     """Return doubts about all figures, findings on ranges that time wrongly, and notes on other ranges."""
-    wrong, notes = [], []
+    wrong, notes = [], list(_slowed_by_marks(capture.whole))
     if capture.has("nvtx") and capture.whole.has("api") and len(gpu_operations_of(capture)):
         try:
             timings = audit(capture)
         except NotInCapture as error:
-            return list(lost_events(capture)), [], [error.message]
+            return list(lost_events(capture)), [], [*notes, error.message]
         measured = seems_measured(capture)
         own, other = _own_ranges(capture, timings), np.zeros(len(timings), dtype=bool)
         for wrongly, make in ((_short(timings), _ends_too_early), (_long(timings), _starts_too_early)):
@@ -46,6 +48,14 @@ def doubts(capture: Capture) -> tuple[list[Advice], list[Advice], list[str]]:
         if other.any():
             notes.append(_note(capture, timings, other))
     return list(lost_events(capture)), wrong, notes
+
+
+def _slowed_by_marks(whole: Capture) -> Iterator[str]:
+    """Yield a note if the hook of ``profile --modules`` had PyTorch mark its operations."""
+    if whole.has("nvtx"):
+        events = whole.columns("nvtx", "event_type", "text")
+        if MODULES_DOMAIN in events["text"][events["event_type"] == NVTX_DOMAIN].tolist():
+            yield "the marks of --modules slow host code: judge idle time in a run without them"
 
 
 def lost_events(capture: Capture) -> Iterator[Advice]:

@@ -205,7 +205,8 @@ class Groups:
             width = int(values.max(initial=0)) - int(values.min(initial=0)) + 1
         if width * len(self._all_counts) >= MOST:
             return values[np.lexsort((values, self._codes))[:rows]]  # takes three times as long
-        together = self._codes * np.int64(width)
+        together: NDArray[Any] = self._codes.astype(np.int64)  # numpy 1 would keep the type of the codes
+        together *= width
         together += values
         together.sort()
         together = together[:rows]

@@ -84,6 +84,8 @@ def check_messages(capture: Capture) -> Iterator[Diagnosis]:
     messages = capture.columns("diagnostic", "timestamp_ns", "severity", "text")
     texts = [" ".join(str(text).split()) for text in messages["text"]]
     levels = [message_level(*pair) for pair in zip(messages["severity"].tolist(), texts, strict=True)]
+    harmless = {one.text for one in capture.diagnostics if not one.loss}
+    levels = ["warning" if text in harmless else level for text, level in zip(texts, levels, strict=True)]
     by_time = sorted(zip(messages["timestamp_ns"].tolist(), levels, texts, strict=True))  # rows have no order
     for (level, text), count in Counter((level, text) for _, level, text in by_time).items():
         meaning = f"{text.rstrip('.')}.{_LOST}" if level == "loss" else text

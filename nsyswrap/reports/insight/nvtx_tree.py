@@ -130,20 +130,19 @@ def _notes(capture: Capture, figures: TreeFigures) -> Iterator[str]:
         yield "no modules recorded; nsyswrap profile --modules records the modules of PyTorch"
 
 
-def conclude(_: Capture, data: Mapping[str, Values]) -> str:
-    """Return the share of the backward passes, and the range with the most GPU time of its own."""
-    own, path = np.asarray(data["own_ns"]), list(data["path"])
-    roots = np.asarray(data["depth"]) == 0
-    whole = int(np.asarray(data["total_ns"])[roots].sum())
+def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
+    """Return the range with the most GPU time of its own, in rows or not, and the share of the backward."""
+    figures = tree_figures_of(capture)
+    whole, own = figures.whole_ns, figures.own_ns[:-1]
     if not whole:
         return ""
-    known = [i for i, name in enumerate(path) if not str(name).rpartition("/")[2].startswith("(")]
     parts = []
-    if known:
-        most = max(known, key=lambda i: int(own[i]))
-        names = " > ".join(str(path[most]).split("/"))  # with slashes it would look like a folder
+    if own.any():
+        most = int(own.argmax())
+        names = " > ".join(figures.tree.path(most))  # with slashes it would look like a folder
         parts.append(f"most GPU time of its own: {names} {percent(_ALL * own[most] / whole)}")
-    if backward := int(np.asarray(data["backward_ns"])[roots].sum()):
+    roots = np.append(figures.tree.parent == NOWHERE, [True])  # the last is what belongs to no range
+    if backward := int(figures.backward_ns[roots].sum()):
         parts.append(f"backward passes {percent(_ALL * backward / whole)}")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}." if text else ""

@@ -57,7 +57,7 @@ def test_a_row_is_its_own_time_and_that_of_its_children(tmp_path: Path) -> None:
             assert record["total_ns"] == record["own_ns"] + sum(row["total_ns"] for row in children), path
             assert record["idle_ns"] >= sum(row["idle_ns"] for row in children)
             assert record["kernels"] >= sum(row["kernels"] for row in children)
-        roots = [row for row in rows if row["level"] == 0]
+        roots = [row for row in rows if row["depth"] == 0]
         of_step = 3 + sum(30 * i + 5 for i in (1, 2, 3, 4)) + 7
         assert sum(row["total_ns"] for row in roots) == 3 * of_step + (0 + 1 + 2) + 11
         assert sum(row["time_percent"] for row in roots) == pytest.approx(100)
