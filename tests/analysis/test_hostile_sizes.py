@@ -15,7 +15,7 @@ from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.timing_audit import audit
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.render.perfetto.sublanes import disjoint
+from nsyswrap.render.timeline.packing import disjoint
 from nsyswrap.reports import find_report
 from nsyswrap.reports.summary import summarize
 

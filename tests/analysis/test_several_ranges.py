@@ -11,7 +11,7 @@ from report_tables import records_of
 from tiny_export import PID, call, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of, selected_ns, window, windows
-from nsyswrap.render.page.lanes import streams, threads
+from nsyswrap.render.timeline.lanes import streams, threads
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:

@@ -133,7 +133,7 @@ def test_keys_step_through_a_lane_and_a_line_leads_to_the_launch(page_of: PageOf
     canvas = timeline(page).locator("canvas")
     canvas.focus()
     page.keyboard.press("ArrowDown")
-    assert re.fullmatch(r"GPU 0 · process \d+, stream 7: 51 events\.", readout(page))
+    assert re.fullmatch(r"GPU 0.*, stream 7: 51 events\.", readout(page))
     page.keyboard.press("n")
     first = readout(page)
     assert "Launched by cudaMemcpyAsync" in first

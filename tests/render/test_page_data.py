@@ -17,10 +17,10 @@ from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render
 from nsyswrap.render.page.density import density, kept_events, level
-from nsyswrap.render.page.lanes import ranges_left_out, streams, threads
 from nsyswrap.render.page.sections.gpu_gaps import by_cause
 from nsyswrap.render.page.sections.latency import latencies
 from nsyswrap.render.page.subject import Subject
+from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +93,7 @@ def test_lanes_of_streams_and_threads(tmp_path: Path) -> None:
         *(nvtx("outer", 0, 100), nvtx("inner", 0, 40), nvtx("next", 40, 50), nvtx("empty", 100, 100)),
         call("cudaFree", 20, 20, 3),
     )
-    gpu, thread = "GPU 0 · process 100", "thread 100 · process 100"
+    gpu, thread = "GPU 0", "thread 100"
     assert lanes_of(capture) == {
         (gpu, "stream 7"): [(20, 30, "k")],
         (gpu, "stream 8"): [(40, 50, "[CUDA memcpy Host-to-Device]")],
@@ -131,7 +131,7 @@ def test_the_longest_events_are_kept_those_around_gaps_and_their_launches(tmp_pa
     rows = []
     for i in range(400):
         begin = 1000 * i + (10**6 if i >= 200 else 0)  # a gap before the 200th
-        rows += [call("cudaLaunchKernel", begin, begin + 10, i), kernel("k", begin + 20, begin + 900 + i, i)]
+        rows += [call("cudaLaunchKernel", begin, begin + 10, i), kernel("k", begin + 20, begin + 500 + i, i)]
     capture = opened(tmp_path, *rows)
     lanes = [*streams(capture), *threads(capture)]
     kernels, calls = kept_events(capture, lanes, 80)

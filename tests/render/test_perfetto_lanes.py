@@ -12,7 +12,7 @@ from tiny_export import OSRT, PID, call, domain, global_id, kernel, nvtx, on_cpu
 from traced import tiny, traced
 
 from nsyswrap.render.perfetto import compose
-from nsyswrap.render.perfetto.sublanes import disjoint, drawing_order, event_places, nested, sublanes
+from nsyswrap.render.timeline.packing import disjoint, drawing_order, event_places, nested, sublanes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -55,6 +55,14 @@ CALLS = {
     "other": Style(GRAY, SOLID),
 }
 RANGES = {"range": Style(SKY, SOLID)}
+OTHERS = {
+    "MPI collectives": Style(VERMILION, SOLID),
+    "MPI sends and receives": Style(VERMILION, STRIPES),
+    "OS calls": Style(GOLD, SOLID),
+    "OpenMP": Style(PURPLE, STRIPES),
+    "OpenACC": Style(PURPLE, DOTS),
+    "profiler overhead": Style(GRAY, DOTS),
+}  # calls that are not CUDA's
 CAUSES = {
     "profiler": Style(GRAY, DOTS),
     "load": Style(PURPLE, SOLID),

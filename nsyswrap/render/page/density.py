@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
+from nsyswrap.render.timeline.lanes import CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.page.lanes import Lane
+    from nsyswrap.render.timeline.lanes import Lane
 
 
 _GAPS = 8  # the longest GPU gaps
@@ -65,7 +66,11 @@ def _around_gaps(lane: Lane, gaps: Sequence[tuple[int, int]]) -> NDArray[Any]:
 
 
 def _rows_of_calls(lane: Lane, calls: NDArray[Any]) -> NDArray[Any]:
-    return np.flatnonzero(np.isin(lane.row, calls[calls >= 0])) if lane.has_calls else np.empty(0, np.int64)
+    return (
+        np.flatnonzero(np.isin(lane.row, calls[calls >= 0]))
+        if lane.family == CALLS
+        else np.empty(0, np.int64)
+    )
 
 
 class Level(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from nsyswrap.render.perfetto.sublanes import by_lane
+from nsyswrap.render.timeline.packing import by_lane
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,11 +13,17 @@ from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.global_ids import machine_ids
-from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
 from nsyswrap.render.perfetto.host import timed
-from nsyswrap.render.perfetto.lanes import sublane_suffix
 from nsyswrap.render.perfetto.slices import Argument, Slices
-from nsyswrap.render.perfetto.sublanes import disjoint, drawing_order, sublanes
+from nsyswrap.render.timeline.owners import (
+    FAULT,
+    IN_STREAM,
+    MIGRATION,
+    Stream,
+    stream_names,
+    sublane_suffix,
+)
+from nsyswrap.render.timeline.packing import disjoint, drawing_order, sublanes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,21 +33,8 @@ if TYPE_CHECKING:
     from nsyswrap.render.perfetto.lanes import CaptureLanes
     from nsyswrap.render.perfetto.slices import Looks
 
-FAULT = "um_gpu_fault"
-DRAWN = (*KINDS, FAULT)
-_IN_STREAM, _MIGRATION, _FAULT = range(3)
-_LANES = {_MIGRATION: "unified memory", _FAULT: "page faults"}  # the lanes of bars without a stream
-
-
-class Stream(NamedTuple):
-    """A stream, or the migrations or the page faults of a process on a GPU."""
-
-    machine: int
-    device: int
-    where: int
-    global_pid: int
-    context: int
-    number: int
+GPU_FAULT = "um_gpu_fault"
+DRAWN = (*KINDS, GPU_FAULT)
 
 
 @dataclass(frozen=True)
@@ -64,7 +56,7 @@ class GpuBars:
     @property
     def launched(self) -> int:
         """The number of bars that an API call launched: all but migrations and page faults."""
-        in_stream = np.array([stream.where == _IN_STREAM for stream in self.streams], bool)
+        in_stream = np.array([stream.where == IN_STREAM for stream in self.streams], bool)
         return int(in_stream[self.stream].sum())
 
 
@@ -74,7 +66,7 @@ def gpu_bars(capture: Capture) -> list[GpuBars]:
 
 
 def _bars(capture: Capture, kind: str) -> GpuBars:
-    columns = _fault_columns(capture) if kind == FAULT else _operation_columns(capture, kind)
+    columns = _fault_columns(capture) if kind == GPU_FAULT else _operation_columns(capture, kind)
     kept = timed(columns["start_ns"], columns["end_ns"])
     columns = {name: values[kept] for name, values in columns.items()}
     pid = columns["global_pid"]
@@ -94,15 +86,15 @@ def _operation_columns(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
         "device": operations.device_id,
         "context": operations.context_id,
         "stream": operations.stream_id,
-        "where": np.where(operations.migration, _MIGRATION, _IN_STREAM),
+        "where": np.where(operations.migration, MIGRATION, IN_STREAM),
     }
 
 
 def _fault_columns(capture: Capture) -> dict[str, NDArray[Any]]:
-    columns = capture.columns(FAULT, "row", "start_ns", "end_ns", "global_pid", "device_id")
+    columns = capture.columns(GPU_FAULT, "row", "start_ns", "end_ns", "global_pid", "device_id")
     same = np.zeros_like(columns["row"])
     columns["row"] = columns["row"] - 1
-    none = {"call": same - 1, "context": same, "stream": same, "where": same + _FAULT}
+    none = {"call": same - 1, "context": same, "stream": same, "where": same + FAULT}
     return {**columns, "device": columns["device_id"], **none}
 
 
@@ -138,7 +130,7 @@ def _lanes(
 ) -> NDArray[Any]:
     """Add the lanes of streams, migrations and page faults. Return the lane of each bar."""
     gpu = {stream[:2]: tracks.gpu(*stream[:2]) for stream in streams}
-    names = _names(streams)
+    names = stream_names(streams)
     lane, (of, number) = group_keys(code.astype(np.int64), sublane)
     added = [
         tracks.lanes.add_below(gpu[streams[stream][:2]], names[stream] + sublane_suffix(beside))
@@ -146,22 +138,3 @@ def _lanes(
     ]
     lanes: NDArray[Any] = np.array(added, np.int32)[lane]
     return lanes
-
-
-def _names(streams: list[Stream]) -> list[str]:
-    """Name streams. Add context and process if their GPU has several of these."""
-    processes = Counter(gpu for gpu, _ in {(stream[:2], stream.global_pid) for stream in streams})
-    in_streams = {
-        (stream[:2], stream.global_pid, stream.context) for stream in streams if stream.where == _IN_STREAM
-    }
-    contexts = Counter((gpu, process) for gpu, process, _ in in_streams)
-    names = []
-    for stream in streams:
-        gpu, process = stream[:2], stream.global_pid
-        name = _LANES.get(stream.where, f"stream {stream.number}")
-        if stream.where == _IN_STREAM and contexts[gpu, process] > 1:
-            name += f", context {stream.context}"
-        if processes[gpu] > 1:
-            name += f", process {process >> PID_SHIFT & ID_MASK}"
-        names.append(name)
-    return names

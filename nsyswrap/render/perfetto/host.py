@@ -10,7 +10,7 @@ from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render.perfetto.slices import Slices
-from nsyswrap.render.perfetto.sublanes import drawing_order, nested, sublanes
+from nsyswrap.render.timeline.packing import drawing_order, nested, sublanes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
+from nsyswrap.render.timeline.owners import gpu_name, sublane_suffix
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -94,8 +95,7 @@ class CaptureLanes:
         """Return the track of a GPU."""
         key = ("gpu", machine, device)
         if key not in self._tracks:
-            gpu = "GPU" if device == MISSING else f"GPU {device}"
-            name = f"{self._label}{gpu} {self._capture.gpu_names.get(device, '')}".strip()
+            name = self._label + gpu_name(self._capture, device)
             self._tracks[key] = self.lanes.add(Track("gpu", name, self.lanes.number(0)))
         return self._tracks[key]
 
@@ -119,11 +119,6 @@ class CaptureLanes:
             return thread
         title = name or self.lanes.tracks[thread].name
         return self.lanes.add_below(thread, title + sublane_suffix(sublane))
-
-
-def sublane_suffix(sublane: int) -> str:
-    """Return the suffix of a sub-lane's name; empty for the lane itself."""
-    return f" ({sublane + 1})" if sublane else ""
 
 
 def _ranks(capture: Capture) -> dict[int, int]:

@@ -20,7 +20,7 @@ from nsyswrap.base.units import duration, moment, percent
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.plots import Plot, nothing_selected
 from nsyswrap.render.plots.figure import MONO, NAMES, WIDTH_IN, columns_in, fitted, sheet, time_axis
-from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, api_spans, bins, gpu_lanes, host_lanes, nvtx_spans
+from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, bins, gpu_lanes, host_lanes, host_times
 from nsyswrap.reports import find_report
 from nsyswrap.reports.table import read_ahead
 
@@ -184,8 +184,7 @@ def _window(capture: Capture, usage: Mapping[str, Values]) -> tuple[int, int]:
         if len(calls) and not capture.view.selection.windowed:
             first = min(first, int(capture.whole.columns("api", "start_ns")["start_ns"][calls].min()))
         return first, last
-    spans = [api_spans(capture), nvtx_spans(capture)[0]]
-    starts, ends = (np.concatenate([part[which] for part in spans]) for which in (1, 2))
+    starts, ends = host_times(capture)
     if not len(starts):
         if capture.view.selection.narrows:
             raise nothing_selected(capture, _NOTHING)

@@ -19,9 +19,18 @@ from nsyswrap.base.units import Unit
 from nsyswrap.render.page import colors
 from nsyswrap.render.page.density import PER_MILLE, density, kept_events, level
 from nsyswrap.render.page.html import Markup, Section, data, element, plain, section
-from nsyswrap.render.page.lanes import CALLS, COPIES, KERNELS, RANGES, ranges_left_out, streams, threads
 from nsyswrap.render.page.tables import clipped, folded_table
 from nsyswrap.render.readable_names import distinct_names
+from nsyswrap.render.timeline.lanes import (
+    CALLS,
+    COPIES,
+    KERNELS,
+    OTHERS,
+    RANGES,
+    ranges_left_out,
+    streams,
+    threads,
+)
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
@@ -31,14 +40,20 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.page.density import Level
-    from nsyswrap.render.page.lanes import Lane
     from nsyswrap.render.page.subject import Subject
+    from nsyswrap.render.timeline.lanes import Lane
     from nsyswrap.reports.table import Table
 
 
 _MOST_BINS, _FEWEST_BINS = 4096, 128
 _NAME_LENGTH = 300  # characters; the tables have longer names
-_STYLES = {KERNELS: colors.KERNELS, COPIES: colors.COPIES, CALLS: colors.CALLS, RANGES: colors.RANGES}
+_STYLES = {
+    KERNELS: colors.KERNELS,
+    COPIES: colors.COPIES,
+    CALLS: colors.CALLS,
+    RANGES: colors.RANGES,
+    OTHERS: colors.OTHERS,
+}
 _SPELLED = {"synchronise": "synchronize", "range": "NVTX range"}  # kinds as people read them
 _NO_CALL, _CALL_NOT_KEPT = -1, -2
 

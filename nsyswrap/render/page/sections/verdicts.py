@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.answer_parts import HEADED, answer_bar, split_heading
 from nsyswrap.render.page.html import Markup, Section, element, section
-from nsyswrap.render.page.lanes import id_text
 from nsyswrap.render.page.tables import folded_table
+from nsyswrap.render.timeline.owners import id_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

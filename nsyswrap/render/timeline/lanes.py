@@ -1,12 +1,14 @@
-"""Lanes of the page's timeline.
+"""Put the events of a capture into lanes, in display order: GPUs first, then host threads.
 
-A GPU has a lane for each stream, with kernels by class and copies by direction. It has another lane for
-unified memory. A thread has a lane for its CUDA API calls and one for each nesting level of its NVTX ranges.
+A GPU has a lane for each stream, with kernels by class and copies by direction, and one for unified memory. A
+thread has a lane for each nesting level of its NVTX ranges, one for its CUDA API calls, and one for each
+other kind of call that was recorded.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +30,17 @@ from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, most_frequent, name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.global_ids import machine_ids
+from nsyswrap.render.timeline.owners import (
+    IN_STREAM,
+    MIGRATION,
+    Stream,
+    gpu_name,
+    stream_names,
+    sublane_suffix,
+    thread_names,
+)
+from nsyswrap.render.timeline.packing import depths, few_disjoint, outermost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,10 +55,22 @@ if TYPE_CHECKING:
     Spans = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # thread, start, end
 
 
-KERNELS, COPIES, CALLS, RANGES = ("kernels", "copies", "calls", "ranges")  # families of events
+# Families of events. A lane of a GPU has kernels and copies, another one has events of its own family.
+KERNELS, COPIES, CALLS, RANGES, OTHERS = ("kernels", "copies", "calls", "ranges", "other calls")
 
-_LAST = np.iinfo(np.int64).max  # stands for the context and stream of migrations, which have none
 _ALONE = {MEMSET: ((COPIES, "memset"), MEMSET_NAME), GRAPH: ((KERNELS, "graph"), GRAPH_NAME)}
+# Calls besides those of CUDA: kind of event and title of the lane.
+_OTHER_CALLS = {
+    "mpi_collective": "MPI collectives",
+    "mpi_p2p": "MPI sends and receives",
+    "mpi_start_wait": "MPI starts and waits",
+    "mpi_other": "other MPI calls",
+    "openmp": "OpenMP",
+    "openacc": "OpenACC",
+    "osrt": "OS calls",
+    "overhead": "profiler overhead",
+    "cuda_overhead": "overhead in CUDA",
+}
 
 _MOST_DIRECTIONS = 16  # of copies; nsys has fewer
 _LEVELS = 6  # of nested NVTX ranges; deeper ranges have no lane
@@ -56,13 +80,16 @@ _LEVELS = 6  # of nested NVTX ranges; deeper ranges have no lane
 class Lane:
     """The events of one lane in order of start; times in ns.
 
-    ``series`` is each event's position in ``kinds``, which are pairs of a family and a kind within it.
-    ``name`` is its position in ``names``. ``row`` is the event's position among all API calls, or -1 if it is
-    not an API call. ``call`` is the position of the API call that launched the event, or -1.
-    ``selected`` are the NVTX ranges that events are clipped to, if there are several. All but the times are
-    int32, as a page holds the lanes of all events at once.
+    ``family`` is KERNELS for a lane of a GPU, else that of its events. ``owner`` is the global thread id, or
+    the global process id of a stream. ``series`` is each event's position in ``kinds``, which are pairs of a
+    family and a kind within it. ``name`` is its position in ``names``. ``row`` is its position among all
+    GPU operations, API calls or, for ranges, NVTX events; -1 in other lanes. ``call`` is the position of the
+    API call that launched the event, or -1. ``selected`` are the NVTX ranges that events are clipped to, if
+    there are several. All but the times are int32, as a page holds the lanes of all events at once.
     """
 
+    family: str
+    owner: int
     group: str
     title: str
     start_ns: NDArray[Any]
@@ -74,17 +101,13 @@ class Lane:
     row: NDArray[Any]
     call: NDArray[Any]
     selected: Cover | None = None
+    level: int = 0
 
     def __len__(self) -> int:
         """Return the number of events."""
         return len(self.start_ns)
 
-    @property
-    def has_calls(self) -> bool:
-        """True if the events are API calls."""
-        return bool(len(self)) and bool(self.row[0] >= 0)
-
-    @property
+    @cached_property
     def present(self) -> list[int]:
         """The positions in ``kinds`` that the events have, ascending."""
         return np.flatnonzero(np.bincount(self.series)).tolist()
@@ -96,7 +119,7 @@ class Lane:
         return busy.length if self.selected is None else intersection(busy, self.selected).length
 
 
-def _no_calls(count: int) -> NDArray[Any]:
+def _none(count: int) -> NDArray[Any]:
     return np.broadcast_to(np.array(-1, np.int32), (count,))  # takes no memory
 
 
@@ -105,54 +128,58 @@ def _rows_by_code(codes: NDArray[Any], count: int) -> list[NDArray[Any]]:
     return np.split(order_by_code(codes, count), np.cumsum(np.bincount(codes, minlength=count))[:-1])
 
 
-def id_text(number: int) -> str:
-    """Return an id as text, or ``?`` if the export lacks it."""
-    return "?" if number == MISSING else str(number)
-
-
 def _name_texts(names: Sequence[str | None]) -> list[str]:
     return ["(no name)" if name is None else name for name in names]
 
 
 def streams(capture: Capture) -> Iterator[Lane]:
-    """Yield a lane for each GPU, process, context and stream."""
+    """Yield the lanes of each stream; operations that overlap are in lanes below one another."""
     operations = gpu_operations_of(capture)
     if not len(operations):
         return
     series, kinds = _coded(capture, operations, _kinds)
     name, names = _coded(capture, operations, _names)
-    context, stream = operations.context_id, operations.stream_id
-    if operations.migration.any():
-        context, stream = (np.where(operations.migration, _LAST, part) for part in (context, stream))
-    codes, keys = group_keys(operations.device_id, operations.global_pid, context, stream)
-    several = len(np.unique(keys[2][keys[2] != _LAST])) > 1
-    rows = _rows_by_code(codes, len(keys[0]))
+    stream, every = _streams(operations)
     texts = _name_texts(names)
-    for mine, device, owner, *place in zip(rows, *(part.tolist() for part in keys), strict=True):
-        yield Lane(
-            group=f"GPU {id_text(device)} · process {id_text(int(process_ids(np.array(owner))))}",
-            title=_title(*place, several=several),
-            start_ns=operations.start_ns[mine],
-            end_ns=operations.end_ns[mine],
-            series=series[mine],
-            kinds=kinds,
-            name=name[mine],
-            names=texts,
-            row=_no_calls(len(mine)),
-            call=operations.call[mine].astype(np.int32),
-            selected=_selected(capture, capture.window.of_process(owner)),
-        )
+    for mine, place, title in zip(_rows_by_code(stream, len(every)), every, stream_names(every), strict=True):
+        start, end = operations.start_ns[mine], operations.end_ns[mine]
+        beside = few_disjoint(start, end)
+        for sublane in range(int(beside.max()) + 1):
+            part = np.flatnonzero(beside == sublane) if beside.any() else slice(None)
+            yield Lane(
+                family=KERNELS,
+                owner=place.global_pid,
+                group=gpu_name(capture, place.device),
+                title=title + sublane_suffix(sublane),
+                start_ns=start[part],
+                end_ns=end[part],
+                series=series[mine[part]],
+                kinds=kinds,
+                name=name[mine[part]],
+                names=texts,
+                row=mine[part].astype(np.int32),
+                call=operations.call[mine[part]].astype(np.int32),
+                selected=_selected(capture, capture.window.of_process(place.global_pid)),
+                level=sublane,
+            )
+
+
+def _streams(operations: GpuOperations) -> tuple[NDArray[Any], list[Stream]]:
+    """Return the number of each operation's stream, and the streams. Migrations have neither."""
+    pid, migration = operations.global_pid, operations.migration
+    codes, keys = group_keys(
+        np.where(pid == MISSING, 0, machine_ids(pid)),
+        operations.device_id,
+        np.where(migration, MIGRATION, IN_STREAM),
+        pid,
+        np.where(migration, MISSING, operations.context_id),
+        np.where(migration, MISSING, operations.stream_id),
+    )
+    return codes, [Stream(*key) for key in zip(*(key.tolist() for key in keys), strict=True)]
 
 
 def _selected(capture: Capture, ranges: Intervals) -> Cover | None:
     return Cover(*ranges) if clipped(capture) and capture.window.several else None
-
-
-def _title(context: int, stream: int, *, several: bool) -> str:
-    if stream == _LAST:
-        return "unified memory"
-    title = f"stream {id_text(stream)}"
-    return f"{title} · context {id_text(context)}" if several else title
 
 
 def _coded(
@@ -200,11 +227,20 @@ def _directions(capture: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], lis
 
 
 def threads(capture: Capture) -> Iterator[Lane]:
-    """Yield the lanes of each thread: its NVTX ranges, then its API calls."""
-    lanes: list[tuple[int, Lane]] = []
-    lanes += _ranges(capture) if capture.has("nvtx") else ()
-    lanes += _calls(capture) if capture.has("api") else ()
-    yield from (lane for _, lane in sorted(lanes, key=lambda pair: pair[0]))
+    """Yield the lanes of each thread: its NVTX ranges, its API calls, and other calls."""
+    names = _thread_names(capture)
+    lanes = [*_ranges(capture, names)] if capture.has("nvtx") else []
+    lanes += _calls(capture, names) if capture.has("api") else ()
+    for kind in _OTHER_CALLS:
+        lanes += _other_calls(capture, kind, names) if capture.has(kind) else ()
+    yield from sorted(lanes, key=lambda lane: lane.owner)
+
+
+def _thread_names(capture: Capture) -> dict[int, str]:
+    """Return the names of all threads that have a lane."""
+    kinds = [kind for kind in ("nvtx", "api", *_OTHER_CALLS) if capture.has(kind)]
+    found = [distinct(capture.columns(kind, "global_tid")["global_tid"])[0] for kind in kinds]
+    return thread_names(capture, np.unique(np.concatenate(found)).tolist()) if found else {}
 
 
 def ranges_left_out(capture: Capture) -> int:
@@ -212,10 +248,10 @@ def ranges_left_out(capture: Capture) -> int:
     if not capture.has("nvtx"):
         return 0
     every = int(np.isin(capture.columns("nvtx", "event_type")["event_type"], ALL).sum())
-    return every - sum(len(lane) for _, lane in _ranges(capture))
+    return every - sum(len(lane) for lane in _ranges(capture, _thread_names(capture)))
 
 
-def _calls(capture: Capture) -> Iterator[tuple[int, Lane]]:
+def _calls(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:
     """Yield a lane for each thread, with its outermost calls and all calls that launched something."""
     fields = capture.columns("api", "start_ns", "end_ns", "global_tid", "row")
     start, end, row = fields["start_ns"], fields["end_ns"], (fields["row"] - 1).astype(np.int32)
@@ -223,9 +259,11 @@ def _calls(capture: Capture) -> Iterator[tuple[int, Lane]]:
     codes, series = codes.astype(np.int32), call_classes(capture).astype(np.int32)
     launching, texts = _launching(capture), _name_texts(names)
     for thread, every in _by_thread((fields["global_tid"], start, end)):
-        mine = every[_outermost(start[every], end[every]) | launching[row[every]]]
-        lane = Lane(
-            group=_thread(capture, thread),
+        mine = every[outermost(start[every], end[every]) | launching[row[every]]]
+        yield Lane(
+            family=CALLS,
+            owner=thread,
+            group=owners[thread],
             title="CUDA API",
             start_ns=start[mine],
             end_ns=end[mine],
@@ -234,10 +272,35 @@ def _calls(capture: Capture) -> Iterator[tuple[int, Lane]]:
             name=codes[mine],
             names=texts,
             row=row[mine],
-            call=_no_calls(len(mine)),
+            call=_none(len(mine)),
             selected=_selected(capture, capture.window.of_thread(thread)),
         )
-        yield thread, lane
+
+
+def _other_calls(capture: Capture, kind: str, owners: dict[int, str]) -> Iterator[Lane]:
+    """Yield a lane for each thread, with its outermost calls of one kind."""
+    fields = capture.columns(kind, "start_ns", "end_ns", "global_tid")
+    timed = np.flatnonzero((fields["end_ns"] != MISSING) & (fields["end_ns"] >= fields["start_ns"]))
+    start, end, threads_of = (values[timed] for values in fields.values())
+    codes, names = name_codes(capture, kind)
+    codes = codes[timed].astype(np.int32)
+    for thread, every in _by_thread((threads_of, start, end)):
+        mine = every[outermost(start[every], end[every])]
+        yield Lane(
+            family=OTHERS,
+            owner=thread,
+            group=owners[thread],
+            title=_OTHER_CALLS[kind],
+            start_ns=start[mine],
+            end_ns=end[mine],
+            series=np.zeros(len(mine), np.int32),
+            kinds=[(OTHERS, _OTHER_CALLS[kind])],
+            name=codes[mine],
+            names=_name_texts(names),
+            row=_none(len(mine)),
+            call=_none(len(mine)),
+            selected=_selected(capture, capture.window.of_thread(thread)),
+        )
 
 
 def _launching(capture: Capture) -> NDArray[Any]:
@@ -248,21 +311,24 @@ def _launching(capture: Capture) -> NDArray[Any]:
     return marks
 
 
-def _ranges(capture: Capture) -> Iterator[tuple[int, Lane]]:
+def _ranges(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:
     """Yield a lane for each nesting level of each thread's ranges. Outermost ranges are at level 0."""
     ranges = nested_ranges(capture)
     known = np.flatnonzero(ranges.spans.end != MISSING)
     if not len(known):
         return
     thread, start, end = (part[known] for part in ranges.spans)
-    name, names = range_labels(capture.whole, ranges.row[known] - 1)
+    row = (ranges.row[known] - 1).astype(np.int32)
+    name, names = range_labels(capture.whole, row)
     name, texts = name.astype(np.int32), _name_texts(names)
     for owner, every in _by_thread((thread, start, end)):
-        level = _depth(start[every], end[every])
+        level = depths(start[every], end[every])
         for depth in range(min(int(level.max()) + 1, _LEVELS)):
             mine = every[level == depth]
-            lane = Lane(
-                group=_thread(capture, owner),
+            yield Lane(
+                family=RANGES,
+                owner=owner,
+                group=owners[owner],
                 title=f"NVTX level {depth + 1}" if depth else "NVTX",
                 start_ns=start[mine],
                 end_ns=end[mine],
@@ -270,11 +336,11 @@ def _ranges(capture: Capture) -> Iterator[tuple[int, Lane]]:
                 kinds=[(RANGES, "range")],
                 name=name[mine],
                 names=texts,
-                row=_no_calls(len(mine)),
-                call=_no_calls(len(mine)),
+                row=row[mine],
+                call=_none(len(mine)),
                 selected=_selected(capture, capture.window.of_thread(owner)),
+                level=depth,
             )
-            yield owner, lane
 
 
 def _by_thread(spans: Spans) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -285,32 +351,3 @@ def _by_thread(spans: Spans) -> Iterator[tuple[int, NDArray[Any]]]:
         starts = start[rows]
         in_order = (starts[1:] > starts[:-1]).all()  # as nsys writes calls, mostly
         yield thread, rows if in_order else rows[np.lexsort((-end[rows], starts))]
-
-
-def _until(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-    until: NDArray[Any] = np.maximum(end, start + 1)  # an empty span is still open at its start
-    return until
-
-
-def _outermost(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-    """Mark the spans of depth 0; see ``_depth``."""
-    outermost = np.ones(len(start), dtype=bool)
-    outermost[1:] = np.maximum.accumulate(_until(start, end))[:-1] <= start[1:]
-    return outermost
-
-
-def _depth(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-    """Return for each span the number of spans that are open when it starts.
-
-    Spans are sorted by start. Of equal starts the longest is first.
-    """
-    ends = np.sort(_until(start, end))
-    depth: NDArray[Any] = np.arange(len(start)) - np.searchsorted(ends, start, "right")
-    return depth
-
-
-def _thread(capture: Capture, thread: int) -> str:
-    name = capture.threads.get(thread, (None, None))[1]
-    number, owner = (int(ids(np.array(thread))) for ids in (thread_ids, process_ids))
-    numbers = f"thread {id_text(number)} · process {id_text(owner)}"
-    return f"{name} · {numbers}" if name else numbers

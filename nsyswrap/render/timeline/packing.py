@@ -1,6 +1,6 @@
-"""Order the slices of a lane, and move those that overlap without nesting into sub-lanes.
+"""Order the events of a lane, and move those that overlap into sub-lanes, or by their depth.
 
-A viewer nests the slices of a lane by their times. Slices that cross would be drawn in the wrong place or
+Perfetto nests the slices of a lane by their times. Slices that cross would be drawn in the wrong place or
 not at all. Times are in ns. No slice ends before it starts. Slices that only touch do not overlap. The slices
 of a lane are in drawing order: by start, and of equal starts the outer one first.
 """
@@ -140,3 +140,30 @@ def disjoint(start: Ints, end: Ints) -> Ints:
 def _meeting(start: Ints, end: Ints, meets: Ints) -> Iterator[tuple[int, ...]]:
     """Yield number, start and end of each slice that meets another. All others fit the lane."""
     return zip(np.flatnonzero(meets).tolist(), start[meets].tolist(), end[meets].tolist(), strict=True)
+
+
+def few_disjoint(start: Ints, end: Ints, most: int = 4) -> Ints:
+    """Return sub-lanes as ``disjoint`` does. The last of at most ``most`` keeps what fits nowhere else."""
+    return np.minimum(disjoint(start, end), most - 1)
+
+
+def outermost(start: Ints, end: Ints) -> NDArray[np.bool_]:
+    """Mark the spans of depth 0; see ``depths``."""
+    marks = np.ones(len(start), dtype=bool)
+    marks[1:] = np.maximum.accumulate(_until(start, end))[:-1] <= start[1:]
+    return marks
+
+
+def depths(start: Ints, end: Ints) -> Ints:
+    """Return for each span the number of spans that are open when it starts.
+
+    Spans are sorted by start. Of equal starts the longest is first.
+    """
+    ends = np.sort(_until(start, end))
+    depth: Ints = np.arange(len(start)) - np.searchsorted(ends, start, "right")
+    return depth
+
+
+def _until(start: Ints, end: Ints) -> Ints:
+    until: Ints = np.maximum(end, start + 1)  # an empty span is still open at its start
+    return until

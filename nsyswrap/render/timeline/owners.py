@@ -1,0 +1,85 @@
+"""Names of GPUs, streams, processes and threads, the same in every timeline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import ID_MASK, PID_SHIFT, PROCESS_MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nsyswrap.capture.capture import Capture
+
+IN_STREAM, MIGRATION, FAULT = range(3)
+_WITHOUT_STREAM = {MIGRATION: "unified memory", FAULT: "page faults"}
+
+
+class Stream(NamedTuple):
+    """A stream, or the migrations or the page faults of a process on a GPU; in display order.
+
+    ``where`` is IN_STREAM, MIGRATION or FAULT. Numbers are MISSING where they were not recorded.
+    """
+
+    machine: int
+    device: int
+    where: int
+    global_pid: int
+    context: int
+    number: int
+
+    @property
+    def gpu(self) -> tuple[int, int]:
+        """The machine, and the number of the GPU there."""
+        return self.machine, self.device
+
+
+def id_text(number: int) -> str:
+    """Return an id as text, or ``?`` if the export lacks it."""
+    return "?" if number == MISSING else str(number)
+
+
+def process_text(global_id: int) -> str:
+    """Return the process id of a global process or thread id, or ``?`` if the export lacks it."""
+    return id_text(global_id if global_id == MISSING else global_id >> PID_SHIFT & ID_MASK)
+
+
+def gpu_name(capture: Capture, device: int, *, model: bool = True) -> str:
+    """Return ``GPU 0 NVIDIA H200``; without ``model``, or if it is not known, ``GPU 0``."""
+    gpu = "GPU" if device == MISSING else f"GPU {device}"
+    return f"{gpu} {capture.whole.gpu_names.get(device, '') if model else ''}".strip()
+
+
+def stream_names(streams: Sequence[Stream]) -> list[str]:
+    """Return the name of each stream, with context and process if its GPU has several of these."""
+    processes = Counter(gpu for gpu, _ in {(stream.gpu, stream.global_pid) for stream in streams})
+    places = {(s.gpu, s.global_pid, s.context) for s in streams if s.where == IN_STREAM}
+    contexts = Counter((gpu, process) for gpu, process, _ in places)
+    names = []
+    for stream in streams:
+        name = _WITHOUT_STREAM.get(stream.where, f"stream {id_text(stream.number)}")
+        if stream.where == IN_STREAM and contexts[stream.gpu, stream.global_pid] > 1:
+            name += f", context {id_text(stream.context)}"
+        if processes[stream.gpu] > 1:
+            name += f", process {process_text(stream.global_pid)}"
+        names.append(name)
+    return names
+
+
+def thread_names(capture: Capture, threads: Iterable[int]) -> dict[int, str]:
+    """Return ``python 4711`` by global thread id, with the process if there are several."""
+    known = list(threads)
+    several = len({thread & PROCESS_MASK for thread in known}) > 1
+    names = {}
+    for thread in known:
+        name = capture.whole.threads.get(thread, (None, None))[1] or "thread"
+        number = id_text(thread if thread == MISSING else thread & ID_MASK)
+        names[thread] = f"{name} {number}" + (f", process {process_text(thread)}" if several else "")
+    return names
+
+
+def sublane_suffix(sublane: int) -> str:
+    """Return the suffix of a sub-lane's name; empty for the lane itself."""
+    return f" ({sublane + 1})" if sublane else ""
