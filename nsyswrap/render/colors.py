@@ -1,42 +1,132 @@
-"""Colors of the plots as ``#rrggbb``: kernels by class, copies by direction, API calls and NVTX ranges.
+"""The colors of pages, plots and traces: one table, in which each hue and texture means one thing.
 
-Color-blind readers can tell the kernel classes from each other, and copies and memsets from each other. They
-may not be able to tell a kernel from a copy, so pictures also give these different shapes.
+A style is a hue and a texture. Color-blind readers can tell hues of one texture from each other. Host calls
+and the idle time that they cause share a style, because they are the same activity. Verdicts have hues of
+their own.
 """
 
 from __future__ import annotations
 
-KERNEL_CLASSES = {
-    "attention": "#dd5555",
-    "communication": "#eecc44",
-    "convolution": "#7777ee",
-    "copy": "#00eeaa",
-    "elementwise": "#88bbff",
-    "gemm": "#444499",
-    "norm": "#cc66bb",
-    "reduce": "#997700",
-    "rng": "#aadd77",
-    "softmax": "#664466",
-    "sort": "#883311",
-    "other": "#999999",
+from typing import NamedTuple
+
+BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, GOLD, GRAY, LAVENDER, SLOWER, FASTER, INK = range(12)
+SOLID, STRIPES, DOTS, LINES, GRID = range(5)
+
+
+class Style(NamedTuple):
+    """A hue and a texture: positions in HUES and among the textures SOLID to GRID."""
+
+    hue: int
+    texture: int = SOLID
+
+
+class Hue(NamedTuple):
+    """A hue on a light and on a dark ground."""
+
+    light: str
+    dark: str
+
+
+HUES = (
+    Hue("#2b3f97", "#5794ff"),
+    Hue("#ea9e02", "#ef9300"),
+    Hue("#4f9152", "#279363"),
+    Hue("#c96215", "#e33c09"),
+    Hue("#81055b", "#ae75b0"),
+    Hue("#5ba5fb", "#49d5ff"),
+    Hue("#534900", "#dcdf69"),
+    Hue("#92787f", "#a6bbb2"),
+    Hue("#b0a8cb", "#526870"),
+    Hue("#a8001c", "#ff8f8f"),
+    Hue("#00665c", "#58e0c0"),
+    Hue("#343b46", "#dfe4ec"),
+)
+
+UNKNOWN = Style(GRAY, STRIPES)
+KERNELS = {
+    "gemm": Style(BLUE),
+    "attention": Style(PURPLE),
+    "convolution": Style(BLUE, STRIPES),
+    "elementwise": Style(SKY),
+    "copy": Style(SKY, STRIPES),
+    "reduce": Style(GREEN),
+    "norm": Style(GREEN, STRIPES),
+    "softmax": Style(PURPLE, STRIPES),
+    "communication": Style(VERMILION),
+    "rng": Style(GOLD),
+    "sort": Style(GOLD, STRIPES),
+    "other": Style(GRAY),
+    "graph": Style(GRAY, DOTS),
 }
-DIRECTIONS = {
-    "Host-to-Device": "#0072b2",
-    "Device-to-Host": "#d55e00",
-    "Device-to-Device": "#009e73",
-    "Peer-to-Peer": "#cc79a7",
-    "Host-to-Host": "#444444",
+COPIES = {
+    "Host-to-Device": Style(ORANGE),
+    "Device-to-Host": Style(ORANGE, STRIPES),
+    "Device-to-Device": Style(GOLD, DOTS),
+    "Peer-to-Peer": Style(VERMILION, STRIPES),
+    "Host-to-Host": Style(PURPLE, DOTS),
+    "Unified Host-to-Device": Style(ORANGE, DOTS),
+    "Unified Device-to-Host": Style(VERMILION, DOTS),
+    "Unified Device-to-Device": Style(LAVENDER, DOTS),
+    "memset": Style(GREEN, DOTS),
 }
-MEMSET, GRAPH, API, NVTX = "#e69f00", "#000000", "#c2a878", "#6a9fb5"
-FIRST, REPEAT = "#d55e00", "#0072b2"  # launches
-_UNKNOWN = "#999999"
+_HOST = {
+    "launch": Style(BLUE, LINES),
+    "synchronise": Style(VERMILION, LINES),
+    "allocate": Style(GREEN, LINES),
+    "load": Style(PURPLE, LINES),
+    "copy": Style(ORANGE, LINES),
+}
+CALLS = {**_HOST, "other": Style(SKY, LINES)}
+RANGES = {"range": Style(LAVENDER)}
+CAUSES = {
+    "profiler": Style(GRAY, LINES),
+    **_HOST,
+    "call": CALLS["other"],
+    "host": Style(GOLD, LINES),
+    "queued": Style(BLUE, DOTS),
+    "migration": Style(SKY, DOTS),
+    "unknown": UNKNOWN,
+    "other_process": Style(LAVENDER, LINES),
+}
+OTHERS = {  # calls that are not CUDA's
+    "MPI collectives": Style(VERMILION, GRID),
+    "MPI sends and receives": Style(ORANGE, GRID),
+    "OS calls": Style(GOLD, GRID),
+    "OpenMP": Style(PURPLE, GRID),
+    "OpenACC": Style(GREEN, GRID),
+    "profiler overhead": CAUSES["profiler"],
+}
+LAUNCHES = {"repeat": CALLS["launch"], "first": Style(LAVENDER, STRIPES)}
+VERDICTS = {
+    "slower": Style(SLOWER),
+    "faster": Style(FASTER),
+    "same": Style(INK, DOTS),
+    "cannot tell": Style(INK, STRIPES),
+    "lower clock": Style(SLOWER, STRIPES),
+    "added or removed": Style(INK),
+    "no verdict": Style(INK, STRIPES),
+}
+REST = Style(INK, LINES)  # what is too small for a part of its own
+MEMSET, GRAPH, API, NVTX = COPIES["memset"], KERNELS["graph"], CALLS["other"], RANGES["range"]
 
 
-def kernel_color(kernel_class: str) -> str:
-    """Return the color of a kernel class. Classes from the user's own rules have the color of ``other``."""
-    return KERNEL_CLASSES.get(kernel_class, _UNKNOWN)
+def style_of(styles: dict[str, Style], name: str) -> Style:
+    """Return the style of a name. Names without a style of their own share one."""
+    return styles.get(name, UNKNOWN)
 
 
-def copy_color(label: str) -> str:
-    """Return the color of copies by nsys' label of their kind. A migration has the color of its direction."""
-    return DIRECTIONS.get(label.removeprefix("Unified ").replace("Array", "Device"), _UNKNOWN)
+def kernel_color(kernel_class: str) -> Style:
+    """Return the style of a kernel class. Classes from the user's own rules share one."""
+    return style_of(KERNELS, kernel_class)
+
+
+def copy_color(label: str) -> Style:
+    """Return the style of copies by nsys' label of their kind. Copies of arrays count as those of memory."""
+    return style_of(COPIES, label.replace("Array", "Device"))
+
+
+def state_color(state: str) -> Style:
+    """Return the style of a state of the GPU: one of ``step_budget.STATES``."""
+    if state.startswith("idle_"):
+        return style_of(CAUSES, state.removeprefix("idle_"))
+    return COPIES["Host-to-Device"] if state == "memcpy" else kernel_color(state.removesuffix("_kernel"))

@@ -1,4 +1,4 @@
-"""The colors of plots: every class and direction has one, and color-blind readers can tell them apart."""
+"""The colors of pictures: each means one thing, and color-blind readers can tell them apart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from nsyswrap.analysis.api_call_kinds import CLASSES as CALLS
+from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.kernel_names import CLASSES
+from nsyswrap.analysis.step_budget import OTHER_PROCESS, STATES
 from nsyswrap.capture.schema import ENUMS
 from nsyswrap.render import colors as palette
 
@@ -37,6 +40,7 @@ SIGHT = {
 XYZ = np.array([(0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505)])
 WHITE = np.array([0.9505, 1.0, 1.089])
 APART = 15  # distance in CIELAB that is visible at a glance, side by side
+VERDICTS_APART = 10  # which have a sign and a word too
 
 
 def seen(color: str, sight: object) -> NDArray[Any]:
@@ -48,27 +52,50 @@ def seen(color: str, sight: object) -> NDArray[Any]:
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-@pytest.mark.parametrize("sight", SIGHT)
-@pytest.mark.parametrize(
-    "colors",
-    [
-        palette.KERNEL_CLASSES,
-        {**palette.DIRECTIONS, "memset": palette.MEMSET},
-        {"first": palette.FIRST, "repeat": palette.REPEAT},
-        {"api": palette.API, "nvtx": palette.NVTX},
-    ],
-    ids=["classes", "directions", "launches", "host"],
+HUES = range(palette.SLOWER)  # of things; verdicts have others
+TABLES = (
+    {("kernel", name): style for name, style in palette.KERNELS.items()},
+    {("copy", name): style for name, style in palette.COPIES.items()},
+    {("host", name): style for name, style in {**palette.CAUSES, "call": palette.API}.items()},
+    {("host call", name): style for name, style in palette.OTHERS.items() if name != "profiler overhead"},
+    {("range", name): style for name, style in palette.RANGES.items()},
+    {("first launch", ""): palette.LAUNCHES["first"], ("rest", ""): palette.REST},
+    {("verdict", name): style for name, style in palette.VERDICTS.items() if name != "no verdict"},
 )
-def test_colours_stay_apart(colors: dict[str, str], sight: str) -> None:
-    for one, other in combinations(colors, 2):
-        distance = np.linalg.norm(seen(colors[one], SIGHT[sight]) - seen(colors[other], SIGHT[sight]))
-        assert distance > APART, (one, other)
 
 
-def test_every_class_and_direction_has_its_colour() -> None:
-    assert set(palette.KERNEL_CLASSES) == set(CLASSES)
+@pytest.mark.parametrize("sight", SIGHT)
+@pytest.mark.parametrize("ground", ["light", "dark"])
+def test_hues_stay_apart(ground: str, sight: str) -> None:
+    hues = {number: seen(getattr(palette.HUES[number], ground), SIGHT[sight]) for number in HUES}
+    near = [pair for pair in combinations(hues, 2) if np.linalg.norm(hues[pair[0]] - hues[pair[1]]) <= APART]
+    assert near == []
+    verdicts = [
+        seen(getattr(palette.HUES[number], ground), SIGHT[sight])
+        for number in (palette.SLOWER, palette.FASTER, palette.INK)
+    ]
+    assert all(np.linalg.norm(one - other) > VERDICTS_APART for one, other in combinations(verdicts, 2))
+
+
+def test_a_style_means_one_thing() -> None:
+    meanings: dict[palette.Style, set[object]] = {}
+    for table in TABLES:
+        for meaning, style in table.items():
+            meanings.setdefault(style, set()).add(meaning)
+    assert {style: every for style, every in meanings.items() if len(every) > 1} == {}
+    assert all(palette.CALLS[kind] == palette.CAUSES.get(kind, palette.API) for kind in palette.CALLS)
+
+
+def test_every_class_direction_call_and_cause_has_its_style() -> None:
+    assert set(palette.KERNELS) == {*CLASSES, "graph"}
+    assert set(palette.CALLS) == set(CALLS)
+    assert set(palette.CAUSES) == {*CAUSES, OTHER_PROCESS}
     directions = {label: palette.copy_color(label) for label in ENUMS["copy_kind"][1].values()}
-    assert directions["Unified Host-to-Device"] == directions["Host-to-Device"] == directions["Host-to-Array"]
-    unknown = palette.copy_color("new in some later nsys")
-    assert [label for label, color in directions.items() if color == unknown] == ["Unknown"]
-    assert palette.kernel_color("a class of my own") == palette.KERNEL_CLASSES["other"]
+    assert directions["Host-to-Device"] == directions["Host-to-Array"]
+    assert [label for label, style in directions.items() if style == palette.UNKNOWN] == ["Unknown"]
+    assert palette.kernel_color("a class of my own") == palette.UNKNOWN
+    assert {palette.state_color(state) for state in STATES} <= {
+        *palette.KERNELS.values(),
+        *palette.COPIES.values(),
+        *palette.CAUSES.values(),
+    }

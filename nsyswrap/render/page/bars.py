@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from nsyswrap.render.page.colors import Style, filled, swatch
+from nsyswrap.render.page.colors import filled, swatch
 from nsyswrap.render.page.html import Markup, element
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from nsyswrap.render.colors import Style
 
 _HEIGHT = "22"  # in pixels
 

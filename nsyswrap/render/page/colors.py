@@ -1,86 +1,18 @@
-"""Styles of the things in the page's pictures: one of eight hues and one of three textures.
-
-The hues are the color-blind safe palette of Okabe and Ito. page.css adapts them to a light or dark
-background. Two things in one picture differ in hue or texture.
-"""
+"""Draw the styles of ``render.colors`` on a page: CSS for their hues, and SVG for their textures."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, STRIPES, Style
 from nsyswrap.render.page.html import Markup, element
 
-BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, GOLD, GRAY = range(8)
-SOLID, STRIPES, DOTS = range(3)
 
-
-class Style(NamedTuple):
-    """A hue and a texture, as the numbers that page.css uses."""
-
-    hue: int
-    texture: int
-
-
-_UNKNOWN = Style(GRAY, STRIPES)
-KERNELS = {
-    "gemm": Style(BLUE, SOLID),
-    "attention": Style(PURPLE, SOLID),
-    "convolution": Style(BLUE, STRIPES),
-    "elementwise": Style(SKY, SOLID),
-    "copy": Style(SKY, STRIPES),
-    "reduce": Style(GREEN, SOLID),
-    "norm": Style(GREEN, STRIPES),
-    "softmax": Style(PURPLE, STRIPES),
-    "communication": Style(VERMILION, SOLID),
-    "rng": Style(GOLD, SOLID),
-    "sort": Style(GOLD, STRIPES),
-    "other": Style(GRAY, SOLID),
-    "graph": Style(GRAY, DOTS),
-}
-COPIES = {
-    "Host-to-Device": Style(ORANGE, SOLID),
-    "Device-to-Host": Style(ORANGE, STRIPES),
-    "Device-to-Device": Style(GOLD, DOTS),
-    "Peer-to-Peer": Style(VERMILION, STRIPES),
-    "Unified Host-to-Device": Style(ORANGE, DOTS),
-    "Unified Device-to-Host": Style(VERMILION, DOTS),
-    "memset": Style(GREEN, DOTS),
-}
-CALLS = {
-    "launch": Style(BLUE, SOLID),
-    "synchronise": Style(GRAY, STRIPES),
-    "allocate": Style(GREEN, SOLID),
-    "load": Style(PURPLE, SOLID),
-    "copy": Style(ORANGE, SOLID),
-    "other": Style(GRAY, SOLID),
-}
-RANGES = {"range": Style(SKY, SOLID)}
-OTHERS = {
-    "MPI collectives": Style(VERMILION, SOLID),
-    "MPI sends and receives": Style(VERMILION, STRIPES),
-    "OS calls": Style(GOLD, SOLID),
-    "OpenMP": Style(PURPLE, STRIPES),
-    "OpenACC": Style(PURPLE, DOTS),
-    "profiler overhead": Style(GRAY, DOTS),
-}  # calls that are not CUDA's
-CAUSES = {
-    "profiler": Style(GRAY, DOTS),
-    "load": Style(PURPLE, SOLID),
-    "allocate": Style(GREEN, SOLID),
-    "synchronise": Style(VERMILION, SOLID),
-    "launch": Style(BLUE, SOLID),
-    "copy": Style(ORANGE, SOLID),
-    "call": Style(SKY, SOLID),
-    "host": Style(GOLD, SOLID),
-    "queued": Style(BLUE, STRIPES),
-    "migration": Style(ORANGE, DOTS),
-    "unknown": Style(GRAY, STRIPES),
-}
-
-
-def style_of(styles: dict[str, Style], name: str) -> Style:
-    """Return the style of a name. Names without a style of their own share one."""
-    return styles.get(name, _UNKNOWN)
+def hue_rules() -> str:
+    """Return the CSS of the hues on a light and on a dark ground. Paper is light."""
+    light, dark = (
+        "".join(f"--hue-{number}:{hue[ground]};" for number, hue in enumerate(HUES)) for ground in (0, 1)
+    )
+    fills = "".join(f".hue-{number}{{fill:var(--hue-{number})}}" for number in range(len(HUES)))
+    return f":root{{{light}}}@media (prefers-color-scheme:dark){{:root:not(.printed){{{dark}}}}}\n{fills}\n"
 
 
 def swatch(style: Style) -> Markup:
@@ -103,9 +35,11 @@ def textures() -> Markup:
     """Return the SVG patterns that filled rectangles refer to. A page needs them once."""
     stripes = element("path", d="M-1,5 L5,-1 M-1,1 L1,-1 M3,5 L5,3", class_="ink")
     dots = element("circle", cx="2", cy="2", r="1.1", class_="inked")
+    lines = element("path", d="M0,1 H4", class_="ink")
+    grid = element("path", d="M0,1 H4 M1,0 V4", class_="ink")
     sizes = {"width": "4", "height": "4", "patternUnits": "userSpaceOnUse"}
     patterns = (
         element("pattern", shape, id=f"texture-{number}", **sizes)
-        for number, shape in ((STRIPES, stripes), (DOTS, dots))
+        for number, shape in ((STRIPES, stripes), (DOTS, dots), (LINES, lines), (GRID, grid))
     )
     return element("svg", element("defs", *patterns), class_="unseen", aria_hidden="true")

@@ -8,7 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.version import __version__
-from nsyswrap.render.page.colors import textures
+from nsyswrap.render.page.colors import hue_rules, textures
 from nsyswrap.render.page.html import Markup, element
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def document(
 
     ``styles`` and ``scripts`` are files of the folder ``static``.
     """
-    style, script = _static(styles), _static(scripts)
+    style, script = Markup(hue_rules() + _static(styles)), _static(scripts)
     head = element(
         "head",
         element("meta", charset="utf-8"),

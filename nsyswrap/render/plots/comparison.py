@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
+from nsyswrap.render.colors import REST, VERDICTS, state_color
 from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.comparison_parts import has_steps, parts_of, times_by_cause
 from nsyswrap.render.plots.figure import (
@@ -18,6 +19,7 @@ from nsyswrap.render.plots.figure import (
     NAMES,
     drawable,
     fitted,
+    paint,
     plot_settings,
     sheet,
     time_axis,
@@ -31,23 +33,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from nsyswrap.analysis.compare.model import Comparison, Pair
+    from nsyswrap.render.colors import Style
     from nsyswrap.render.comparison_parts import ChangedPart
     from nsyswrap.render.plots.figure import Sheet
 
-COLORS = {
-    "slower": "#d04f00",
-    "faster": "#008a63",
-    "same": "#6f7682",
-    "cannot tell": "#b9bec7",
-    "lower clock": "#c57a00",
-    "added or removed": "#0072b2",
-    "no verdict": "#b9bec7",
-}
 _MOST_ROWS, _MOST_CAUSES = 12, 8
 _LINE_IN, _AXIS_IN, _STEP_IN = 0.36, 0.75, 1.5
 _NAME_COLUMNS = 34
 _BAR = 0.6
-_CAUSES = ("#0072b2", "#7cc8f2", "#b1568a", "#8f7f00", "#e69f00", "#d04f00", "#008a63", "#444444", "#bbbbbb")
 
 
 def draw_comparison(comparison: Comparison) -> Sheet:
@@ -60,7 +53,7 @@ def _figure(comparison: Comparison) -> Sheet:
     found = parts_of(comparison)
     shown = found.largest(_MOST_ROWS)
     causes = _causes(comparison)
-    verdicts = {part.verdict: COLORS[part.verdict] for part in shown}
+    verdicts = {part.verdict: VERDICTS[part.verdict] for part in shown}
     heights = [max(len(shown), 1) * _LINE_IN + _AXIS_IN, *([_STEP_IN] if causes else [])]
     verdict = conclude(comparison, short_names(comparison)).lines[0]
     drawn = sheet(
@@ -90,7 +83,7 @@ def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
     """Draw new minus base of each part, the largest on top."""
     labels = fitted(_labels(parts), _NAME_COLUMNS)
     for row, part in enumerate(parts):
-        axes.barh(row, part.cost_ns, height=_BAR, color=COLORS[part.verdict])
+        axes.barh(row, part.cost_ns, height=_BAR, **paint(VERDICTS[part.verdict]))
         if part.interval:
             low, high = part.interval
             axes.plot([low, high], [row, row], color="black", linewidth=1.2, marker="|", markersize=6)
@@ -114,16 +107,23 @@ def _labels(parts: Sequence[ChangedPart]) -> list[str]:
     return [f"{part.name} {part.detail}" if names.count(part.name) > 1 else part.name for part in parts]
 
 
-def _causes(comparison: Comparison) -> list[tuple[str, float, float]]:
-    """Return name and time of each cause on both sides in a step, the longest first; the rest is one more."""
+def _causes(comparison: Comparison) -> list[tuple[str, Style, float, float]]:
+    """Return name, style and both times of each cause, the longest first; the rest is one more."""
     pairs = comparison.of("budget")
     names = row_names(pair.key for pair in pairs)
     by_step = has_steps(comparison)
-    every = [(_cause_name(pair, names[pair.key]), *times_by_cause(pair, by_step=by_step)) for pair in pairs]
-    every = sorted((one for one in every if max(one[1:]) > 0), key=lambda one: -max(one[1:]))
+    every = [
+        (
+            _cause_name(pair, names[pair.key]),
+            state_color(pair.key.name),
+            *times_by_cause(pair, by_step=by_step),
+        )
+        for pair in pairs
+    ]
+    every = sorted((one for one in every if max(one[2:]) > 0), key=lambda one: -max(one[2:]))
     rest = every[_MOST_CAUSES:]
     return every[:_MOST_CAUSES] + (
-        [("the rest", sum(one[1] for one in rest), sum(one[2] for one in rest))] if rest else []
+        [("the rest", REST, sum(one[2] for one in rest), sum(one[3] for one in rest))] if rest else []
     )
 
 
@@ -131,13 +131,12 @@ def _cause_name(pair: Pair, name: str) -> str:
     return f"idle: {name}" if pair.key.name.startswith("idle_") else name
 
 
-def _causes_bars(axes: Axes, causes: Sequence[tuple[str, float, float]], unit: str) -> None:
+def _causes_bars(axes: Axes, causes: Sequence[tuple[str, Style, float, float]], unit: str) -> None:
     """Draw one step, or run, of both sides as stacked bars."""
     lefts = [0.0, 0.0]
-    for (name, *times), color in zip(causes, _CAUSES, strict=False):
-        axes.barh(
-            [0, 1], times, left=lefts, height=_BAR, color=color, label=drawable(name), edgecolor="white"
-        )
+    for name, style, *times in causes:
+        painted = {**paint(style), "linewidth": 1}
+        axes.barh([0, 1], times, left=lefts, height=_BAR, label=drawable(name), **painted)
         lefts = [left + time for left, time in zip(lefts, times, strict=True)]
     labels = [f"{side}, {duration(whole)}" for side, whole in zip(("base", "new"), lefts, strict=True)]
     axes.set_yticks([0, 1], labels, **NAMES)

@@ -23,6 +23,7 @@ from nsyswrap.render.plots.figure import (
     columns_in,
     fitted,
     for_title,
+    hue,
     log_axis,
     points,
     sheet,
@@ -179,7 +180,7 @@ def _draw(axes: Axes, part: Copies) -> None:
 
 
 def _color(direction: str) -> str:
-    return MEMSET if direction == _MEMSET else copy_color(direction)
+    return hue(MEMSET if direction == _MEMSET else copy_color(direction))
 
 
 PLOT = Plot("copies", compute, figure)

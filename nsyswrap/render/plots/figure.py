@@ -26,6 +26,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.text import clip, printable, shorten_all
 from nsyswrap.base.units import Unit, human
+from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, SOLID, STRIPES
 from nsyswrap.render.short_forms import abbreviated
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from numpy.typing import NDArray
+
+    from nsyswrap.render.colors import Style
 
 
 SANS, MONO = "DejaVu Sans", "DejaVu Sans Mono"  # both come with matplotlib
@@ -69,6 +72,7 @@ _SETTINGS: dict[str, Any] = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": SMALL,
+    "hatch.linewidth": 0.7,
     "svg.hashsalt": "nsyswrap",  # without a salt the ids are random
 }
 # Metadata that would differ from run to run.
@@ -77,6 +81,8 @@ _UNDATED: dict[str, dict[str, None]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
 }
+
+_HATCHES = {SOLID: "", STRIPES: "/" * 5, DOTS: "." * 5, LINES: "-" * 6, GRID: "+" * 4}
 
 _SPOTS_PER_DECADE = 80  # each about a pixel on a screen
 _RASTERIZED_SPOTS = 2000  # more spots than this are a bitmap in a vector file
@@ -156,34 +162,34 @@ def plot_settings() -> Iterator[None]:
 
 
 def sheet(
-    body_in: float, title: str, notes: Iterable[str] = (), colors: Mapping[str, str] | None = None
+    body_in: float, title: str, notes: Iterable[str] = (), styles: Mapping[str, Style] | None = None
 ) -> Sheet:
     """Return a sheet with room for axes ``body_in`` inches high.
 
-    The title is above the axes. The legend, colors by label, and the notes are below them.
+    The title is above the axes. The legend, styles by label, and the notes are below them.
     """
-    heading, small_print, colors = (
+    heading, small_print, styles = (
         title_lines(title, WIDTH_IN * (1 - 2 * _LEFT), _TITLE_SIZE),
         note_lines(notes),
-        colors or {},
+        styles or {},
     )
     top = _EDGE_IN + _TITLE_IN * (heading.count("\n") + 1)
     notes_in = _EDGE_IN + (_NOTE_IN * (small_print.count("\n") + 1) if small_print else 0)
-    bottom = notes_in + _LEGEND_IN * -(-len(colors) // _LEGEND_COLUMNS)
+    bottom = notes_in + _LEGEND_IN * -(-len(styles) // _LEGEND_COLUMNS)
     height = top + body_in + bottom
     body = (0, bottom / height, 1, body_in / height)
     figure = Sheet(figsize=(WIDTH_IN, height), dpi=_SCREEN_DPI, layout=ConstrainedLayoutEngine(rect=body))
     figure.text(_LEFT, 1 - _EDGE_IN / height, heading, va="top", fontsize=_TITLE_SIZE, fontweight="bold")
     if small_print:
         figure.text(_LEFT, notes_in / height, small_print, va="top", fontsize=7, color=GRAY)
-    if colors:
-        _legend(figure, colors, bottom / height)
+    if styles:
+        _legend(figure, styles, bottom / height)
     return figure
 
 
-def _legend(figure: Sheet, colors: Mapping[str, str], top: float) -> None:
+def _legend(figure: Sheet, styles: Mapping[str, Style], top: float) -> None:
     handles = [
-        Patch(color=color, label=f" {clip(drawable(label), _LABEL)}") for label, color in colors.items()
+        Patch(**paint(style), label=f" {clip(drawable(label), _LABEL)}") for label, style in styles.items()
     ]
     legend = figure.legend(
         handles=handles, loc="upper left", bbox_to_anchor=(0, top), ncols=_LEGEND_COLUMNS, borderaxespad=0
@@ -197,6 +203,16 @@ def content(figure: Figure, form: Format, dpi: int = _FILE_DPI) -> bytes:
     with plot_settings():
         figure.savefig(out, format=form, dpi=dpi, metadata=_UNDATED[form])
     return out.getvalue()
+
+
+def paint(style: Style) -> dict[str, Any]:
+    """Return the arguments that give a patch this style. Its texture is white."""
+    return {"facecolor": hue(style), "hatch": _HATCHES[style.texture], "edgecolor": "white", "linewidth": 0}
+
+
+def hue(style: Style) -> str:
+    """Return the color of points and lines in this style; a picture is light."""
+    return HUES[style.hue].light
 
 
 def time_axis(axis: Axis, longest_ns: float, what: str) -> None:

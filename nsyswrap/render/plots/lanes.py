@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.colors import Style
 
 
 BINS = 600  # each about a pixel on a screen
@@ -38,7 +39,7 @@ class Kind(NamedTuple):
 
     order: int
     label: str
-    color: str
+    color: Style
     hangs: bool = False
 
 

@@ -16,9 +16,20 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from nsyswrap.analysis.launch_bound import LaunchCost, headline, judged_launches, launch_cost_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.render.colors import FIRST, REPEAT
+from nsyswrap.render.colors import LAUNCHES
 from nsyswrap.render.plots import Plot, notes_of, table_for
-from nsyswrap.render.plots.figure import GRAY, NAMES, WIDTH_IN, columns_in, fitted, log_axis, points, sheet
+from nsyswrap.render.plots.figure import (
+    GRAY,
+    NAMES,
+    WIDTH_IN,
+    columns_in,
+    fitted,
+    hue,
+    log_axis,
+    paint,
+    points,
+    sheet,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +44,7 @@ _BODY_IN = 3.3
 _BINS_PER_DECADE = 20
 _MARGIN = 1.5  # a factor on both sides of an axis
 _LIMITS_WITHOUT_DATA = (1e3, 1e5)  # ns
-_SERIES = {"repeat launches": REPEAT, "first launches": FIRST}
+_SERIES = {f"{kind} launches": style for kind, style in LAUNCHES.items()}
 _HEIGHTS = (3, 1)  # of the two histograms
 _COUNTED = ("number of repeat launches", "first\nlaunches")  # a low axis has no room for more
 
@@ -129,9 +140,9 @@ def _limits(times: Sequence[NDArray[Any]]) -> tuple[float, float]:
 
 def _latencies(places: Sequence[Axes], part: LaunchTimes, edges: NDArray[Any]) -> None:
     """Draw the two histograms on one time axis, each with its own count axis."""
-    for axes, times, (label, color) in zip(places, part.latency_ns, _SERIES.items(), strict=True):
+    for axes, times, (label, style) in zip(places, part.latency_ns, _SERIES.items(), strict=True):
         counts, _ = np.histogram(np.maximum(times, 1), edges)
-        axes.stairs(counts, edges, fill=True, color=color, label=label)
+        axes.stairs(counts, edges, fill=True, label=label, **paint(style))
         axes.set(xlim=(edges[0], edges[-1]), ylim=(0, max(int(counts.max()), 1) * 1.05))
         log_axis(axes, "x", Unit.NS, "launch latency: call to GPU start")
         if not len(times):
@@ -160,8 +171,8 @@ def _launches(count: int) -> str:
 
 def _calls(axes: Axes, part: LaunchTimes, limits: tuple[float, float]) -> None:
     """Draw the launches, and the line where the API call takes as long as the kernel."""
-    for api, gpu, (label, color) in zip(part.api_ns, part.gpu_ns, _SERIES.items(), strict=True):
-        points(axes, gpu, api, color, label)
+    for api, gpu, (label, style) in zip(part.api_ns, part.gpu_ns, _SERIES.items(), strict=True):
+        points(axes, gpu, api, hue(style), label)
     axes.plot(limits, limits, color=GRAY, linewidth=0.8, linestyle="--")
     axes.set(xlim=limits, ylim=limits)
     axes.set_title("above the line: call longer than GPU work")

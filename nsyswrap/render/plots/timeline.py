@@ -19,7 +19,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, moment, percent
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.plots import Plot, nothing_selected
-from nsyswrap.render.plots.figure import MONO, NAMES, WIDTH_IN, columns_in, fitted, sheet, time_axis
+from nsyswrap.render.plots.figure import MONO, NAMES, WIDTH_IN, columns_in, fitted, paint, sheet, time_axis
 from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, bins, gpu_lanes, host_lanes, host_times
 from nsyswrap.reports import find_report
 from nsyswrap.reports.table import read_ahead
@@ -80,7 +80,7 @@ def _draw_shares(axes: Axes, row: int, lane: Lane, edges: NDArray[Any]) -> None:
 
 def _step(axes: Axes, top: NDArray[Any], base: NDArray[Any], edges: NDArray[Any], kind: Kind) -> None:
     below: Any = base  # an array is valid, but matplotlib's type hint allows only a number
-    patch = StepPatch(top, edges, baseline=below, fill=True, color=kind.color, linewidth=0, label=kind.label)
+    patch = StepPatch(top, edges, baseline=below, fill=True, label=kind.label, **paint(kind.color))
     patch.set_rasterized(True)  # so that the file size does not grow with the number of events
     axes.add_artist(patch)  # add_patch and stairs are slow: they update the limits with every corner
 
@@ -90,9 +90,7 @@ def _draw_ranges(axes: Axes, row: int, lane: Lane, origin: int, length: int) -> 
     axes.broken_barh(
         spans,
         (row, _HEIGHT),
-        facecolor=NVTX_RANGE.color,
-        edgecolor="white",
-        linewidth=0.5,
+        **{**paint(NVTX_RANGE.color), "linewidth": 0.5},
         label=NVTX_RANGE.label,
         rasterized=True,
     )

@@ -24,6 +24,7 @@ from nsyswrap.render.plots.figure import (
     columns_in,
     fitted,
     for_title,
+    paint,
     sheet,
     time_axis,
 )
@@ -186,7 +187,7 @@ def _bars(axes: Axes, names: list[str | None], by_label: Mapping[str, Rows]) -> 
 
 
 def _bar(axes: Axes, line: float, row: Row) -> None:
-    axes.barh(line, row.total_ns, height=_BAR, color=kernel_color(row.kernel_class))
+    axes.barh(line, row.total_ns, height=_BAR, **paint(kernel_color(row.kernel_class)))
     cells = (duration(row.total_ns), f"{100 * row.share:.1f} %", f"{row.count:,}", human(row.med_ns, Unit.NS))
     for text, (_, place) in zip(cells, _COLUMNS, strict=True):
         axes.text(

@@ -5,19 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import duration
+from nsyswrap.render.colors import VERDICTS
 from nsyswrap.render.comparison_parts import parts_of
-from nsyswrap.render.page.colors import (
-    BLUE,
-    DOTS,
-    GRAY,
-    GREEN,
-    SOLID,
-    STRIPES,
-    VERMILION,
-    Style,
-    filled,
-    swatch,
-)
+from nsyswrap.render.page.colors import filled, swatch
 from nsyswrap.render.page.html import Markup, Section, element, section
 from nsyswrap.reports.compare.conclusion import signed
 
@@ -29,15 +19,6 @@ if TYPE_CHECKING:
 
 _MOST = 16  # bars
 _MIDDLE, _HALF = 50.0, 47.0  # percent of the width; the longest bar or interval is as wide as the half
-_STYLES = {
-    "slower": Style(VERMILION, SOLID),
-    "faster": Style(GREEN, SOLID),
-    "same": Style(GRAY, SOLID),
-    "cannot tell": Style(GRAY, STRIPES),
-    "lower clock": Style(VERMILION, STRIPES),
-    "added or removed": Style(BLUE, SOLID),
-    "no verdict": Style(GRAY, DOTS),
-}
 
 
 def make(comparison: Comparison) -> Markup | None:
@@ -47,14 +28,14 @@ def make(comparison: Comparison) -> Markup | None:
     if not shown:
         return None
     longest = max(abs(end) for part in shown for end in _ends(part))
-    verdicts = [name for name in _STYLES if name in {part.verdict for part in shown}]
+    verdicts = [name for name in VERDICTS if name in {part.verdict for part in shown}]
     more = len(found.parts) - len(shown)
     return section(
         "growth",
         f"What grew and shrank in a {found.unit}",
         element(
             "ul",
-            *(element("li", swatch(_STYLES[name]), name) for name in verdicts),
+            *(element("li", swatch(VERDICTS[name]), name) for name in verdicts),
             element("li", "line: interval of the difference")
             if any(part.interval for part in shown)
             else None,
@@ -96,7 +77,7 @@ def _bar(part: ChangedPart, longest: float) -> Markup:
 def _drawn(part: ChangedPart, longest: float) -> Iterator[Markup]:
     scale = _HALF / longest
     left, width = _MIDDLE + min(part.cost_ns, 0) * scale, abs(part.cost_ns) * scale
-    yield from filled(_STYLES[part.verdict], x=f"{left:.3f}%", y="3", width=f"{width:.3f}%", height="16")
+    yield from filled(VERDICTS[part.verdict], x=f"{left:.3f}%", y="3", width=f"{width:.3f}%", height="16")
     if part.interval:
         low, high = (f"{_MIDDLE + end * scale:.3f}%" for end in part.interval)
         yield element("line", x1=low, x2=high, y1="11", y2="11", class_="whisker")

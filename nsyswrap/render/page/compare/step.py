@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import duration
+from nsyswrap.render.colors import REST, state_color
 from nsyswrap.render.comparison_parts import has_steps, times_by_cause
 from nsyswrap.render.page.bars import Part, stacked_bar
-from nsyswrap.render.page.colors import CAUSES, COPIES, GRAY, KERNELS, Style
 from nsyswrap.render.page.html import Section, element, section
 from nsyswrap.render.row_names import row_names
 from nsyswrap.reports.compare.conclusion import signed
@@ -23,7 +23,6 @@ _MOST = 9  # parts; the rest is one more
 _SMALL = 0.005  # of the longer step: such parts are put together
 _REST = "the rest"
 _IDLE = "idle_"
-_TEXTURES = 3
 
 
 def make(comparison: Comparison) -> Markup | None:
@@ -60,15 +59,19 @@ class _Bars:
 
     def draw(self, title: str, side: int) -> Markup:
         """Return the bar of a side, 0 or 1."""
-        styles = _styles(self.shown)
         parts = [
-            Part(_name(key, self.names), self.times[key][side], _text(side, *self.times[key]), styles[key])
+            Part(
+                _name(key, self.names),
+                self.times[key][side],
+                _text(side, *self.times[key]),
+                state_color(key.name),
+            )
             for key in self.shown
         ]
-        rest = [both for key, both in self.times.items() if key not in styles]
+        rest = [both for key, both in self.times.items() if key not in self.shown]
         if rest:
             base, new = (sum(both[number] for both in rest) for number in (0, 1))
-            parts.append(Part(_REST, (base, new)[side], _text(side, base, new), Style(GRAY, 0)))
+            parts.append(Part(_REST, (base, new)[side], _text(side, base, new), REST))
         return stacked_bar(f"{title}: {duration(sum(part.size for part in parts))}", parts, self.longest)
 
 
@@ -80,30 +83,6 @@ def _text(side: int, base: float, new: float) -> str:
     """Return the time; on the new side with the difference if it can be read."""
     before, after = duration(base), duration(new)
     return f"{after} ({signed(new - base)})" if side and before != after else (before, after)[side]
-
-
-def _styles(keys: Sequence[Key]) -> dict[Key, Style]:
-    """Return a style for each row, all different: the usual one, or the next that is free."""
-    styles: dict[Key, Style] = {}
-    for key in keys:
-        wanted = _usual(key.name)
-        free = (
-            Style((wanted.hue + turn) % GRAY, (wanted.texture + texture) % _TEXTURES)
-            for turn in range(GRAY)
-            for texture in range(_TEXTURES)
-        )
-        styles[key] = next(style for style in (wanted, *free) if style not in styles.values())
-    return styles
-
-
-def _usual(state: str) -> Style:
-    """Return the style of a state elsewhere; idle time has a texture."""
-    if state.startswith(_IDLE):
-        usual = CAUSES.get(state.removeprefix(_IDLE), Style(GRAY, 1))
-        return usual._replace(texture=usual.texture or 1)
-    return KERNELS.get(
-        state.removesuffix("_kernel"), COPIES["Host-to-Device"] if state == "memcpy" else Style(GRAY, 2)
-    )
 
 
 SECTION = Section("step", "Steps", make)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.base.units import duration, percent
-from nsyswrap.render.page import colors
+from nsyswrap.render import colors
 from nsyswrap.render.page.bars import Part, stacked_bar
 from nsyswrap.render.page.html import Section, empty, missing, section
 from nsyswrap.render.page.tables import folded_table

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.page import colors
+from nsyswrap.render import colors
 from nsyswrap.render.page.bars import single_bar
+from nsyswrap.render.page.colors import swatch
 from nsyswrap.render.page.html import Markup, Section, element, empty, missing, section, verdict_paragraphs
 from nsyswrap.render.page.tables import folded_table
 
@@ -50,10 +51,10 @@ def _bar(row: Mapping[str, Any], most: float) -> Markup:
     one, more = ("memset", "memsets") if label == "memset" else ("copy", "copies")
     number = f"{row['count']:,} {one if row['count'] == 1 else more}"
     size = f"{human(row['total_bytes'], Unit.BYTES)} in {number}"
-    style = colors.style_of(colors.COPIES, label)
+    style = colors.copy_color(label)
     return element(
         "div",
-        element("span", colors.swatch(style), " · ".join(filter(None, parts)), class_="label"),
+        element("span", swatch(style), " · ".join(filter(None, parts)), class_="label"),
         single_bar(bandwidth / most, style) if bandwidth and most else element("span"),
         element("span", element("b", human(bandwidth, Unit.BYTES_PER_S)), f" · {size}", class_="value"),
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.render.page import colors
+from nsyswrap.render import colors
 from nsyswrap.render.page.bars import Part, stacked_bar
 from nsyswrap.render.page.html import Section, empty, missing, section, verdict_paragraphs
 from nsyswrap.render.page.tables import folded_table

@@ -8,7 +8,8 @@ import numpy as np
 
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import Unit, duration
-from nsyswrap.render.page.colors import BLUE, SOLID, STRIPES, VERMILION, Style, filled, swatch
+from nsyswrap.render.colors import LAUNCHES
+from nsyswrap.render.page.colors import filled, swatch
 from nsyswrap.render.page.html import Markup, Section, element, missing, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.table import Column, Schema, table_of
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _BINS_PER_DECADE = 6
 _HEIGHT = 90  # of each half, in pixels
-_STYLES = {"repeat": Style(BLUE, SOLID), "first": Style(VERMILION, STRIPES)}
 
 HISTOGRAM = Schema(
     name="launch_latency",
@@ -94,7 +94,7 @@ def _table(edges: NDArray[Any], repeat: NDArray[Any], first: NDArray[Any]) -> Ta
 
 
 def _histogram(subject: Subject, label: str, table: Table) -> Markup:
-    parts = {kind: np.asarray(table.data[kind]) for kind in _STYLES}
+    parts = {kind: np.asarray(table.data[kind]) for kind in LAUNCHES}
     counts = ", ".join(_launches(kind, int(part.sum())) for kind, part in parts.items())
     halves = (_half(kind, part, table) for kind, part in parts.items() if part.any())
     drawing = element("div", *halves, _axis(table), class_="histogram")
@@ -118,10 +118,10 @@ def _half(kind: str, counts: NDArray[Any], table: Table) -> Markup:
         place |= {"y": f"{_HEIGHT - height:.1f}", "height": f"{height:.1f}"}
         if count:
             text = f"{duration(low)} to {duration(high)}: {_launches(kind, count)}"
-            drawn.append(element("g", element("title", text), *filled(_STYLES[kind], **place)))
+            drawn.append(element("g", element("title", text), *filled(LAUNCHES[kind], **place)))
     text = f"{kind} launches, tallest bar: {most:,}"
     svg = element("svg", *drawn, class_="columns", height=str(_HEIGHT), role="img", aria_label=text)
-    caption = element("figcaption", swatch(_STYLES[kind]), text)
+    caption = element("figcaption", swatch(LAUNCHES[kind]), text)
     return element("figure", caption, svg)
 
 

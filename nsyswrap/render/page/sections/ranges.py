@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nsyswrap.base.units import duration, percent
-from nsyswrap.render.page.colors import BLUE, PURPLE, SOLID, STRIPES, Style, filled, swatch
 from nsyswrap.render.page.html import Section, element, section, verdict_paragraphs
 from nsyswrap.render.page.tables import folded_table
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_LEVELS = 12
 _HEIGHT, _BAND = 26, 5  # of a level and of its band of phases, in pixels
 _NARROW = 0.02  # percent of the width: less is not drawn
-_PHASES = {"forward": Style(BLUE, SOLID), "backward": Style(PURPLE, STRIPES)}
+_PHASES = {"forward": "shade-3", "backward": "shade-5"}  # dark and light are told apart by everybody
 
 
 class _Node(NamedTuple):
@@ -49,7 +48,9 @@ def ranges(subject: Subject) -> Markup | None:
         verdict_paragraphs(tables),
         *pictures,
         element(
-            "ul", *(element("li", swatch(style), name) for name, style in _PHASES.items()), class_="legend"
+            "ul",
+            *(element("li", _patch(shade), name) for name, shade in _PHASES.items()),
+            class_="legend",
         ),
         folded_table(table) if table is not None else None,
     )
@@ -107,7 +108,7 @@ def _drawn(node: _Node) -> Markup:
         ]
     )
     bands, left = [], 0.0
-    for name, style in _PHASES.items():
+    for name, shade in _PHASES.items():
         width = 100 * figures[name] / max(figures["total"], 1)
         place = {
             "x": f"{left:.3f}%",
@@ -115,7 +116,7 @@ def _drawn(node: _Node) -> Markup:
             "width": f"{width:.3f}%",
             "height": str(_BAND),
         }
-        bands += filled(style, **place) if width else []
+        bands += [element("rect", class_=shade, **place)] if width else []
         left += width
     return element(
         "svg",
@@ -129,6 +130,11 @@ def _drawn(node: _Node) -> Markup:
         height=str(_HEIGHT),
         data_path=str(row["path"]),
     )
+
+
+def _patch(shade: str) -> Markup:
+    rectangle = element("rect", class_=shade, width="14", height="14")
+    return element("svg", rectangle, class_="swatch", aria_hidden="true")
 
 
 SECTION = Section("ranges", "Ranges", ranges, reads=("nvtx_tree",))

@@ -16,7 +16,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.units import Unit
-from nsyswrap.render.page import colors
+from nsyswrap.render import colors
 from nsyswrap.render.page.density import PER_MILLE, density, kept_events, level
 from nsyswrap.render.page.html import Markup, Section, data, element, plain, section
 from nsyswrap.render.page.tables import clipped, folded_table

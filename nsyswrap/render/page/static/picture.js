@@ -116,7 +116,9 @@ class Picture {
     pen.fillRect(0, 0, 4, 4);
     pen.fillStyle = this.color("ground");
     if (texture === 1) for (let i = 0; i < 4; i++) pen.fillRect(i, 3 - i, 1, 1);
-    else pen.fillRect(1, 1, 2, 2);
+    else if (texture === 2) pen.fillRect(1, 1, 2, 2);
+    else pen.fillRect(0, 1, 4, 1);
+    if (texture === 4) pen.fillRect(1, 0, 1, 4);
     return this.pen.createPattern(tile, "repeat");
   }
 
