@@ -44,7 +44,7 @@ def texts(html: str) -> list[str]:
 def test_a_card_for_the_gpu_and_lines_on_the_machine(tmp_path: Path) -> None:
     html = markup(x=recorded(tmp_path / "run", [WORK], SAMPLES, FACTS))
     assert texts(html) == [
-        *("Conditions of the run", "GPU 0 · NVIDIA H200"),
+        *("Conditions", "GPU 0 · NVIDIA H200"),
         *("SM clock", "1210 of 1980 MHz", "Memory clock", "3201 MHz", "Power", "690 of 700 W"),
         *(
             "Temperature",
@@ -84,7 +84,7 @@ def test_without_values_there_is_no_curve(tmp_path: Path, values: list[object]) 
 def test_what_is_not_known_is_left_out(tmp_path: Path) -> None:
     html = markup(x=recorded(tmp_path / "run", [WORK], None, Conditions((H200,))))
     assert texts(html) == [
-        "Conditions of the run",
+        "Conditions",
         "Clocks unknown: conditions.csv cannot be read: No such file or directory.",
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,14 +28,19 @@ def printed(page: Page) -> None:
     page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
 
 
-def test_numbers_are_open_on_paper_alone(page_of: PageOf, visit: Visit) -> None:
-    page = visit(page_of("two GPUs"))
-    page.locator("details.numbers > summary").first.click()
+@pytest.mark.parametrize("kind", ["two GPUs", "many"])
+def test_a_capture_takes_at_most_four_pages(kind: str, page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of(kind))
+    assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) <= 4
+
+
+def test_only_tables_that_are_open_are_printed_and_not_all_rows(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("many"))
+    page.locator("#findings details.numbers > summary").click()
     printed(page)
-    numbers = page.locator("details.numbers")
-    assert page.locator("details.numbers[open]").count() == numbers.count() > 5
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details.numbers[open]").count() == 1  # which was already open
+    assert page.locator("details.numbers:visible").count() == 1
+    assert page.locator("#kernels tbody tr:visible").count() == 15
+    assert page.locator("#kernels .paper").inner_text() == "On paper: 15 of 300 rows."
 
 
 @pytest.mark.parametrize("kind", ["two GPUs", "side by side", "many"])

@@ -114,7 +114,7 @@ def test_the_page_begins_with_the_answer(tmp_path: Path) -> None:
     first = page[page.index("<h2") :]
     # Steps 1 to 9 from launch to launch: 40 of 100 ns busy, the last one ends with its kernel after 50 ns.
     assert "GPU busy 42 % of the steady part: 9 x one GPU operation, 94.4 ns each (850 ns)" in text_of(first)
-    assert first.index("GPU busy 42 %") < first.index('id="ran"')
+    assert first.index("GPU busy 42 %") < first.index('id="findings"')
 
 
 def test_a_page_to_send_names_no_folder(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_the_button_for_gpu_work_is_of_no_use_where_there_is_none(tmp_path: Path
 
 def test_a_gpu_that_never_idled_is_said_to_have(tmp_path: Path) -> None:
     page = render({"x": opened(tmp_path, kernel("k", 10, 20, 1))})
-    idle = text_of(page[page.index('<section id="idle"') :])
+    idle = text_of(page[page.index('<section id="idle"') : page.index('<section id="latency"')])
     assert "No idle gaps: the GPU was busy from the first operation to the last." in idle
     assert "Table:" not in idle
 

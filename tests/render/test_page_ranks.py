@@ -131,7 +131,7 @@ def test_ranks_have_a_section_and_nothing_sticks_out(
 ) -> None:
     page = visit(request.getfixturevalue(name))
     assert page.evaluate("[...document.querySelectorAll('section')].map(e => e.id)")[:3] == [
-        *("ranks", "verdicts", "ran")
+        *("ranks", "answer", "findings")
     ]
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})

@@ -78,8 +78,8 @@ def _opened(browser: Browser, path: Path) -> Page:
 
 
 def _top(page: Page, path: Path) -> None:
-    """Show the page down to the end of its verdicts."""
-    end = page.locator(".verdicts").bounding_box()
+    """Show the page down to the end of its steps."""
+    end = page.locator("#steps").bounding_box()
     assert end
     clip = {"x": 0, "y": 0, "width": 1200, "height": end["y"] + end["height"] + 12}
     page.screenshot(path=path, full_page=True, clip=clip)  # type: ignore[arg-type]

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     Names = Mapping[Key, str]
 
-# Name and heading of each section, and its groups, in the order of the page.
+# Anchor, name and groups of each section, in the order of the page.
 _SECTIONS: tuple[tuple[str, str, tuple[Group, ...]], ...] = (
-    ("Steps", "Steps, totals and launch overhead", ("step", "total", "launch")),
-    ("Modules", "Modules", ("module",)),
-    ("Kernels", "Kernels", ("kernel",)),
-    ("Ranges", "NVTX ranges", ("range",)),
+    ("steps", "Steps", ("step", "total", "launch")),
+    ("modules", "Modules", ("module",)),
+    ("kernels", "Kernels", ("kernel",)),
+    ("ranges", "NVTX ranges", ("range",)),
 )
 _MOST_PICTURES = 40  # of a section
 _MOST_NAMED = 5  # changes of a commit
@@ -82,8 +82,8 @@ def history_page(sides: Sequence[Side]) -> str:
     sections = [
         ("changes", "Changes", _changes_section(history, names)),
         *(
-            (name.lower(), name, _series_section(history, names, name.lower(), title, found))
-            for name, title, groups in _SECTIONS
+            (anchor, name, _series_section(history, names, anchor, name, found))
+            for anchor, name, groups in _SECTIONS
             if (found := history.of(*groups))
         ),
         ("points", "Points", section("points", "Points", folded_table(_points_table(history)))),
@@ -106,7 +106,7 @@ def _changes_section(history: History, names: Names) -> Markup:
     undecided = sum(bool(series.undecided) and not series.found for series in history.series)
     return section(
         "changes",
-        "What changed",
+        "Changes",
         element("p", element("b", lead), f" in {_span(history.points)}.", class_="lead"),
         element("ul", *_commits(history, names), class_="changed") if changed else None,
         element("p", f"{_rows(undecided)} cannot be judged at some points: {_WHY}.", class_="note")

@@ -86,6 +86,15 @@ def section(name: str, title: str, *children: object) -> Markup:
     return element("section", heading, *children, id=name, aria_labelledby=f"{name}-title")
 
 
+def side_by_side(tiles: Mapping[str, Iterable[Markup | None]]) -> Markup:
+    """Return a column of tiles for each capture, with its label if there are several."""
+    several = len(tiles) > 1
+    columns = (
+        element("div", element("h3", label) if several else None, *column) for label, column in tiles.items()
+    )
+    return element("div", *columns, class_="tiles several" if several else "tiles")
+
+
 def missing(reasons: Iterable[str]) -> Markup:
     """Return a note for each distinct reason why a report is missing."""
     return joined(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Column, Table
 
 ROWS = 400  # the most rows of a table, unless a section asks for others
+_ON_PAPER = 15  # rows, as in page.css
 _FILTERED = 9  # the fewest rows that get a filter
 _NAME_WIDTH = 70  # characters of a kernel's short name
 _LONGEST_TEXT = 4_000  # characters of a cell
@@ -59,6 +60,9 @@ def open_table(
         "div",
         _tools(table, name, len(rows)),
         scroller,
+        element("p", f"On paper: {_ON_PAPER} of {len(rows):,} rows.", class_="note paper")
+        if len(rows) > _ON_PAPER
+        else None,
         _notes(table, top, whole or f"-r {table.schema.name}"),
         class_="table",
     )

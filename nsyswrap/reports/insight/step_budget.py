@@ -74,7 +74,7 @@ CAPTURE, SELECTED, STEADY, MEDIAN, STEP = (
 WARM_UP, OUTLIER, LEFT_OUT = "warm-up", "outlier", "left out"
 _WORTH_PERCENT = 1.0  # of the time: states with less are not in the verdict
 _TEXTS = {**CAUSES, OTHER_PROCESS: "another process used the device"}
-_STATE_COLUMNS = {
+STATE_COLUMNS = {
     **{state: f"{state}_ns" for state in COMPUTE},
     COMMUNICATION: "communication_exposed_ns",
     MEMCPY: "copy_exposed_ns",
@@ -83,8 +83,8 @@ _STATE_COLUMNS = {
 _GIL_COLUMNS = {state: f"idle_host_gil_{state}_ns" for state in GIL_STATES}
 _PARTS = {
     "compute_ns": "compute",
-    _STATE_COLUMNS[COMMUNICATION]: "exposed communication",
-    _STATE_COLUMNS[MEMCPY]: "exposed copies",
+    STATE_COLUMNS[COMMUNICATION]: "exposed communication",
+    STATE_COLUMNS[MEMCPY]: "exposed copies",
 }
 
 
@@ -144,7 +144,7 @@ def _rows(
         "busy_ns": busy,
         "compute_ns": np.asarray(compute_ns),
         "idle_ns": budget.duration_ns - busy,
-        **{column: state_ns[state] for state, column in _STATE_COLUMNS.items()},
+        **{column: state_ns[state] for state, column in STATE_COLUMNS.items()},
         "communication_overlapped_ns": budget.overlapped_ns[COMMUNICATION],
         "copy_overlapped_ns": budget.overlapped_ns[COPY],
         **{_GIL_COLUMNS[state]: budget.gil_ns.get(state, np.zeros(count, np.int64)) for state in GIL_STATES},
@@ -252,7 +252,7 @@ _TITLES = {"gemm": "GEMM", "rng": "RNG"}
 
 
 def _class_column(state: str) -> Column:
-    column, name = _STATE_COLUMNS[state], state.removesuffix("_kernel")
+    column, name = STATE_COLUMNS[state], state.removesuffix("_kernel")
     if state == GRAPH:
         return _time(column, "Graphs", "part of the compute: whole-graph executions without other kernels", 9)
     return _time(
@@ -315,8 +315,8 @@ SCHEMA = Schema(
         _time("busy_ns", "Busy", "time with at least one operation of the process on the device", -1),
         _time("compute_ns", "Compute", "time with a kernel or graph that does not communicate"),
         *(_class_column(state) for state in COMPUTE),
-        _time(_STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels without compute"),
-        _time(_STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations without a kernel"),
+        _time(STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels without compute"),
+        _time(STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations without a kernel"),
         _time("idle_ns", "Idle", "time without any operation of the process on the device", -1),
         *(
             _time(f"idle_{cause}_ns", header, f"part of the idle time: {meaning}", drop_order)

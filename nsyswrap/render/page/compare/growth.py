@@ -32,7 +32,8 @@ def make(comparison: Comparison) -> Markup | None:
     more = len(found.parts) - len(shown)
     return section(
         "growth",
-        f"What grew and shrank in a {found.unit}",
+        "What grew and shrank",
+        element("p", f"Times of a {found.unit}.", class_="note"),
         element(
             "ul",
             *(element("li", swatch(VERDICTS[name]), name) for name in verdicts),
@@ -86,4 +87,4 @@ def _drawn(part: ChangedPart, longest: float) -> Iterator[Markup]:
     yield element("line", x1=f"{_MIDDLE}%", x2=f"{_MIDDLE}%", y1="0", y2="22", class_="zero")
 
 
-SECTION = Section("growth", "Grew and shrank", make)
+SECTION = Section("growth", "What grew and shrank", make)

@@ -88,4 +88,4 @@ def _row(side: str, run: RunFigures) -> tuple[object, ...]:
     )
 
 
-SECTION = Section("runs", "Runs", make)
+SECTION = Section("runs", "Runs and machine", make)

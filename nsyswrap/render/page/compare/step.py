@@ -39,9 +39,12 @@ def make(comparison: Comparison) -> Markup | None:
     bars = _Bars(times, seen, row_names(times), longest)
     return section(
         "step",
-        f"One {'step' if by_step else 'run'} on both sides",
+        "Time by cause",
         element(
-            "p", "Both bars have one scale. First what the GPU did, then why it was idle.", class_="note"
+            "p",
+            f"One {'step' if by_step else 'run'} on both sides, on one scale: "
+            "first what the GPU did, then why it was idle.",
+            class_="note",
         ),
         bars.draw("Base", 0),
         bars.draw("New", 1),
@@ -85,4 +88,4 @@ def _text(side: int, base: float, new: float) -> str:
     return f"{after} ({signed(new - base)})" if side and before != after else (before, after)[side]
 
 
-SECTION = Section("step", "Steps", make)
+SECTION = Section("step", "Time by cause", make)

@@ -12,16 +12,19 @@ if TYPE_CHECKING:
 # From the top of the page to the bottom.
 NAMES = (
     "ranks",
-    "verdicts",
-    "head",
-    "conditions",
+    "answer",
+    "findings",
+    "steps",
     "timeline",
-    "ranges",
     "kernels",
     "classes",
+    "ranges",
+    "gpu_gaps",
     "latency",
     "copies",
-    "gpu_gaps",
+    "figures",
+    "conditions",
+    "head",
 )
 
 

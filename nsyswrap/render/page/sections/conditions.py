@@ -31,7 +31,7 @@ def conditions(subject: Subject) -> Markup | None:
     """Return a card for each GPU that worked, and a line on the machine; None without recorded conditions."""
     runs = {label: run_conditions_of(capture) for label, capture in subject.captures.items()}
     parts = [_run(subject, label, run) for label, run in runs.items() if run]
-    return section("conditions", "Conditions of the run", *parts) if parts else None
+    return section("conditions", "Conditions", *parts) if parts else None
 
 
 def _run(subject: Subject, label: str, run: RunConditions) -> Markup:

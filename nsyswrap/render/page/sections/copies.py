@@ -29,7 +29,7 @@ def copies(subject: Subject) -> Markup:
     most = max((row["bandwidth_bytes_per_s"] or 0.0 for row in rows), default=0.0)
     return section(
         "copies",
-        "Copy bandwidth by size",
+        "Copies",
         verdict_paragraphs(subject.tables("memcpy_bandwidth")),
         empty(subject, "memcpy_bandwidth"),
         element("div", *(_bar(row, most) for row in rows), class_="bars"),

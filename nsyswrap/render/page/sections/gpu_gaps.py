@@ -49,7 +49,7 @@ def idle(subject: Subject) -> Markup:
     all_gaps = subject.table("gpu_idle")
     return section(
         "idle",
-        "GPU idle time by cause",
+        "GPU idle time",
         verdict_paragraphs(gaps),
         empty(subject, "gpu_idle"),
         *bars,
@@ -76,4 +76,4 @@ def _parts(table: Table) -> list[Part]:
     ]
 
 
-SECTION = Section("idle", "Idle", idle, reads=("gpu_idle",))
+SECTION = Section("idle", "GPU idle time", idle, reads=("gpu_idle",))

@@ -18,8 +18,8 @@ def head(subject: Subject) -> Markup:
     cards = (_card(subject, label, subject.summaries[label]) for label in subject.captures)
     checks = subject.table("diagnostics")
     return section(
-        "ran",
-        "Program and machine",
+        "program",
+        "Program and checks",
         element("div", *cards, class_="cards"),
         folded_table(checks, "Checks of the recording") if checks is not None else None,
     )
@@ -40,4 +40,4 @@ def _card(subject: Subject, label: str, summary: Summary) -> Markup:
     )
 
 
-SECTION = Section("ran", "Program", head, reads=("diagnostics",))
+SECTION = Section("program", "Program and checks", head, reads=("diagnostics",))

@@ -1,14 +1,6 @@
 "use strict";
 
-// On paper the page is light, and its tables are open.
+// On paper the page is light.
 
-let opened = [];
-addEventListener("beforeprint", () => {
-  document.documentElement.classList.add("printed");
-  opened = [...document.querySelectorAll("details.numbers:not([open])")];
-  opened.forEach((numbers) => (numbers.open = true));
-});
-addEventListener("afterprint", () => {
-  document.documentElement.classList.remove("printed");
-  opened.forEach((numbers) => (numbers.open = false));
-});
+addEventListener("beforeprint", () => document.documentElement.classList.add("printed"));
+addEventListener("afterprint", () => document.documentElement.classList.remove("printed"));

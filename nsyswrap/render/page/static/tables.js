@@ -4,21 +4,32 @@
 
 const NUMBER = /^-?[\d.]+(e[+-]?\d+)?$/i;
 
+const SIZE = /^([\d.]+) (B|KiB|MiB|GiB|TiB)$/;
+const ORDER = new Intl.Collator("en", { numeric: true });
+
 function rawValue(cell) {
   if (cell.dataset.value !== undefined) return cell.dataset.value;
   return (cell.querySelector("code") || cell).textContent;
 }
 
+// What a cell is sorted by: its number, a size in bytes, or the text that is seen.
+function sortValue(cell) {
+  if (cell.dataset.value !== undefined) return cell.dataset.value;
+  const text = (cell.querySelector("summary") || cell).textContent;
+  const size = SIZE.exec(text);
+  return size ? String(size[1] * 1024 ** ["B", "KiB", "MiB", "GiB", "TiB"].indexOf(size[2])) : text;
+}
+
 function compare(left, right) {
   if (left === "" || right === "") return (left === "") - (right === ""); // what is missing comes last
   if (NUMBER.test(left) && NUMBER.test(right)) return left - right;
-  return left.localeCompare(right);
+  return ORDER.compare(left, right);
 }
 
 function sortBy(table, header) {
   const falling = header.getAttribute("aria-sort") !== "descending";
   const column = [...header.parentNode.cells].indexOf(header);
-  const rows = [...table.tBodies[0].rows].map((row) => [rawValue(row.cells[column]), row]);
+  const rows = [...table.tBodies[0].rows].map((row) => [sortValue(row.cells[column]), row]);
   const sign = falling ? -1 : 1;
   rows.sort(([a], [b]) => (a === "" || b === "" ? compare(a, b) : sign * compare(a, b)));
   for (const other of header.parentNode.cells) other.removeAttribute("aria-sort");

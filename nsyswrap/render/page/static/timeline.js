@@ -278,15 +278,11 @@ const KEYS = {
 const timelines = [...document.querySelectorAll("article.timeline")].map((article) => new Timeline(article));
 const redraw = () => timelines.forEach((timeline) => timeline.picture.draw());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-let opened = []; // for the paper
 addEventListener("beforeprint", () => {
   document.documentElement.classList.add("printed");
-  opened = [...document.querySelectorAll("details.numbers:not([open])")];
-  opened.forEach((numbers) => (numbers.open = true));
   redraw();
 });
 addEventListener("afterprint", () => {
   document.documentElement.classList.remove("printed");
-  opened.forEach((numbers) => (numbers.open = false));
   redraw();
 });

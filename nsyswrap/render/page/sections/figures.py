@@ -1,21 +1,18 @@
-"""The answer of each capture, what to do, the timing audit, and the tables behind them."""
+"""The figures of launches, GPU time and the timing check, and the tables behind them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.answer_parts import HEADED, answer_bar, split_heading
-from nsyswrap.render.page.html import Markup, Section, element, section
+from nsyswrap.render.page.html import Markup, Section, element, section, side_by_side
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.timeline.owners import id_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from nsyswrap.analysis.advice import Advice
     from nsyswrap.render.page.subject import Subject
-    from nsyswrap.reports.answer import Line
     from nsyswrap.reports.table import Table
 
     Figure = tuple[str, object, str, str]  # header, value, the value as text, and what the header means
@@ -27,48 +24,22 @@ _HEADERS = {"uncontended": "Repeats into an idle stream"}  # where the column's 
 _DEVICE_COLUMNS = ("window_ns", "busy_ns", "utilisation_percent")
 _MOST_DEVICES = 8
 _WHOLE = "Whole capture, start-up included."
-_TABLES = ("launch_overhead", "gpu_time", "timing_audit", "advice")
-_MOST_ADVICE = 5
-_ROWS = 100  # of each table below the verdicts
+_TABLES = ("launch_overhead", "gpu_time", "timing_audit")
+_ROWS = 100
 
 
-def verdicts(subject: Subject) -> Markup:
-    """Return the answers of all captures side by side, and the tables that they rest on."""
+def figures(subject: Subject) -> Markup:
+    """Return the figures of all captures side by side, and their tables."""
+    tiles = {
+        label: [_figure_tile(subject, label, *report) for report in _FIGURES] for label in subject.captures
+    }
     tables = [subject.table(name) for name in _TABLES]
-    columns = [_capture_column(subject, label) for label in subject.captures]
-    for capture in subject.captures.values():
-        capture.forget_views()  # no later section looks at the judged part, which takes much memory
     return section(
-        "verdicts",
-        "GPU busy time, idle time and findings",
-        element("div", *columns, class_="verdicts several" if subject.several else "verdicts"),
+        "figures",
+        "Figures",
+        side_by_side(tiles),
         *(folded_table(table, top=_ROWS) for table in tables if table is not None),
     )
-
-
-def _capture_column(subject: Subject, label: str) -> Markup:
-    name = element("h3", label) if subject.several else None
-    tiles = [_figure_tile(subject, label, *report) for report in _FIGURES]
-    return element("div", name, _answer_tile(subject, label), _advice_tile(subject, label), *tiles)
-
-
-def _answer_tile(subject: Subject, label: str) -> Markup:
-    """Return the lines of the answer as the screen has them; how a failed run ended comes first."""
-    summary = subject.summaries[label]
-    ending = element("p", summary.ending, class_="warning") if summary.ending else None
-    return element("article", ending, *map(_line, summary.lines), class_="tile wide answer")
-
-
-def _line(line: Line) -> Markup:
-    bar = element("span", answer_bar(line), class_="blocks", aria_hidden="true") if line.bar else None
-    level = "warning" if line.level == "bad" else line.level
-    classes = " ".join(part for part in (f"answer-{line.kind}", level) if part)
-    heading, rest = split_heading(line.text) if line.kind in HEADED else ("", line.text)
-    return element("p", _bold(heading), rest, " " if bar else None, bar, class_=classes)
-
-
-def _bold(text: str) -> Markup | None:
-    return element("b", text) if text else None
 
 
 def _figure_tile(subject: Subject, label: str, report: str, title: str, figures: Figures) -> Markup:
@@ -144,41 +115,4 @@ def _tile(subject: Subject, title: str, report: str, text: str, figures: Iterabl
     )
 
 
-def _advice_tile(subject: Subject, label: str) -> Markup | None:
-    answer = subject.summaries[label].answer
-    if answer is None or not answer.findings:
-        return None
-    more = len(answer.findings) - _MOST_ADVICE
-    return element(
-        "article",
-        element("h4" if subject.several else "h3", "What to do"),
-        element("ol", *map(_advice_item, answer.findings[:_MOST_ADVICE]), class_="advice"),
-        element("p", f"{more} more in the table of findings below", class_="note") if more > 0 else None,
-        class_="tile wide",
-        data_report="advice",
-    )
-
-
-def _advice_item(finding: Advice) -> Markup:
-    heading, rest = split_heading(finding.what)
-    share = human(finding.potential_percent, Unit.PERCENT)
-    potential = "a doubt about the figures"
-    if finding.potential_ns is not None:
-        potential = f"at most {human(finding.potential_ns, Unit.NS)}, {share} %"
-    code = element("code", finding.example) if finding.example else ""
-    do = (finding.do, ". For example: " if code else "", code)
-    parts = (("Seen", (finding.evidence,)), ("Do", do), ("Unless", (finding.unless,)))
-    return element(
-        "li",
-        element(
-            "p",
-            _bold(heading or rest),
-            rest if heading else None,
-            " ",
-            element("span", potential, class_="stake"),
-        ),
-        *(element("p", element("i", name), " ", *texts) for name, texts in parts if texts[0]),
-    )
-
-
-SECTION = Section("verdicts", "Answer", verdicts, reads=_TABLES)
+SECTION = Section("figures", "Figures", figures, reads=_TABLES)
