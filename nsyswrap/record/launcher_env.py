@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import rank_folders
 from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Rank:
     @property
     def folder(self) -> str:
         """The name of the run folder, padded so that names sort as ranks do: rank-03 of 64."""
-        return f"rank-{self.rank:0{len(str(self.world_size - 1))}}"
+        return rank_folders.folder_name(self.rank, self.world_size)
 
 
 def detect(environment: Mapping[str, str] = os.environ) -> Rank | None:

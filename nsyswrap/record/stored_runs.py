@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.folder_lock import LOCK, is_lock_file, is_locked, locked
+from nsyswrap.base.rank_folders import rank_folders
 from nsyswrap.base.recent_runs import begun_runs, is_rank, is_repeat, repeats_in
 from nsyswrap.base.run_folder import (
     BATCH,
@@ -144,7 +145,7 @@ def _members(path: Path, kind: Kind) -> Iterable[Path]:
     if kind == "repeats":
         return repeats_in(path)
     if kind == "launch":
-        return sorted(run.parent for run in path.glob(f"rank-*/{RUN}") if is_rank(run.parent))
+        return [folder for folder in rank_folders(path).values() if is_rank(folder)]
     try:
         batch = open_batch(path)
     except OutputError:
