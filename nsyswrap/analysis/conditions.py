@@ -127,13 +127,13 @@ def gpu_numbers(capture: Capture, operations: GpuOperations, facts: Conditions) 
     numbers = np.full(len(operations), MISSING)
     for process, device, rows in operations.by_device():
         pid = int(process_ids(np.array([process]))[0])
-        numbers[rows] = _gpu_number(_plain(capture.gpu_uuids.get((pid, device), "")), facts.gpus)
+        numbers[rows] = _gpu_number(plain_uuid(capture.gpu_uuids.get((pid, device), "")), facts.gpus)
     return numbers
 
 
 def _gpu_number(uuid: str, gpus: Sequence[Gpu]) -> int:
     """Return the position of the GPU with this UUID. A MIG device may have a UUID of its own."""
-    uuids = [_plain(gpu.uuid) for gpu in gpus]
+    uuids = [plain_uuid(gpu.uuid) for gpu in gpus]
     if len(gpus) == 1 and (not uuid or not uuids[0] or gpus[0].mig):
         return 0
     if not uuid:
@@ -144,7 +144,7 @@ def _gpu_number(uuid: str, gpus: Sequence[Gpu]) -> int:
     return uuids.index(uuid)
 
 
-def _plain(uuid: str) -> str:
+def plain_uuid(uuid: str) -> str:
     """Return a UUID as nsys writes it, without the prefix of NVML; empty if it was redacted."""
     plain = uuid.lower().removeprefix("gpu-")
     return "" if plain.startswith(_REDACTED) else plain

@@ -238,10 +238,11 @@ def test_a_stored_digest_is_not_made_again(cli: Cli, tmp_path: Path) -> None:
     assert cli("collect", "b").returncode == 0
     [row] = rows_of(tmp_path / "nsyswrap-collected" / "results.csv")
     assert row["kernel_ns"] == "11"
-    (folder / EXPORT).touch()
+    (folder / EXPORT).unlink()
+    write(folder / EXPORT, kernel("k", 0, 12))
     assert cli("collect", "b").returncode == 0
     [row] = rows_of(tmp_path / "nsyswrap-collected" / "results.csv")
-    assert row["kernel_ns"] == "10"
+    assert row["kernel_ns"] == "12"
 
 
 def test_only_the_summaries_that_are_asked_for(cli: Cli, tmp_path: Path) -> None:

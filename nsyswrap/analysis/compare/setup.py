@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.compare.model import Setup
-from nsyswrap.analysis.conditions import run_conditions_of
+from nsyswrap.analysis.conditions import plain_uuid, run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import is_at_full_clock, other_processes
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import machine_ids, process_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from nsyswrap.analysis.conditions import RunConditions, WorkingGpu
     from nsyswrap.capture.capture import Capture
@@ -63,13 +63,21 @@ def _gpus(capture: Capture, made: RunConditions | None) -> tuple[str, ...]:
     return tuple(names) * _count_gpus(capture) if len(names) == 1 else ()
 
 
+def used_uuids(capture: Capture) -> tuple[str, ...]:
+    """Return the UUID of each GPU that worked, in order; empty if one is not known or was redacted."""
+    uuids = {uuid for _, uuid in _used(capture)}
+    return tuple(sorted(uuids)) if all(map(plain_uuid, uuids)) else ()
+
+
 def _count_gpus(capture: Capture) -> int:
-    operations = gpu_operations_of(capture)
-    gpus = set()
-    for process, device, _ in operations.by_device():
+    return len({uuid or place for place, uuid in _used(capture)})
+
+
+def _used(capture: Capture) -> Iterator[tuple[tuple[int, int], str]]:
+    """Yield machine and device number of each GPU that worked, and its UUID or an empty text."""
+    for process, device, _ in gpu_operations_of(capture).by_device():
         pid, machine = (int(ids(np.array([process]))[0]) for ids in (process_ids, machine_ids))
-        gpus.add(capture.gpu_uuids.get((pid, device)) or (machine, device))
-    return len(gpus)
+        yield (machine, device), capture.gpu_uuids.get((pid, device), "")
 
 
 def _options(info: Info, nsys: Mapping[str, Any]) -> str:

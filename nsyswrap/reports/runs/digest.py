@@ -8,21 +8,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.compare.setup import setup_of, used_uuids
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import other_processes
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.missing import MISSING
-from nsyswrap.base.run_folder import DIGEST, EXPORT, REPORT, RunFolder
+from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
 from nsyswrap.base.units import Number, Unit
-from nsyswrap.capture.arrow_export import is_table_folder
 from nsyswrap.capture.capture import open_capture
+from nsyswrap.capture.identity import identity_of
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
 from nsyswrap.reports.summaries import kernels
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 _WITHOUT_CHECKSUM = 2
-_READ = (_WITHOUT_CHECKSUM, 3)  # older formats, without conditions: these are missing values
-FORMAT = 4  # increases with every change of the content: a digest of another format is made again
+_READ = (_WITHOUT_CHECKSUM, 3, 4)  # older formats: what they lack is missing
+FORMAT = 5  # increases with every change of the content: a digest of another format is made again
 WORK = (
     *(column for column in SCENARIO_RUNS.columns if column.unit is not Unit.TEXT),
     Column(
@@ -81,6 +82,7 @@ CONDITIONS = (
     ),
 )
 TOTALS = (*WORK, *CONDITIONS)
+FACTS = ("gpus", "gpu_uuids", "driver", "started")
 
 Kernel = tuple[str | None, list[int], list[int]]  # full name, distinct durations in ns, count of each
 
@@ -100,26 +102,40 @@ class Summary:
 
 @dataclass(frozen=True)
 class Digest:
-    """The digest of one capture. ``source`` is the size of its file in bytes and its time of change in ns."""
+    """The digest of one capture.
 
-    source: tuple[int, int]
+    ``source`` is its identity. Formats before 5 have the size and the time of change: they are made again.
+    ``facts`` are the texts of FACTS that the capture has.
+    """
+
+    source: tuple[int, int | str]
     totals: Mapping[str, Number | None]
     kernels: Sequence[Kernel]
     summaries: Mapping[str, Summary]
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 def digest(path: Path) -> Digest:
     """Digest a .sqlite, a .nsys-rep or a run folder. Raises CaptureError if it cannot be read."""
-    source = identity(path)  # before it is read: one that changes meanwhile is digested again
+    source = identity_of(path)  # before it is read: one that changes meanwhile is digested again
     capture = open_capture(path)
     read_ahead(capture, [find_report(name) for name in SUMMARIES])
     summaries = {name: _summary(capture, name) for name in SUMMARIES if not find_report(name).lacks(capture)}
     return Digest(
-        source or (0, 0),
+        source or (0, ""),
         _totals(capture, summaries.get("gpu_time")),
         _kernel_durations(capture),
         {name: summary for name, summary in summaries.items() if summary},
+        _facts(capture),
     )
+
+
+def _facts(capture: Capture) -> dict[str, str]:
+    """Return the texts of FACTS that the capture and its run.json have."""
+    folder = run_of(capture.source)
+    setup = setup_of(capture, RunFolder(folder).read_run() if folder else {})
+    facts = (", ".join(setup.gpus), ", ".join(used_uuids(capture)), setup.driver, setup.started)
+    return {name: text for name, text in zip(FACTS, facts, strict=True) if text}
 
 
 def totals(capture: Capture) -> dict[str, Number | None]:
@@ -164,7 +180,7 @@ def stored(folder: Path) -> Digest | None:
 
     Raises CaptureError for a digest that cannot be read if the capture was removed.
     """
-    capture = identity(folder)
+    capture = identity_of(folder)
     if capture is None and not os.path.lexists(folder / DIGEST):
         return None
     try:
@@ -174,19 +190,6 @@ def stored(folder: Path) -> Digest | None:
             raise CaptureError(f"{error.message}; its capture is gone", "profile again") from None
         return None
     return digest if capture in (None, digest.source) else None
-
-
-def identity(path: Path) -> tuple[int, int] | None:
-    """Return the size and the time of change of a capture, or None if there is no file."""
-    if is_table_folder(path):
-        stats = [file.stat() for file in path.iterdir()]
-        return sum(stat.st_size for stat in stats), max(stat.st_mtime_ns for stat in stats)
-    files = [path / EXPORT, path / REPORT] if path.is_dir() else [path]
-    for file in files:
-        if file.exists():
-            stat = file.stat()
-            return stat.st_size, stat.st_mtime_ns
-    return None
 
 
 def _summary(capture: Capture, name: str) -> Summary | None:

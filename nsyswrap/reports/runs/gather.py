@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import CaptureError, NsyswrapError
 from nsyswrap.base.run_folder import DIGEST
+from nsyswrap.capture.identity import identity_of
 from nsyswrap.reports import SUMMARIES, find_report
-from nsyswrap.reports.runs.digest import TOTALS, digest, identity, stored, write
+from nsyswrap.reports.runs.digest import TOTALS, digest, stored, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -233,7 +234,7 @@ def _without_reading(run: RecordedRun) -> RunResult | None:
         return _damaged(run, error.message)
     if digest:
         return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries)
-    return None if identity(run.path) else RunResult(run)
+    return None if identity_of(run.path) else RunResult(run)
 
 
 def _result(run: RecordedRun, digest: Path, made: Made) -> RunResult:

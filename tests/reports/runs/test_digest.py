@@ -216,8 +216,10 @@ def test_a_stored_digest_is_that_of_the_capture_beside_it(run: Path) -> None:
     found = stored(run)
     assert found is not None
     assert found.totals["kernel_ns"] == 10
-    stat = (run / EXPORT).stat()
-    os.utime(run / EXPORT, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    os.utime(run / EXPORT, (1, 1))  # a copy has another time
+    assert stored(run) is not None
+    (run / EXPORT).unlink()
+    write(run / EXPORT, kernel("k", 0, 11))
     assert stored(run) is None
 
 
@@ -241,15 +243,18 @@ def test_a_digest_of_another_format_is_not_taken(run: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_an_older_digest_has_no_conditions(run: Path, version: int) -> None:
-    written = read_digest(run / DIGEST)
+def test_an_older_digest_is_for_a_capture_that_is_gone(run: Path, version: int) -> None:
+    written, stat = read_digest(run / DIGEST), (run / EXPORT).stat()
     names = {column.name for column in CONDITIONS}
-    older = replace(written, totals={k: v for k, v in written.totals.items() if k not in names})
+    totals = {k: v for k, v in written.totals.items() if k not in names}
+    older = replace(written, source=(stat.st_size, stat.st_mtime_ns), totals=totals)
     content = {"format": version, **asdict(older)}
     if version > 2:  # version 2 has no checksum
         text = json.dumps(asdict(older), sort_keys=True)
         content["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     (run / DIGEST).write_text(json.dumps(content))
+    assert stored(run) is None
+    (run / EXPORT).unlink()
     assert stored(run) == older
 
 
@@ -262,7 +267,7 @@ def test_an_older_digest_has_no_conditions(run: Path, version: int) -> None:
         ('"kernel_ns":10,', '"kernel_ns":NaN,'),
         ('"kernel_ns":10,', '"kernel_ns":-10,'),
         ('["k",[10],[1]]', '["k",[10,20],[1]]'),
-        ('"format":4', '"format":4.0'),
+        ('"format":5', '"format":5.0'),
         ('"sha256":"', '"sha256":"0'),
     ],
 )

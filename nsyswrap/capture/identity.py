@@ -1,0 +1,66 @@
+"""Tell captures apart by their size and content, so that copies of a file are the same capture."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.run_folder import EXPORT, REPORT
+from nsyswrap.capture import schema
+from nsyswrap.capture.arrow_export import is_table_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    Identity = tuple[int, str]
+
+_EDGE = 4096  # bytes at the beginning and at the end; SQLite counts the changes of a file in the first page
+_LONG_EDGE = 262_144
+_METADATA = (schema.SESSION_START, schema.CAPTURE_METADATA, *schema.EXPORT_METADATA)
+_DIGITS = 24  # of the hash
+
+
+def identity_of(path: Path) -> Identity | None:
+    """Return the size in bytes and a hash of header and metadata of a capture; None if there is no file.
+
+    ``path`` is a file, a folder of tables or a run folder. The time of change does not count.
+    """
+    if is_table_folder(path):
+        files = sorted(path.iterdir())
+    elif path.is_dir():
+        files = [file for file in (path / EXPORT, path / REPORT) if file.exists()][:1]
+    else:
+        files = [path] if path.exists() else []
+    if not files:
+        return None
+    content = hashlib.sha256()
+    for file in files:
+        for part in _parts(file):
+            content.update(part)
+    return sum(file.stat().st_size for file in files), content.hexdigest()[:_DIGITS]
+
+
+def _parts(file: Path) -> Iterator[bytes]:
+    """Yield the metadata of an export and both ends of a file, which are longer for one without metadata."""
+    metadata = _metadata(file) if file.suffix == ".sqlite" else []
+    edge = _EDGE if metadata else _LONG_EDGE
+    with suppress(OSError), file.open("rb") as content:
+        yield content.read(edge)
+        content.seek(-min(edge, content.seek(0, os.SEEK_END)), os.SEEK_END)
+        yield content.read()
+    yield repr(metadata).encode("utf-8", "backslashreplace")
+
+
+def _metadata(file: Path) -> list[object]:
+    uri = f"{file.absolute().as_uri()}?mode=ro&immutable=1"
+    rows: list[object] = []
+    with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as db:
+        db.text_factory = bytes
+        for table in _METADATA:
+            with suppress(sqlite3.Error):
+                rows += db.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall()  # noqa: S608 - names of ours
+    return rows
