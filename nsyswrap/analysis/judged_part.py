@@ -16,7 +16,7 @@ from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.capture.per_capture import forget
+from nsyswrap.capture.per_capture import forget, per_capture
 from nsyswrap.capture.schema import CUDA_OVERHEAD_TYPES, PROCESS_MASK, SPANS
 
 if TYPE_CHECKING:
@@ -51,14 +51,12 @@ class JudgedPart:
     @cached_property
     def budgets(self) -> list[Budget]:
         """What each device did, by steady step; by the whole window if there are no steps."""
-        steady = self.steps.steady
-        intervals = self.steps.start_ns[steady], self.steps.end_ns[steady]
-        return budgets_of(self.view, intervals if self.steps.found else None)
+        return _budgets(self.view, self.steps if self.steps.found else None)
 
     def finish(self) -> None:
         """Make the budgets and free all else that was computed from the view; it can be large."""
         _ = self.budgets, self.window
-        forget(self.view)
+        forget(self.view, but=_budgets)
 
     @cached_property
     def window(self) -> Cover:
@@ -77,6 +75,14 @@ class JudgedPart:
             return self.window
         which = self.steps.steady & ~self.steps.outlier
         return self.steps.start_ns[which], self.steps.end_ns[which]
+
+
+@per_capture
+def _budgets(view: Capture, steps: Steps | None) -> list[Budget]:
+    """Return the budgets of a view, by steady step if there are steps; other parts of it share them."""
+    if steps is None:
+        return budgets_of(view)
+    return budgets_of(view, (steps.start_ns[steps.steady], steps.end_ns[steps.steady]))
 
 
 def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:

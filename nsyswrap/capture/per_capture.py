@@ -14,14 +14,18 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_RESULTS: list[WeakKeyDictionary[Capture, Any]] = []  # of each function
+_RESULTS: dict[Callable[..., Any], WeakKeyDictionary[Capture, Any]] = {}  # of each function
 
 
-def forget(capture: Capture) -> None:
-    """Free what was selected and computed for this view of a capture, until it is asked for again."""
+def forget(capture: Capture, *, but: Callable[..., object] | None = None) -> None:
+    """Free what was selected and computed for this view of a capture, until it is asked for again.
+
+    What the function ``but`` returned is kept.
+    """
     capture.forget_selected()
-    for results in _RESULTS:
-        results.pop(capture, None)
+    for function, results in _RESULTS.items():
+        if function is not but:
+            results.pop(capture, None)
 
 
 def per_capture(
@@ -34,7 +38,6 @@ def per_capture(
     refer to its capture. An exception is not kept.
     """
     results: WeakKeyDictionary[Capture, dict[Hashable, R]] = WeakKeyDictionary()
-    _RESULTS.append(results)
     signature = inspect.signature(compute)
 
     @wraps(compute)
@@ -48,4 +51,5 @@ def per_capture(
                 of_capture[key] = compute(capture, *arguments, **options)
         return of_capture[key]
 
+    _RESULTS[computed_once] = results
     return computed_once

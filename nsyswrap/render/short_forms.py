@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import alike, screen_width
+from nsyswrap.base.text import screen_width
 from nsyswrap.render.readable_names import readable_name
 
 if TYPE_CHECKING:
@@ -46,10 +47,22 @@ def _causes() -> Mapping[str, str]:
 
 def _readable(names: Iterable[str], every: Iterable[str | None]) -> dict[str, str]:
     """Return the readable names that are shorter and that no other name has."""
-    readable = {name: readable_name(name) for name in {*names, *every} if name}
-    shared = {name for group in alike(readable) for name in group}
-    return {
-        name: readable[name]
-        for name in names
-        if name not in shared and screen_width(readable[name]) < screen_width(name)
+    readable = {name: readable_name(name) for name in names if name}
+    shared = {text for text, count in Counter(readable.values()).items() if count > 1}
+    forms = {
+        text: name
+        for name, text in readable.items()
+        if text not in shared and screen_width(text) < screen_width(name)
     }
+    # Thousands of names are mostly instances of few templates: others of the same one are tried first.
+    heads = {_head(name) for name in forms.values()}
+    others = {name for name in every if name and name not in readable}
+    for other in sorted(others, key=lambda name: _head(name) not in heads):
+        if not forms:
+            break
+        forms.pop(readable_name(other), None)
+    return {name: text for text, name in forms.items()}
+
+
+def _head(name: str) -> str:
+    return name.partition("<")[0]

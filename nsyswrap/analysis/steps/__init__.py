@@ -47,7 +47,7 @@ _LOOK_AHEAD = 2  # usual steps in a row that end the warm-up
 _CHOICE = re.compile(r"(?:(?P<name>.*)/)?(?P<first>\d+)(?:-(?P<last>\d+))?", re.DOTALL)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Steps:
     """The steps of one process, in order; times in ns on the host.
 
