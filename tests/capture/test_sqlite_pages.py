@@ -15,7 +15,7 @@ from page_files import EDGES, SHAPES, TABLE, Shape, by_pages, by_sqlite, example
 from recorded import DOZEN, ROOT, run_folder
 
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.capture import schema, sqlite_pages
+from nsyswrap.capture import schema, sqlite_pages, sqlite_records
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.sqlite_pages import PageFile, find_leaves, read_columns
 from nsyswrap.capture.sqlite_records import NotPlain
@@ -103,6 +103,14 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(PageFile, "pages", pages)
     return found
+
+
+def test_integers_of_any_sizes_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = Shape(4096, 0, "iiiiriii", 2000, 1)
+    fill(tmp_path / "x", shape).close()
+    monkeypatch.setattr(sqlite_records, "_read_by_record", None)  # a record at a time
+    wanted = integers(shape)
+    assert by_pages(tmp_path / "x", wanted) == by_sqlite(tmp_path / "x", wanted)
 
 
 def test_pages_that_lie_close_to_each_other_are_read_at_once(tmp_path: Path, reads: list[int]) -> None:
