@@ -67,6 +67,7 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     steps: str | None = None,
     step_at: str | None = None,
     then_stop: bool = False,
+    modules: int | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     nsys_path: str | None = None,
@@ -79,13 +80,21 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     """Run ``command`` (a script, a .cu file, an executable, or a module with ``module``) under nsys.
 
     A string is a program without arguments. ``nvcc`` has options of nvcc for a .cu file. ``delay``,
-    ``duration`` and ``timeout`` are in seconds. ``steps`` records these steps of a training, such as "10-13".
+    ``duration`` and ``timeout`` are in seconds. ``steps`` records these steps of a training, such as "10-13",
+    and ``modules`` marks PyTorch's modules down to this depth of their names, such as 3.
     ``Run.status`` says if the program failed, timed out or was lost to a failing nsys. Raises NsyswrapError
     if the run cannot start: no program, no nsys, or ``output`` exists.
     """
     check_share(share, keep_environment=keep_environment)
     nsys = (trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
-    options = Options(*nsys, follow_forks=follow_forks, steps=steps, step_at=step_at, then_stop=then_stop)
+    options = Options(
+        *nsys,
+        follow_forks=follow_forks,
+        steps=steps,
+        step_at=step_at,
+        then_stop=then_stop,
+        modules=modules,
+    )
     words = [command] if isinstance(command, str) else command
     resolved = program.resolve(words, module=module, arch=arch, nvcc_words=nvcc_options.split(nvcc))
     folder = Path(output) if output else record_run.claim_output(resolved, nsys_path)

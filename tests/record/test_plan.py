@@ -45,7 +45,7 @@ command = "train.py --n {n} --name 'of {sync}'"
 grid = { n = [1, 2], sync = ["both", "none"] }
 points = [ { block = 128, lr = 1e-3 }, { block = 256, lr = 1e-5 } ]
 env = { BLOCK = "{block}x", LR = "{lr}", OMP_NUM_THREADS = "1" }
-nsys = { stats = true, um_faults = true, follow_forks = true }
+nsys = { stats = true, um_faults = true, steps = "10-13", step_at = "module", then_stop = true, modules = 2 }
 [[runs]]
 command = ["timeit", "-n", "{lr}", "pass"]
 module = true
@@ -100,7 +100,8 @@ def test_a_run_knows_all_that_was_asked_for(whole: Plan) -> None:
     assert spec.command == ("train.py", "--n", "1", "--name", "of none")
     assert spec.env == {"OMP_NUM_THREADS": "1", "FAST": "true", "BLOCK": "256x", "LR": "1e-5"}
     extra = ("--cuda-memory-usage=true",)
-    assert spec.nsys == Options(trace="cuda", um_faults=True, follow_forks=True, extra=extra)
+    marked = {"steps": "10-13", "step_at": "module", "then_stop": True, "modules": 2}
+    assert spec.nsys == Options(trace="cuda", um_faults=True, extra=extra, **marked)  # type: ignore[arg-type]
     assert (spec.nsys_path, spec.timeout_s, spec.cwd) == ("/opt/nsys", 600, str(Path.cwd()))
 
 

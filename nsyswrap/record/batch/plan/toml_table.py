@@ -72,6 +72,7 @@ NSYS = {
     "steps": TEXT,
     "step_at": TEXT,
     "then_stop": FLAG,
+    "modules": COUNT,
     "delay": DELAY,
     "duration": DELAY,
     "args": TEXTS,
