@@ -72,6 +72,8 @@ def test_domains() -> None:
     ("text", "name"),
     [
         *(("step 12", "step *"), ("Iteration_3", "Iteration_*"), ("train_step 4", "train_step *")),
+        *(("hand step 10", "hand step *"), ("train iteration 3 ", "train iteration *")),
+        *(("micro-batch 7", "micro-batch *"), ("footstep 3", "footstep 3")),
         *(("layer 0", "layer 0"), ("step 12 forward", "step 12 forward"), ("steps", "steps")),
     ],
 )

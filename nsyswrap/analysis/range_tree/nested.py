@@ -10,7 +10,9 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
+from nsyswrap.analysis.range_tree.names_in_place import named_in_place
 from nsyswrap.analysis.range_tree.range_texts import HIDDEN, MODULE, RangeText, read_text
+from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +90,8 @@ def nested_ranges(whole: Capture) -> NestedRanges:
     above = closest(outer, outer, outer.end - outer.start, same=True)
     parent = np.arange(count) - 1
     parent[first] = np.where(above >= 0, np.append(last, -1)[above], -1)
+    not_ended = whole.columns("nvtx", "end_ns")["end_ns"][rows[order]] == MISSING
+    codes, texts = named_in_place(codes, texts, parent, spans.thread, not_ended)
     return NestedRanges(spans, parent, _depths(parent), codes, texts, first[alike], last[alike])
 
 

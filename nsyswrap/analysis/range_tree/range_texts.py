@@ -24,8 +24,9 @@ _SEQUENCE = re.compile(r", seq = (\d+)")
 _SIZES, _INPUTS = ", sizes = ", ", input_op_ids = "
 _PREFIXES = ("aten::", "autograd::engine::", "torch::autograd::")
 _BACKWARD = re.compile(r"(?:Backward|Backward\d+|AccumulateGrad)$")
-_NUMBERED = re.compile(
-    r"((?:train(?:ing)?[ _-]?)?(?:step|iter|iteration|batch|epoch))([ _:#-]*)\d+", re.IGNORECASE
+_STEP = re.compile(
+    r"((?:.*[ _-])?(?:train|training)?(?:step|iter|iteration|(?:mini|micro)?batch|epoch)[ _:#-]*)\d+ *",
+    re.IGNORECASE,
 )
 _XLA_MODULE = re.compile(r"XlaModule:#(?:prefix=(?P<name>.*?),)?hlo_module=(?P<op>[^,#]*)")
 _XLA_THUNK = re.compile(r"Thunk:#(?:name=(?P<name>.*?),)?hlo_op=(?P<op>[^,#]*)")
@@ -59,8 +60,14 @@ def read_text(text: str | None, domain: str) -> RangeText:
         return _of_pytorch(text, text[: fields.start()] if fields else text)
     if xla := _of_xla(text):
         return xla
-    name = _NUMBERED.sub(r"\1\2*", text) if _NUMBERED.fullmatch(text) else text
+    step = _STEP.fullmatch(text)
+    name = f"{step[1]}*" if step else text
     return RangeText(RANGE, (f"{domain}:{name}" if domain else name,))
+
+
+def of_an_operation(text: str) -> bool:
+    """Return True if PyTorch wrote the text around one of its operations: each has another number."""
+    return bool(_FIELDS.search(text)) or text.startswith(_PREFIXES)
 
 
 def _of_pytorch(text: str, name: str) -> RangeText:

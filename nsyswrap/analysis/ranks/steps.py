@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.nvtx_ranges import ALL, own_texts
+from nsyswrap.analysis.range_tree.range_texts import of_an_operation
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
@@ -98,7 +99,11 @@ def _of(capture: Capture, times: GpuTimes) -> Mapping[str, NDArray[Any]]:
     columns = np.array([end - start, *_launched_inside(start, end, times)])
     order = np.argsort(codes, kind="stable")
     parts = np.split(columns[:, order], np.cumsum(np.bincount(codes, minlength=len(names)))[:-1], axis=1)
-    return {name: part for name, part in zip(names, parts, strict=False) if name and not _LIBRARY.match(name)}
+    return {
+        name: part
+        for name, part in zip(names, parts, strict=False)
+        if name and not _LIBRARY.match(name) and not of_an_operation(name)
+    }
 
 
 def _launched_inside(start: NDArray[Any], end: NDArray[Any], times: GpuTimes) -> list[NDArray[Any]]:

@@ -15,7 +15,8 @@ are read, too: jvp is forward, transpose is backward.
 
 Idle is the time between two GPU operations of a process on a device whose launches are both in this range,
 or in children of it: in the same instance of a range, or in one backward pass. Steps that are numbered in
-their names are one row, as in "step *".
+their names are one row, as in "step *". So are other ranges inside one range that differ in a number at the
+end of their names, if each is there once. A range that was open when the recording ended is "(not ended)".
 """
 
 from __future__ import annotations

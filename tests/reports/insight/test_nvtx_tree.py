@@ -103,9 +103,9 @@ def test_ranges_with_the_same_times_and_without_an_end(tmp_path: Path) -> None:
         *(call("launch", 60, 65, 2), kernel("k", 70, 74, 2)),
     )
     assert times(tree_of(capture), "total", "own") == {
-        "outer": (14, 4),
-        "outer/a": (10, 0),
-        "outer/a/b": (10, 10),
+        "outer (not ended)": (14, 4),
+        "outer (not ended)/a": (10, 0),
+        "outer (not ended)/a/b": (10, 10),
     }
 
 
@@ -174,3 +174,44 @@ def test_a_whole_graph_is_one_kernel(tmp_path: Path) -> None:
 def test_the_verdict_names_what_has_the_most_time(tmp_path: Path) -> None:
     table = table_of(opened(tmp_path, *training()), "nvtx_tree")
     assert table.verdict == ("Most GPU time of its own: GPT > layers.1 59.1 %; backward passes 63.6 %.")
+
+
+def named(folder: Path, *ranges: str) -> list[str]:
+    """Return the rows of ranges of 100 ns with a kernel each."""
+    made = Training()
+    for i, text in enumerate(ranges):
+        made.range(text, 100 * i, 100 * i + 90)
+        made.launch("k", 100 * i + 10, 1)
+    return [record["range"] for record in tree_of(opened(folder, *made.rows)).values()][:-1]
+
+
+def test_numbered_siblings_are_one_row(tmp_path: Path) -> None:
+    requests = [f"request {number}" for number in (5, 17, 200)]
+    assert named(tmp_path, *requests, "warm-up 1", "warm-up 2") == [
+        *("request *", "warm-up 1", "warm-up 2"),
+    ]
+
+
+@pytest.mark.parametrize("parts", ["layer {}", "layers.{}", "block_{}", "conv{}"])
+def test_parts_of_a_model_have_a_row_each(parts: str, tmp_path: Path) -> None:
+    names = [parts.format(number) for number in range(3)]
+    assert named(tmp_path, *names) == names
+
+
+def test_what_is_there_again_in_each_step_has_a_row_each(tmp_path: Path) -> None:
+    names = [f"phase {number}" for number in range(3)]
+    assert named(tmp_path, *names, *names) == names
+
+
+def test_a_range_that_did_not_end_says_so(tmp_path: Path) -> None:
+    made = Training()
+    made.range("step 1", 0, 500)
+    made.launch("k", 10, 1)
+    made.rows.append(nvtx("step 2", 600, None))
+    made.launch("k", 610, 2)
+    made.range("part", 620, 700)
+    made.launch("k", 630, 4)
+    tree = tree_of(opened(tmp_path, *made.rows))
+    assert times(tree, "total")["step *"] == (1,)
+    assert times(tree, "total", "own")["step * (not ended)"] == (6, 2)
+    assert times(tree, "total")["step * (not ended)/part"] == (4,)

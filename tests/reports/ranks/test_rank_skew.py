@@ -39,6 +39,13 @@ def test_ranges_without_gpu_work_are_judged_by_their_duration(tmp_path: Path) ->
     ]
 
 
+def test_operations_of_pytorch_are_no_steps(tmp_path: Path) -> None:
+    texts = ("load", "aten::add, op_id = 7", "aten::mm", "MulBackward0, seq = 3", "detach, op_id = 8")
+    ranges = [nvtx(text, 100 * i, 100 * i + 50) for i, text in enumerate(texts)]
+    members = [member(tmp_path, number, *ranges) for number in range(2)]
+    assert [row["name"] for row in records_of(table_over(members, REPORT))] == ["load"]
+
+
 def test_what_other_threads_launch_meanwhile_belongs_to_a_step(tmp_path: Path) -> None:
     backward = [call("cudaLaunchKernel", 50, 51, 77, tid=101), kernel("backward", 60, 90, 77)]
     members = [member(tmp_path, 0, *steps(FAST), *backward), member(tmp_path, 1, *steps(FAST))]
