@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap.base.errors import Unavailable, UsageError
+from nsyswrap.base.errors import ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, check_share, default_output
 from nsyswrap.cli.help import Command, option
@@ -148,9 +148,16 @@ def command(**options: Any) -> None:
     _check_reports(asked.reports, one_rank)  # before the program runs
     recording = asked.recording
     env = recording.environment
-    program = record_program.resolve(
-        asked.program, module=asked.module, arch=recording.arch, nvcc_words=recording.nvcc_words
-    )
+    try:
+        program = record_program.resolve(
+            asked.program, module=asked.module, arch=recording.arch, nvcc_words=recording.nvcc_words
+        )
+    except ProgramNotFound as error:
+        if recording.modules is None or error.hint or not asked.program[1:]:
+            raise
+        raise ProgramNotFound(
+            error.message, "the depth of --modules is a number, such as --modules 3"
+        ) from None
     speaks = not one_rank or one_rank.speaks
     if program.warning and speaks:
         note(f"nsyswrap: {program.warning}")

@@ -9,7 +9,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base.lazy import lazy_imports
 
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from nsyswrap.base.nsys.command import Options
 
 with lazy_imports():
+    from nsyswrap.base import suggest
     from nsyswrap.base.nsys import steps
 
 FOLDER = Path(__file__).parent / "in_program" / "hook"
 PATH = "PYTHONPATH"
 _PREFIX = "NSYSWRAP_HOOK_"
 _LATE = "another optimizer was expected to step, too"
+_MOST_NAMES = 5  # of functions, in a hint
 _ELSEWHERE = "for a loop without optimizers use --step-at module, nvtx:NAME or call:package.module:function"
 
 
@@ -36,12 +38,20 @@ def variables(options: Options, notes: Path | None = None) -> dict[str, str]:
         "MODULES": options.modules and str(options.modules),
         "NOTES": notes and str(notes),
     }
-    return {f"{_PREFIX}{name}": value for name, value in settings.items() if value}
+    return {f"{_PREFIX}{name}": value for name, value in settings.items() if value and options.marks}
 
 
 def python_path(environment: Mapping[str, str]) -> str:
     """Return the PYTHONPATH that loads the hook and keeps what ``environment`` has there."""
     return os.pathsep.join(filter(None, (str(FOLDER), environment.get(PATH, ""))))
+
+
+class Absent(NamedTuple):
+    """``owner`` has no function ``name``, but those of ``names``. None: it has the name, for no function."""
+
+    owner: str
+    name: str
+    names: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,8 @@ class Hooked:
 
     ``loaded`` and ``torch`` count processes: those with the hook, and those that imported PyTorch. ``steps``
     counts the steps that ended in the process with most, ``recorded`` names the first and the last recorded
-    one; ``last`` is None if it did not end. ``place``: what --step-at names exists. ``failures`` of the hook.
+    one; ``last`` is None if it did not end. ``place``: what --step-at names exists. ``absent``: it does not,
+    in a module that was imported. ``failures`` of the hook.
     ``unseen_start``: no module was called before step 0 ended. ``fused``: the operations of each kernel that
     torch.compile fused.
     """
@@ -64,6 +75,7 @@ class Hooked:
     failures: tuple[str, ...] = ()
     fused: Mapping[str, list[str]] = field(default_factory=dict)
     unseen_start: bool = False
+    absent: Absent | None = None
 
     def facts(self, options: Options) -> dict[str, Any]:
         """Return what goes into run.json."""
@@ -90,6 +102,7 @@ def read(folder: Path) -> Hooked:
         failures,
         {kernel: operations for one in processes for kernel, operations in one.fused.items()},
         most.unseen_start,
+        next((one.absent for one in processes if one.absent), None),
     )
 
 
@@ -103,6 +116,7 @@ class _Process:
     unseen_start: bool = False
     failures: tuple[str, ...] = ()
     fused: Mapping[str, list[str]] = field(default_factory=dict)
+    absent: Absent | None = None
 
     @classmethod
     def of(cls, path: Path) -> _Process:
@@ -115,11 +129,34 @@ class _Process:
         numbers = {
             name: facts[name] for name in ("steps", "first", "last") if isinstance(facts.get(name), int)
         }
+        numbers["steps"] = max(numbers.get("steps", 0), _count(path.with_suffix(".steps")))
         lines = facts.get("failures")
         failures = tuple(map(str, lines)) if isinstance(lines, list) else ()
         flags = {name: facts.get(name) is True for name in ("torch", "place", "unseen_start")}
         fused = facts.get("fused")
-        return cls(**numbers, **flags, failures=failures, fused=fused if isinstance(fused, dict) else {})
+        return cls(
+            **numbers,
+            **flags,
+            failures=failures,
+            fused=fused if isinstance(fused, dict) else {},
+            absent=_absent(facts.get("absent")),
+        )
+
+
+def _count(path: Path) -> int:
+    """Return the number of steps in the memory of a process, which is there even if the process crashed."""
+    try:
+        return int.from_bytes(path.read_bytes(), "little")
+    except OSError:
+        return 0
+
+
+def _absent(fact: object) -> Absent | None:
+    if not isinstance(fact, dict) or not {"owner", "name", "names"} <= fact.keys():
+        return None
+    names = fact["names"]
+    known = tuple(map(str, names)) if isinstance(names, list) else None
+    return Absent(str(fact["owner"]), str(fact["name"]), known)
 
 
 def why_none(options: Options, hooked: Hooked, program: str) -> tuple[str, str]:
@@ -146,6 +183,8 @@ def _why_no_step(at: str, hooked: Hooked, program: str) -> tuple[str, str]:
         module, _, function = name.partition(":")
         if hooked.place:
             return f"{function} of {module} was never called", "name a function that each step calls"
+        if hooked.absent:
+            return _why_absent(*hooked.absent)
         cure = "name the module as the program imports it; functions of the script itself cannot be named"
         return f"the program did not import {module}", cure
     if kind == "nvtx":
@@ -157,10 +196,18 @@ def _why_no_step(at: str, hooked: Hooked, program: str) -> tuple[str, str]:
     return cause, _ELSEWHERE
 
 
+def _why_absent(owner: str, name: str, names: tuple[str, ...] | None) -> tuple[str, str]:
+    if names is None:
+        return f"{name} of {owner} cannot be called", "name a function that each step calls"
+    some = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+    cure = suggest.did_you_mean(name, names) or (f"{owner} has {some}" if some else "")
+    return f"{owner} has no function {name}", cure or "name a function that each step calls"
+
+
 def shortfall(options: Options, hooked: Hooked, program: str) -> str:
     """Return which steps or marks are missing in a recording; empty if all are there."""
     if options.modules is not None and not hooked.torch:
-        cause = f"{program} never imported torch" if hooked.loaded else f"no Python loaded {PATH}"
+        cause = f"{program} never imported torch" if hooked.loaded else "no Python loaded nsyswrap's hook"
         return f"no modules are marked: {cause}"
     if options.modules is not None and hooked.failures:
         return f"modules may lack their marks: {hooked.failures[0]}"
@@ -171,8 +218,9 @@ def shortfall(options: Options, hooked: Hooked, program: str) -> str:
 
 def _missing_steps(asked: str, first: int, hooked: Hooked, program: str) -> str:
     if hooked.last is None:
-        done = f"{first}-{hooked.steps - 1} of {asked}" if hooked.steps > first else ""
-        words = f"recorded steps {done}" if done else f"recorded only a part of step {first}"
+        last = hooked.steps - 1
+        done = f"step {first}" if last == first else f"steps {first}-{last}" if last > first else ""
+        words = f"recorded {done} of {asked}" if done else f"recorded only a part of step {first}"
         return f"{words}: {program} ended after {_steps(hooked.steps)}"
     if hooked.unseen_start and first == 0:
         return "step 0 is recorded from its end on: no module was called before its optimizer stepped"

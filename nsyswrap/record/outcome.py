@@ -72,10 +72,10 @@ def _judge_undisturbed(spec: RunSpec, evidence: Evidence, lack: str) -> Status:
     program_code = ending.code if known else None
     if lack or ending.code < 0 or not evidence.launcher_ran:
         return Status("nsys_failed", program_code, ending.code, 70, *_failure(spec, evidence, lack))
+    missing = hooked.shortfall(spec.options, evidence.steps, name)
     if stopped or ending.code == 0:
-        missing = hooked.shortfall(spec.options, evidence.steps, name)
         return Status("done", program_code, ending.code, 0, missing)
-    message = f"{name} ended with {_exit_code_text(ending.code)}"
+    message = f"{name} ended with {_exit_code_text(ending.code)}" + (f"; {missing}" if missing else "")
     return Status("program_failed", program_code, ending.code, ending.code, message, spec.program.if_it_fails)
 
 
@@ -101,7 +101,10 @@ def _cut_short(words: str, lack: str, spec: RunSpec, evidence: Evidence) -> tupl
         return f"{words}; nsys had not started the program", temporary_room(spec.env)
     if lack and spec.options.steps is not None and evidence.steps.first is None:
         return f"{words}; {hooked.why_none(spec.options, evidence.steps, spec.program.name)[0]}", ""
-    return (f"{words}; no report: {lack}", _read_command(spec, evidence)) if lack else (words, "")
+    if lack:
+        return f"{words}; no report: {lack}", _read_command(spec, evidence)
+    missing = hooked.shortfall(spec.options, evidence.steps, spec.program.name)
+    return "; ".join(filter(None, (words, missing))), ""
 
 
 def _failure(spec: RunSpec, evidence: Evidence, lack: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nsyswrap.base.nsys.command import Options
-from nsyswrap.record.hooked import Hooked, python_path, read, shortfall, variables, why_none
+from nsyswrap.record.hooked import Absent, Hooked, python_path, read, shortfall, variables, why_none
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,8 @@ def test_the_process_that_recorded_counts(tmp_path: Path) -> None:
         strange="[]",
     )
     (tmp_path / ".7.part").write_text("")
-    assert read(tmp_path) == Hooked(6, 3, 20, 10, 13, failures=("a",))
+    (tmp_path / "12.steps").write_bytes(b"\x19\0\0\0\0\0\0\0")
+    assert read(tmp_path) == Hooked(6, 3, 25, 10, 13, failures=("a",))
     assert read(tmp_path / "missing") == Hooked()
 
 
@@ -52,6 +53,8 @@ def test_the_process_that_recorded_counts(tmp_path: Path) -> None:
         ("module", Hooked(2, 1), "no module was called"),
         ("call:a.b:c", Hooked(2), "the program did not import a.b"),
         ("call:a.b:c", Hooked(2, place=True), "c of a.b was never called"),
+        ("call:a.b:c", Hooked(2, absent=Absent("a.b", "c", ("d",))), "a.b has no function c"),
+        ("call:a.b:c", Hooked(2, absent=Absent("a.b", "c", None)), "c of a.b cannot be called"),
         ("nvtx:epoch", Hooked(2, 1), "no range of torch or nvtx was made"),
         ("nvtx:epoch", Hooked(2, 1, place=True), "no NVTX range 'epoch' ended"),
     ],
@@ -67,6 +70,7 @@ def test_why_there_are_none(step_at: str | None, hooked: Hooked, words: str) -> 
     [
         (Hooked(1, 1, 20, 10, 13), ""),
         (Hooked(1, 1, 12, 10), "recorded steps 10-11 of 10-13: train ended after 12 steps"),
+        (Hooked(1, 1, 11, 10), "recorded step 10 of 10-13: train ended after 11 steps"),
         (Hooked(1, 1, 10, 10), "recorded only a part of step 10: train ended after 10 steps"),
         (
             Hooked(1, 1, 20, 11, 13),

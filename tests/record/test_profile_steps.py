@@ -25,8 +25,8 @@ import work, nvtx
 for number in range(int(sys.argv[1])):
     with nvtx.annotate(f"number {{number}}"):
         work.do()
-print("after", "torch" in sys.modules)
-sys.exit(int(sys.argv[2]))
+print("after", "torch" in sys.modules, flush=True)
+os._exit(int(sys.argv[2]))
 """
 TRAIN = """
 import os, sys, torch
@@ -90,10 +90,11 @@ def test_then_stop_ends_the_program(tmp_path: Path, cli: Cli) -> None:
     assert {"first": 1, "last": 1}.items() <= counted(tmp_path / "run").items()
 
 
-def test_a_program_that_ends_too_soon_has_the_steps_until_there(tmp_path: Path, cli: Cli) -> None:
-    done = cli("profile", *OPTIONS, "--steps", "2-9", *AT_CALL, "loop.py", "5", "0")
-    assert done.returncode == 0
-    assert "recorded steps 2-4 of 2-9: loop ended after 5 steps" in done.stderr
+def test_a_program_that_crashes_has_the_steps_until_there(tmp_path: Path, cli: Cli) -> None:
+    done = cli("profile", *OPTIONS, "--steps", "2-9", *AT_CALL, "loop.py", "5", "3")
+    assert done.returncode == 3
+    words = "loop ended with exit code 3; recorded steps 2-4 of 2-9: loop ended after 5 steps"
+    assert words in done.stderr
     assert counted(tmp_path / "run") == {"counted": 5, "first": 2, "last": None}
 
 
@@ -115,12 +116,6 @@ def test_exit_code_70_says_why_no_step_was_recorded(
     assert done.returncode == 70
     assert done.stderr.startswith(f"nsyswrap: steps 7 were not recorded: {words}")
     assert counted(tmp_path / "run")["first"] is None
-
-
-@pytest.mark.usefixtures("torch")
-def test_the_steps_of_an_optimizer(tmp_path: Path, cli: Cli) -> None:
-    assert cli("profile", *OPTIONS, "--steps", "0-1", "train.py", "3").returncode == 0
-    assert ranges(tmp_path / "run") == ["steps 0-1", "step 0", "step 1"]
 
 
 @pytest.mark.slow
@@ -147,11 +142,13 @@ def test_all_ranks_record_the_same_steps(tmp_path: Path, environment: dict[str, 
         (("--step-at", "module"), "--step-at needs the steps to record"),
         (("--then-stop",), "--then-stop needs the steps to record"),
         (("--steps", "1", "--step-at", "call:train"), "invalid --step-at 'call:train'"),
+        (("--steps", "1", "--step-at", "call:__main__:f"), "cannot name a function of the script itself"),
+        (("--modules", "x"), "x not found on PATH\n  the depth of --modules is a number"),
     ],
 )
 def test_options_that_do_not_fit(tmp_path: Path, cli: Cli, options: tuple[str, ...], words: str) -> None:
     done = cli("profile", *OPTIONS, *options, "loop.py", "1", "0")
-    assert done.returncode == 2
+    assert done.returncode in (2, 127)
     assert words in done.stderr
     assert not (tmp_path / "run").exists()
 

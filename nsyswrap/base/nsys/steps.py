@@ -30,6 +30,11 @@ def check_place(text: str) -> None:
             f"invalid --step-at {text!r}",
             "use module, nvtx:NAME or call:package.module:function; without it optimizers end the steps",
         )
+    if text.startswith("call:__main__:"):
+        raise UsageError(
+            f"invalid --step-at {text!r}: it cannot name a function of the script itself",
+            "move the function into a module that the script imports, or use nvtx:NAME or module",
+        )
 
 
 def range_name(steps: str) -> str:

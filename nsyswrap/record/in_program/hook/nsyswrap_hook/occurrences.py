@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .steps import Steps
 
 
+_MOST_NAMES = 1000  # of functions, to suggest one of them
+
+
 class _Nested(threading.local):
     """How deep a thread is inside occurrences; what it has begun, with True for what counts."""
 
@@ -77,9 +80,15 @@ def at_call(place: str, make_steps: Callable[[], Steps]) -> None:
     def wrap() -> None:
         owner: Any = sys.modules[module]
         *path, last = name.split(".")
-        for part in path:
-            owner = getattr(owner, part)
-        raw = vars(owner)[last]
+        for number, part in enumerate([*path, last], 1):
+            if not hasattr(owner, part):
+                _note_absent(owner, ".".join([module, *path[: number - 1]]), part)
+                return
+            owner, holder = getattr(owner, part), owner
+        if not callable(owner):
+            notes.add(absent={"owner": module, "name": name, "names": None})
+            return
+        raw, owner = _as_defined(holder, last), holder
         occurrences = Occurrences(make_steps())
         if isinstance(raw, (staticmethod, classmethod)):
             setattr(owner, last, type(raw)(counting(raw.__func__, occurrences)))
@@ -88,6 +97,27 @@ def at_call(place: str, make_steps: Callable[[], Steps]) -> None:
         notes.add(place=True)
 
     imports.after_import(module, wrap)
+
+
+def _as_defined(holder: object, name: str) -> Any:  # noqa: ANN401 - a function or what makes a method of one
+    """Return what the holder, or the class that it inherits from, has under this name."""
+    for one in _with_bases(holder):
+        if name in vars(one):
+            return vars(one)[name]
+    return getattr(holder, name)  # made by the module when it is asked for
+
+
+def _with_bases(holder: object) -> tuple[object, ...]:
+    return getattr(holder, "__mro__", (holder,))
+
+
+def _note_absent(owner: object, place: str, name: str) -> None:
+    """Note that ``place`` has nothing of this name, and which functions and classes it has."""
+    known = [item for one in _with_bases(owner) for item in list(vars(one).items())]
+    names = [
+        one for one, value in known if one[:1] != "_" and (callable(value) or hasattr(value, "__func__"))
+    ]
+    notes.add(absent={"owner": place, "name": name, "names": names[:_MOST_NAMES]})
 
 
 def counting(function: Any, occurrences: Occurrences) -> Any:  # noqa: ANN401 - a function of the program

@@ -11,12 +11,10 @@ import ctypes
 import os
 import sys
 import threading
-import time
 
 from . import notes, nvtx, recorded
 
 DOMAIN = "nsyswrap"
-_WRITE_S = 0.5  # the count is written at most this often, so that a killed program has one
 
 
 class Steps:
@@ -29,7 +27,7 @@ class Steps:
         self._number = -1  # the step that has begun
         self._range = self._part = 0  # numbers of the open ranges, 0: none
         self._closed = False
-        self._written_at = 0.0
+        self._count = notes.counter()
         atexit.register(notes.guarded(self._note))
         if first is None:
             recorded.open_part()
@@ -65,10 +63,7 @@ class Steps:
             if self._last is not None and ended >= self._last:
                 self._close(ended)
             self._begin(ended + 1)
-            now = time.monotonic()
-            if not self._part and now > self._written_at + _WRITE_S:
-                self._written_at = now
-                self._note()
+            self._count[:] = self._number.to_bytes(len(self._count), "little")
 
     def _begin(self, number: int) -> None:
         self._number = number
