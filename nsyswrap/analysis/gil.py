@@ -12,7 +12,6 @@ import numpy as np
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
-from nsyswrap.analysis.range_tree.range_texts import GIL_DOMAIN
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.window import Intervals
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
+GIL_DOMAIN = "GIL Trace"  # of NVTX, with the ranges of the lock
 HOLDING, WAITING = "holding", "waiting"
 STATES = {HOLDING: "Holding GIL", WAITING: "Waiting for GIL"}  # as nsys names the ranges
 

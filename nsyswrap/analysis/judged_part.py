@@ -122,6 +122,13 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
     return tuple(parts)
 
 
+def chosen_views(capture: Capture) -> tuple[Capture, ...]:
+    """Return the views with the steps that the user names, one a process; without a name the capture."""
+    if not capture.view.steps:
+        return (capture,)
+    return tuple(part.view for part in judged_parts(capture)) or (capture,)
+
+
 def loading_ns(whole: Capture, process: int, start_ns: int, end_ns: int) -> int:
     """Return the time in which a process loaded modules, libraries or contexts, or compiled kernels."""
     fields = ("global_tid", "start_ns", "end_ns")

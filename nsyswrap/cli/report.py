@@ -60,6 +60,7 @@ with lazy_imports():
 NAMES = "Names and units"  # a heading of the help
 _OF_ANY_CAPTURE = "nsyswrap report CAPTURE -"  # in a line of code of the advice
 _UNSET: dict[str, Any] = {"readable": False, "top": None}
+_MOST_NAMES = 3  # of reports, in a note
 _SCREENS = 5  # of the captures in a folder
 
 
@@ -150,6 +151,7 @@ def command(**options: Any) -> None:
     asked.check()
     requests = asked.requests  # an unknown report is an error before a capture is opened
     _note_whole_files(asked)
+    _note_unchosen_steps(asked, requests)
     if asked.by_rank:
         sys.exit(_report_ranks(asked, requests, given))
     shows_screens = asked.is_screen and not asked.csv_folder
@@ -179,6 +181,16 @@ def _note_whole_files(asked: ReportOptions) -> None:
         note("nsyswrap: --readable does not change names in the files of --csv")
     if asked.csv_folder and asked.top and not _is_setting("top"):
         note("nsyswrap: --top does not limit the files of --csv")
+
+
+def _note_unchosen_steps(asked: ReportOptions, requests: Sequence[Request]) -> None:
+    """Name the reports for which --steps makes no difference."""
+    if not asked.steps or not asked.named_reports or _is_setting("steps"):
+        return
+    names = [request.report.name for request in requests if not request.report.judges_steps]
+    if names:
+        listed = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+        note(f"nsyswrap: --steps selects no rows of {listed}\n  use --time to select a part of the capture")
 
 
 def _write_tables(

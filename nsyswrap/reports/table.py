@@ -132,6 +132,7 @@ class Report:
     ``packs``: the kinds of ``reads`` whose columns are not kept; see ``analysis.packed``.
     ``conclude`` returns the verdict on the values in a sentence, or an empty text.
     ``compute_top`` takes a capture and a number, and computes so many of the first rows alone.
+    ``judges_steps``: it is about the steps that the user names, if any. Others are not.
     """
 
     schema: Schema
@@ -146,6 +147,7 @@ class Report:
     packs: tuple[str, ...] = ()
     conclude: Callable[[Capture, Mapping[str, Values]], str] | None = None
     compute_top: Callable[[Capture, int], Result] | None = None
+    judges_steps: bool = False
 
     @property
     def name(self) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from tiny_export import PID, Row, call, domain, global_id, kernel, nvtx
 
+from nsyswrap.capture.schema import NVTX_START_END
+
 MAIN, ENGINE = PID, PID + 1  # threads
 STEPS, MODULES = 1, 2  # domains
 STEP_NS = 1000
@@ -62,7 +64,8 @@ class Training:
         the model itself 3, the optimizer 7. ``slower`` is added to the forward of the last layer.
         """
         at, seq = number * STEP_NS, number * layers
-        self.range(f"step {number}", at, at + STEP_NS - 1, number=STEPS)
+        marked = {"domainId": STEPS, "eventType": NVTX_START_END[0], "endGlobalTid": thread(MAIN)}
+        self.rows.append(nvtx(f"step {number}", at, at + STEP_NS - 1, **marked))
         self.module("GPT", at + 5, at + 300)
         self.operation("aten::embedding", at + 10, at + 25)
         self.launch("embed", at + 12, 3)

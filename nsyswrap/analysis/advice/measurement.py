@@ -10,6 +10,7 @@ from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels
 from nsyswrap.analysis.range_tree.range_texts import MODULES_DOMAIN
+from nsyswrap.analysis.steps.marked import marked_numbers
 from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
 from nsyswrap.analysis.timing_audit.purpose import seems_measured
 from nsyswrap.base.errors import NotInCapture
@@ -62,17 +63,26 @@ def lost_events(capture: Capture) -> Iterator[Advice]:
     """Yield a finding if nsys reported lost events."""
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
     if losses:
+        do, option = _recording_less(capture.whole)
         yield Advice(
             "lost_events",
             "Events are missing from this capture: counts and times may be too low",
             None,
             "; ".join(losses),
             "Recording less at once",
-            "record again, with less at once: --duration, --capture-range or fewer --trace kinds",
-            "nsyswrap profile --duration 10 -- ...",
+            f"record again, with less at once: {do} or fewer --trace kinds",
+            f"nsyswrap profile {option} -- ...",
             "the missing events are not GPU events",
             "diagnostics",
         )
+
+
+def _recording_less(whole: Capture) -> tuple[str, str]:
+    """Return which options record less at once, and an example. With marked steps it is fewer of these."""
+    first, last = marked_numbers(whole)
+    if first is None or last is None:
+        return "--duration, --capture-range", "--duration 10"
+    return "fewer steps" if first < last else "another of the --steps", f"--steps {(first + last) // 2}"
 
 
 def _short(timings: Audit) -> NDArray[Any]:

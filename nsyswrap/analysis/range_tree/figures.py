@@ -14,6 +14,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
+from nsyswrap.analysis.judged_part import chosen_views
 from nsyswrap.analysis.range_tree.range_texts import BACKWARD, FORWARD
 from nsyswrap.analysis.range_tree.tree import NOWHERE, range_tree_of
 from nsyswrap.capture.per_capture import per_capture
@@ -57,13 +58,12 @@ class TreeFigures:
 
 @per_capture
 def tree_figures_of(capture: Capture) -> TreeFigures:
-    """Return the figures of the selected operations."""
-    tree, operations = range_tree_of(capture.whole), gpu_operations_of(capture)
-    place = positions_of(capture)
-    computes = np.flatnonzero(operations.computes)
-    mine, ns = place[computes], selected_ns(capture, operations)[computes]
+    """Return the figures of the selected operations, or of those in the steps that the user names."""
+    tree, views = range_tree_of(capture.whole), chosen_views(capture)
+    mine, ns = map(np.concatenate, zip(*map(computing, views), strict=True))
     node, phase = tree.node[mine], tree.phase[mine]
-    own, own_idle = _summed(tree, node, ns), _idle(capture, tree)
+    own = _summed(tree, node, ns)
+    own_idle = np.sum([_idle(view, tree) for view in views], axis=0)
     of_phase = {one: _summed(tree, node, np.where(phase == one, ns, 0)) for one in (FORWARD, BACKWARD)}
     return TreeFigures(
         tree,
@@ -75,6 +75,13 @@ def tree_figures_of(capture: Capture) -> TreeFigures:
         own_idle_ns=own_idle,
         idle_ns=_with_children(tree, own_idle),
     )
+
+
+def computing(view: Capture) -> tuple[Ints, Ints]:
+    """Return the kernels and whole-graph executions of a view: positions in the capture, and times in ns."""
+    operations = gpu_operations_of(view)
+    computes = np.flatnonzero(operations.computes)
+    return positions_of(view)[computes], selected_ns(view, operations)[computes]
 
 
 def _summed(tree: RangeTree, node: Ints, values: Ints) -> Ints:

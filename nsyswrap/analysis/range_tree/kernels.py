@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
-from nsyswrap.analysis.gpu_operations import gpu_operations_of, names, positions_of, selected_ns
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, names
+from nsyswrap.analysis.judged_part import chosen_views
+from nsyswrap.analysis.range_tree.figures import computing
 from nsyswrap.analysis.range_tree.range_texts import MODULE, OPERATION
 from nsyswrap.analysis.range_tree.tree import range_tree_of
 from nsyswrap.base.missing import MISSING
@@ -46,17 +48,19 @@ class NodeKernels:
 
 @per_capture
 def node_kernels_of(capture: Capture) -> NodeKernels:
-    """Return the groups of the selected kernels and whole-graph executions, sorted by key."""
-    tree, operations = range_tree_of(capture.whole), gpu_operations_of(capture)
-    computes = np.flatnonzero(operations.computes)
-    place = positions_of(capture)[computes]
-    texts = names(capture, operations.of(computes))
+    """Return the groups of the selected kernels and whole-graph executions, sorted by key.
+
+    If the user names steps, they are those in these steps.
+    """
+    tree = range_tree_of(capture.whole)
+    place, ns = map(np.concatenate, zip(*map(computing, chosen_views(capture)), strict=True))
+    texts = names(capture, gpu_operations_of(capture.whole).of(place))
     name, known = number_texts(texts.codes, [texts.texts[i] for i in distinct(texts.codes)[0].tolist()])
     of_range, labels = _operations(tree)
     operation = np.append(of_range, -1)[tree.range[place]]
     codes, (node, phase, operation, name) = group_keys(tree.node[place], tree.phase[place], operation, name)
     total = np.zeros(len(node), np.int64)
-    np.add.at(total, codes, selected_ns(capture, operations)[computes])
+    np.add.at(total, codes, ns)
     count = np.bincount(codes, minlength=len(total))
     return NodeKernels(tree, node, phase, operation, name, count, total, labels, known)
 

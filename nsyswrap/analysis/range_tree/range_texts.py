@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from nsyswrap.analysis.gil import GIL_DOMAIN
 from nsyswrap.base.missing import MISSING
 
-# Domains of `nsyswrap profile --steps` and `--modules`, and of nsys' trace of Python's global lock.
-STEPS_DOMAIN, MODULES_DOMAIN, GIL_DOMAIN = "nsyswrap", "nsyswrap.modules", "GIL Trace"
+STEPS_DOMAIN, MODULES_DOMAIN = "nsyswrap", "nsyswrap.modules"  # of `nsyswrap profile --steps`, `--modules`
 HIDDEN, RANGE, MODULE, OPERATION, ENGINE = range(5)  # kinds of ranges; HIDDEN ones are in no tree
 NEITHER, FORWARD, BACKWARD = range(3)  # phases of a training step
 NO_NAME = "(no name)"

@@ -21,7 +21,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.steps.launch_sequence import repeated_sequence
-from nsyswrap.analysis.steps.marked import marked_steps
+from nsyswrap.analysis.steps.marked import MARKED, marked_steps
 from nsyswrap.analysis.steps.occurrences import calls_by_process, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, repeated_range
 from nsyswrap.base.errors import NotInCapture, UsageError
@@ -118,7 +118,8 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
     found = []
     for process, calls in calls_by_process(whole, processes):
         if name:
-            occurrences = named_range(whole, process, calls, name)
+            occurrences = marked_steps(whole, process, calls) if name == MARKED else None
+            occurrences = occurrences or named_range(whole, process, calls, name)
         else:
             occurrences = (
                 marked_steps(whole, process, calls)

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 _STEP = re.compile(r"step (\d+)@nsyswrap")
-_LABEL = "'step'"
+MARKED = "step"  # what these steps are called on the screen and in --steps
+
+
+def marked_numbers(whole: Capture) -> tuple[int, int] | tuple[None, None]:
+    """Return the numbers of the first and the last marked step in any process; None if there are none."""
+    if not whole.has("nvtx"):
+        return None, None
+    rows = np.flatnonzero(np.isin(whole.columns("nvtx", "event_type")["event_type"], NVTX_START_END))
+    matches = [_STEP.fullmatch(text or "") for text in range_labels(whole, rows)[1]]
+    numbers = [int(match[1]) for match in matches if match]
+    return (min(numbers), max(numbers)) if numbers else (None, None)
 
 
 def marked_steps(whole: Capture, process: int, calls: Calls) -> Occurrences | None:
@@ -41,7 +51,7 @@ def marked_steps(whole: Capture, process: int, calls: Calls) -> Occurrences | No
     firsts = np.sort(calls.start_ns[calls.first]) if number[0] == 0 else np.empty(0, np.int64)
     ends = np.append(start[1:], max(int(end[-1]), work_end))
     return Occurrences(
-        _LABEL,
+        repr(MARKED),
         start,
         ends,
         drains=work_end > end[-1],

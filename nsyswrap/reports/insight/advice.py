@@ -99,4 +99,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute, reads=READS)
+REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute, reads=READS, judges_steps=True)

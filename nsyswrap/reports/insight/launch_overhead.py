@@ -247,4 +247,5 @@ REPORT = Report(
     qualifiers=KERNEL_NAMES,
     reads=READS,
     conclude=lambda capture, _: launch_verdict(capture),
+    judges_steps=True,
 )

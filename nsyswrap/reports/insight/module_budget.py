@@ -120,4 +120,5 @@ REPORT = Report(
     rows_from=(KERNEL, GRAPH),
     reads=READS,
     conclude=conclude,
+    judges_steps=True,
 )

@@ -100,4 +100,5 @@ REPORT = Report(
         "api": (*READS["api"], *SPANS),
         "nvtx": (*SPANS, "event_type", "global_tid", "end_global_tid", "domain_id", "text", "text_id"),
     },
+    judges_steps=True,
 )

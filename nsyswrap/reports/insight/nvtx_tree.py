@@ -2,7 +2,9 @@
 
 A kernel belongs to the innermost range around its launch on the launching thread. GPU time is the sum of the
 durations of kernels and whole-graph executions. The time of a row is its own time and that of its children,
-which are below it. A row in parentheses stands for several smaller children, or for what is in no range.
+which are below it. Own times of all rows add up to the time of all kernels: with ``depth``, those of the last level
+have what is below them. A row in parentheses stands for several smaller children, or for what is in no range.
+With ``report --steps``, these steps alone are in the tree.
 
 Where module ranges are recorded (profile --modules), a kernel belongs to its module: the outermost module is
 a root, whatever ranges are around it. A kernel of a backward pass belongs to the module, or the range, of its
@@ -87,12 +89,11 @@ def _rows(figures: TreeFigures, most: int, least: float) -> Iterator[_Row]:
     waiting = _below(figures, NOWHERE, least)
     while waiting:
         nodes, path, is_range = waiting.pop()
-        if most and len(path) > most:
-            continue
         total, own, *others = _figures(figures, nodes)
-        values = (total, own if is_range else total, *others)
+        has_rows_below = is_range and len(path) != most
+        values = (total, own if has_rows_below else total, *others)
         yield _Row(path[-1], len(path) - 1, "/".join(path), values)
-        if is_range:
+        if has_rows_below:
             waiting += _below(figures, nodes[0], least)
 
 
@@ -158,7 +159,7 @@ SCHEMA = Schema(
         ),
         Column("time_percent", "Time", Unit.PERCENT, "share of the GPU time of all kernels", -1),
         Column("total_ns", "Total Time", Unit.NS, "GPU time of its kernels, with all children", -1),
-        Column("own_ns", "Own Time", Unit.NS, "GPU time without children", 1),
+        Column("own_ns", "Own Time", Unit.NS, "GPU time without the rows below it", 1),
         Column(
             "forward_ns", "Forward", Unit.NS, "part of the total time: forward of modules or operations", 3
         ),
@@ -181,4 +182,5 @@ REPORT = Report(
     ),
     reads=READS,
     conclude=conclude,
+    judges_steps=True,
 )

@@ -344,4 +344,5 @@ REPORT = Report(
     compute=compute,
     reads=READS,
     conclude=conclude,
+    judges_steps=True,
 )

@@ -55,6 +55,10 @@ def test_few_steps_are_judged_if_they_alone_were_recorded(tmp_path: Path, count:
 
 def test_they_are_chosen_by_their_own_numbers(tmp_path: Path) -> None:
     assert numbers(only(tmp_path, marked(10, 4), "11-12").steady) == [1, 2]
+    (tmp_path / "named").mkdir()
+    drawing = marked(10, 4)
+    drawing.range("step", -40, -30)  # of the program: the marked steps come first
+    assert numbers(only(tmp_path / "named", drawing, "step/11-12").steady) == [1, 2]
     (tmp_path / "other").mkdir()
     with pytest.raises(NotInCapture, match="no steps 0-3") as error:
         only(tmp_path / "other", marked(10, 4), "0-3")

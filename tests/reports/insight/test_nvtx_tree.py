@@ -9,6 +9,7 @@ from made_modules import Training, training
 from report_tables import notes_text, records_of, table_of
 from tiny_export import call, domain, graph, kernel, nvtx, opened
 
+from nsyswrap import reports
 from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def test_a_row_is_its_own_time_and_that_of_its_children(tmp_path: Path) -> None:
     for step in range(3):
         made.step(step, layers=4, slower=step)
     made.launch("alone", 6000, 11)
-    for asked in ("nvtx_tree:min=0", "nvtx_tree:min=20"):
-        tree = tree_of(opened_in(tmp_path, asked.rpartition("=")[2], *made.rows), asked)
+    for asked in ("nvtx_tree:min=0", "nvtx_tree:min=20", "nvtx_tree:min=0:depth=1"):
+        tree = tree_of(opened_in(tmp_path, asked.partition(":")[2], *made.rows), asked)
         rows = list(tree.values())
         for path, record in tree.items():
             children = [row for row in rows if row["path"].rpartition("/")[0] == path]
@@ -163,6 +164,23 @@ def test_depth_and_min_and_what_they_take(tmp_path: Path) -> None:
 def test_a_selected_part(tmp_path: Path) -> None:
     capture = opened(tmp_path, *training(steps=2)).select(time="1us/", clip=True)
     assert times(tree_of(capture), "total")["GPT"] == (103,)
+
+
+def test_the_steps_that_are_named(tmp_path: Path) -> None:
+    whole = opened(tmp_path, *training(steps=4))
+    for steps in ("1-2", "step/1-2"):
+        named = whole.viewed(steps=steps)
+        assert times(tree_of(named), "total")["GPT"] == (2 * 103,)
+        kernels = records_of(table_of(named, "module_kern_sum"))
+        assert sum(row["total_ns"] for row in kernels) == 2 * (103 + 7)
+
+
+def test_only_reports_that_judge_steps_depend_on_them(tmp_path: Path) -> None:
+    whole = opened(tmp_path, *training(steps=4))
+    named = whole.viewed(steps="1-2")
+    for report in map(reports.find_report, reports.NAMES):
+        if not report.judges_steps and not report.lacks(whole):
+            assert records_of(report.make(named)) == records_of(report.make(whole)), report.name
 
 
 def test_a_whole_graph_is_one_kernel(tmp_path: Path) -> None:
