@@ -2,9 +2,9 @@
 
 A kernel belongs to the innermost range around its launch on the launching thread. GPU time is the sum of the
 durations of kernels and whole-graph executions. The time of a row is its own time and that of its children,
-which are below it. Own times of all rows add up to the time of all kernels: with ``depth``, those of the last level
-have what is below them. A row in parentheses stands for several smaller children, or for what is in no range.
-With ``report --steps``, these steps alone are in the tree.
+which are below it. Own times of all rows add up to the time of all kernels. With ``depth``, those of the last
+level have what is below them. A row in parentheses stands for several smaller children, or for what is in no
+range. With ``report --steps``, these steps alone are in the tree.
 
 Where module ranges are recorded (profile --modules), a kernel belongs to its module: the outermost module is
 a root, whatever ranges are around it. A kernel of a backward pass belongs to the module, or the range, of its
