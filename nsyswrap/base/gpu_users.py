@@ -17,13 +17,15 @@ KEY = "gpu_processes"  # in run.json
 class GpuUser:
     """A process that opened the GPU for CUDA. ``parent`` is the process id of its parent.
 
-    ``forked``: it was forked from its parent without an exec; None if the parent had ended.
+    ``forked``: it was forked from its parent without an exec; None if the parent had ended. ``rank`` is the
+    one that its launcher gave it, such as RANK of torchrun.
     """
 
     pid: int
     name: str
     parent: int
     forked: bool | None
+    rank: int | None = None
 
 
 def gpu_users_of(run: Mapping[str, Any]) -> list[GpuUser] | None:

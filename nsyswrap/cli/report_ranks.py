@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.ranks.members import Member, missing_ranks, places, processes
+from nsyswrap.analysis.ranks.members import Member, check_different, missing_ranks, places, processes
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.units import Unit
 from nsyswrap.cli.options import newest_capture
@@ -37,6 +37,7 @@ def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[
     without a rank is split by process. Raises NotInCapture if none of its processes can be a rank.
     """
     wanted = places(paths or (newest_capture(by_rank=True),))
+    check_different(wanted)
     members: list[Member] = []
     exit_code = 0
     for place in wanted:
@@ -65,7 +66,7 @@ def _split_by_process(member: Member) -> list[Member]:
             f"{source} has no ranks: no process used a GPU or has NVTX ranges",
             "give the folder of all ranks, or captures of several ranks",
         )
-    if len(members) > 1:
+    if len(members) > 1 and members[0].number is None:
         note(f"nsyswrap: {source} names no rank: each of its {len(members)} processes is taken as one")
     return members
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nsyswrap.base.gpu_users import GpuUser
-from nsyswrap.record import proc
+from nsyswrap.record import launcher_env, proc
 from nsyswrap.record.guard import MARK
 
 DEVICE = "/dev/nvidia-uvm"
@@ -107,7 +107,7 @@ class GpuUsers:
             process.open_files = _UNSETTLED  # CUDA maps it later
         elif opened:
             name = proc.name(pid)
-            self._users[pid] = GpuUser(pid, name, process.parent_pid, forked)
+            self._users[pid] = GpuUser(pid, name, process.parent_pid, forked, _rank(pid))
 
     def _maps(self, pid: int) -> bool:
         """Return True if a process has mapped the device."""
@@ -117,6 +117,13 @@ class GpuUsers:
         """Return the descriptors of the device."""
         folder = f"/proc/{pid}/fd"
         return {number for number in proc.names(folder) if proc.link(f"{folder}/{number}") == self._device}
+
+
+def _rank(pid: int) -> int | None:
+    """Return the rank that a launcher gave to a process; None without one."""
+    variables = os.fsdecode(proc.environment(pid)).split("\0")
+    rank = launcher_env.detect(dict(text.split("=", 1) for text in variables if "=" in text))
+    return rank.rank if rank else None
 
 
 def _is_fork(image: Image, process: _Process) -> bool | None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ from pyarrow import parquet
 from rank_exports import Step, run_folder, steps
 from tiny_export import call, kernel, nvtx, write
 
-from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.base.run_folder import EXPORT, RUN
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports.ranks import NAMES, find_rank_report
 
@@ -62,8 +63,40 @@ def test_ranks_come_in_their_order_whatever_they_are_called(cli: Cli, tmp_path: 
     assert [row["Rank"] for row in of_csv(done.stdout)] == ["9", "10"]
 
 
+def test_a_folder_of_captures_that_name_their_ranks_is_a_launch(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    for number in (10, 9):
+        write(tmp_path / "job" / f"job.rank{number}.sqlite", *steps(*[FAST if number == 9 else SLOW] * 6))
+    (tmp_path / "job" / "job.rank9.nsys-rep").write_text("the report of this export")
+    for options in (["--by", "rank"], []):
+        done = cli("report", "job", *options, "-r", "rank_waiting", "--format", "csv")
+        assert [row["rank"] for row in of_csv(done.stdout)] == ["9", "10"], done.stderr
+
+
+@pytest.mark.parametrize("command", [["report"], ["view", "-o", "page.html"]])
+def test_a_capture_is_not_two_ranks(cli: Cli, tmp_path: Path, command: list[str]) -> None:
+    first = write(tmp_path / "job.rank0.sqlite", *steps(*[FAST] * 6))
+    shutil.copyfile(first, tmp_path / "job.rank1.sqlite")
+    done = cli(*command, "job.rank0.sqlite", "job.rank1.sqlite", "--by", "rank")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "job.rank0.sqlite and job.rank1.sqlite are the same capture" in done.stderr
+
+
+def test_processes_of_a_torchrun_are_named_by_their_ranks(cli: Cli, tmp_path: Path) -> None:
+    rows = [kernel("gemm", 0, 10 * rank, pid=pid) for rank, pid in ((1, 101), (0, 102))]
+    run = {"gpu_processes": [{"pid": 101, "rank": 1}, {"pid": 102, "rank": 0}]}
+    for user in run["gpu_processes"]:
+        user.update({"name": "python", "parent": 100, "forked": False})  # type: ignore[dict-item]
+    (tmp_path / "run").mkdir()
+    write(tmp_path / "run" / EXPORT, *rows)
+    (tmp_path / "run" / RUN).write_text(json.dumps(run))
+    done = cli("report", "run", "--by", "rank", "-r", "cuda_gpu_kern_sum", "--format", "csv")
+    assert [(row["Rank"], row["Total Time (ns)"]) for row in of_csv(done.stdout)] == [("0", "0"), ("1", "10")]
+
+
 def test_captures_that_say_no_rank_keep_their_labels(cli: Cli, tmp_path: Path) -> None:
-    paths = [write(tmp_path / f"{name}.sqlite", *steps(FAST)) for name in ("left", "right")]
+    sides = {"left": FAST, "right": SLOW}
+    paths = [write(tmp_path / f"{name}.sqlite", *steps(step)) for name, step in sides.items()]
     done = cli("report", *paths, "--by", "rank", "-r", "rank_waiting", "--format", "csv")
     assert [row["rank"] for row in of_csv(done.stdout)] == ["left", "right"]
 

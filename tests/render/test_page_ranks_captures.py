@@ -62,7 +62,8 @@ def test_the_folder_of_a_launch_is_a_page_of_ranks(tmp_path: Path, cli: Cli) -> 
 
 def test_captures_whose_names_say_their_rank(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "job").mkdir()
-    paths = [write(tmp_path / "job" / f"x.rank{rank}.sqlite", *steps(FAST)) for rank in (10, 9)]
+    own = {10: steps(FAST), 9: steps(FAST, FAST)}
+    paths = [write(tmp_path / "job" / f"x.rank{rank}.sqlite", *rows) for rank, rows in own.items()]
     assert cli("view", *paths).stderr == "wrote job.html\n"
     assert has_ranks(tmp_path / "job.html")
     assert cli("view", "job", "-o", "again.html").returncode == 0

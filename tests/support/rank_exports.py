@@ -58,7 +58,12 @@ def member(folder: Path, rank: int, *rows: Row, host: str = "", empty: Iterable[
     """A rank and its export."""
     path = folder / f"rank-{rank}"
     path.mkdir(parents=True)
-    return Member(f"rank {rank}", rank, Capture(write(path / EXPORT, *rows, empty=empty)), host)
+    return Member(f"rank {rank}", rank, Capture(write(path / EXPORT, *rows, _own(rank), empty=empty)), host)
+
+
+def _own(rank: int) -> Row:
+    """Metadata that differs between ranks: the same capture cannot be two."""
+    return row("META_DATA_CAPTURE", name="rank", value=str(rank))
 
 
 def straggler(folder: Path) -> list[Member]:
@@ -85,7 +90,7 @@ def run_folder(
     """The run folder of a rank, as `nsyswrap profile` leaves it in a launch."""
     path = folder / f"rank-{rank}"
     path.mkdir(parents=True)
-    write(path / EXPORT, *rows)
+    write(path / EXPORT, *rows, _own(rank))
     said = {"rank": rank, "world_size": world_size, "profiled": profiled}
     (path / RUN).write_text(json.dumps({"rank": said, "host": "n1", "started": started}))
     RunFolder(path).write_status(Status("done", 0, 0, 0))

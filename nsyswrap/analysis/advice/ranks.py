@@ -23,7 +23,7 @@ def waiting_for_rank(capture: Capture, parts: Sequence[JudgedPart], least_percen
     if len(parts) <= 1 or not communicating(capture, gpu_operations_of(capture)).any():
         return
     job = make_job([Member(f"process {part.process_id}", None, part.view) for part in parts])
-    if not len(job.matched):
+    if not len(job.matched) or job.matched.doubts:
         return
     result = waiting(job)
     late = int(result.last.argmax())

@@ -6,8 +6,9 @@ collective's kernel starts on each rank as that rank arrives, and ends on all ra
 arrived. So the last rank has the shortest kernel, and the extra time of the others is waiting.
 
 This holds for all-reduce, all-gather, reduce-scatter and all-to-all. In a broadcast or a send one side may
-run ahead: those kernels count as communication but are not matched. The captures do not record which ranks
-share a communicator, so all ranks with collectives of a name count as one group.
+run ahead: those kernels count as communication but are not matched. Communicators are told apart where the
+captures have them. Elsewhere all ranks with collectives of a name count as one group. If the kernels of a
+group are not at the same time, even with the clocks shifted to fit, they are not the same collectives.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import text_codes
+from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.gpu_operations import communicating, gpu_operations_of
 from nsyswrap.analysis.kernel_names import classify
+from nsyswrap.analysis.ranks.communicators import communicators
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
 
@@ -34,7 +39,11 @@ _MATCHABLE = re.compile(
     r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce", re.IGNORECASE
 )
 _FEWEST_RANKS = 2
-Key = tuple[int, str]  # number of the stream, in order of its first collective; kernel name
+_SLACK_NS = 100_000  # by which shifted clocks may be apart
+_MOST_APART = 0.1  # part of a group's collectives whose kernels do not overlap
+_FEWEST_TO_SHIFT = 4  # collectives: fewer always fit
+# Communicator, or else the number of the stream in order of its first collective; kernel name
+Key = tuple["str | int", str]
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ class Collectives:
     """Matched collectives of one name: one row per member in ``ranks``, one column per collective.
 
     ``row`` is the position of the kernel among all kernels of the rank. Times are in ns since the start of
-    the rank's capture.
+    the rank's capture. ``hidden_ns`` is the part of the wait in which own kernels of the rank ran.
     """
 
     name: str
@@ -50,12 +59,17 @@ class Collectives:
     row: NDArray[Any]
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
+    hidden_ns: NDArray[Any]
 
     @property
     def waiting_ns(self) -> NDArray[Any]:
         """The time by which each rank's kernel is longer than the shortest of its collective, in ns."""
-        duration = self.end_ns - self.start_ns
-        return duration - duration.min(axis=0)  # type: ignore[no-any-return]
+        return _waiting(self.start_ns, self.end_ns)
+
+    @property
+    def exposed_ns(self) -> NDArray[Any]:
+        """The part of the wait in which no own kernel of the rank ran on its GPU, in ns."""
+        return self.waiting_ns - self.hidden_ns  # type: ignore[no-any-return]
 
     @property
     def last(self) -> NDArray[Any]:
@@ -67,10 +81,11 @@ class Collectives:
 
 @dataclass(frozen=True)
 class Matched:
-    """All matched collectives of a job, and notes on what could not be matched."""
+    """All matched collectives of a job, notes on what could not be matched, and why a verdict is withheld."""
 
     groups: tuple[Collectives, ...]
     notes: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Return the number of collectives."""
@@ -86,6 +101,11 @@ class Matched:
         return waiting
 
 
+def _waiting(start_ns: NDArray[Any], end_ns: NDArray[Any]) -> NDArray[Any]:
+    duration = end_ns - start_ns
+    return duration - duration.min(axis=0)  # type: ignore[no-any-return]
+
+
 def communicates(capture: Capture) -> NDArray[Any]:
     """Mark the communication kernels, classified by their full names."""
     if not capture.has("kernel"):
@@ -98,29 +118,54 @@ def communicates(capture: Capture) -> NDArray[Any]:
 def match(members: Sequence[Member]) -> Matched:
     """Match the collectives of several ranks; one that is not selected on all its ranks is left out."""
     sequences = [_sequences(member.everything) for member in members]
-    groups, notes = [], dict[str, None]()
+    own = [_own_kernels(member.everything) for member in members]
+    groups, notes, doubts = [], dict[str, None](), dict[str, None]()
     for key in dict.fromkeys(key for of_member in sequences for key in of_member):
         having = [number for number, of_member in enumerate(sequences) if key in of_member]
         counts = [len(sequences[number][key]) for number in having]
         if len(having) < _FEWEST_RANKS:
-            notes[f"collectives on only one rank are not matched: {_short(key[1])}"] = None
+            alone = f"collectives on only one rank are not matched: {_short(key[1])}"
+            notes[alone] = None
+            if isinstance(key[0], int):  # otherwise the other ranks of the communicator were not profiled
+                doubts[alone] = None
             continue
         if len(set(counts)) > 1:
             matched = f"{min(counts)} to {max(counts)} per rank; the first {min(counts)} are matched"
             notes[f"{_short(key[1])}: {matched}; this is wrong unless the last ones are missing"] = None
+            doubts[f"the ranks have {min(counts)} to {max(counts)} collectives {_short(key[1])}"] = None
         rows = np.array([sequences[number][key][: min(counts)] for number in having])
-        groups.append(_group(members, key[1], having, rows))
-    return Matched(tuple(group for group in groups if group.row.shape[1]), tuple(notes))
+        if apart := _apart(members, having, rows):
+            some = f"{apart} of {rows.shape[1]} collectives {_short(key[1])}"
+            text = f"{some} are not at the same time on all ranks"
+            notes[f"{text}: not matched, possibly several communicators"] = None
+            doubts[text] = None
+            continue
+        groups.append(_group(members, key[1], having, rows, own))
+    return Matched(tuple(group for group in groups if group.row.shape[1]), tuple(notes), tuple(doubts))
+
+
+def _apart(members: Sequence[Member], having: list[int], rows: NDArray[Any]) -> int:
+    """Return how many collectives are not at the same time on all ranks; 0 if these are few.
+
+    Each rank's clock is shifted so that the ends fit best. This needs no common clock.
+    """
+    if rows.shape[1] < _FEWEST_TO_SHIFT:
+        return 0
+    start, end = _times(members, having, rows)
+    shift = np.median(end - end[0], axis=1).astype(np.int64)[:, None]
+    apart = (start - shift).max(axis=0) > (end - shift).min(axis=0) + _SLACK_NS
+    return int(apart.sum()) if apart.mean() > _MOST_APART else 0
 
 
 def _sequences(capture: Capture) -> dict[Key, NDArray[Any]]:
-    """Return the collectives of each stream and name by start, as positions among the rank's kernels."""
+    """Return the collectives of each Key by start, as positions among the rank's kernels."""
     if not capture.has("kernel"):
         return {}
     columns = capture.columns("kernel", "start_ns", "device_id", "context_id", "stream_id", "name")
     names = {i: capture.text(i) or "" for i in np.unique(columns["name"]).tolist()}
     rows = np.flatnonzero(communicates(capture))
     rows = rows[np.argsort(columns["start_ns"][rows], kind="stable")]
+    known = communicators(capture) if len(rows) else []
     streams: dict[tuple[int, ...], int] = {}
     rows_by_key: dict[Key, list[int]] = {}
     places = zip(
@@ -129,21 +174,50 @@ def _sequences(capture: Capture) -> dict[Key, NDArray[Any]]:
     for row, place, name in zip(rows.tolist(), places, columns["name"][rows].tolist(), strict=True):
         if _MATCHABLE.search(names[name]):
             number = streams.setdefault(place, len(streams))
-            rows_by_key.setdefault((number, names[name]), []).append(row)
+            rows_by_key.setdefault((known[row] or number, names[name]), []).append(row)
     return {key: np.array(positions) for key, positions in rows_by_key.items()}
 
 
-def _group(members: Sequence[Member], name: str, having: list[int], rows: NDArray[Any]) -> Collectives:
-    times = [members[number].everything.columns("kernel", "start_ns", "end_ns") for number in having]
+def _group(
+    members: Sequence[Member],
+    name: str,
+    having: list[int],
+    rows: NDArray[Any],
+    own: Sequence[Mapping[int, Cover]],
+) -> Collectives:
     kept = np.ones(rows.shape[1], dtype=bool)
     for number, mine in zip(having, rows, strict=True):
         kept &= np.isin(mine, selected_kernels(members[number]))
     rows = rows[:, kept]
-    start, end = (
+    start, end = _times(members, having, rows)
+    waited = start + (_waiting(start, end) if rows.shape[1] else 0)
+    hidden = np.zeros_like(start)
+    for i, (number, mine) in enumerate(zip(having, rows, strict=True)):
+        devices = members[number].everything.columns("kernel", "device_id")["device_id"][mine]
+        for device, cover in own[number].items():
+            here = devices == device
+            hidden[i, here] = cover.within(start[i, here], waited[i, here])
+    return Collectives(name, tuple(having), rows, start, end, hidden)
+
+
+def _times(members: Sequence[Member], having: list[int], rows: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return start and end of the kernels in ``rows``, in ns."""
+    times = [members[number].everything.columns("kernel", "start_ns", "end_ns") for number in having]
+    return [
         np.array([time[field][mine] for time, mine in zip(times, rows, strict=True)])
         for field in ("start_ns", "end_ns")
-    )
-    return Collectives(name, tuple(having), rows, start, end)
+    ]
+
+
+def _own_kernels(capture: Capture) -> dict[int, Cover]:
+    """Return when kernels and graphs of the rank ran on each GPU, without communication."""
+    operations = gpu_operations_of(capture)
+    own = operations.computes & ~communicating(capture, operations)
+    covers = {}
+    for device in np.unique(operations.device_id[own]).tolist():
+        mine = own & (operations.device_id == device)
+        covers[device] = union(operations.start_ns[mine], operations.end_ns[mine])
+    return covers
 
 
 def selected_kernels(member: Member) -> NDArray[Any]:

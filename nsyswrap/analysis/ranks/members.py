@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,14 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.gpu_users import gpu_users_of
 from nsyswrap.base.missing import MISSING
-from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder
+from nsyswrap.base.rank_folders import captures_by_rank, rank_folders, rank_in
+from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, run_of
 from nsyswrap.base.text import shortest_labels
+from nsyswrap.capture.arrow_export import is_table_folder
 from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.identity import identity_of
 from nsyswrap.capture.selection import EVERYTHING
 
 if TYPE_CHECKING:
@@ -22,8 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
-
-FOLDERS = "rank-*"
+    from nsyswrap.capture.identity import Identity
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,15 @@ class Member:
 
 
 def places(paths: Sequence[Path]) -> list[Place]:
-    """Return the places of the captures, by rank; a folder with rank-* folders stands for all of them.
+    """Return the places of the captures, by rank.
+
+    A folder with rank-* folders, or with captures that name their ranks, stands for all of them.
 
     Raises UsageError if two captures have the same rank, or if some are of an older launch than the newest.
     """
     captures: list[Path] = []
     for path in paths:
-        inside = [folder for folder in sorted(path.glob(FOLDERS)) if folder.is_dir()] if path.is_dir() else []
-        captures += inside or [path]
+        captures += (_ranks_in(path) or [path]) if path.is_dir() else [path]
     labels = shortest_labels(captures)
     ranks = [_place(path, label) for path, label in zip(captures, labels, strict=True)]
     twice = [number for number, count in Counter(place.number for place in ranks).items() if count > 1]
@@ -78,6 +81,27 @@ def places(paths: Sequence[Path]) -> list[Place]:
         return [replace(place, number=None, label=label) for place, label in zip(ranks, labels, strict=True)]
     _check_one_launch(ranks)
     return sorted(ranks, key=lambda place: place.number or 0)
+
+
+def _ranks_in(folder: Path) -> list[Path]:
+    """Return the run folders of the ranks in a folder, or else its captures that name their ranks."""
+    folders = list(rank_folders(folder).values())
+    if folders or any((folder / name).exists() for name in (EXPORT, REPORT)) or is_table_folder(folder):
+        return folders
+    return list(captures_by_rank(folder).values())
+
+
+def check_different(ranks: Sequence[Place]) -> None:
+    """Raise UsageError if two ranks are the same capture, or a copy of it."""
+    first: dict[Identity, Place] = {}
+    for place in ranks:
+        identity = identity_of(place.path)
+        same = first.setdefault(identity, place) if identity else place
+        if same is not place:
+            raise UsageError(
+                f"{same.path} and {place.path} are the same capture, and not two ranks",
+                "name the captures of one launch",
+            )
 
 
 def _check_one_launch(ranks: Sequence[Place]) -> None:
@@ -110,8 +134,7 @@ def _place(path: Path, label: str) -> Place:
     home = path.parent if path.name in (EXPORT, REPORT) else path
     run = RunFolder(home).read_run()
     rank = run.get("rank", {})
-    in_name = re.search(r"rank[-_.]?(\d{1,9})(?!\d)", home.name)
-    number = rank.get("rank", int(in_name[1]) if in_name else None)
+    number = rank.get("rank", rank_in(home.name))
     world_size = rank.get("world_size")
     profiled = rank.get("profiled")
     left_out = () if profiled is None else tuple(sorted(set(range(world_size or 0)) - set(profiled)))
@@ -143,16 +166,34 @@ def _listed(numbers: set[int]) -> str:
 
 
 def processes(capture: Capture) -> list[Member]:
-    """Return each process that used a GPU as a rank; if none did, each process with NVTX ranges."""
+    """Return each process that used a GPU as a rank; if none did, each process with NVTX ranges.
+
+    They have the ranks that their launcher gave them, if run.json has a different one for each.
+    """
     kinds = [kind for kind in KINDS if capture.has(kind)]
     fields = dict.fromkeys(kinds, "global_pid") or {"nvtx": "global_tid"}
     ids = [capture.columns(kind, field)[field] for kind, field in fields.items() if capture.has(kind)]
     pids = np.unique(process_ids(np.concatenate(ids))) if ids else np.empty(0, np.int64)
     selection = capture.view.selection
-    return [
-        Member(f"process {pid}", None, capture.viewed(selection=replace(selection, processes=(pid,))))
-        for pid in pids[pids != MISSING].tolist()
+    known = pids[pids != MISSING].tolist()
+    ranks = _ranks_of_processes(capture)
+    by_pid = {pid: ranks.get(pid) for pid in known}
+    named = None not in by_pid.values() and len(set(by_pid.values())) == len(known)
+    members = [
+        Member(
+            f"rank {by_pid[pid]}" if named else f"process {pid}",
+            by_pid[pid] if named else None,
+            capture.viewed(selection=replace(selection, processes=(pid,))),
+        )
+        for pid in known
     ]
+    return sorted(members, key=lambda member: member.number or 0) if named else members
+
+
+def _ranks_of_processes(capture: Capture) -> dict[int, int | None]:
+    folder = run_of(capture.source)
+    users = gpu_users_of(RunFolder(folder).read_run()) if folder else None
+    return {user.pid: user.rank for user in users or ()}
 
 
 def hosts(members: Sequence[Member]) -> Mapping[str, Any]:

@@ -23,11 +23,16 @@ _MOST = 0.5  # of the wait: a smaller difference in own GPU time is not the whol
 
 @dataclass(frozen=True)
 class Waiting:
-    """Per member: its collectives, and how often it was the last; ``for_ns[waiting, last]`` in ns."""
+    """Per member: its collectives, how often it was the last, and its waits in ns.
+
+    ``for_ns[waiting, last]`` is the exposed wait: no own kernel of the waiting rank ran. ``hidden_ns`` is
+    the rest of each member's wait.
+    """
 
     collectives: NDArray[Any]
     last: NDArray[Any]
     for_ns: NDArray[Any]
+    hidden_ns: NDArray[Any]
 
 
 def waiting(job: Job) -> Waiting:
@@ -36,18 +41,21 @@ def waiting(job: Job) -> Waiting:
     A collective without a single last rank counts for no rank.
     """
     ranks = len(job.members)
-    result = Waiting(*(np.zeros(shape, np.int64) for shape in (ranks, ranks, (ranks, ranks))))
+    result = Waiting(*(np.zeros(shape, np.int64) for shape in (ranks, ranks, (ranks, ranks), ranks)))
     for group in job.matched.groups:
         members, last = np.array(group.ranks), group.last
         result.collectives[members] += group.row.shape[1]
         for mine, member in enumerate(group.ranks):
             result.last[member] += int((last == mine).sum())
-            result.for_ns[members, member] += group.waiting_ns[:, last == mine].sum(axis=1)
+            result.for_ns[members, member] += group.exposed_ns[:, last == mine].sum(axis=1)
+        result.hidden_ns[members] += group.hidden_ns.sum(axis=1)
     return result
 
 
 def waiting_verdict(job: Job) -> str:
     """Return a sentence on the rank that the others wait for; empty without matched collectives."""
+    if job.matched.doubts:
+        return f"cannot tell which rank delays the others: {job.matched.doubts[0]}"
     total = len(job.matched)
     if not total:
         return ""
@@ -61,16 +69,28 @@ def waiting_verdict(job: Job) -> str:
     if share < _MATTERS_PERCENT and waited.max() < _MATTERS_PERCENT:
         return (
             f"no rank delays the others; waiting takes at most {percent(waited.max())} of a rank's GPU time"
+            f"{_hidden(result, gpu_ns)}"
         )
     if share < _MATTERS_PERCENT or not regular(times, of, len(job.members)):
         return (
             f"no single rank is regularly last in the {total:,} collectives; waiting takes up to "
             f"{percent(waited.max())} of a rank's GPU time"
         )
-    waited_for = f"{job.members[most].label} waited {duration(result.for_ns[most, late])} for it"
+    exposed = int(result.for_ns[most, late])
     return (
-        f"{job.members[late].label} was last in {times:,} of {of:,} collectives; {waited_for}, "
-        f"{percent(share)} of its GPU time, {_reason(job, late, int(result.for_ns[most, late]))}"
+        f"{job.members[late].label} was last in {times:,} of {of:,} collectives; "
+        f"{job.members[most].label} waited {duration(exposed)} for it, {percent(share)} of its GPU time, "
+        f"{_reason(job, late, exposed)}{_hidden(result, gpu_ns)}"
+    )
+
+
+def _hidden(result: Waiting, gpu_ns: NDArray[Any]) -> str:
+    """Return how much more waiting lies under own kernels, if it is much; otherwise an empty text."""
+    under = result.hidden_ns * 100 / np.maximum(gpu_ns, 1)
+    if under.max() < _MATTERS_PERCENT:
+        return ""
+    return (
+        f"; waiting under a rank's own kernels is not counted: up to {percent(under.max())} of its GPU time"
     )
 
 

@@ -4,10 +4,15 @@ A collective's kernel starts on each rank when that rank has come to it and ends
 counts as kernel time and the GPU looks busy. Waiting is the kernel's duration less the shortest among the
 ranks of that collective; the last to arrive waits least. That compares durations and needs no common clock.
 
+Waiting beside own kernels of the rank, as when DDP overlaps the backward pass, costs no time. The verdict is
+on the exposed part: no own kernel ran meanwhile.
+
 Collectives are matched by their order: the k-th kernel of a name in a stream with the k-th of other ranks.
 All-reduce, all-gather, reduce-scatter and all-to-all are; a broadcast or a send does not end on all ranks
-together, and is communication without waiting. All ranks that have collectives of a name count as one group,
-whatever communicators they have.
+together, and is communication without waiting. Communicators are told apart if the export has the payloads of
+NCCL (`nsys export --include-json true`). Otherwise all ranks that have collectives of a name count as one
+group. The verdict is withheld if the numbers of collectives differ between ranks, or if their kernels are not
+at the same time.
 
 Arrival times compare the captures' clocks, aligned on the start of each session; a note says how well that
 fits. With a selection, what it touches counts whole.
@@ -62,6 +67,12 @@ SCHEMA = Schema(
             "median time from the first rank's arrival to this rank's",
             drop_order=2,
         ),
+        Column(
+            "exposed_ns",
+            "Exposed Wait",
+            Unit.NS,
+            "part of the waiting in which no own kernel of the rank ran on its GPU: this costs time",
+        ),
     ),
 )
 
@@ -82,6 +93,7 @@ def table(job: Job) -> Table:
             (
                 *(job.name(number), *counts, communication, waited, percent),
                 *(float(np.median(part)) if len(part) else None for part in (parts[number], late[number])),
+                None if waited is None else waited - int(waits.hidden_ns[number]),
             )
         )
     notes = (*job.notes, alignment_note(job, offsets) if len(job.matched) else _nothing(job))
