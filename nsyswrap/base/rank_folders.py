@@ -33,6 +33,11 @@ def rank_in(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def without_rank(name: str) -> str:
+    """Return a name without the rank in it: job for ``job.rank3``."""
+    return re.sub(rf"[-_.]?{_IN_NAME.pattern}", "", name)
+
+
 def rank_folders(folder: Path) -> dict[int, Path]:
     """Return the run folder of each profiled rank in the folder of a run, by rank. Empty: it has no ranks."""
     matches = {path: _FOLDER.fullmatch(path.name) for path in folder.glob(PATTERN) if path.is_dir()}

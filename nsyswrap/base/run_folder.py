@@ -32,6 +32,9 @@ EXPORT = "report.sqlite"
 PROGRAM_OUTPUT = "program.out"  # the program's stdout, if it is kept
 PROGRAM_ERRORS = "program.err"  # the program's stderr, if it is kept
 DIGEST = "digest.json"  # the summary that `collect` reads
+RANKS_DIGEST = (
+    "ranks.json"  # in the folder of a run of several ranks: their comparison, which `collect` reads
+)
 CONDITIONS = "conditions.csv"  # samples of the GPUs during the run, see base/conditions.py
 PAGE = "view.html"  # the page that `nsyswrap runs open` writes; the program can write one, too
 FILES = (

@@ -16,7 +16,7 @@ from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
-from nsyswrap.base.text import ascii_layout, counted
+from nsyswrap.base.text import ascii_layout, counted, printable
 from nsyswrap.cli.help import Command, completes, option
 from nsyswrap.cli.options import OUTPUT, SHOW, output_option
 from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
@@ -31,7 +31,7 @@ with lazy_imports():
     from nsyswrap.cli import batch_status
     from nsyswrap.render import result_files
     from nsyswrap.render.formats import text
-    from nsyswrap.reports.runs import combinations, find, gather, tables
+    from nsyswrap.reports.runs import combinations, find, gather, shared_nodes, tables
 
 _TO_COME = ("planned", "running")
 _LISTED = 10  # runs that went wrong, by name
@@ -60,15 +60,30 @@ def list_lacking(results: Sequence[RunResult]) -> None:
     outcomes = Counter(result.run.outcome for result in results)
     if set(outcomes) != {"done"}:
         counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
-        note(f"nsyswrap: {counted(len(results), 'runs')}: {counts}")
+        nouns = "runs" if all(result.run.rank is None for result in results) else "runs and ranks"
+        note(f"nsyswrap: {counted(len(results), nouns)}: {counts}")
     lacking = [result for result in results if result.totals is None or result.run.outcome != "done"]
     wrong = [result for result in lacking if result.run.outcome not in _TO_COME]
     for result in wrong[:_LISTED]:
         why = result.run.message or ("" if result.totals else "no capture")
-        ending = f"{result.run.label}: {result.run.outcome}" + (f": {why}" if why else "")
+        rank = "" if result.run.rank is None else f" rank {result.run.rank}"
+        ending = f"{result.run.label}{rank}: {result.run.outcome}" + (f": {why}" if why else "")
         note(f"nsyswrap: {ending}")
     if len(wrong) > _LISTED:
         note(f"nsyswrap: {len(wrong) - _LISTED:,} more runs with problems")
+
+
+def show_rank_verdicts(results: Sequence[RunResult]) -> None:
+    """Print the verdict on the ranks of each run, of the first few runs."""
+    verdicts = {
+        (result.run.batch, result.run.label): printable(f"{result.run.label}: {result.ranks.verdict}")
+        for result in results
+        if result.ranks and result.ranks.verdict
+    }
+    for text in list(verdicts.values())[:_LISTED]:
+        say(f"{text}\n")
+    if len(verdicts) > _LISTED:
+        note(f"nsyswrap: rank_verdict in results.csv has {len(verdicts) - _LISTED:,} more verdicts on ranks")
 
 
 @click.command(
@@ -180,7 +195,10 @@ def collect(
         with ascii_layout(active=layout.ascii):
             lines = text.table_lines(table, layout.width, whole=f"{result_files.RESULTS} has every run")
         say(text.styled(lines, color=layout.color), styled=True)
+        show_rank_verdicts(results)
     list_lacking(results)
+    if together := shared_nodes.shared_note([result.run for result in results]):
+        note(f"nsyswrap: {together}")
     note(f"wrote {', '.join(map(str, written))}")
     if not readable:  # the outcomes of the runs were listed all the same
         raise CaptureError(f"none of {len(runs):,} runs has a readable capture")

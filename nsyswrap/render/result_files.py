@@ -14,10 +14,10 @@ from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, parquet
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
-from nsyswrap.reports.runs.combinations import combinations
+from nsyswrap.reports.runs.combinations import combinations, runs_of
 from nsyswrap.reports.runs.digest import read_digest
 from nsyswrap.reports.runs.merge import Pool, shares
-from nsyswrap.reports.runs.tables import LABEL, REPEAT, REPORT, RUN, RUNS, combination
+from nsyswrap.reports.runs.tables import LABEL, RANK, REPEAT, REPORT, RUN, RUNS, combination
 from nsyswrap.reports.table import Schema, Table, table_of
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _summaries_schema(parameters: Parameters, reports: Sequence[str]) -> Schema:
     for column in (column for name in reports for column in find_report(name).columns):
         if column.name not in columns or column.unit is Unit.TEXT:
             columns[column.name] = column
-    front = (RUN, LABEL, *parameters.columns, REPEAT)
+    front = (RUN, LABEL, *parameters.columns, REPEAT, RANK)
     return Schema("summaries", "Summaries of all runs", (*front, REPORT, *columns.values()))
 
 
@@ -127,7 +127,7 @@ def _summary_rows(
 ) -> Table:
     """Return the rows of one run. A column that a report lacks is empty."""
     data: dict[str, list[Any]] = {column.name: [] for column in schema.columns}
-    labels = (run.label, run.name or None, *parameters.of(run), run.repeat)
+    labels = (run.label, run.name or None, *parameters.of(run), run.repeat, run.rank)
     for name, summary in summaries.items():
         rows = len(summary.values[0])
         own: dict[str, list[Any]] = dict(zip(summary.columns, summary.values, strict=True))
@@ -148,8 +148,12 @@ def _merged_kernels(
     yield _header(schema)
     for part, kernels in pool.parts():
         run = groups[part][0].run
-        front = (run.name or None, *parameters.of(run), sum(result.compared for result in groups[part]))
+        front = (run.name or None, *parameters.of(run), _compared_runs(groups[part]))
         yield _without_header(table_of(schema, [(*front, *row) for row in _kernel_rows(kernels)]))
+
+
+def _compared_runs(group: Sequence[RunResult]) -> int:
+    return len(runs_of([result for result in group if result.compared]))
 
 
 def _kernel_rows(kernels: Sequence[PooledStatistics]) -> Iterator[tuple[object, ...]]:

@@ -66,7 +66,8 @@ def _gpus(capture: Capture, made: RunConditions | None) -> tuple[str, ...]:
 def used_uuids(capture: Capture) -> tuple[str, ...]:
     """Return the UUID of each GPU that worked, in order; empty if one is not known or was redacted."""
     uuids = {uuid for _, uuid in _used(capture)}
-    return tuple(sorted(uuids)) if all(map(plain_uuid, uuids)) else ()
+    known = all(map(plain_uuid, uuids))
+    return tuple(sorted(u if u.startswith(("GPU-", "MIG-")) else f"GPU-{u}" for u in uuids)) if known else ()
 
 
 def _count_gpus(capture: Capture) -> int:

@@ -28,13 +28,14 @@ _LARGE = 100  # a ratio from here on is a whole number
 
 @dataclass(frozen=True)
 class _Repeats:
-    """The runs of one combination.
+    """The runs of one combination; ``results`` has those of each rank, ``runs`` counts the runs.
 
     ``measured`` has the measure and the label of each run that is done, in ascending order. Times of 0 are
     left out: such a run had nothing to measure.
     """
 
     results: Sequence[RunResult]
+    runs: int
     measured: Sequence[tuple[float, str]]
 
     @property
@@ -111,7 +112,7 @@ def compare(
         (
             *((one.run.name or None,) if is_labeled else ()),
             *parameters.of(one.run),
-            *(len(one.measured), len(one.results), one.median),
+            *(len(one.measured), one.runs, one.median),
             *((one.values[0], one.values[-1]) if one.measured else (None, None)),
             one.spread_percent,
         )
@@ -121,11 +122,27 @@ def compare(
     return replace(table_of(schema, rows), verdict=verdict)
 
 
+def runs_of(results: Sequence[RunResult]) -> list[list[RunResult]]:
+    """Return the results of each run: several if it has ranks."""
+    runs: dict[tuple[str, str, bool], list[RunResult]] = {}
+    for number, result in enumerate(results):
+        label = result.run.label if result.run.rank is not None else f"{number}"
+        runs.setdefault((result.run.batch, label, result.run.rank is None), []).append(result)
+    return list(runs.values())
+
+
 def _repeats(group: Sequence[RunResult], measure: Column) -> _Repeats:
+    runs = runs_of(group)
+    known = [(value, ranks[0].run.label) for ranks in runs if (value := _value(ranks, measure)) is not None]
+    return _Repeats(group, len(runs), sorted(one for one in known if one[0] or _unit(measure) is not Unit.NS))
+
+
+def _value(ranks: Sequence[RunResult], measure: Column) -> float | None:
+    """Return the value of a run, the median of its ranks; None unless all ranks are done and have it."""
     factor = NS_PER_S if measure.name.endswith("_s") else 1
-    done = [(figures(result)[measure.name], result.run) for result in group if result.run.outcome == "done"]
-    known = [(value * factor, run.label) for value, run in done if value is not None]
-    return _Repeats(group, sorted(one for one in known if one[0] or _unit(measure) is not Unit.NS))
+    values = [figures(result)[measure.name] for result in ranks if result.run.outcome == "done"]
+    known = [value * factor for value in values if value is not None]
+    return median(known) if known and len(known) == len(ranks) else None
 
 
 def _parameter_columns(parameters: Parameters, repeats: Sequence[_Repeats]) -> tuple[Column, ...]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base import batch_file
 from nsyswrap.base.conditions import conditions_of
-from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.files import read_json, typed, why
-from nsyswrap.base.recent_runs import is_repeat
+from nsyswrap.base.rank_folders import PATTERN, captures_by_rank, rank_folders, rank_in, without_rank
+from nsyswrap.base.recent_runs import is_rank, is_repeat
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.capture.arrow_export import folder_format, is_table_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     StateOf = Callable[[Path], tuple[str, str]]
 
@@ -35,6 +38,7 @@ class RecordedRun:
     ``outcome`` is the one in status.json, or the state of a run without; a loose capture is done. ``wall_s``
     is the time from the start of the run to its report, in seconds. ``batch`` names the batch if there are
     several. ``commit`` is that of the program's folder, with ``-dirty`` if tracked files differ from it.
+    ``job`` is the scheduler's, ``started`` an ISO time in UTC. Ranks of one launch have the same label.
     """
 
     path: Path
@@ -49,6 +53,13 @@ class RecordedRun:
     batch: str = ""
     node: str = ""
     commit: str = ""
+    rank: int | None = None
+    world_size: int | None = None
+    job: str = ""
+    started: str = ""
+    driver: str = ""
+    gpus: str = ""
+    gpu_uuids: str = ""
 
     @property
     def name(self) -> str:
@@ -62,12 +73,22 @@ class RecordedRun:
 
 
 class _Place(NamedTuple):
-    """The folder of a run or a loose capture, the folder of its batch, and the key of its spec.json there."""
+    """The folder of a run or a loose capture, the folder of its batch, and the key of its spec.json there.
+
+    ``launch`` is the folder of all ranks, if the run is a rank. Of loose captures it is what their names have
+    in common.
+    """
 
     path: Path
     batch: Path | None = None
     key: str = ""
     loose: bool = False
+    launch: Path | None = None
+    rank: int | None = None  # by the name of its folder or capture
+
+    @property
+    def home(self) -> Path:
+        return self.launch or self.path
 
 
 def find_runs(paths: Iterable[Path], state_of: StateOf) -> list[RecordedRun]:
@@ -82,8 +103,9 @@ def find_runs(paths: Iterable[Path], state_of: StateOf) -> list[RecordedRun]:
             raise CaptureError(f"{path} not found", "check the name, and quote patterns")
         for place in _below(path):
             by_real_path.setdefault(os.path.realpath(place.path), place)
-    places = _without_reports_of_exports(by_real_path)
-    labels = shortest_labels([place.path for place in places])
+    places = _with_ranks(_without_reports_of_exports(by_real_path))
+    homes = list(dict.fromkeys(place.home for place in places))
+    labels = dict(zip(homes, shortest_labels(homes), strict=True))
     batches = list(dict.fromkeys(place.batch for place in places if place.batch))
     names: dict[Path | None, str] = {}
     if len(batches) > 1:
@@ -93,12 +115,12 @@ def find_runs(paths: Iterable[Path], state_of: StateOf) -> list[RecordedRun]:
     repeated = list(dict.fromkeys(place.path.parent for place in places if is_repeat(place.path)))
     series = dict(zip(repeated, shortest_labels(repeated), strict=True))
     return [
-        _loose_capture(place.path, label)
+        _loose_capture(place, labels[place.home])
         if place.loose
         else _recorded_run(
-            place, label, state_of, names.get(place.batch, ""), series.get(place.path.parent, "")
+            place, labels[place.home], state_of, names.get(place.batch, ""), series.get(place.path.parent, "")
         )
-        for place, label in zip(places, labels, strict=True)
+        for place in places
     ]
 
 
@@ -131,7 +153,7 @@ def _below(path: Path) -> Iterator[_Place]:
             yield from _planned(here)
             folders.clear()
         elif _MARKS.intersection(files):
-            yield _Place(here)
+            yield from _ranks_or_run(_Place(here), folders)
             folders.clear()
         elif folder_format(here.name, files):
             yield _Place(here, loose=True)
@@ -150,7 +172,48 @@ def _planned(folder: Path) -> Iterator[_Place]:
             f"cannot read {folder / BATCH}: {why(error)}",
             f"name the run folders: {shlex.quote(str(folder / RUNS))}/*",
         ) from None
-    yield from (_Place(folder / RUNS / run.folder, folder, run.key) for run in runs if run.active)
+    for run in runs:
+        if run.active:
+            yield from _ranks_or_run(_Place(folder / RUNS / run.folder, folder, run.key))
+
+
+def _ranks_or_run(run: _Place, names: Iterable[str] | None = None) -> Iterator[_Place]:
+    """Yield the ranks in the folder of a run, or else the run. ``names``: of the folders in it, if known."""
+    might_have = names is None or any(name.startswith(PATTERN[:-1]) for name in names)
+    folders = rank_folders(run.path) if might_have else {}
+    files = {} if folders or (run.path / EXPORT).exists() else _own_captures(run.path)
+    for rank, path in {**folders, **files}.items():
+        yield run._replace(path=path, launch=run.path, rank=rank)
+    if not (folders or files):
+        yield run
+
+
+def _own_captures(folder: Path) -> dict[int, Path]:
+    """Return the captures that the command of a run named by rank; none if two have the same rank."""
+    with suppress(UsageError):
+        return captures_by_rank(folder)
+    return {}
+
+
+def _with_ranks(places: Sequence[_Place]) -> list[_Place]:
+    """Return the places with the launch of each rank that its folder or its file's name tells."""
+    named = [_named_rank(place) if place.loose else (None, None) for place in places]
+    ranks = Counter(launch for launch, rank in set(named) if rank is not None)
+    return [
+        place._replace(launch=launch, rank=rank)
+        if launch and ranks[launch] > 1
+        else place._replace(launch=place.path.parent)
+        if not (place.loose or place.launch) and is_rank(place.path)
+        else place
+        for place, (launch, rank) in zip(places, named, strict=True)
+    ]
+
+
+def _named_rank(place: _Place) -> tuple[Path | None, int | None]:
+    """Return the rank that the name of a loose capture tells, and a path for all ranks with such names."""
+    rank = rank_in(place.path.stem)
+    rest = "" if rank is None else without_rank(place.path.stem)
+    return (place.path.with_name(rest) if rest else place.path.parent), rank
 
 
 def _export_beside(capture: str) -> str:
@@ -159,10 +222,11 @@ def _export_beside(capture: str) -> str:
     return str(path.with_suffix(_EXPORT)) if path.suffix in _REPORTS else ""
 
 
-def _loose_capture(path: Path, label: str) -> RecordedRun:
-    if path.exists():
-        return RecordedRun(path, label, "done")
-    return RecordedRun(path, label, "damaged", message=f"{path} is a broken link")
+def _loose_capture(place: _Place, label: str) -> RecordedRun:
+    if place.path.exists():
+        return RecordedRun(place.path, label, "done", rank=place.rank)
+    message = f"{place.path} is a broken link"
+    return RecordedRun(place.path, label, "damaged", message=message, rank=place.rank)
 
 
 @dataclass(frozen=True)
@@ -176,16 +240,17 @@ class _Spec:
 
 def _recorded_run(place: _Place, label: str, state_of: StateOf, batch: str, series: str) -> RecordedRun:
     """Return the run of a folder. ``series`` names the folder of equal runs; empty for other runs."""
-    path = place.path
-    run = RunFolder(path).read_run()
+    path, home = place.path, place.home
+    run = RunFolder(path if path.is_dir() else home).read_run()
     wall_s = run.get("duration_s")
     number = run.get("repeat", {}).get("number") if series else None
-    outcome, exit_code, message = _ending(path, state_of)
+    outcome, exit_code, message = _ending_of_rank(place, state_of)
+    rank: Mapping[str, Any] = run.get("rank", {}) if place.launch else {}
     try:
-        spec = _spec(path / SPEC, place.key)
+        spec = _spec(home / SPEC, place.key)
     except (OSError, ValueError) as error:
         spec, outcome = None, "damaged"
-        message = "; ".join(filter(None, (f"{path / SPEC} cannot be read: {why(error)}", message)))
+        message = "; ".join(filter(None, (f"{home / SPEC} cannot be read: {why(error)}", message)))
     return RecordedRun(
         path,
         label,
@@ -197,14 +262,48 @@ def _recorded_run(place: _Place, label: str, state_of: StateOf, batch: str, seri
         wall_s=None if wall_s is None else float(wall_s),
         message=message,
         batch=batch,
-        node=run.get("host", ""),
-        commit=_commit(run),
+        rank=rank.get("rank", place.rank),
+        world_size=rank.get("world_size"),
+        job=_job(home),
+        started=run.get("started", ""),
+        driver=run.get("driver", ""),
+        **_conditions(run),
     )
 
 
-def _commit(run: Mapping[str, Any]) -> str:
+def _conditions(run: Mapping[str, Any]) -> dict[str, str]:
+    """Return the node, the commit, and the GPUs that processes of the run used."""
     conditions = conditions_of(run)
-    return conditions.git.label if conditions and conditions.git else ""
+    if not conditions:
+        return {"node": run.get("host", "")}
+    gpus = [gpu for gpu in conditions.gpus if any(process.in_run for process in gpu.processes)]
+    return {
+        "node": conditions.host.node or run.get("host", ""),
+        "commit": conditions.git.label if conditions.git else "",
+        "gpus": ", ".join(gpu.name for gpu in gpus),
+        "gpu_uuids": ", ".join(gpu.uuid for gpu in gpus),
+    }
+
+
+def _job(folder: Path) -> str:
+    """Return the job of a planned run; empty outside of a scheduler."""
+    try:
+        job = read_json(folder / CLAIM)["job"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    return job if isinstance(job, str) else ""
+
+
+def _ending_of_rank(place: _Place, state_of: StateOf) -> tuple[str, int | None, str]:
+    """Return outcome, exit code and message. A rank of a planned run is done only if the run is."""
+    if not place.launch or not (place.home / SPEC).exists():
+        return _ending(place.path, state_of)
+    of_run = _ending(place.home, state_of)
+    if not (place.path / STATUS).exists():
+        is_gone = of_run[0] == "done" and place.path.is_dir()
+        return ("lost", None, f"{place.path.name} has not ended") if is_gone else of_run
+    own = _ending(place.path, state_of)
+    return own if own[0] != "done" else of_run
 
 
 def _spec(path: Path, key: str) -> _Spec | None:

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,8 @@ from nsyswrap.base.errors import CaptureError, NsyswrapError
 from nsyswrap.base.run_folder import DIGEST
 from nsyswrap.capture.identity import identity_of
 from nsyswrap.reports import SUMMARIES, find_report
-from nsyswrap.reports.runs.digest import TOTALS, digest, stored, write
+from nsyswrap.reports.runs.digest import FACTS, TOTALS, digest, stored, write
+from nsyswrap.reports.runs.rank_digest import damaged, rank_digest, stored_rank_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.units import Number
     from nsyswrap.reports.runs.find import RecordedRun
+    from nsyswrap.reports.runs.rank_digest import RankDigest
 
 
 _PATIENCE_S = 10.0  # for a worker to clean up after a signal; a large capture is digested in less
@@ -37,11 +39,15 @@ _NOT_ENDED = ("planned", "running", "lost")  # a capture in such a folder is of 
 
 @dataclass(frozen=True)
 class Task:
-    """A capture to digest, the number of its run, and the file for its digest."""
+    """A capture to digest, the number of its run, and the file for its digest.
+
+    With ``ranks``, the captures of all ranks of a run, these are compared instead.
+    """
 
     number: int
     capture: Path
     target: Path
+    ranks: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class Made:
     totals: Mapping[str, Number | None] | None
     reports: tuple[str, ...] = ()
     error: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    compared: RankDigest | None = None
 
 
 def usable_cpus() -> int:
@@ -162,13 +170,15 @@ def _work(pipe: Connection) -> None:
 
 def _made(task: Task) -> Made:
     try:
+        if task.ranks:
+            return Made(None, compared=rank_digest(task.ranks))
         made = digest(task.capture)
         write(made, task.target)
     except NsyswrapError as error:
         return Made(None, error=error.message)
     except Exception as error:  # noqa: BLE001 - one capture must not end the others
         return Made(None, error=f"cannot read {task.capture}: {type(error).__name__}: {error}")
-    return Made(made.totals, tuple(made.summaries))
+    return Made(made.totals, tuple(made.summaries), facts=made.facts)
 
 
 def _death(code: int | None) -> str:
@@ -182,12 +192,17 @@ def _death(code: int | None) -> str:
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run with its totals and the file of its digest. Both are None if there is no readable capture."""
+    """A run with its totals and the file of its digest. Both are None if there is no readable capture.
+
+    ``facts`` are those of the digest. ``ranks`` compares the ranks of the run, if the run is one of several.
+    """
 
     run: RecordedRun
     totals: Mapping[str, Number | None] | None = None
     digest: Path | None = None
     reports: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    ranks: RankDigest | None = None
 
     @property
     def compared(self) -> bool:
@@ -221,7 +236,35 @@ def gather(
     with closing(digest_all(to_digest(), jobs)) as made:
         for task, answer in made:
             keep(task.number, _result(runs[task.number], task.target, answer))
-    return [results[number] for number in range(len(runs))]
+    return _with_ranks([results[number] for number in range(len(runs))], jobs)
+
+
+def _with_ranks(results: list[RunResult], jobs: int) -> list[RunResult]:
+    """Return the results with the comparison of their ranks, for each run of several ranks."""
+    by_run: dict[tuple[str, str], list[int]] = {}
+    for number, result in enumerate(results):
+        if result.run.rank is not None and result.digest:
+            by_run.setdefault((result.run.batch, result.run.label), []).append(number)
+    compared: dict[int, RankDigest] = {}
+    tasks = []
+    for numbers in by_run.values():
+        paths = tuple(results[number].run.path for number in numbers)
+        if len(paths) <= 1:
+            continue
+        if known := stored_rank_digest(paths[0].parent, paths):
+            compared[numbers[0]] = known
+        elif all(map(identity_of, paths)):
+            tasks.append(Task(numbers[0], paths[0], paths[0], paths))
+    if tasks:
+        with closing(digest_all(tasks, jobs)) as made:
+            for task, answer in made:
+                compared[task.number] = answer.compared or damaged(answer.error)
+    ranks = {number: digest for one in by_run.values() if (digest := compared.get(one[0])) for number in one}
+    return (
+        [replace(result, ranks=ranks.get(number)) for number, result in enumerate(results)]
+        if ranks
+        else results
+    )
 
 
 def _without_reading(run: RecordedRun) -> RunResult | None:
@@ -233,14 +276,14 @@ def _without_reading(run: RecordedRun) -> RunResult | None:
     except CaptureError as error:
         return _damaged(run, error.message)
     if digest:
-        return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries)
+        return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries, digest.facts)
     return None if identity_of(run.path) else RunResult(run)
 
 
 def _result(run: RecordedRun, digest: Path, made: Made) -> RunResult:
     """Return the result of a run that was read."""
     if made.totals is not None:
-        return _with_digest(run, digest, made.totals, made.reports)
+        return _with_digest(run, digest, made.totals, made.reports, made.facts)
     return _damaged(run, made.error)
 
 
@@ -251,8 +294,13 @@ def _damaged(run: RecordedRun, error: str) -> RunResult:
 
 
 def _with_digest(
-    run: RecordedRun, digest: Path, totals: Mapping[str, Number | None], reports: Collection[str]
+    run: RecordedRun,
+    digest: Path,
+    totals: Mapping[str, Number | None],
+    reports: Collection[str],
+    facts: Mapping[str, str],
 ) -> RunResult:
-    """Return a result whose names are the same objects in all results, which saves memory."""
+    """Return a result whose names and facts are the same objects in all results, which saves memory."""
     known = {column.name: totals.get(column.name) for column in TOTALS}
-    return RunResult(run, known, digest, tuple(name for name in SUMMARIES if name in reports))
+    own = {name: sys.intern(facts[name]) for name in FACTS if name in facts}
+    return RunResult(run, known, digest, tuple(name for name in SUMMARIES if name in reports), own)

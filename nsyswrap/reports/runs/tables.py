@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import Unit
 from nsyswrap.reports import SUMMARIES, find_report
-from nsyswrap.reports.runs.digest import CONDITIONS, TOTALS, WORK
+from nsyswrap.reports.runs.digest import CONDITIONS, FACTS, TOTALS, WORK
+from nsyswrap.reports.runs.rank_digest import RANK_COLUMNS
+from nsyswrap.reports.runs.shared_nodes import shared_nodes
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
@@ -40,6 +42,21 @@ _MESSAGE = Column("message", "Message", Unit.TEXT, "reason of the outcome")
 _ORIGINS = (
     Column("host_name", "Host", Unit.TEXT, "name of the machine"),
     Column("git_commit", "Commit", Unit.TEXT, "commit of the program's folder; -dirty: with changes"),
+)
+_PLACES = (
+    Column("job", "Job", Unit.TEXT, "job id of the scheduler"),
+    Column("gpus", "GPUs", Unit.TEXT, "names of the GPUs that the run used"),
+    Column("gpu_uuids", "GPU UUIDs", Unit.TEXT, "UUIDs of these GPUs; missing before nsys 2025.1"),
+    Column("driver", "Driver", Unit.TEXT, "version of the GPU driver"),
+    Column("started", "Started", Unit.TEXT, "start of the run, ISO time in UTC"),
+    Column("shared_node", "Shared Node", Unit.COUNT, "other profiled runs on the node at the same time"),
+)
+RANK = Column("rank", "Rank", Unit.NUMBER, "rank in the run; missing without ranks")
+_OF_RANK = (
+    RANK,
+    Column("world_size", "World Size", Unit.NUMBER, "number of ranks of the run"),
+    *RANK_COLUMNS,
+    Column("rank_verdict", "Rank Verdict", Unit.TEXT, "which rank of the run delays the others, and why"),
 )
 FIGURES = (*TOTALS, _WALL)
 REPORT = Column("report", "Report", Unit.TEXT, "report with the row")
@@ -98,32 +115,52 @@ def plain(value: object) -> int | float | str | None:
 
 def parameters_of(results: Sequence[RunResult]) -> Parameters:
     """Return the parameters of all runs, with names that no column of any table has."""
-    ours = (RUN, LABEL, BATCH, REPEAT, *_OUTCOMES, *FIGURES, _MESSAGE, *_ORIGINS, REPORT, RUNS)
+    ours = (
+        RUN,
+        LABEL,
+        BATCH,
+        REPEAT,
+        *_OUTCOMES,
+        *FIGURES,
+        _MESSAGE,
+        *_ORIGINS,
+        *_PLACES,
+        *_OF_RANK,
+        REPORT,
+        RUNS,
+    )
     of_reports = (column.name for name in SUMMARIES for column in find_report(name).columns)
     return Parameters([result.run for result in results], {*(column.name for column in ours), *of_reports})
 
 
 def results_table(results: Sequence[RunResult], parameters: Parameters) -> Table:
-    """Return a row for each run. Unknown figures are missing."""
+    """Return a row for each run, or for each rank of a run. Unknown figures are missing."""
     schema = Schema(
         name="results",
         title="Results, one row per run",
         columns=(
             *(RUN, LABEL, *parameters.columns, REPEAT, *_OUTCOMES, *WORK, _WALL, _MESSAGE),
-            *(*CONDITIONS, *_ORIGINS),
+            *(*CONDITIONS, *_ORIGINS, *_PLACES, *_OF_RANK),
         ),
     )
-    return table_of(schema, [_row(result, parameters) for result in results])
+    shared = shared_nodes([result.run for result in results])
+    rows = zip(results, shared, strict=True)
+    return table_of(schema, [_row(result, parameters, others) for result, others in rows])
 
 
-def _row(result: RunResult, parameters: Parameters) -> tuple[object, ...]:
-    run, values = result.run, figures(result)
+def _row(result: RunResult, parameters: Parameters, others: int | None) -> tuple[object, ...]:
+    run, values, ranks = result.run, figures(result), result.ranks
+    of_rank = ranks.of(run.rank) if ranks else {}
     return (
         *(run.label, run.name or None, *parameters.of(run), run.repeat, run.outcome, run.exit_code),
         *(values[column.name] for column in (*WORK, _WALL)),
         _text(run.message),
         *(values[column.name] for column in CONDITIONS),
-        *(_text(run.node), _text(run.commit)),
+        *map(_text, (run.node, run.commit, run.job)),
+        *(_text(result.facts.get(name) or getattr(run, name)) for name in FACTS),
+        *(others, run.rank, run.world_size),
+        *(of_rank.get(column.name) for column in RANK_COLUMNS),
+        _text(ranks.verdict if ranks else ""),
     )
 
 

@@ -258,9 +258,10 @@ def test_the_conditions_are_the_last_columns_and_missing_ones_are_empty() -> Non
     names = [column.name for column in table.columns]
     assert names[names.index("message") + 1 :] == [
         *("sm_clock_mhz", "throttled_percent", "power_w", "temperature_c", "other_processes"),
-        *("host_name", "git_commit"),
+        *("host_name", "git_commit", "job", "gpus", "gpu_uuids", "driver", "started", "shared_node"),
+        *("rank", "world_size", "collectives", "last", "waiting_ns", "exposed_ns", "rank_verdict"),
     ]
-    assert [row[-7:] for row in table.rows()] == [
+    assert [row[-20:-13] for row in table.rows()] == [
         (1380.0, 92.5, None, None, None, "gpu07", "0123456789ab-dirty"),
         (None,) * 7,
     ]
