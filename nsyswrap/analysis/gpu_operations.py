@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.columns import Columns
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
+from nsyswrap.analysis.arrays.groups import group_keys, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
-from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.names import MEMSET_NAME, copy_name, look_up, name_codes
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look_up, name_codes
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
@@ -413,6 +412,7 @@ def communicating(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
 
 @per_capture
 def _communicating_kernels(whole: Capture) -> NDArray[Any]:
-    ids, positions = distinct(whole.columns(KERNEL, "name")["name"])
-    communicates = np.array([classify(whole.text(i) or "") == "communication" for i in ids.tolist()])
-    return communicates[positions]  # type: ignore[no-any-return]
+    codes, classes = kernel_classes(whole.viewed(classes=()))
+    return (
+        codes == classes.index("communication") if "communication" in classes else np.zeros(len(codes), bool)
+    )

@@ -61,8 +61,8 @@ def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
 
     The full name decides, whatever form of name the view selects; the view's own rules come first.
     """
-    codes, names = text_codes(capture.columns("kernel", "name")["name"], capture.text)
-    class_of_name = [classify(name, capture.view.classes) for name in names]
+    ids, codes = distinct(capture.columns("kernel", "name")["name"])
+    class_of_name = [classify(capture.text(i), capture.view.classes) for i in ids.tolist()]
     classes = sorted(set(class_of_name))
     return np.array([classes.index(kind) for kind in class_of_name], np.int64)[codes], classes
 

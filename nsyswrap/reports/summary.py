@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import READS
-from nsyswrap.analysis.advice.gpu_work import GRID
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.diagnostics.summary_line import trust
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
@@ -17,6 +16,7 @@ from nsyswrap.reports import Request, find_report
 from nsyswrap.reports.answer import answer_lines
 from nsyswrap.reports.answer.line import wrapped_lines
 from nsyswrap.reports.make import make_reports
+from nsyswrap.reports.table import spend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,11 +58,11 @@ def summarize(capture: Capture) -> Summary:
     capture = capture.decided()
     reports = [replace(find_report(name), conclude=None) for name, _ in SECTIONS]
     # Each table of the export is read once.
-    first = replace(reports[0], reads={**READS, "kernel": (*READS["kernel"], *GRID)})
+    first = replace(reports[0], reads=READS)
     made = make_reports({"": capture}, [Request(report) for report in (first, *reports[1:])])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     for kind in KINDS:
-        capture.forget_columns(kind, *_READ_ONCE)
+        spend(capture, kind, *_READ_ONCE)
     answer, lines = answer_with_lines(capture)
     refused = [
         f"no {report.label}: {report.reason.removeprefix(f'{capture.source}: ')}"

@@ -15,6 +15,7 @@ from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, Rounding, Unit, round_tenth
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import EVENTS, collecting
 from nsyswrap.reports.nsys import NAMES as NSYS
 
@@ -237,6 +238,7 @@ class Report:
 
 def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
     """Read what these reports will ask for, each table in one pass. What is missing is skipped."""
+    spent = _spent(capture.whole)
     wanted: dict[str, list[str]] = {}
     packed: dict[str, list[str]] = {}
     for report in reports:
@@ -248,7 +250,8 @@ def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
     for kind, asked in wanted.items():
         if capture.has(kind):
             with suppress(NotInCapture):
-                capture.columns(kind, *dict.fromkeys([*asked, *packed.get(kind, [])]))
+                names = dict.fromkeys([*asked, *packed.get(kind, [])])
+                capture.columns(kind, *(name for name in names if (kind, name) not in spent))
 
 
 def forget(capture: Capture, report: Report, later: Iterable[Report]) -> None:
@@ -256,6 +259,20 @@ def forget(capture: Capture, report: Report, later: Iterable[Report]) -> None:
     kept = [other.reads for other in later]
     for kind, fields in report.reads.items():
         capture.forget_columns(kind, *set(fields).difference(*(reads.get(kind, ()) for reads in kept)))
+
+
+def spend(capture: Capture, kind: str, *fields: str) -> None:
+    """Free columns that no report needs any more: what is computed from them is kept.
+
+    Reading ahead leaves them out from then on.
+    """
+    capture.forget_columns(kind, *fields)
+    _spent(capture.whole).update((kind, field) for field in fields)
+
+
+@per_capture
+def _spent(_whole: Capture) -> set[tuple[str, str]]:
+    return set()
 
 
 @dataclass(frozen=True)

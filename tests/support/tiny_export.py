@@ -198,7 +198,7 @@ def everything() -> list[Row]:
         on_cpu(MPI_COLLECTIVE, "MPI_Reduce", 40, 50, size=8, recvSize=16, rootRank=0),
         row("MPI_RANKS", globalTid=thread, rank=0),
         row("ThreadNames", nameId="python", priority=20, globalTid=thread),
-        row("TARGET_INFO_GPU", id=0, name="GPU", memoryBandwidth=10**12, l2CacheSize=10**6),
+        row("TARGET_INFO_GPU", id=0, name="GPU", smCount=10, memoryBandwidth=10**12, l2CacheSize=10**6),
         row("PROFILER_OVERHEAD", start=0, end=1, globalTid=thread, nameId="CUDA profiling"),
         *(diagnostic("the clock was adjusted"), diagnostic("Not all CUDA events might have been collected.")),
     ]

@@ -26,6 +26,7 @@ __all__ = ["READS", "WORTH_PERCENT", "Advice", "advice_of", "advise_parts"]
 # The fields that findings are computed from, by kind of event.
 READS = {
     **JUDGED_READS,
+    "kernel": (*JUDGED_READS["kernel"], *gpu_work.GRID),
     "memcpy": (*JUDGED_READS["memcpy"], "bytes", "src_kind", "dst_kind", "migration_cause"),
 }
 CHECKS = (*host.CHECKS, *memory.CHECKS, *gpu_work.CHECKS)

@@ -24,6 +24,7 @@ _DENSE = 4  # largest ratio of the range of values to the rows for which a looku
 _TRIMMED = 10  # one in so many values is left out of a trimmed mean at either end
 _BLOCKS = 16  # of consecutive values: their means tell the error of a mean
 _HANDFUL = 64  # distinct values up to which comparing with each is faster than sorting
+_FIRST = 1000  # values that mostly hold each distinct one of a handful
 # More pairs than any program makes of nested ranges, or of operations and calls with one correlation id.
 _MOST_PAIRS, _PAIRS_PER_ROW = 2**23, 64
 MOST = 2**62  # no sum or number of a group may be larger, as int64 would wrap silently
@@ -300,18 +301,16 @@ def _dense(values: NDArray[Any], low: int, high: int) -> tuple[NDArray[Any], NDA
 
 def _few(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Number a handful of distinct values, such as process ids; None if there are more."""
-    known: list[int] = []
-    rest = values
-    while len(rest):
-        if len(known) == _HANDFUL:
-            return None
-        known.append(int(rest[0]))
-        rest = rest[rest != known[-1]]
-    known.sort()
-    codes = np.zeros(len(values), np.int64)
-    for number, value in enumerate(known[1:], 1):
-        codes[values == value] = number
-    return np.array(known), codes
+    known = np.unique(values[:_FIRST])
+    while len(known) <= _HANDFUL:
+        codes = np.zeros(len(values), np.int64)
+        for value in known[1:]:
+            codes += values >= value
+        others = values[known[codes] != values]
+        if not len(others):
+            return known, codes
+        known = np.union1d(known, others[:_FIRST])
+    return None
 
 
 def group_keys(*keys: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
@@ -349,7 +348,8 @@ def number_texts(ids: NDArray[Any], texts: Sequence[str | None]) -> tuple[NDArra
 
 
 def _ranked(positions: NDArray[Any], texts: Sequence[str | None]) -> tuple[NDArray[Any], list[str | None]]:
-    ordered = sorted(set(texts), key=lambda text: (text is not None, text or ""))
+    known = {text for text in texts if text is not None}
+    ordered = [*([None] if len(known) < len(set(texts)) else []), *sorted(known)]
     rank = {text: code for code, text in enumerate(ordered)}
     ranks = np.fromiter((rank[text] for text in texts), np.int64, len(texts))
     return ranks[positions] if len(positions) else np.empty(0, np.int64), ordered
