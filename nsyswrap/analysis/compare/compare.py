@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.comparability import obstacles_of, remarks_of
+from nsyswrap.analysis.compare.hidden_modules import hidden_remarks
 from nsyswrap.analysis.compare.judgement import Clocks, judge_rows, unjudged
 from nsyswrap.analysis.compare.model import (
     FEWEST_RUNS,
@@ -62,7 +63,8 @@ def compare(
     pairs.sort(key=lambda pair: (_ORDER[pair.key.group], -abs(pair.cost_ns), pair.key))
     few = () if no_verdicts else few_runs(base, new)
     other_steps = () if have_same_steps(base, new) else _other_steps(base, new)
-    remarks = (*few, *_left_out(base, new), *other_steps, *remarks_of(base, new))
+    hidden = hidden_remarks(base, new)
+    remarks = (*few, *_left_out(base, new), *other_steps, *hidden, *remarks_of(base, new))
     return Comparison(base, new, tuple(pairs), limits, obstacles, no_verdicts, remarks)
 
 

@@ -257,6 +257,12 @@ class Obstacle:
     new: str
     is_deliberate: bool = False
 
+    @property
+    def text(self) -> str:
+        """The obstacle as text. A trouble that both sides have is no change."""
+        values = f"on both sides {self.base}" if self.base == self.new else f"{self.base} → {self.new}"
+        return f"{self.about}: {values}"
+
 
 @dataclass(frozen=True)
 class Comparison:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.compare.hidden_modules import hidden_modules
 from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def pair_rows(base: Side, new: Side) -> list[Rows]:
     with_steps = have_same_steps(base, new)
     tables = [[_table(run.rows, merged, with_steps=with_steps) for run in side.runs] for side in (base, new)]
     keys = dict.fromkeys(key for side in tables for run in side for key in run)
-    if not all(any(key.group == "module" for run in side for key in run) for side in tables):
-        keys = {key: None for key in keys if key.group != "module"}  # one side recorded none
+    hidden = hidden_modules(base, new)
+    keys = {key: None for key in keys if key.group != "module" or key.name not in hidden}
     rows = [
         Rows(
             key,

@@ -74,7 +74,7 @@ def _notes(comparison: Comparison, unit: str, more: int) -> list[str]:
         ),
         f"line: interval of the difference; bar: new minus base in a {unit}"
         + (f"; {more:,} smaller differences are not drawn" if more else ""),
-        *(f"the sides differ: {one.about}: {one.base} → {one.new}" for one in comparison.obstacles),
+        *(f"the sides differ: {one.text}" for one in comparison.obstacles),
         *([f"no verdicts: {comparison.no_verdicts}"] if comparison.no_verdicts else []),
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.judgement import is_about_the_clock
@@ -88,10 +88,11 @@ def _nothing_common(comparison: Comparison) -> str:
 
 def obstacle_texts(comparison: Comparison) -> list[str]:
     """Return what the sides differ in, a text each. Long values are shortened where they are equal."""
-    return [
-        f"{one.about}: {' → '.join(shorten_all([printable(one.base), printable(one.new)], _LONGEST))}"
-        for one in comparison.obstacles
-    ]
+    shortened = []
+    for one in comparison.obstacles:
+        base, new = shorten_all([printable(one.base), printable(one.new)], _LONGEST)
+        shortened.append(replace(one, base=base, new=new).text)
+    return shortened
 
 
 def headline(comparison: Comparison) -> Pair | None:

@@ -57,6 +57,13 @@ def test_each_difference_is_an_obstacle(change: dict[str, Any], obstacle: Obstac
     assert obstacles([{}], [change]) == (obstacle,)
 
 
+def test_what_both_sides_suffer_from_reads_as_no_change() -> None:
+    (both,) = obstacles([{"lost_events": 1}], [{"lost_events": 2}])
+    assert both.text == "lost events: on both sides 1 run"
+    (one,) = obstacles([{}], [{"lost_events": 2}])
+    assert one.text == "lost events: none → 1 run"
+
+
 def test_runs_of_one_side_that_differ_are_an_obstacle() -> None:
     found = obstacles([{}, {"driver": "580.1"}], [{}])
     assert found == (Obstacle("driver", "570.124.06 and 580.1", "570.124.06"),)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from made_modules import ENGINE, Training, training
-from tiny_export import KERNEL, Row, changed, opened
+from tiny_export import KERNEL, changed, opened
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import Key, Side
+from nsyswrap.analysis.compare.hidden_modules import hidden_modules
+from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Setup, Side
 from nsyswrap.analysis.compare.run_figures import run_figures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from nsyswrap.analysis.compare.model import RunFigures
+    from tiny_export import Row as ExportRow
 
 
-def figures(folder: Path, rows: Sequence[Row]) -> RunFigures:
+def figures(folder: Path, rows: Sequence[ExportRow]) -> RunFigures:
     folder.mkdir()
     return run_figures(opened(folder, *rows))
 
@@ -58,7 +60,7 @@ def test_a_renamed_and_fused_kernel_is_still_its_layers(tmp_path: Path) -> None:
     assert {pair.key.name for pair in found.of("kernel") if pair.is_added} == {"flash"}
 
 
-def renamed(row: Row) -> bool:
+def renamed(row: ExportRow) -> bool:
     """The kernel of the last layer's forward."""
     start, end = row.cells.get("start"), row.cells.get("end")
     return row.table == KERNEL and isinstance(start, int) and isinstance(end, int) and end - start == 35
@@ -71,7 +73,29 @@ def test_a_side_without_modules_adds_and_removes_none(tmp_path: Path) -> None:
         Side(name, (figures(tmp_path / name, rows),))
         for name, rows in (("base", plain.rows), ("new", training(steps=4)))
     ]
-    assert not compare(sides[0], sides[1]).of("module")
+    found = compare(sides[0], sides[1])
+    assert not found.of("module")
+    assert "only new was recorded with --modules: modules are not compared" in found.remarks
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "compared"),
+    [
+        ({"GPT", "head", "layers.0", "layers.0.mlp"}, {"GPT", "Loss"}, set()),
+        ({"GPT", "head", "layers.0", "layers.0.mlp"}, {"GPT"}, set()),  # compiled
+        ({"GPT", "head", "layers.0", "layers.0.mlp"}, {"GPT", "head"}, set()),  # of another depth
+        ({"GPT", "head", "layers.0", "layers.0.mlp"}, {"GPT", "head", "layers.0"}, {"GPT", "head"}),
+        ({"GPT", "a.b", "a.b.c"}, {"GPT", "a.b", "a.b.d"}, {"GPT", "a.b", "a.b.c", "a.b.d"}),
+    ],
+)
+def test_a_module_whose_inside_one_side_hides_is_not_compared(
+    base: set[str], new: set[str], compared: set[str]
+) -> None:
+    sides = [
+        Side(name, (RunFigures(name, Setup(), {module(one): Row(1, 5.0) for one in names}),))
+        for name, names in (("base", base), ("new", new))
+    ]
+    assert (base | new) - hidden_modules(*sides) == compared
 
 
 def test_a_call_has_its_own_backward_also_if_others_are_between(tmp_path: Path) -> None:

@@ -24,9 +24,7 @@ def make(comparison: Comparison) -> Markup:
     heading, colon, rest = verdict.partition(":")
     level = _CLASSES.get(made.outcome, "")
     first = (element("b", heading, class_=level), colon, rest) if colon else (verdict,)
-    obstacles = [
-        element("li", without_folders(f"{one.about}: {one.base} → {one.new}")) for one in comparison.obstacles
-    ]
+    obstacles = [element("li", without_folders(one.text)) for one in comparison.obstacles]
     return section(
         "conclusion",
         "Conclusion",
