@@ -60,10 +60,10 @@ KERNELS = {
 }
 COPIES = {
     "Host-to-Device": Style(ORANGE),
-    "Device-to-Host": Style(ORANGE, STRIPES),
+    "Device-to-Host": Style(VERMILION, STRIPES),
     "Device-to-Device": Style(GOLD, DOTS),
-    "Peer-to-Peer": Style(VERMILION, STRIPES),
-    "Host-to-Host": Style(PURPLE, DOTS),
+    "Peer-to-Peer": Style(ORANGE, STRIPES),
+    "Host-to-Host": Style(LAVENDER, STRIPES),
     "Unified Host-to-Device": Style(ORANGE, DOTS),
     "Unified Device-to-Host": Style(VERMILION, DOTS),
     "Unified Device-to-Device": Style(LAVENDER, DOTS),
@@ -96,7 +96,7 @@ OTHERS = {  # calls that are not CUDA's
     "OpenACC": Style(GREEN, GRID),
     "profiler overhead": CAUSES["profiler"],
 }
-LAUNCHES = {"repeat": CALLS["launch"], "first": Style(LAVENDER, STRIPES)}
+LAUNCHES = {"repeat": CALLS["launch"], "first": Style(PURPLE, DOTS)}
 VERDICTS = {
     "slower": Style(SLOWER),
     "faster": Style(FASTER),

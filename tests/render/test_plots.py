@@ -174,6 +174,7 @@ def test_launches_are_those_of_the_report(tmp_path: Path) -> None:
     data = capture.report("launch_overhead").data
     figure = capture.plot("launch")
     repeat, calls, first = figure.axes
+    assert all(np.size(points.get_facecolor()) == 0 for points in calls.collections)  # none hides another
     [shape] = steps(repeat)
     assert shape.heights.sum() == np.asarray(data["uncontended"])[0]
     [median] = repeat.lines
@@ -197,6 +198,7 @@ def test_copies_are_those_of_the_report(tmp_path: Path) -> None:
     figure = capture.plot("copies")
     [axes] = figure.axes
     lines = [line for line in axes.lines if line.get_marker() not in ("None", None)]
+    assert {line.get_linestyle() for line in lines} == {"None"}  # sizes between them were not measured
     drawn_rows = {point for line in lines for point in corners(line)}
     mean = np.asarray(data["total_bytes"]) / np.asarray(data["count"])
     assert drawn_rows == set(zip(mean.tolist(), data["bandwidth_bytes_per_s"], strict=True))
@@ -232,7 +234,7 @@ def test_lanes_are_as_high_as_their_stream_is_busy(tmp_path: Path) -> None:
 
 
 def test_lanes_hold_the_time_that_reports_say(tmp_path: Path) -> None:
-    capture = recorded_capture("overlap/four_streams", tmp_path)
+    capture = recorded_capture("overlap/four_streams", tmp_path).select(time="0s/1000s")
     made = find_plot("timeline").compute(capture)
     [total] = capture.report("gpu_time").data["kernel_total_ns"]
     kernels = [share for lane in made.lanes for kind, share in lane.shares.items() if "kernels" in kind.label]
@@ -352,12 +354,44 @@ def test_the_share_of_a_window_is_said_to_be_of_what_is_selected(tmp_path: Path)
     part, alone = whole.select(time="1us/6us"), whole.select(device=0)
     both = {"whole": whole, "part": part}
     for found, title in (
-        ({"": whole}, "GPU 0 busy 50.0 % of the time from its first to its last operation"),
-        ({"": alone}, "GPU 0 busy 50.0 % of the time from its first to its last operation"),
+        ({"": whole}, "GPU 0 busy 50.0 % of the time from first to last operation"),
+        ({"": alone}, "GPU 0 busy 50.0 % of the time from first to last operation"),
         ({"": part}, "GPU 0 busy 20.0 % of the time selected"),
-        (both, "GPUs of 2 captures busy 20.0 % to 50.0 % of the time from first to last operation or"),
+        (
+            both,
+            "GPUs of 2 captures busy 20.0 % to 50.0 % of the time from first to last operation or selected",
+        ),
     ):
         assert any(text.startswith(title) for text in drawn(find_plot("timeline").draw(found)).texts), title
+
+
+def test_the_timeline_shows_the_steps_around_the_median_one(tmp_path: Path) -> None:
+    rows = [call("cudaMalloc", 0, 5_000_000)]  # start-up
+    for i in range(20):
+        at = 10_000_000 + 1_000_003 * i
+        rows += [
+            call("cudaLaunchKernel", at, at + 10_000, i + 1),
+            kernel("k", at + 20_000, at + 520_000, i + 1),
+        ]
+    capture = opened(tmp_path, *rows)
+    made = find_plot("timeline").compute(capture)
+    assert made.part == "in steps 1 to 6 of 19 steady ones"
+    assert made.edges[[0, -1]].tolist() == [10_000_000 + 1_000_003 * i for i in (1, 7)]
+    figure = capture.plot("timeline")
+    drawn(figure)
+    [axes] = figure.axes
+    shown = [tick.get_text() for tick in axes.get_xticklabels() if tick.get_text()]
+    assert {"2", "4", "6"} <= set(shown)
+    assert axes.get_xlabel() == "time after 0.01 s of the capture (ms)"
+
+
+def test_kernels_have_readable_names_and_what_is_empty_is_not_drawn(tmp_path: Path) -> None:
+    name = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int, T)"
+    capture = opened(tmp_path, *launched_kernels(name, 1))
+    assert "elementwise add<float> \N{MULTIPLICATION SIGN}4" in drawn(capture.plot("top-kernels")).texts
+    figure = capture.plot("launch")
+    assert len(figure.axes) == 1 + bool(len(find_plot("launch").compute(capture).latency_ns[1]))
+    assert not any(axes.get_ylabel() == "number of repeat launches" for axes in figure.axes)
 
 
 def test_what_is_selected_is_said(tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matplotlib.ticker import MaxNLocator
-
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.render.colors import REST, VERDICTS, state_color
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.compare.model import Comparison, Pair
     from nsyswrap.render.colors import Style
-    from nsyswrap.render.comparison_parts import ChangedPart
+    from nsyswrap.render.comparison_parts import ChangedPart, Parts
     from nsyswrap.render.plots.figure import Sheet
 
 _MOST_ROWS, _MOST_CAUSES = 12, 8
@@ -54,26 +52,28 @@ def _figure(comparison: Comparison) -> Sheet:
     shown = found.largest(_MOST_ROWS)
     causes = _causes(comparison)
     verdicts = {part.verdict: VERDICTS[part.verdict] for part in shown}
-    heights = [max(len(shown), 1) * _LINE_IN + _AXIS_IN, *([_STEP_IN] if causes else [])]
+    heights = [*([len(shown) * _LINE_IN + _AXIS_IN] if shown else []), *([_STEP_IN] if causes else [])]
     verdict = conclude(comparison, short_names(comparison)).lines[0]
-    drawn = sheet(
-        sum(heights), verdict, _notes(comparison, found.unit, len(found.parts) - len(shown)), verdicts
-    )
-    axes = drawn.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
-    _bars(axes[0], shown, found.unit)
-    if causes:
-        _causes_bars(axes[1], causes, found.unit)
+    drawn = sheet(sum(heights), verdict, _notes(comparison, found, shown), verdicts)
+    if heights:
+        axes = drawn.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+        if shown:
+            _bars(axes[0], shown, found.unit)
+        if causes:
+            _causes_bars(axes[-1], causes, found.unit)
     return drawn
 
 
-def _notes(comparison: Comparison, unit: str, more: int) -> list[str]:
+def _notes(comparison: Comparison, found: Parts, shown: Sequence[ChangedPart]) -> list[str]:
+    more = len(found.parts) - len(shown)
     base, new = comparison.base, comparison.new
     return [
         without_folders(
             f"base: {base.name} (runs: {len(base.runs)}), new: {new.name} (runs: {len(new.runs)})"
         ),
-        f"line: interval of the difference; bar: new minus base in a {unit}"
+        f"line: interval of the difference; bar: new minus base in a {found.unit}"
         + (f"; {more:,} smaller differences are not drawn" if more else ""),
+        *([] if shown else ["no part differs"]),
         *(f"the sides differ: {one.text}" for one in comparison.obstacles),
         *([f"no verdicts: {comparison.no_verdicts}"] if comparison.no_verdicts else []),
     ]
@@ -95,10 +95,7 @@ def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
     axes.set_ylim(len(parts) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     longest = max((abs(part.cost_ns) for part in parts), default=1.0)
-    time_axis(axes.xaxis, longest, f"new minus base in a {unit}")
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    if not parts:
-        axes.text(0.5, 0.5, "no difference", transform=axes.transAxes, ha="center", color=GRAY)
+    time_axis(axes.xaxis, longest, f"new minus base in a {unit}", ticks=5)
 
 
 def _labels(parts: Sequence[ChangedPart]) -> list[str]:

@@ -1,8 +1,9 @@
 """Plot the bandwidth of copies by size and direction.
 
-A line joins the rows of ``memcpy_bandwidth`` of one direction, one row for each size class. A row is drawn at
-the mean size of its copies; its bandwidth is total size over total time. Small points are single copies and
-memsets whose time is their own. A dashed line is the GPU memory bandwidth for copies inside the GPU.
+A large marker is a row of ``memcpy_bandwidth``: a direction and size class. It stands at the mean size of its
+copies; its bandwidth is total size over total time. No line joins them, because sizes between them were not
+measured. Small points are single copies and memsets whose time is their own. A dashed line is the GPU
+memory bandwidth for copies inside the GPU.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.colors import to_rgb
 
 from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.transfers import MEMSET_KIND, TIMED, gpu_memory, per_s, timed, transfers
@@ -38,12 +40,20 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.plots.figure import Sheet
 
-_BODY_IN = 3.9
-_MOST_LINES = 24  # more have no room in the legend
+_BODY_IN, _MARKER = 3.9, 9
 _MEMSET = "memset"
-# Marker and line style by the kind of host memory.
-_STYLES = {"Pageable": ("o", ":"), "Pinned": ("s", "-"), "Managed": ("D", "-.")}
-_PLAIN = ("^", "-")
+_MOST_LINES = 24  # more have no room in the legend
+# Markers by direction, and how they are drawn by the kind of host memory: the width of the edge, and how
+# opaque the fill is. None hides another.
+_SHAPES = {
+    "Host-to-Device": "^",
+    "Device-to-Host": "v",
+    "Device-to-Device": "o",
+    "Peer-to-Peer": "D",
+    _MEMSET: "s",
+}
+_STYLES = {"Pageable": (1.2, 0.0), "Pinned": (1.2, 0.35), "Managed": (2.6, 0.0)}
+_PLAIN = (1.2, 0.15)
 _DASHED = "dashed line: limit by GPU memory bandwidth, which copies inside the GPU use twice and memsets once"
 _MARKERS = (
     "large marker: all copies of a direction, memory kind and size class, at their mean size; dot: one copy"
@@ -165,14 +175,20 @@ def _title(data: Mapping[str, Copies]) -> str:
 
 def _draw(axes: Axes, part: Copies) -> None:
     for direction, (size, bandwidth) in part.single_copies.items():
-        points(axes, size, bandwidth, _color(direction), "_single")
+        points(axes, (size, bandwidth), _color(direction), "_single", marker=".")
     for line in part.lines:
-        marker, style = _STYLES.get(line.memory or "", _PLAIN)
-        order = np.argsort(line.size_bytes, kind="stable")
-        size, bandwidth = (np.asarray(values)[order] for values in (line.size_bytes, line.bytes_per_s))
+        width, alpha = _STYLES.get(line.memory or "", _PLAIN)
         color = _color(line.direction)
         axes.plot(
-            size, bandwidth, style, marker=marker, color=color, label=line.label, markeredgecolor="black"
+            line.size_bytes,
+            line.bytes_per_s,
+            linestyle="none",
+            marker=_SHAPES.get(line.direction.removeprefix("Unified "), "h"),
+            markersize=_MARKER,
+            markerfacecolor=(*to_rgb(color), alpha),
+            markeredgecolor=color,
+            markeredgewidth=width,
+            label=line.label,
         )
         if np.isfinite(line.link_bytes_per_s):
             axes.axhline(line.link_bytes_per_s, color=color, linestyle="--", linewidth=0.8)

@@ -16,6 +16,7 @@ from unicodedata import bidirectional
 
 import numpy as np
 from matplotlib import style
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.render.colors import Style
+
+    Places = tuple[NDArray[Any], NDArray[Any]]
 
 
 SANS, MONO = "DejaVu Sans", "DejaVu Sans Mono"  # both come with matplotlib
@@ -86,7 +89,7 @@ _HATCHES = {SOLID: "", STRIPES: "/" * 5, DOTS: "." * 5, LINES: "-" * 6, GRID: "+
 
 _SPOTS_PER_DECADE = 80  # each about a pixel on a screen
 _RASTERIZED_SPOTS = 2000  # more spots than this are a bitmap in a vector file
-_SPOT_AREA, _LEAST_ALPHA, _SINGLE_ALPHA = 9.0, 0.2, 0.6  # the area is in square points
+_SPOT_AREA, _SPOT_LINE, _LEAST_ALPHA, _SINGLE_ALPHA = 12.0, 0.9, 0.35, 0.6  # in square points, points
 
 
 def columns_in(width_in: float, size: float = SMALL) -> int:
@@ -215,12 +218,27 @@ def hue(style: Style) -> str:
     return HUES[style.hue].light
 
 
-def time_axis(axis: Axis, longest_ns: float, what: str) -> None:
-    """Label a linear axis of ns in the unit that suits its longest time."""
+def time_axis(axis: Axis, longest_ns: float, what: str, offset_ns: float = 0, ticks: int = 6) -> None:
+    """Label a linear axis of ns in the unit that suits its longest time. Ticks are round times.
+
+    The axis shows each place plus ``offset_ns``.
+    """
     scale, label = next((pair for pair in _SCALES if longest_ns >= pair[0]), _SCALES[-1])
-    axis.set_major_locator(MaxNLocator(6))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / scale:g}"))
+    axis.set_major_locator(_RoundLocator(offset_ns, ticks))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{(value + offset_ns) / scale:.10g}"))
     axis.set_label_text(f"{what} ({label})", x=0, ha="left")
+
+
+class _RoundLocator(MaxNLocator):
+    """Ticks that are round once an offset is added to them."""
+
+    def __init__(self, offset: float, ticks: int) -> None:
+        super().__init__(ticks, steps=[1, 2, 5, 10])
+        self._shift = offset
+
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        places = super().tick_values(vmin + self._shift, vmax + self._shift)
+        return [place - self._shift for place in places]
 
 
 def log_axis(axes: Axes, name: Literal["x", "y"], unit: Unit, what: str) -> None:
@@ -249,13 +267,24 @@ def spots(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any],
     return at_x, at_y, np.bincount(codes, minlength=len(at_x))
 
 
-def points(axes: Axes, x: NDArray[Any], y: NDArray[Any], color: str, label: str) -> None:
-    """Draw points on logarithmic axes. A spot is more opaque the more points share it."""
-    at_x, at_y, count = spots(x, y)
+def points(axes: Axes, places: Places, color: str, label: str, marker: str = "o") -> None:
+    """Draw hollow points on logarithmic axes; ``places`` are x and y.
+
+    A spot is more opaque the more points share it.
+    """
+    at_x, at_y, count = spots(*places)
     most = count.max(initial=1)
     part = np.log(count) / np.log(most) if most > 1 else _SINGLE_ALPHA
     alpha = np.minimum(_LEAST_ALPHA + (1 - _LEAST_ALPHA) * part, 1)
     rasterized = len(count) > _RASTERIZED_SPOTS
     axes.scatter(
-        at_x, at_y, _SPOT_AREA, color=color, label=label, alpha=alpha, linewidths=0, rasterized=rasterized
+        at_x,
+        at_y,
+        _SPOT_AREA,
+        facecolors="none",
+        edgecolors=[(*to_rgb(color), float(a)) for a in np.broadcast_to(alpha, len(count))],
+        label=label,
+        marker=marker,
+        linewidths=_SPOT_LINE,
+        rasterized=rasterized,
     )

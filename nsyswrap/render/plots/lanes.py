@@ -14,7 +14,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.render import colors
-from nsyswrap.render.colors import API, GRAPH, NVTX, copy_color, kernel_color
+from nsyswrap.render.colors import GRAPH, copy_color, kernel_color, style_of
 from nsyswrap.render.timeline import lanes as model
 from nsyswrap.render.timeline.lanes import CALLS, COPIES, KERNELS, RANGES
 
@@ -31,6 +31,7 @@ BINS = 600  # each about a pixel on a screen
 
 MOST_STREAMS = 16
 MOST_THREADS, MOST_LEVELS = 6, 3
+_SPELLED = {"synchronise": "synchronize", "other": "other CUDA"}  # as people read them
 _SINGLE = 4  # bins; a longer NVTX range is drawn by itself
 
 
@@ -43,7 +44,7 @@ class Kind(NamedTuple):
     hangs: bool = False
 
 
-NVTX_RANGE, API_CALL = Kind(2, "NVTX range", NVTX), Kind(2, "CUDA API call", API)
+NVTX_RANGE = Kind(3, "NVTX range", colors.NVTX)
 _ALONE = {
     (KERNELS, "graph"): Kind(0, "CUDA graph", GRAPH),
     (COPIES, "memset"): Kind(1, "memset", colors.MEMSET, hangs=True),
@@ -167,4 +168,6 @@ def _kind(family: str, name: str) -> Kind:
         return Kind(0, f"{name} kernels", kernel_color(name))
     if family == COPIES:
         return Kind(1, name, copy_color(name), hangs=True)
-    return NVTX_RANGE if family == RANGES else API_CALL
+    if family == RANGES:
+        return NVTX_RANGE
+    return Kind(2, f"{_SPELLED.get(name, name)} calls", style_of(colors.CALLS, name))

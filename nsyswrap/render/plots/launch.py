@@ -43,10 +43,12 @@ if TYPE_CHECKING:
 _BODY_IN = 3.3
 _BINS_PER_DECADE = 20
 _MARGIN = 1.5  # a factor on both sides of an axis
+_MARKERS = {"repeat launches": "o", "first launches": "^"}  # hollow, so that none hides another
+_POINTS = "right: a circle is a repeat launch, a triangle a first one; darker where several share a spot"
 _LIMITS_WITHOUT_DATA = (1e3, 1e5)  # ns
 _SERIES = {f"{kind} launches": style for kind, style in LAUNCHES.items()}
-_HEIGHTS = (3, 1)  # of the two histograms
-_COUNTED = ("number of repeat launches", "first\nlaunches")  # a low axis has no room for more
+_HEIGHTS = {"repeat": 3, "first": 1}  # of the two histograms
+_COUNTED = {"repeat": "number of repeat launches", "first": "first\nlaunches"}  # a low axis has no more room
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def compute(capture: Capture) -> LaunchTimes:
 
 def figure(data: Mapping[str, LaunchTimes]) -> Sheet:
     """Draw the histograms and points of the captures below one another, on the same axes."""
-    notes = dict.fromkeys(note for part in data.values() for note in part.notes)
+    notes = dict.fromkeys([_POINTS, *(note for part in data.values() for note in part.notes)])
     edges = _edges([times for part in data.values() for times in part.latency_ns])
     limits = _limits([times for part in data.values() for times in (*part.api_ns, *part.gpu_ns)])
     drawn = sheet(_BODY_IN * len(data), _title(data), notes, _SERIES)
@@ -88,8 +90,10 @@ def figure(data: Mapping[str, LaunchTimes]) -> Sheet:
     for place, (label, part) in zip(parts, data.items(), strict=True):
         if len(data) > 1:
             place.suptitle(fitted([label], columns_in(WIDTH_IN) // 2)[0], x=0.01, ha="left", **NAMES)
-        axes = place.subplot_mosaic([["repeat", "api"], ["first", "api"]], height_ratios=_HEIGHTS)
-        _latencies([axes["repeat"], axes["first"]], part, edges)
+        drawn_kinds = [kind for kind, times in zip(_HEIGHTS, part.latency_ns, strict=True) if len(times)]
+        rows = [[kind, "api"] for kind in drawn_kinds] or [["api"]]
+        axes = place.subplot_mosaic(rows, height_ratios=[_HEIGHTS[kind] for kind in drawn_kinds] or [1])
+        _latencies({kind: axes[kind] for kind in drawn_kinds}, part, edges)
         _calls(axes["api"], part, limits)
     return drawn
 
@@ -138,31 +142,31 @@ def _limits(times: Sequence[NDArray[Any]]) -> tuple[float, float]:
     return (every.min() / _MARGIN, every.max() * _MARGIN) if len(every) else _LIMITS_WITHOUT_DATA
 
 
-def _latencies(places: Sequence[Axes], part: LaunchTimes, edges: NDArray[Any]) -> None:
-    """Draw the two histograms on one time axis, each with its own count axis."""
-    for axes, times, (label, style) in zip(places, part.latency_ns, _SERIES.items(), strict=True):
+def _latencies(places: Mapping[str, Axes], part: LaunchTimes, edges: NDArray[Any]) -> None:
+    """Draw the histograms on one time axis, each with its own count axis."""
+    for (kind, style), times in zip(LAUNCHES.items(), part.latency_ns, strict=True):
+        if kind not in places:
+            continue
+        axes = places[kind]
         counts, _ = np.histogram(np.maximum(times, 1), edges)
-        axes.stairs(counts, edges, fill=True, label=label, **paint(style))
+        axes.stairs(counts, edges, fill=True, label=f"{kind} launches", **paint(style))
         axes.set(xlim=(edges[0], edges[-1]), ylim=(0, max(int(counts.max()), 1) * 1.05))
         log_axis(axes, "x", Unit.NS, "launch latency: call to GPU start")
-        if not len(times):
-            axes.text(
-                0.5, 0.4, "no launch into an idle stream", transform=axes.transAxes, ha="center", color=GRAY
-            )
-    for axes, label, ticks in zip(places, _COUNTED, (4, 2), strict=True):
-        axes.set_ylabel(label)
-        axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True))
+        axes.set_ylabel(_COUNTED[kind] if len(places) > 1 else f"number of {kind} launches")
+        ticks = 4 if kind == "repeat" or len(places) == 1 else 2
+        axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True, steps=[1, 2, 5, 10]))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    places[0].set_xlabel("")
-    places[0].tick_params(labelbottom=False)
-    _mark_median(places[0], part.latency_ns[0])
+    if len(places) > 1:
+        places["repeat"].set_xlabel("")
+        places["repeat"].tick_params(labelbottom=False)
+    if "repeat" in places:
+        _mark_median(places["repeat"], part.latency_ns[0])
 
 
 def _mark_median(axes: Axes, times: NDArray[Any]) -> None:
-    if len(times):
-        median = float(np.median(times))
-        axes.axvline(median, color="black", linewidth=0.8)
-        axes.set_title(f"median {duration(median)}; {_launches(len(times))} into an idle stream")
+    median = float(np.median(times))
+    axes.axvline(median, color="black", linewidth=0.8)
+    axes.set_title(f"median {duration(median)}; {_launches(len(times))} into an idle stream")
 
 
 def _launches(count: int) -> str:
@@ -172,7 +176,7 @@ def _launches(count: int) -> str:
 def _calls(axes: Axes, part: LaunchTimes, limits: tuple[float, float]) -> None:
     """Draw the launches, and the line where the API call takes as long as the kernel."""
     for api, gpu, (label, style) in zip(part.api_ns, part.gpu_ns, _SERIES.items(), strict=True):
-        points(axes, gpu, api, hue(style), label)
+        points(axes, (gpu, api), hue(style), label, marker=_MARKERS[label])
     axes.plot(limits, limits, color=GRAY, linewidth=0.8, linestyle="--")
     axes.set(xlim=limits, ylim=limits)
     axes.set_title("above the line: call longer than GPU work")

@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.patches import StepPatch
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.steps import steps_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, moment, percent
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.steps import Steps
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.plots.figure import Sheet
     from nsyswrap.render.plots.lanes import Kind, Lane
@@ -46,7 +48,9 @@ _HANGING = 0.5  # of that height, for copies: their colors are close to those of
 _LABEL_COLUMNS, _NAME_SIZE, _NAME_LEAST = 27, 6.5, 12
 
 _LANE_IN, _AXIS_IN, _LABEL_IN = 0.27, 0.75, 0.2
-_OF_ONE, _OF_ALL = "from its first to its last operation", "from first to last operation"
+_OF_ALL, _SELECTED = "from first to last operation", "selected"
+_MOST_STEPS = 6  # in the picture
+_MOST_PARTS = 2  # in the title
 _NOTHING = "no GPU work, no CUDA API calls and no NVTX ranges"
 
 
@@ -61,7 +65,15 @@ def draw_lanes(axes: Axes, lanes: Sequence[Lane], edges: NDArray[Any]) -> None:
     axes.set(xlim=(0, length), ylim=(_HEIGHT - 1, len(lanes)))
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
-    time_axis(axes.xaxis, length, f"time after {moment(origin)} of the capture")
+    round_to = 10 ** len(str(length))
+    mark = origin // round_to * round_to  # so that ticks are round times
+    time_axis(axes.xaxis, length, _after(mark), origin - mark)
+
+
+def _after(mark: int) -> str:
+    """Return what the time axis counts from; ``mark`` is a round time."""
+    text = moment(mark).removesuffix(" s").rstrip("0").rstrip(".")
+    return f"time after {text} s of the capture" if mark else "time of the capture"
 
 
 def _draw_shares(axes: Axes, row: int, lane: Lane, edges: NDArray[Any]) -> None:
@@ -114,18 +126,22 @@ def _draw_ranges(axes: Axes, row: int, lane: Lane, origin: int, length: int) -> 
 class Timeline:
     """The bin edges in ns, the lanes from top to bottom, and the busy percentage of each GPU by name.
 
-    ``windowed`` is True if the percentages are of a selected time. It may start or end with an idle GPU.
+    ``part`` says what time the percentages are of; the end of a sentence.
     """
 
     edges: NDArray[Any]
     lanes: list[Lane]
     busy_percent: list[tuple[str, float]]
     notes: list[str]
-    windowed: bool
+    part: str
 
 
 def compute(capture: Capture) -> Timeline:
-    """Return the timeline of a capture. Raises NotInCapture if the capture has no events to draw."""
+    """Return the timeline of the steady part of a capture; of all of it if there is none, or a selection.
+
+    Raises NotInCapture if the capture has no events to draw.
+    """
+    whole, (capture, part) = capture, _focus(capture)
     usage = _usage(capture)
     busy_percent = _busy_percent(usage)
     edges = bins(*_window(capture, usage))
@@ -141,9 +157,38 @@ def compute(capture: Capture) -> Timeline:
             for count, noun in left_out
             if count
         ]
-        + _selection_note(capture),
-        capture.view.selection.windowed,
+        + _selection_note(whole),
+        part,
     )
+
+
+def _focus(capture: Capture) -> tuple[Capture, str]:
+    """Return the view that is drawn, and what it is: the steps around the median one, if there are steps."""
+    if capture.view.selection.windowed:
+        return capture, _SELECTED
+    steps = _longest_steps(capture)
+    if steps is None:
+        return capture, _OF_ALL
+    numbers = np.flatnonzero(steps.steady)
+    durations = steps.duration_ns[numbers]
+    median = int(np.argmin(np.abs(durations - np.sort(durations)[(len(numbers) - 1) // 2])))
+    first = max(min(median - _MOST_STEPS // 2, len(numbers) - _MOST_STEPS), 0)
+    drawn = numbers[first : first + _MOST_STEPS]
+    start, end = int(steps.start_ns[drawn[0]]), int(steps.end_ns[drawn[-1]])
+    selection = replace(capture.view.selection, start_ns=start, end_ns=end, clip=True)
+    which = f"steps {steps.first + drawn[0]} to {steps.first + drawn[-1]}"
+    of = f" of {len(numbers):,} steady ones" if len(drawn) < len(numbers) else ", the steady part"
+    view = capture.viewed(selection=selection)
+    return (view, f"in {which}{of}") if len(gpu_operations_of(view)) else (capture, _OF_ALL)
+
+
+def _longest_steps(capture: Capture) -> Steps | None:
+    """Return the steps of the process with the longest steady part; None without steps."""
+    operations = gpu_operations_of(capture)
+    if not len(operations) or not capture.has("api"):
+        return None
+    found = [steps for steps in steps_of(capture) if steps.found]
+    return max(found, key=lambda steps: steps.window[1] - steps.window[0], default=None)
 
 
 def _selection_note(capture: Capture) -> list[str]:
@@ -217,17 +262,17 @@ def _title(data: Mapping[str, Timeline]) -> str:
         return f"No GPU work in {length}"
     if len(busy_percent) == 1:
         [(name, share)] = busy_percent
-        return f"{name} busy {percent(share)} of the time {_window_text(data, _OF_ONE)}"
+        return f"{name} busy {percent(share)} of the time {_part_text(data)}"
     least, most = (percent(pick(share for _, share in busy_percent)) for pick in (min, max))
     gpus = "GPUs" if len(data) == 1 else f"GPUs of {len(data)} captures"
     share_text = f"{least} to {most}" if least != most else least
-    return f"{gpus} busy {share_text} of the time {_window_text(data, _OF_ALL)}"
+    return f"{gpus} busy {share_text} of the time {_part_text(data)}"
 
 
-def _window_text(data: Mapping[str, Timeline], whole: str) -> str:
-    """Return the time that the percentages are of: ``selected``, ``whole``, or both for several captures."""
-    windowed = {part.windowed for part in data.values() if part.busy_percent}
-    return " or ".join("selected" if one else whole for one in sorted(windowed))
+def _part_text(data: Mapping[str, Timeline]) -> str:
+    """Return the time that the percentages are of; several if the captures differ."""
+    parts = dict.fromkeys(part.part for part in data.values() if part.busy_percent)
+    return " or ".join(parts) if len(parts) <= _MOST_PARTS else "drawn"
 
 
 PLOT = Plot("timeline", compute, figure)

@@ -28,6 +28,7 @@ from nsyswrap.render.plots.figure import (
     sheet,
     time_axis,
 )
+from nsyswrap.render.readable_names import distinct_names
 from nsyswrap.reports import find_report
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ def _title(data: Sequence[Kernels], name: str | None) -> str:
     """Return the title: the share of the longest kernel, and what takes more in a single capture."""
     shares = [part.rows[name].share for part in data if name in part.rows]
     least, most = _percent(min(shares)), _percent(max(shares))
-    kernel = for_title(name, {other for part in data for other in part.rows})
+    readable = distinct_names({other for part in data for other in part.rows if other})
+    kernel = for_title(readable.get(name or ""))
     if len(data) > 1:
         more = f" to {most}" if most != least else ""
         return f"{kernel} takes {least}{more} of the GPU time in {len(shares)} of {len(data)} captures"
@@ -156,7 +158,9 @@ def _bars(axes: Axes, names: list[str | None], by_label: Mapping[str, Rows]) -> 
     lines = 1 + len(by_label) + _GAP  # of a kernel: its name, a bar for each capture and a gap
     labels = fitted(list(by_label), _LABEL_COLUMNS) if several else [""]
     label_columns = max(map(len, labels)) + 2
-    texts = fitted(names, columns_in(WIDTH_IN - 0.3) - label_columns, names)
+    readable = distinct_names({name for rows in by_label.values() for name in rows if name})
+    shown = [readable.get(name or "") for name in names]
+    texts = fitted(shown, columns_in(WIDTH_IN - 0.3) - label_columns)
     most = max((row.total_ns for rows in by_label.values() for row in rows.values()), default=1)
     ticks: list[float] = []
     for number, (name, text) in enumerate(zip(names, texts, strict=True)):
@@ -182,7 +186,7 @@ def _bars(axes: Axes, names: list[str | None], by_label: Mapping[str, Rows]) -> 
     axes.grid(visible=False, axis="y")
     for header, place in _COLUMNS:
         axes.text(place, 1.0, header, transform=axes.transAxes, ha="right", va="top", color=GRAY, fontsize=7)
-    time_axis(axes.xaxis, most, "total time")
+    time_axis(axes.xaxis, most, "total time", ticks=9)
     axes.set_xticks([place for place in axes.get_xticks() if place <= most])
 
 
