@@ -12,6 +12,8 @@ from nsyswrap.base.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from nsyswrap.analysis.compare.median_step import MedianStep
+
 Group = Literal["total", "step", "budget", "launch", "module", "kernel", "api", "copy", "range"]
 Outcome = Literal["slower", "faster", "same", "cannot tell", "clock", "not judged"]
 
@@ -115,6 +117,7 @@ class RunFigures:
     rows: Mapping[Key, Row]
     steps: int = 0
     left_out: Mapping[Group, int] = field(default_factory=dict)
+    median_step: MedianStep | None = field(default=None, compare=False, repr=False)  # of a capture alone
 
 
 @dataclass(frozen=True)

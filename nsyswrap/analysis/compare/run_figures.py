@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.compare.event_rows import api_rows, copy_rows, range_rows
 from nsyswrap.analysis.compare.kernel_rows import kernel_rows
+from nsyswrap.analysis.compare.median_step import median_step
 from nsyswrap.analysis.compare.model import RunFigures
 from nsyswrap.analysis.compare.module_rows import module_rows
 from nsyswrap.analysis.compare.rows import bounded
@@ -66,7 +67,9 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
             made, more = bounded(every)
             rows |= made
             left_out |= {group: more} if more else {}
-        return RunFigures(label or str(capture.source), setup_of(view, run), rows, _steps(parts), left_out)
+        step = median_step(parts[0]) if parts else None
+        label = label or str(capture.source)
+        return RunFigures(label, setup_of(view, run), rows, _steps(parts), left_out, step)
 
 
 def _busy_ns(part: JudgedPart) -> int:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nsyswrap.render.page.html import Section
 
 # The sections from the top of the page to the bottom. To add one, write a module with a ``SECTION``.
-NAMES = ("conclusion", "growth", "step", "rows", "setups")
+NAMES = ("conclusion", "growth", "step", "median", "rows", "setups")
 
 
 def compare_page(comparison: Comparison) -> str:
