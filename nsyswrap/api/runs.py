@@ -126,12 +126,16 @@ def run(spec: RunSpec, callbacks: Callbacks | None = None) -> Run:
 
 
 def run_planned(
-    folder: Path, *, again: bool = False, on_broken: Callable[[Nsys], None] = lambda _: None
+    folder: Path,
+    *,
+    again: bool = False,
+    is_rank: bool = False,
+    on_broken: Callable[[Nsys], None] = lambda _: None,
 ) -> Status:
     """Execute one planned run of a batch, and write the digest that ``collect`` reads.
 
-    ``again`` repeats a run that is done. Raises OutputError if the folder holds no planned run, or if another
-    process works in it.
+    ``again`` repeats a run that is done. ``is_rank``: this process is one rank of the run. Raises OutputError
+    if the folder holds no planned run, or if another process works in it.
     """
 
     def finish(work: Path) -> None:
@@ -142,4 +146,6 @@ def run_planned(
         callbacks = Callbacks(finish, broken=on_broken, signal=on_signal)
         return run(prepared, callbacks).status
 
+    if is_rank:
+        return run_task.carry_out_rank(folder.absolute(), execute_planned)
     return run_task.carry_out(folder.absolute(), execute_planned, again=again)

@@ -167,7 +167,7 @@ def command(**options: Any) -> None:
         if asked.dry_run:
             print_data(f"{_shell_line(program.argv, env)}\n")
         else:
-            profile_rank.run_bare(program, env)
+            record_program.execute_bare(program, env)
     elif asked.dry_run:
         spec = asked.spec(program, one_rank, make_folder=False)
         print_data(f"{_dry_run(profile_repeat.numbered(spec, 1, asked.repeat) if asked.repeat else spec)}\n")

@@ -5,19 +5,18 @@ A profiled rank writes a run folder of its own and prints one line at the end. O
 
 from __future__ import annotations
 
-import os
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from nsyswrap.base.errors import NotExecutable, ProgramNotFound, UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import DEFAULT_BASE, EXPORT
 from nsyswrap.cli.output import make_tables, note, terminal_layout, write_csv
 from nsyswrap.record.launcher_env import Rank, detect, parse_ranks, rank_facts, session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from nsyswrap.api import Run
@@ -90,13 +89,3 @@ def detect_rank(profiled: str | None) -> OneRank | None:
             "put the launcher first: torchrun --no-python nsyswrap profile ..., mpirun or srun nsyswrap ...",
         )
     return None
-
-
-def run_bare(program: Program, env: Mapping[str, str]) -> NoReturn:
-    """Replace this process by the program, without nsys. Raises ProgramNotFound or NotExecutable."""
-    try:
-        os.execvpe(program.argv[0], program.argv, {**os.environ, **env})  # noqa: S606 - the user's program, without a shell
-    except FileNotFoundError:
-        raise ProgramNotFound(f"{program.name} not found") from None
-    except OSError as error:
-        raise NotExecutable(f"{program.name} could not be executed: {error.strerror}") from None

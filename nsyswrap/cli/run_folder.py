@@ -13,18 +13,22 @@ from nsyswrap.cli.output import note, note_broken
 
 with lazy_imports():  # --help needs none of these
     from nsyswrap import api
+    from nsyswrap.record import launcher_env
 
 
 @click.command(cls=Command, examples=("nsyswrap run-folder nsyswrap-runs/sweep/runs/0001",))
 @click.argument("path", type=click.Path(path_type=Path), metavar="DIR")
 @option("Run folder", "--again", is_flag=True, help="Run it even if it is done.")
-def command(path: Path, *, again: bool) -> None:
+@option("Run folder", "--rank", "is_rank", is_flag=True, hidden=True, help="A launcher starts this.")
+def command(path: Path, *, again: bool, is_rank: bool) -> None:
     """Run one planned run of a batch. The tasks of a batch call this command.
 
     DIR is a folder under runs/ of the batch. A run that is done is left as it is. The output of the program
     goes into DIR. The exit code is that of `nsyswrap profile`.
     """
-    status = api.run_planned(path, again=again, on_broken=note_broken)
+    status = api.run_planned(path, again=again, is_rank=is_rank, on_broken=note_broken)
     message = f": {status.message}" if status.message else ""
-    note(f"nsyswrap: {path}: {status.outcome}{message}" + (f"\n  {status.hint}" if status.hint else ""))
+    rank = launcher_env.detect(least=1) if is_rank else None
+    whose = f"{path}: rank {rank.rank}" if rank else f"{path}"
+    note(f"nsyswrap: {whose}: {status.outcome}{message}" + (f"\n  {status.hint}" if status.hint else ""))
     sys.exit(status.exit_code)

@@ -56,8 +56,8 @@ class Rank:
         return rank_folders.folder_name(self.rank, self.world_size)
 
 
-def detect(environment: Mapping[str, str] = os.environ) -> Rank | None:
-    """Return the rank of this process; None outside of a launch and for a world size of 1."""
+def detect(environment: Mapping[str, str] = os.environ, least: int = _LEAST_WORLD) -> Rank | None:
+    """Return the rank of this process; None outside of a launch and for fewer ranks than ``least``."""
     for launcher, (rank, world, local, here) in _LAUNCHERS.items():
         numbers = [_number(environment, name) for name in (rank, world, local, here)]
         own, world_size, local_rank, on_node = numbers
@@ -66,7 +66,7 @@ def detect(environment: Mapping[str, str] = os.environ) -> Rank | None:
         if launcher == "Slurm":
             on_node = world_size if environment.get("SLURM_STEP_NUM_NODES") == "1" else None
         rank_here = Rank(own, world_size, local_rank, launcher, all_here=on_node == world_size)
-        return rank_here if world_size >= _LEAST_WORLD else None
+        return rank_here if world_size >= least else None
     return None
 
 

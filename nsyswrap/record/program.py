@@ -7,13 +7,13 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from nsyswrap.base.errors import NotExecutable, ProgramNotFound
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 with lazy_imports():
     from nsyswrap.record import nvcc, nvcc_options
@@ -71,6 +71,16 @@ def resolve(
         else ""
     )
     return Program(tuple(command), path.name, advice)
+
+
+def execute_bare(program: Program, env: Mapping[str, str]) -> NoReturn:
+    """Replace this process by the program, without nsys. Raises ProgramNotFound or NotExecutable."""
+    try:
+        os.execvpe(program.argv[0], program.argv, {**os.environ, **env})  # noqa: S606 - the user's program, without a shell
+    except FileNotFoundError:
+        raise ProgramNotFound(f"{program.name} not found") from None
+    except OSError as error:
+        raise NotExecutable(f"{program.name} could not be executed: {error.strerror}") from None
 
 
 def _other_python(words: str) -> str:

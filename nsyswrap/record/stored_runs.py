@@ -75,7 +75,7 @@ class StoredRun:
     @property
     def size_bytes(self) -> int:
         """The size of the files that ``remove`` would remove."""
-        return sum(_size(path) for member in self.members for path in _own_entries(member))
+        return sum(_size(path) for one in _with_ranks(self.members) for path in _own_entries(one))
 
     def obstacle(self) -> str:
         """Return why these files must stay; empty if they can be removed."""
@@ -104,7 +104,7 @@ class StoredRun:
         try:
             if self.kind == "batch":
                 with locked(self.path, "a batch"):
-                    freed = sum(map(_emptied, self.members))
+                    freed = sum(map(_emptied, _with_ranks(self.members)))
                     _remove_empty(self.path / RUNS)
                     _remove_files(self.path, BATCH, *_page(self.path))
                     _remove_empty(self.path)
@@ -151,6 +151,14 @@ def _members(path: Path, kind: Kind) -> Iterable[Path]:
     except OutputError:
         return []
     return [path / RUNS / name for name in (*batch.runs.values(), *batch.left_out.values())]
+
+
+def _with_ranks(members: Iterable[Path]) -> Iterator[Path]:
+    """Yield run folders, each after those of its ranks."""
+    for member in members:
+        if not member.is_symlink():
+            yield from (path for path in rank_folders(member).values() if not path.is_symlink())
+        yield member
 
 
 def _planned_state(folder: Path) -> str:

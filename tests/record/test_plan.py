@@ -13,7 +13,7 @@ from nsyswrap.base.nsys.command import Options
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch.folder import make_batch
 from nsyswrap.record.batch.plan import Block, Plan, read_plan, sweep
-from nsyswrap.record.batch.plan.parameters import Template
+from nsyswrap.record.batch.plan.parameters import Template, is_one_edit
 from nsyswrap.record.batch.task import read_spec
 
 SHOWN = Path(__file__).resolve().parents[2] / "scenarios" / "add2.toml"
@@ -134,6 +134,60 @@ def test_options_of_nvcc_can_hold_a_parameter(tmp_path: Path) -> None:
     assert len({spec.key for spec in plan.specs}) == 3
     batch = make_batch(tmp_path / "batch", plan)
     assert [read_spec(batch.run_folder(number)) for number in batch.runs] == list(plan.specs)
+
+
+RANKED = """
+[slurm]
+time = "{minutes}"
+partition = "gpu"
+[[runs]]
+command = "train.py --out {run_dir}/log %q{SLURM_PROCID} ${n} {{n}} {other}"
+launcher = "srun"
+ntasks = "{n}"
+profiled_ranks = [0]
+gpus = "{n}"
+grid = { n = [1, 4], minutes = [5] }
+[runs.slurm]
+nodes = "{n}"
+exclusive = true
+[[runs]]
+command = "nsys profile -o {run_dir}/report a.out"
+profiled = false
+grid = { minutes = [1] }
+"""
+
+
+def test_ranks_and_options_of_slurm_come_from_parameters(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, RANKED)
+    assert plan.settings["slurm"] == {"partition": "gpu"}
+    one, four, own = plan.specs
+    assert one.command == ("train.py", "--out", "{run_dir}/log", "%q{SLURM_PROCID}", "${n}", "{n}", "{other}")
+    assert [(spec.launcher, spec.ntasks, spec.gpus) for spec in (one, four)] == [
+        ("srun", 1, 1),
+        ("srun", 4, 4),
+    ]
+    assert (four.profiled_ranks, four.profiled, own.profiled, own.launcher) == ((0,), True, False, "")
+    assert four.settings == {"slurm": {"time": "5", "nodes": "4", "exclusive": True}}
+    assert own.settings == {"slurm": {"time": "1"}}
+    batch = make_batch(tmp_path / "batch", plan)
+    assert [read_spec(batch.run_folder(number)) for number in batch.runs] == list(plan.specs)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("n", "m", True),
+        ("size", "sizes", True),
+        ("sise", "size", True),
+        ("isze", "size", True),
+        ("n", "n", False),
+        ("size", "seiz", False),
+        ("n", "nnn", False),
+        ("abc", "cba", False),
+    ],
+)
+def test_one_edit(one: str, other: str, *, expected: bool) -> None:
+    assert is_one_edit(one, other) is is_one_edit(other, one) is expected
 
 
 def test_a_run_without_newer_options_is_that_of_an_earlier_version(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RUN = '[[runs]]\ncommand = "a.py {n}"\ngrid = { n = [1, 2] }\n'
+RANKS = RUN + "launcher = 'srun'\n"
+TORCHRUN = RUN + "launcher = 'torchrun'\n"
 SCENARIO = '[[runs]]\nscenario = "add2"\n'
 
 
@@ -100,7 +102,7 @@ def failure(path: Path) -> PlanError:
         (
             RUN.replace("{n}", "{m}"),
             "[[runs]] 1: no parameter named 'm', used in '{m}'",
-            "parameters: n, repeat; write {{m}} for {m} itself",
+            "parameters: n, repeat, run_dir; write {{m}} for {m} itself",
         ),
         (RUN + 'env = { A = "{q}" }', "no parameter named 'q', used in '{q}'", ""),
         (RUN.replace("{n}", "5"), "'n' is not used", "write {n} in the command"),
@@ -135,6 +137,63 @@ def failure(path: Path) -> PlanError:
         (RUN + "points = [{a = 1}, {b = 1}]", "point 2: some points have no a, b", ""),
         (RUN + "points = [{a = 1, b = 2}, {b = 2, a = 1}]", "occurs twice", ""),
         (RUN.replace("[1, 2]", str(list(range(100_000)))), "100,000 runs are too many", "split the plan"),
+        (RUN.replace("{n}", "{n} {repaet}"), "no parameter named 'repaet'", ""),
+        (
+            RUN + "[runs.slurm]\nnodes = '{nodes}'",
+            "no parameter named 'nodes'",
+            "parameters: n, repeat, run_dir",
+        ),
+        (RUN + "[runs.slurm]\nnodes = '{run_dir}'", "{run_dir} cannot be used in '{run_dir}'", ""),
+        (RUN.replace("[1, 2]", '["{run_dir}"]'), "{run_dir} cannot be part of a value", ""),
+        # ranks
+        (RUN + "ntasks = 4", "ntasks = 4 needs a launcher", 'add launcher = "srun" or "torchrun"'),
+        (RUN + "ntasks = '{n}'", "ntasks = 2 needs a launcher", ""),
+        (
+            "[slurm]\nn = 4\n" + RUN,
+            "[slurm]: ntasks = 4 needs a launcher",
+            'launcher = "srun" and ntasks = 4',
+        ),
+        (RUN + "launcher = 'srun'", "launcher needs ntasks", "ntasks = 8"),
+        (RUN + "launcher = 'sbatch'\nntasks = 2", "expected 'srun' or 'torchrun' or 'mpirun'", ""),
+        (RANKS + "ntasks = 0", "invalid ntasks = 0: expected a whole number, 1 or more, or a parameter", ""),
+        (RANKS + "ntasks = '{n}.5'", "invalid ntasks = '1.5': expected a whole number", ""),
+        (RANKS + "ntasks = 2\nprofiled_ranks = [2]", "profiled_ranks has rank 2, and ntasks is 2", "0 to 1"),
+        (RANKS + "ntasks = 2\nprofiled_ranks = [1, 1]", 'expected "all", or a list of ranks, each once', ""),
+        (RANKS + "ntasks = 2\ngpus = '{n}x'", "invalid gpus = '1x'", ""),
+        (
+            RANKS + "ntasks = 2\n[runs.slurm]\nntasks = 3",
+            "ntasks = 3 is not that of the [[runs]], 2",
+            "omit it",
+        ),
+        (
+            TORCHRUN + "ntasks = 3\n[runs.slurm]\nnodes = 2",
+            "nodes = 2: torchrun starts equally many of its 3 ranks",
+            "divisor",
+        ),
+        (RUN + "profiled_ranks = [0]", "profiled_ranks needs a launcher", 'launcher = "srun"'),
+        (SCENARIO + "launcher = 'srun'\nntasks = 2", "launcher cannot be used with scenario", ""),
+        (SCENARIO + "profiled = false", "profiled = false cannot be used with scenario", ""),
+        (
+            '[[runs]]\ncommand = "srun a.py"',
+            "nsys does not see the tasks that srun starts",
+            "profiled = false",
+        ),
+        (
+            '[[runs]]\ncommand = "mpirun a"\nlauncher = "srun"\nntasks = 2',
+            "begins with mpirun",
+            "omit mpirun",
+        ),
+        ('[node]\nwrapper = "mpirun -n 2"\n' + RUN, "wrapper begins with mpirun", 'launcher = "mpirun"'),
+        ('[node]\nwrapper = "srun -n 4"\n' + RUN, "wrapper begins with srun", 'launcher = "srun"'),
+        # what nsys and the environment do not take
+        ('[nsys]\ntrace = "cuda,nvtxx"\n' + RUN, "invalid trace 'cuda,nvtxx': no value 'nvtxx'", "'nvtx'"),
+        ('[nsys]\ntrace = "cuda, nvtx"\n' + RUN, "no value ' nvtx'", "commas alone"),
+        (
+            '[env]\n"MY VAR" = 1\n' + RUN,
+            "invalid name of an environment variable: 'MY VAR'",
+            "letters, digits",
+        ),
+        ("[env]\n1A = 1\n" + RUN, "invalid name of an environment variable: '1A'", ""),
         # Slurm
         ('[slurm]\narray = "1-3"\n' + RUN, "[slurm]: 'array' is set by nsyswrap", "max_running"),
         ('[slurm]\no = "x"\n' + RUN, "'o' is set by nsyswrap", "written to slurm/"),

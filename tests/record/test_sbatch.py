@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.base.run_folder import RUNS
+from nsyswrap.base.run_folder import RUNS, STATUS, RunFolder, Status
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import as_text, indexes
+from nsyswrap.record.batch.executors.slurm.groups import Group
 from nsyswrap.record.batch.executors.slurm.script import job_script, seconds
 from nsyswrap.record.batch.folder import Batch, folder_name
 from nsyswrap.record.batch.plan import Plan
@@ -49,7 +50,8 @@ def test_the_script() -> None:
         wrapper=("apptainer", "exec", "--nv", "my image.sif"),
         python="/opt/venv/bin/python",
     )
-    assert job_script(BATCH, plan, 1001) == (
+    text = job_script(BATCH, plan, 1001)
+    assert text.startswith(
         "#!/bin/bash\n"
         "#SBATCH --partition=gpu\n"
         "#SBATCH --gres=gpu:1\n"
@@ -57,14 +59,75 @@ def test_the_script() -> None:
         "#SBATCH --open-mode=append\n"
         "#SBATCH --requeue\n"
         "#SBATCH --signal=B:TERM@120\n"
-        "module load cuda\n"
         "export NSYSWRAP_TIME_LIMIT_MARGIN_S=120\n"
         "cd -- /data/batch/runs || exit 73\n"
-        'run=$(printf %05d "$((1001 + SLURM_ARRAY_TASK_ID))")\n'
-        'set -- "$run"-*\n'
-        '[ -d "$1" ] || set -- "$run"  # its label had no letter\n'
-        "exec apptainer exec --nv 'my image.sif' /opt/venv/bin/python -m nsyswrap run-folder \"$PWD/$1\"\n"
+        'nsyswrap_run=$(printf %05d "$((1001 + SLURM_ARRAY_TASK_ID))")\n'
     )
+    assert text.endswith(
+        "module load cuda\n"
+        "trap - ERR\n"
+        "nsyswrap_failed=nsyswrap\n"
+        "shopt -s execfail\n"
+        "exec apptainer exec --nv 'my image.sif' /opt/venv/bin/python -m nsyswrap run-folder"
+        ' "$nsyswrap_run"\n'
+        "exit\n"
+    )
+
+
+def test_the_wrapper_of_a_launch_is_that_of_each_rank() -> None:
+    plan = Plan("sizes", (), wrapper=("apptainer", "exec", "a b.sif"), python="python3")
+    lines = job_script(BATCH, plan, 0, Group({"ntasks": 4}, has_ranks=True)).splitlines()
+    assert "#SBATCH --ntasks=4" in lines
+    assert lines[-3] == """export NSYSWRAP_START_RANK='["apptainer", "exec", "a b.sif", "python3"]'"""
+    assert lines[-2] == f'exec {sys.executable} -m nsyswrap run-folder "$nsyswrap_run"'
+
+
+def run_script(folder: Path, *setup: str, python: str = "/bin/true") -> Status | None:
+    """Run a job script in a batch folder with one run. Return the status of the run, if there is one."""
+    run = folder / RUNS / "00007-n=1"
+    run.mkdir(parents=True)
+    text = job_script(Batch(folder, "odd", "id", {}), Plan("odd", (), setup=setup, python=python))
+    with (folder / "log").open("wb") as log:
+        log.write(b"before\n")
+        log.flush()
+        environment = {**os.environ, "SLURM_ARRAY_TASK_ID": "7"}
+        subprocess.run(["bash", "-c", text], env=environment, stdout=log, stderr=log, check=False, cwd="/")
+    return RunFolder(run).read_status() if (run / STATUS).exists() else None
+
+
+@pytest.mark.parametrize(
+    ("setup", "message"),
+    [
+        (("false", "exit 0"), "setup failed: false (exit code 1)"),
+        (
+            ("echo fine", "nope-nope 'a\"b\\\\'"),
+            "setup failed: nope-nope 'a\"b\\\\' (exit code 127); end of its output: bash: line ",
+        ),
+        (("cd /no/such && true",), "setup failed: cd /no/such && true (exit code 1); end of its output: "),
+        (("if true; then", "(exit 5)", "fi"), "setup failed: ( exit 5 ) (exit code 5)"),
+        (("source /no/such/activate",), "setup failed: source /no/such/activate (exit code 1); "),
+    ],
+)
+def test_a_failing_line_of_setup_is_an_outcome(tmp_path: Path, setup: tuple[str, ...], message: str) -> None:
+    status = run_script(tmp_path / ODD, *setup)
+    assert status is not None
+    assert status.outcome == "not_started"
+    assert status.message.startswith(message)
+    assert "before" not in status.message
+    assert status.hint == "to allow it, end the line with || true"
+
+
+def test_what_setup_allows_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "activate").write_text("false\nfails() { false; true; }\nfails\n:\n")
+    setup = ("false || true", "if false; then", "  :", "fi", f"source {tmp_path}/activate", "true && true")
+    assert run_script(tmp_path / "batch", *setup) is None
+
+
+def test_a_python_that_is_not_there_is_an_outcome(tmp_path: Path) -> None:
+    status = run_script(tmp_path, python="/no/such/python")
+    assert status is not None
+    assert status.message.startswith("nsyswrap could not be started (exit code 127); end of its output: ")
+    assert status.message.endswith("/no/such/python: No such file or directory")
 
 
 def test_options_are_passed_through_unchanged() -> None:

@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable
 from nsyswrap.base.folder_lock import locked
-from nsyswrap.base.run_folder import CLAIM, STATUS, Status, existing, share_of
+from nsyswrap.base.run_folder import CLAIM, STATUS, RunFolder, Status, existing, share_of
 from nsyswrap.record import scenarios
-from nsyswrap.record.batch import executors
+from nsyswrap.record.batch import executors, launched
 from nsyswrap.record.batch.folder import Claim
-from nsyswrap.record.batch.task import read_spec
+from nsyswrap.record.batch.ranks_outcome import profiled_ranks
+from nsyswrap.record.batch.task import RUN_DIR, read_spec
 from nsyswrap.record.file_systems import file_system_of, is_network, mounts
-from nsyswrap.record.program import Program, resolve
+from nsyswrap.record.launcher_env import detect, rank_facts
+from nsyswrap.record.program import Program, execute_bare, resolve
 from nsyswrap.record.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -67,11 +69,50 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
                 prepared = _prepared(spec, folder, temporary)
                 if spec.scenario and spec.variant in scenarios.find_scenario(spec.scenario).alone:
                     return scenarios.run_alone(prepared)
-                return _run(prepared, execute, job)
+                if spec.launcher or not spec.profiled:
+                    filled, program = _filled(spec, folder), prepared.program
+                    return _run(folder, lambda told: launched.run(filled, folder, program, told, job), job)
+                return _run(folder, lambda told: execute(prepared, told), job)
         except NsyswrapError as error:
             status = Status("not_started", None, None, error.exit_code, error.message, error.hint)
             existing(folder).write_status(status)
             return status
+
+
+def carry_out_rank(folder: Path, execute: Execute) -> Status:
+    """Run one rank of the planned run in this folder, and return how it ended.
+
+    A rank that is not to be profiled becomes the program: then this never returns. Raises Unavailable if the
+    launcher does not tell the rank.
+    """
+    spec = read_spec(folder)
+    rank = detect(least=1)
+    if rank is None:
+        raise Unavailable(f"{spec.launcher} gives this process no rank", "check the launcher of the plan")
+    if not (spec.profiled and rank.rank in profiled_ranks(spec)):
+        os.chdir(spec.cwd)
+        filled = _filled(spec, folder)
+        program = resolve(filled.command, module=spec.module, arch=spec.arch, nvcc_words=spec.nvcc)
+        execute_bare(program, filled.env)
+    own = RunFolder(folder / rank.folder, share_of(folder))
+    own.make()
+    try:
+        with _temporary_folder(spec, claim_of(executors.current_job())) as temporary:
+            os.chdir(spec.cwd)
+            facts = rank_facts(rank, spec.profiled_ranks)
+            prepared = replace(
+                _prepared(spec, folder, temporary),
+                output=own.path,
+                rank=facts,
+                timeout_s=None,  # that of the run, which ends all ranks
+                keep_output=False,
+                keep_errors=False,
+            )
+            return execute(prepared, lambda: None)
+    except NsyswrapError as error:
+        status = Status("not_started", None, None, error.exit_code, error.message, error.hint)
+        own.write_status(status)
+        return status
 
 
 def claim_of(job: Job | None) -> Claim:
@@ -82,29 +123,37 @@ def claim_of(job: Job | None) -> Claim:
     return Claim(job.host, os.getpid(), began, job.id, job.restarts)
 
 
-def _run(prepared: RunSpec, execute: Execute, job: Job | None) -> Status:
+def _run(folder: Path, execute: Callable[[Callable[[], None]], Status], job: Job | None) -> Status:
     """Run the program. The outcome is ``timed_out`` if the job reached its time limit.
 
     A scheduler sends SIGTERM for that limit and for a cancellation. It is asked at once, before it forgets
     the job. Meanwhile nsys writes its report.
     """
     if job is None:
-        return execute(prepared, lambda: None)
+        return execute(lambda: None)
     answers: list[Future[bool]] = []
     with ThreadPoolExecutor(1) as threads:
-        status = execute(prepared, lambda: answers.append(threads.submit(job.reached_time_limit)))
+        status = execute(lambda: answers.append(threads.submit(job.reached_time_limit)))
     at_limit = [not answer.exception() and answer.result() for answer in answers]
     if status.outcome != "interrupted" or not any(at_limit):
         return status
     limit = f"stopped before {job.scheduler}'s time limit"
     message = status.message.replace("stopped by SIGTERM", limit)
     timed_out = replace(status, outcome="timed_out", exit_code=_TIMED_OUT, message=message)
-    existing(prepared.output).write_status(timed_out)
+    existing(folder).write_status(timed_out)
     return timed_out
+
+
+def _filled(spec: TaskSpec, folder: Path) -> TaskSpec:
+    """Return the spec with the path of its run folder where the plan has a placeholder."""
+    command = tuple(word.replace(RUN_DIR, str(folder)) for word in spec.command)
+    env = {name: value.replace(RUN_DIR, str(folder)) for name, value in spec.env.items()}
+    return replace(spec, command=command, env=env)
 
 
 def _prepared(spec: TaskSpec, folder: Path, temporary: Path) -> RunSpec:
     """Find or build the program, outside the measured run."""
+    spec = _filled(spec, folder)
     if spec.scenario:
         scenario = scenarios.find_scenario(spec.scenario)
         if lacks := scenario.lacks_for(spec.variant):

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Scalar: TypeAlias = "str | int | float | bool"
+RUN_DIR = "{run_dir}"
+# Fields that earlier versions lack, with their defaults.
+_LATER = {
+    "launcher": "",
+    "ntasks": 1,
+    "profiled_ranks": None,
+    "profiled": True,
+    "gpus": None,
+    "settings": {},
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,10 @@ class TaskSpec:
 
     ``label`` names its combination of parameters. ``repeat`` counts from 1. Relative paths count from
     ``cwd``. ``env`` is added to the environment. ``module``, ``arch`` and ``nvcc`` are options of
-    ``nsyswrap profile``.
+    ``nsyswrap profile``. A ``launcher`` starts ``ntasks`` ranks, of which ``profiled_ranks`` are profiled
+    (None: all). ``profiled`` is False if the command brings its own nsys. ``gpus`` counts the GPUs that the
+    run needs (None: not said). ``settings`` has the run's own settings of each executor, by its name. In
+    texts ``RUN_DIR`` stands for the run folder.
     """
 
     label: str
@@ -48,6 +61,12 @@ class TaskSpec:
     timeout_s: float | None = None
     keep_environment: bool = False
     discard_rep: bool = False
+    launcher: str = ""
+    ntasks: int = 1
+    profiled_ranks: tuple[int, ...] | None = None
+    profiled: bool = True
+    gpus: int | None = None
+    settings: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -80,6 +99,9 @@ class TaskSpec:
         for options, name in ((facts, "nvcc"), *((facts["nsys"], name) for name in later)):
             if not options[name]:
                 del options[name]
+        for name, default in _LATER.items():
+            if facts[name] == default:
+                del facts[name]
         return facts
 
     def write(self, folder: Path) -> None:

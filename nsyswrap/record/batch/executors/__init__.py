@@ -6,7 +6,7 @@ A new executor is a module or package here that ends with ``EXECUTOR = ...``, an
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.folder import Batch, RunState
     from nsyswrap.record.batch.plan.expand import Plan
     from nsyswrap.record.batch.plan.toml_table import Table
-    from nsyswrap.record.batch.task import Scalar
+    from nsyswrap.record.batch.task import Scalar, TaskSpec
 
     # Called when a run changes: the states of all runs, and what the executor waits for in words.
     OnProgress = Callable[[Mapping[int, RunState], str], None]
@@ -83,6 +83,11 @@ class Job:
     restarts: int
     reached_time_limit: Callable[[], bool]
     """Asks the scheduler, which can take seconds."""
+    nodes: int = 1
+    end_step: Callable[[str], bool] = lambda _: False
+    """Sends SIGTERM to all processes of a step with this name. Returns False if that failed."""
+    launch_variables: Mapping[str, str] = field(default_factory=dict)
+    """What a launcher needs in its environment."""
 
 
 class Executor(Protocol):
@@ -107,6 +112,13 @@ class Executor(Protocol):
     def check_settings(self, table: Table) -> Mapping[str, Scalar]:
         """Return the settings in the executor's table of a plan. Raises PlanError."""
         return table.content
+
+    def check_runs(self, specs: Sequence[TaskSpec], settings: Mapping[str, Scalar], where: str) -> None:  # noqa: ARG002 - a default
+        """Raise PlanError for runs that cannot be run with these ``settings`` and their own.
+
+        ``where`` begins the error message.
+        """
+        return
 
     def preview(self, request: Request, numbers: Sequence[int]) -> str:  # noqa: ARG002 - a default
         """Return what ``--dry-run`` prints below the runs."""

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.trace import check_trace
 from nsyswrap.record import nvcc_options
-from nsyswrap.record.batch.plan.parameters import Template, Value
-from nsyswrap.record.batch.task import TaskSpec
+from nsyswrap.record.batch.plan.launch import Launch
+from nsyswrap.record.batch.plan.parameters import Template, Value, is_one_edit
+from nsyswrap.record.batch.task import RUN_DIR, TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 VARIANT = "variant"  # a parameter that every scenario has
 REPEAT = "repeat"  # no parameter, but {repeat} is replaced as well
+RUN_FOLDER = RUN_DIR.strip("{}")  # the same, when the run begins
 _LONGEST_IN_LABEL = 40
 _SOURCES = (".py", ".cu")
 
@@ -43,7 +46,8 @@ class Block:
     """A ``command``, or ``variants`` of a ``scenario`` with ``arguments``, and their parameters.
 
     ``grid`` has the values of each parameter, for all combinations. Each of the ``points`` is combined with
-    all of the grid. ``nsys`` has the fields of Options that are set. ``where`` begins every error message.
+    all of the grid. ``nsys`` has the fields of Options that are set. ``settings`` has settings of each
+    executor by its name; parameters can stand in them. ``where`` begins every error message.
     """
 
     where: str
@@ -64,6 +68,8 @@ class Block:
     keep_environment: bool = False
     discard_rep: bool = False
     name: str = ""
+    launch: Launch = field(default_factory=Launch)
+    settings: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
 
     @property
     def parameters(self) -> list[str]:
@@ -85,28 +91,44 @@ class Block:
             yield {name: value for part in parts for name, value in part.items()}
 
     def check(self) -> None:
-        """Raise PlanError for a ``{name}`` that is no parameter, and for a parameter that is not used."""
-        known = [*self.parameters, REPEAT]
+        """Raise PlanError for a ``{name}`` that is nearly a parameter, and for a parameter that is not used.
+
+        Other texts in braces stay as they are, except where only a parameter makes sense.
+        """
+        known = [*self.parameters, REPEAT, RUN_FOLDER]
         used = [(name, template.word) for template in self._templates.values() for name in template.names]
+        strict = {*self._texts_of_settings(), *self.launch.words, *self.nvcc}
         for name, word in used:
-            if name not in known:
+            if name not in known and (word in strict or any(is_one_edit(name, one) for one in known)):
+                itself = "" if word in strict else f"; write {{{{{name}}}}} for {{{name}}} itself"
                 raise PlanError(
                     f"{self.where}: no parameter named {name!r}, used in {word!r}",
-                    f"parameters: {', '.join(known)}; write {{{{{name}}}}} for {{{name}}} itself",
+                    f"parameters: {', '.join(known)}{itself}",
                 )
+            if name == RUN_FOLDER and (word in strict or self.scenario):
+                raise PlanError(f"{self.where}: {RUN_DIR} cannot be used in {word!r}")
+        self._check_used(used)
+        if self.nsys.get("trace"):
+            try:
+                check_trace(self.nsys["trace"], self.nsys_path)
+            except UsageError as error:
+                raise PlanError(f"{self.where}: {error.message}", error.hint) from None
+
+    def _check_used(self, used: Iterable[tuple[str, str]]) -> None:
         placed = {name for name, _ in used} | ({VARIANT} if self.scenario else set())
         for name in self.parameters:
             if name not in placed:
                 place = "arguments" if self.scenario else "command"
                 raise PlanError(
                     f"{self.where}: the parameter {name!r} is not used: its runs would all be the same",
-                    f"write {{{name}}} in the {place} or in a value of env",
+                    f"write {{{name}}} in the {place} or in a value of env, or in a setting of the scheduler",
                 )
 
     def specs(self, repeat: int, cwd: str, *, titled: bool = False) -> Iterator[TaskSpec]:
         """Yield the planned runs of one repeat. ``titled``: their labels begin with the program's name."""
         for combination in self.combinations():
             texts = {name: value.text for name, value in combination.items()} | {REPEAT: str(repeat)}
+            self._check_texts(texts)
             yield TaskSpec(
                 label=self._label(texts, titled=titled),
                 parameters={name: value.plain for name, value in combination.items()},
@@ -125,12 +147,32 @@ class Block:
                 timeout_s=self.timeout_s,
                 keep_environment=self.keep_environment,
                 discard_rep=self.discard_rep,
+                **self.launch.fields(lambda word, texts=texts: self._filled([word], texts)[0]),  # type: ignore[misc]
+                settings={
+                    executor: {key: self._setting(value, texts) for key, value in settings.items()}
+                    for executor, settings in self.settings.items()
+                    if settings
+                },
             )
+
+    def _check_texts(self, texts: Mapping[str, str]) -> None:
+        """Raise PlanError for a value that contains the placeholder of the run folder, which stays a text."""
+        for name, text in texts.items():
+            if RUN_DIR in text:
+                raise PlanError(f"{self.where}: {name} = {text!r}: {RUN_DIR} cannot be part of a value")
+
+    def _setting(self, value: Scalar, texts: Mapping[str, str]) -> Scalar:
+        return self._filled([value], texts)[0] if isinstance(value, str) else value
+
+    def _texts_of_settings(self) -> Iterator[str]:
+        values = (value for settings in self.settings.values() for value in settings.values())
+        return (value for value in values if isinstance(value, str))
 
     @cached_property
     def _templates(self) -> dict[str, Template]:
-        """The words and values of env in which parameters can stand."""
-        words = (*self.command, *self.nvcc, *self.arguments, *self.env.values())
+        """The texts in which parameters can stand."""
+        own = (*self.command, *self.nvcc, *self.arguments, *self.env.values())
+        words = (*own, *self.launch.words, *self._texts_of_settings())
         return {word: Template(word) for word in words}
 
     def _filled(self, words: Iterable[str], texts: Mapping[str, str]) -> tuple[str, ...]:

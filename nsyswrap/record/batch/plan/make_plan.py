@@ -12,8 +12,9 @@ from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.run_folder import check_share
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors
-from nsyswrap.record.batch.plan.expand import REPEAT, VARIANT, Block, Plan, expand
-from nsyswrap.record.batch.plan.parameters import PARAMETER, Unusable, Value, of_list, of_toml
+from nsyswrap.record.batch.plan import launch as plan_launch
+from nsyswrap.record.batch.plan.expand import REPEAT, RUN_FOLDER, VARIANT, Block, Plan, expand
+from nsyswrap.record.batch.plan.parameters import PARAMETER, Template, Unusable, Value, of_list, of_toml
 from nsyswrap.record.batch.plan.toml_table import (
     COUNT,
     FLAG,
@@ -35,19 +36,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.base.run_folder import Share
-    from nsyswrap.record.batch.task import TaskSpec
+    from nsyswrap.record.batch.executors import Executor
+    from nsyswrap.record.batch.task import Scalar, TaskSpec
 
 _COMMAND_KEYS, _SCENARIO_KEYS = ("module", "arch", "nvcc"), ("variants", "arguments")
 _LONGEST_NAME = 200  # bytes of a plan's name: Linux has folders of 255
 _EXAMPLE = 'for example: [[runs]] command = "train.py --batch {b}" grid = { b = [32, 64] }'
 _PARAMETER = re.compile(PARAMETER)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SAME_AGAIN = "use repeat = N to run the same several times"
 
 
 def read_plan(path: Path) -> Plan:
     """Return the plan in a TOML file. Raises PlanError with what is wrong and where."""
-    with_table = {name: one for name, one in executors.by_name().items() if one.settings_help}
-    keys = plan_keys(list(with_table))
+    keys = plan_keys(list(_with_table()))
     head = Table(load(path), str(path), keys, "")
     if "runs" not in head.content:
         head.refuse("the plan has no [[runs]]", _EXAMPLE)
@@ -55,16 +57,20 @@ def read_plan(path: Path) -> Plan:
         Table(content, f"{path}: [[runs]] {number}", keys, "[[runs]]")
         for number, content in enumerate(head.get("runs", TABLES), 1)
     ]
-    specs, notes = expand([_block(head, run) for run in runs], str(path))
+    settings = {
+        name: executor.check_settings(head.table(name))
+        for name, executor in _with_table().items()
+        if name in head.content
+    }
+    specs, notes = expand([_block(head, run, settings) for run in runs], str(path))
+    fixed = {name: _fixed(own) for name, own in settings.items()}
+    _check_runs(specs, fixed, str(path))
     node = head.table("node")
+    plan_launch.check_wrapper(node, node.words("wrapper"))
     return Plan(
         name=_name(head, path.stem),
         specs=specs,
-        settings={
-            name: executor.check_settings(head.table(name))
-            for name, executor in with_table.items()
-            if name in head.content
-        },
+        settings=fixed,
         setup=tuple(node.get("setup", TEXTS, ())),
         wrapper=node.words("wrapper"),
         python=node.get("python", TEXT),
@@ -87,16 +93,42 @@ def sweep(
     """
     check_share(share, keep_environment=block.keep_environment)
     try:
-        specs, notes = expand([replace(block, grid=_typed_grid(parameters, block.where))], block.where)
         checked = {}
         for name, typed in (settings or {}).items():
             parts = [one.partition("=") for one in typed]
             content = {key: value if equals else True for key, equals, value in parts}
             table = Table(content, f"{block.where}: --{name}")
             checked[name] = executors.find_executor(name).check_settings(table)
+        own = {name: _of_parameters(one) for name, one in checked.items()}
+        block = replace(block, grid=_typed_grid(parameters, block.where), settings=own)
+        specs, notes = expand([block], block.where)
+        fixed = {name: _fixed(one) for name, one in checked.items()}
+        _check_runs(specs, fixed, block.where)
     except PlanError as error:
         raise UsageError(error.message, error.hint) from None
-    return Plan(PurePath(block.command[0]).stem or block.where, specs, checked, notes=notes, share=share)
+    return Plan(PurePath(block.command[0]).stem or block.where, specs, fixed, notes=notes, share=share)
+
+
+def _with_table() -> dict[str, Executor]:
+    """Return the executors that have a table in a plan."""
+    return {name: one for name, one in executors.by_name().items() if one.settings_help}
+
+
+def _of_parameters(settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the settings with a parameter in them: each run has its own values."""
+    return {key: one for key, one in settings.items() if isinstance(one, str) and Template(one).names}
+
+
+def _fixed(settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the settings without a parameter, which are the same for all runs."""
+    return {key: value for key, value in settings.items() if key not in _of_parameters(settings)}
+
+
+def _check_runs(specs: Iterable[TaskSpec], settings: Mapping[str, Mapping[str, Scalar]], where: str) -> None:
+    """Raise PlanError for runs that an executor cannot run with these settings."""
+    specs = tuple(specs)
+    for name, executor in _with_table().items():
+        executor.check_runs(specs, settings.get(name, {}), where)
 
 
 def _typed_grid(parameters: Sequence[str], where: str) -> dict[str, tuple[Value, ...]]:
@@ -137,10 +169,12 @@ def _name(head: Table, default: str) -> str:
     return name
 
 
-def _block(head: Table, run: Table) -> Block:
-    """Return one block. The head of the plan has the defaults."""
+def _block(head: Table, run: Table, settings: Mapping[str, Mapping[str, Scalar]]) -> Block:
+    """Return one block. The head of the plan has the defaults, ``settings`` are those of the executors."""
     nsys = {**_nsys(head), **_nsys(run)}
     program = _program(run)
+    launch = plan_launch.read(run)
+    plan_launch.check_command(run, launch, program.get("command", ()))
     grid = _grid(run.table("grid"))
     points = _points(run, grid)
     _check_names(run, [*grid, *(points[0] if points else ())])
@@ -157,6 +191,14 @@ def _block(head: Table, run: Table) -> Block:
         discard_rep=nsys.pop("discard_rep", False),
         nsys=nsys,
         name=" ".join(run.get("name", TEXT, "").split()),
+        launch=launch,
+        settings={
+            name: {
+                **_of_parameters(settings.get(name, {})),
+                **(executor.check_settings(run.table(name)) if name in run.content else {}),
+            }
+            for name, executor in _with_table().items()
+        },
     )
 
 
@@ -196,8 +238,11 @@ def _env(table: Table) -> dict[str, str]:
     env = table.table("env")
     texts = {}
     for name, value in env.content.items():
-        if not name or "=" in name or "\0" in name:
-            env.refuse(f"invalid name of an environment variable: {name!r}")
+        if not _VARIABLE.fullmatch(name):
+            env.refuse(
+                f"invalid name of an environment variable: {name!r}",
+                "expected letters, digits and _, not starting with a digit",
+            )
         try:
             texts[name] = of_toml(value).text
         except Unusable as error:
@@ -268,7 +313,7 @@ def _check_names(run: Table, names: Sequence[str]) -> None:
                 f"invalid parameter name {name!r}",
                 "expected letters, digits, _ and -, starting with a letter",
             )
-        if name == REPEAT or (name == VARIANT and "scenario" in run.content):
+        if name in (REPEAT, RUN_FOLDER) or (name == VARIANT and "scenario" in run.content):
             run.refuse(
                 f"invalid parameter name {name!r}: nsyswrap sets this parameter",
                 f"use {{{name}}} without an entry in grid or points",

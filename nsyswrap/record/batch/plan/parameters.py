@@ -108,5 +108,17 @@ class Template:
         return [name for _, name in self._parts if name]
 
     def fill(self, texts: Mapping[str, str]) -> str:
-        """Return the word with the parameters replaced. Braces in their texts stay as they are."""
-        return "".join(text + (texts[name] if name else "") for text, name in self._parts)
+        """Return the word with the parameters replaced. Other braces stay, and those in the texts."""
+        return "".join(text + (texts.get(name, f"{{{name}}}") if name else "") for text, name in self._parts)
+
+
+def is_one_edit(one: str, other: str) -> bool:
+    """Return True if a letter that is added, removed, changed or swapped with the next makes them equal."""
+    if one == other or abs(len(one) - len(other)) > 1:
+        return False
+    if len(one) == len(other):
+        at = [i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+        swapped = len(at) == 2 and at[1] == at[0] + 1  # noqa: PLR2004 - the two letters
+        return len(at) == 1 or (swapped and one[at[0]] + one[at[1]] == other[at[1]] + other[at[0]])
+    longer, shorter = sorted((one, other), key=len, reverse=True)
+    return any(longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer)))

@@ -81,18 +81,23 @@ NSYS = {
     "discard_rep": FLAG,
 }
 HEAD_KEYS = ("name", "repeat", "timeout", "max_running", "share", "env", "nsys", "node", "runs")
-_RUN_KEYS = ("name", "command", "module", "arch", "nvcc", "scenario", "variants", "arguments", "grid")
+_RUN_KEYS = ("name", "command", "module", "arch", "nvcc", "scenario", "variants", "arguments")
+_LAUNCH_KEYS = ("launcher", "ntasks", "profiled_ranks", "profiled", "gpus")
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "[nsys]": tuple(NSYS),
     "[node]": ("setup", "wrapper", "python"),
-    "[[runs]]": (*_RUN_KEYS, "points", "repeat", "timeout", "env", "nsys"),
+    "[[runs]]": (*_RUN_KEYS, *_LAUNCH_KEYS, "grid", "points", "repeat", "timeout", "env", "nsys"),
 }
 
 
 def plan_keys(executor_tables: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return the keys of each table of a plan; "" is its head. Executors may have tables of their own."""
+    """Return the keys of each table of a plan; "" is its head.
+
+    Executors may have tables of their own, for all runs or in one [[runs]].
+    """
     at = HEAD_KEYS.index("node")
-    return {"": (*HEAD_KEYS[:at], *executor_tables, *HEAD_KEYS[at:]), **_KEYS}
+    keys = {"": (*HEAD_KEYS[:at], *executor_tables, *HEAD_KEYS[at:]), **_KEYS}
+    return {**keys, "[[runs]]": (*keys["[[runs]]"], *executor_tables)}
 
 
 class Table:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.executors import OnProgress, Request
     from nsyswrap.record.batch.folder import Batch, RunState
     from nsyswrap.record.batch.plan.toml_table import Table
-    from nsyswrap.record.batch.task import Scalar
+    from nsyswrap.record.batch.task import Scalar, TaskSpec
 
 with lazy_imports():  # neither --help nor a batch on this machine needs these
-    from nsyswrap.record.batch.executors.slurm import commands, executor, jobs, plan_table, script
+    from nsyswrap.record.batch.executors.slurm import commands, executor, groups, jobs, plan_table, script
 
 
 class _SlurmExecutor(Executor):
@@ -41,6 +41,9 @@ class _SlurmExecutor(Executor):
 
     def check_settings(self, table: Table) -> Mapping[str, Scalar]:
         return plan_table.check(table)
+
+    def check_runs(self, specs: Sequence[TaskSpec], settings: Mapping[str, Scalar], where: str) -> None:
+        groups.check(specs, settings, where)
 
     def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:
         try:
@@ -84,7 +87,18 @@ class _SlurmExecutor(Executor):
         host = variable("SLURMD_NODENAME") or socket.gethostname()
         restarts = variable("SLURM_RESTART_COUNT", "")
         count = int(restarts) if restarts.isdecimal() else 0
-        return Job("Slurm", job, host, count, commands.ended_by_time_limit)
+        nodes, cpus = variable("SLURM_JOB_NUM_NODES", ""), variable("SLURM_CPUS_PER_TASK")
+        return Job(
+            "Slurm",
+            job,
+            host,
+            count,
+            commands.ended_by_time_limit,
+            int(nodes) if nodes.isdecimal() else 1,
+            commands.end_step,
+            # Since Slurm 22.05 srun does not read the other one.
+            {"SRUN_CPUS_PER_TASK": cpus} if cpus and "SRUN_CPUS_PER_TASK" not in os.environ else {},
+        )
 
 
 def _has_jobs(batch: Batch) -> bool:

@@ -149,6 +149,22 @@ def cancel(ids: Sequence[str], *, waiting_only: bool = False) -> None:
         _run(["scancel", *(["--state=PENDING"] if waiting_only else []), *ids])
 
 
+def end_step(name: str) -> bool:
+    """Send SIGTERM to all processes of the steps with this name in the job of this process.
+
+    To srun itself SIGTERM means to kill its tasks. Return False if no step was found.
+    """
+    job = os.environ.get("SLURM_JOB_ID", "")
+    command = ["squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i|%j"]
+    try:
+        rows = _run(command, _SIGNALED_TIMEOUT_S).stdout.splitlines()
+        steps = [step for step, _, own in (row.strip().partition("|") for row in rows) if own == name]
+        scancel = ["scancel", "--signal=TERM", *steps]
+        return bool(steps) and _run(scancel, _SIGNALED_TIMEOUT_S).returncode == 0
+    except (Unavailable, subprocess.TimeoutExpired):
+        return False
+
+
 def why_ended(ids: Sequence[str]) -> dict[str, str]:
     """Return why jobs have ended, where Slurm knows: ``17_3`` -> NODE_FAIL, OUT_OF_MEMORY ...
 

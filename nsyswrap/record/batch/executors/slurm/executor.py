@@ -16,6 +16,7 @@ from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.run_folder import existing, make_folder, share_of
 from nsyswrap.record.batch.executors.slurm import commands, jobs
 from nsyswrap.record.batch.executors.slurm.commands import array, as_text, in_words, why_never
+from nsyswrap.record.batch.executors.slurm.groups import groups
 from nsyswrap.record.batch.executors.slurm.jobs import (
     Array,
     comment,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from nsyswrap.record.batch.executors import OnProgress, Request
+    from nsyswrap.record.batch.executors.slurm.groups import Group
     from nsyswrap.record.batch.folder import Batch
 
 _FIRST_POLL_S, _LONGEST_POLL_S = 1.0, 15.0
@@ -59,6 +61,7 @@ class _SlurmBatch:
     queued: dict[int, commands.Job]
     began: set[int] = field(default_factory=set)
     never: dict[tuple[str, str], int] = field(default_factory=dict)
+    groups: Mapping[int, Group] = field(default_factory=dict)
     refusal: Unavailable | None = None
     note: str = ""
 
@@ -84,6 +87,7 @@ def run_all(request: Request, numbers: Sequence[int], on_progress: OnProgress) -
         states = jobs.states(batch, queued, {})
         wanted, left = frozenset(numbers), list(numbers)
         slurm = _SlurmBatch(request, limits, wanted, left, states, queued, began=set(queued))
+        slurm.groups = groups(request.plan, batch)
         _remember_unknown_jobs(slurm)
         _leave_out_queued(slurm)
         _until_all_ended(slurm, on_progress)
@@ -172,7 +176,8 @@ def _next_wave(slurm: _SlurmBatch) -> list[int]:
     if not left or (max_running(slurm.request) and waiting):  # a second array would have a limit of its own
         return []
     size = slurm.limits.array_size
-    same = [number for number in left if number // size == left[0] // size]
+    group = slurm.groups.get(left[0])
+    same = [n for n in left if n // size == left[0] // size and slurm.groups.get(n) is group]
     capacity = max(1, slurm.limits.jobs // 2)
     room = max(0, capacity - waiting)
     return same[:room] if len(same) <= room or room > capacity // 2 else []
@@ -181,8 +186,9 @@ def _next_wave(slurm: _SlurmBatch) -> list[int]:
 def _submit_array(slurm: _SlurmBatch, offset: int, numbers: Sequence[int]) -> None:
     batch, plan = slurm.batch, slurm.request.plan
     folder = existing(batch.folder.absolute() / FOLDER)
-    name = f"job-{offset}.sh"
-    folder.write(name, job_script(batch, plan, offset))
+    group = slurm.groups[numbers[0]]
+    name = f"job-{numbers[0]}.sh"
+    folder.write(name, job_script(batch, plan, offset, group))
     tasks = [number - offset for number in numbers]
     submitted = array(tasks, max_running(slurm.request))
     job = commands.submit(folder.path / name, comment(batch, offset), submitted)

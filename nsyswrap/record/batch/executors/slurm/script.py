@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.run_folder import RUNS
+from nsyswrap.record.batch.executors.slurm.groups import Group, long_name
 from nsyswrap.record.batch.folder import NUMBER_WIDTH
+from nsyswrap.record.batch.launchers import START_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from nsyswrap.record.batch.executors import Request
     from nsyswrap.record.batch.folder import Batch
@@ -22,10 +25,38 @@ FOLDER = "slurm"  # of the job scripts and logs, in the folder of a batch
 MARGIN_VARIABLE = "NSYSWRAP_TIME_LIMIT_MARGIN_S"
 _MARGIN_S = 120  # between the signal and the time limit, for nsys to write its report
 _DEFAULT_MARGIN_S = 60  # Slurm's own, for a signal without a time
-_LONG_NAMES = {"J": "job-name", "t": "time"}
 _NO_REQUEUE = "no-requeue"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _NEEDS_QUOTES = re.compile(r"[\s\"'\\#]")
+_OPEN_ENDS = ("&&", "||", "|", "\\", "{", "(", "then", "do", "else")
+_GUARD = """\
+nsyswrap_log=/proc/$$/fd/2
+nsyswrap_before=$(stat -Lc %s "$nsyswrap_log")
+nsyswrap_end() {{  # the last line of the log says why
+  local code=$1 cause what hint
+  [ -n "$nsyswrap_failed" ] && [ "$code" != 0 ] || return
+  grep -qs '"outcome": "done"' "$nsyswrap_run/status.json" && return
+  [ -f "$nsyswrap_log" ] && cause=$(tail -c "+$((nsyswrap_before + 1))" "$nsyswrap_log" | grep . | tail -n 1)
+  what="setup failed: $nsyswrap_failed (exit code $code)" hint="to allow it, end the line with || true"
+  if [ "$nsyswrap_failed" = nsyswrap ]; then
+    what="nsyswrap could not be started (exit code $code)" hint="set python or wrapper in [node]"
+  fi
+  umask {umask}
+  {{
+    printf '{{"outcome": "not_started", "program_code": null, "nsys_code": null, "exit_code": %d,' "$code"
+    printf ' "message": "%s",' "$(nsyswrap_text "$what${{cause:+; end of its output: $cause}}")"
+    printf ' "hint": "%s"}}\\n' "$hint"
+  }} > "$nsyswrap_run/.status.json.part" &&
+    mv -f "$nsyswrap_run/.status.json.part" "$nsyswrap_run/status.json"
+}}
+nsyswrap_text() {{ printf %s "$1" | LC_ALL=C tr -cd '\\40-\\176' | cut -c 1-500 | sed 's/[\\\\"]/\\\\&/g'; }}
+nsyswrap_check() {{  # what fails inside a sourced file or a function is theirs
+  [ "$1" = 0 ] || [ "${{FUNCNAME[1]:-main}}" != main ] || {{ nsyswrap_failed=$2; exit "$1"; }}
+}}
+nsyswrap_failed=
+trap 'nsyswrap_end $?' EXIT
+trap 'nsyswrap_check $? "$BASH_COMMAND"' ERR
+"""
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 
@@ -35,29 +66,57 @@ def max_running(request: Request) -> int | None:
     return given or request.plan.max_running
 
 
-def job_script(batch: Batch, plan: Plan, offset: int = 0) -> str:
-    """Return the text of the job script; task i of the array is run number ``offset`` + i.
+def job_script(batch: Batch, plan: Plan, offset: int = 0, group: Group | None = None) -> str:
+    """Return the text of the job script of a group; task i of the array is run number ``offset`` + i.
 
-    Its last line is an exec, so that Slurm's signal before the time limit reaches nsyswrap itself.
+    At its end is an exec, so that Slurm's signal before the time limit reaches nsyswrap itself. A line of
+    ``setup`` that fails ends the run as not started.
     """
-    options = _options(batch.name, plan.settings.get("slurm", {}))
+    group = group or Group(plan.settings.get("slurm", {}))
+    options = _options(batch.name, group.options)
     _, _, margin = str(options["signal"]).partition("@")
-    start = shlex.join([*plan.wrapper, plan.python or sys.executable, "-m", "nsyswrap", "run-folder"])
-    lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options)), *plan.setup]
+    lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options))]
     lines += [
         f"export {MARGIN_VARIABLE}={int(margin) if margin.isdecimal() else _DEFAULT_MARGIN_S}",
         f"cd -- {shlex.quote(str(batch.folder.absolute() / RUNS))} || exit 73",
-        f'run=$(printf %0{NUMBER_WIDTH}d "$(({offset} + SLURM_ARRAY_TASK_ID))")',
-        'set -- "$run"-*',
-        '[ -d "$1" ] || set -- "$run"  # its label had no letter',
-        f'exec {start} "$PWD/$1"',
+        f'nsyswrap_run=$(printf %0{NUMBER_WIDTH}d "$(({offset} + SLURM_ARRAY_TASK_ID))")',
+        'set -- "$nsyswrap_run"-*',
+        '[ -d "$1" ] || set -- "$nsyswrap_run"  # its label had no letter',
+        "nsyswrap_run=$PWD/$1",
+        'cd -- "$OLDPWD"',
+        *_guard(plan),
+        *_setup(plan.setup),
+        *_start(plan, group),
     ]
     return "\n".join(lines) + "\n"
 
 
+def _guard(plan: Plan) -> list[str]:
+    """Return the lines that write the status of a run whose setup fails, or whose Python is missing."""
+    return _GUARD.format(umask="027" if plan.share else "077").splitlines()
+
+
+def _setup(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of ``setup``. Bash's trap does not see a failure before the last &&."""
+    for line in lines:
+        yield line
+        if "&&" in line and not line.rstrip().endswith(_OPEN_ENDS):
+            yield f"nsyswrap_check $? {shlex.quote(line.strip())}"
+
+
+def _start(plan: Plan, group: Group) -> list[str]:
+    """Return the lines that start nsyswrap. With a launcher the wrapper is that of each rank."""
+    start = [*plan.wrapper, plan.python or sys.executable]
+    lines = ["trap - ERR", "nsyswrap_failed=nsyswrap", "shopt -s execfail"]
+    if group.has_ranks and plan.wrapper:
+        lines.append(f"export {START_VARIABLE}={shlex.quote(json.dumps(start))}")
+        start = [sys.executable]
+    return [*lines, f'exec {shlex.join([*start, "-m", "nsyswrap", "run-folder"])} "$nsyswrap_run"', "exit"]
+
+
 def _options(name: str, given: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """Return the plan's options as they are, and nsyswrap's own for those that the plan does not set."""
-    by_long_name = {_LONG_NAMES.get(key, key): value for key, value in given.items()}
+    by_long_name = {long_name(key): value for key, value in given.items()}
     limit_s = seconds(str(by_long_name.get("time", "")))
     # Slurm signals up to a minute early, and at once if less than the margin is left.
     margin_s = _MARGIN_S if limit_s is None else min(_MARGIN_S, limit_s // 2)

@@ -1,0 +1,98 @@
+"""Run a command without nsys: it ends with this process, at a signal, and at a time limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nsyswrap.record import bound, guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+POLL_S = 0.05
+STOP_S = 330  # what is left is killed this long after the first signal: large reports take minutes
+LEAVE_S = 5  # processes that the command left running get this long
+_REPEAT_S = 2  # launchers and shells signal twice: only a later second signal is the user's
+_IN_JOB = "SLURM_JOB_ID"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: its exit code as a shell has it, and the first signal that we received."""
+
+    code: int
+    signal: signal.Signals | None
+    timed_out: bool
+
+
+def bound_to_us(argv: Sequence[str]) -> list[str]:
+    """Return the command that runs ``argv`` so that it ends with this process."""
+    return [sys.executable, "-I", "-S", bound.__file__, str(os.getpid()), *argv]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line with its environment and the descriptors of its stdout and stderr.
+
+    ``stop`` makes its process end. ``timeout_s`` limits it, in seconds.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    streams: tuple[int, int]
+    timeout_s: float | None
+    stop: Callable[[subprocess.Popen[bytes]], None]
+
+
+def run(command: Command, received: Sequence[signal.Signals], on_signal: Callable[[], None]) -> Ended:
+    """Run a command until it has ended. ``received`` collects our signals.
+
+    At the first of these, or after its time, it is stopped. What has not ended in time is killed, at once by
+    a later second signal. ``on_signal`` is called after the first one.
+    """
+    token = uuid.uuid4().hex
+    members = guard.Members(token)
+    process = subprocess.Popen(
+        bound_to_us(command.argv),
+        stdin=subprocess.DEVNULL,
+        stdout=command.streams[0],
+        stderr=command.streams[1],
+        env={**command.env, guard.MARK: token},
+        start_new_session=True,  # a Ctrl-C reaches it once, through us
+    )
+    deadline = None if command.timeout_s is None else time.monotonic() + command.timeout_s
+    stopped_at: float | None = None
+    timed_out = False
+    while process.poll() is None:
+        now = time.monotonic()
+        if stopped_at is None and (received or (deadline is not None and now > deadline)):
+            timed_out, stopped_at = not received, now
+            if received:
+                on_signal()
+            command.stop(process)
+        elif stopped_at is not None and (now > stopped_at + STOP_S or _is_second(received, now, stopped_at)):
+            guard.kill([*members.living(), process.pid])
+        time.sleep(POLL_S)
+    _end_leftovers(members, at_once=stopped_at is not None)
+    code = process.returncode
+    return Ended(128 - code if code < 0 else code, received[0] if received else None, timed_out)
+
+
+def _is_second(received: Sequence[signal.Signals], now: float, stopped_at: float) -> bool:
+    """Return True for a second signal of the user. Slurm repeats SIGTERM by itself."""
+    of_slurm = _IN_JOB in os.environ and received[-1:] == [signal.SIGTERM]
+    return len(received) > 1 and now > stopped_at + _REPEAT_S and not of_slurm
+
+
+def _end_leftovers(members: guard.Members, *, at_once: bool) -> None:
+    deadline = time.monotonic() + (0 if at_once else LEAVE_S)
+    while (left := members.living()) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    guard.kill(left)

@@ -1,0 +1,120 @@
+"""The options of sbatch for each run, and the runs with equal options: each group is submitted together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from nsyswrap.record.batch.folder import Batch
+    from nsyswrap.record.batch.plan.expand import Plan
+    from nsyswrap.record.batch.task import Scalar, TaskSpec
+
+NAME = "slurm"
+LONG_NAMES = {
+    "J": "job-name",
+    "t": "time",
+    "n": "ntasks",
+    "N": "nodes",
+    "c": "cpus-per-task",
+    "G": "gpus",
+    "p": "partition",
+    "A": "account",
+    "q": "qos",
+    "C": "constraint",
+    "w": "nodelist",
+    "x": "exclude",
+    "L": "licenses",
+    "d": "dependency",
+    "b": "begin",
+}
+_GPUS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
+_TASKS = ("ntasks", "ntasks-per-node", "ntasks-per-socket", "ntasks-per-core", "ntasks-per-gpu")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that are submitted with the same ``options``. ``has_ranks``: a launcher starts them."""
+
+    options: Mapping[str, Scalar]
+    has_ranks: bool = False
+
+
+def long_name(key: str) -> str:
+    """Return the long name of an option of sbatch: ``time`` for ``t``."""
+    return LONG_NAMES.get(key, key)
+
+
+def options_of(spec: TaskSpec, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the options of sbatch for a run: the plan's ``settings``, its own, and those of its ranks."""
+    own = spec.settings.get(NAME, {})
+    named = {long_name(key) for key in own}
+    options = {**{key: value for key, value in settings.items() if long_name(key) not in named}, **own}
+    given = {long_name(key): value for key, value in options.items()}
+    if spec.gpus and not given.keys() & set(_GPUS):
+        options["gpus"] = spec.gpus
+    if spec.launcher:
+        options |= _of_launcher(spec, given)
+    return options
+
+
+def _of_launcher(spec: TaskSpec, given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the tasks to request. Each node has the same number of torchrun's ranks."""
+    wanted: dict[str, Scalar] = {} if "ntasks" in given else {"ntasks": spec.ntasks}
+    if spec.launcher == "torchrun" and "ntasks-per-node" not in given:
+        nodes = str(given.get("nodes", 1))
+        count = int(nodes) if nodes.isdecimal() else 0
+        wanted |= {} if "nodes" in given else {"nodes": 1}
+        if count and spec.ntasks % count == 0:
+            wanted["ntasks-per-node"] = spec.ntasks // count
+    return wanted
+
+
+def groups(plan: Plan, batch: Batch) -> dict[int, Group]:
+    """Return the group of each run of the plan, by the run's number. Runs of a group share one object."""
+    settings = plan.settings.get(NAME, {})
+    known: dict[tuple[object, ...], Group] = {}
+    by_number = {}
+    for spec in plan.specs:
+        options = options_of(spec, settings)
+        group = Group(options, bool(spec.launcher))
+        key = (group.has_ranks, *sorted((name, str(value)) for name, value in options.items()))
+        by_number[batch.numbers[spec.key]] = known.setdefault(key, group)
+    return by_number
+
+
+def check(specs: Sequence[TaskSpec], settings: Mapping[str, Scalar], where: str) -> None:
+    """Raise PlanError for options that do not fit the ranks of a run. ``where`` begins the message."""
+    different = {
+        repr((spec.launcher, spec.ntasks, spec.profiled, spec.gpus, spec.settings)): spec for spec in specs
+    }
+    for spec in different.values():
+        options = {long_name(key): value for key, value in options_of(spec, settings).items()}
+        for message, hint in _faults(spec, options):
+            raise PlanError(f"{where}: [slurm]: {message}", hint)
+
+
+def _faults(spec: TaskSpec, options: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
+    for key, value in options.items():
+        if isinstance(value, str) and not value.isprintable():
+            yield f"invalid {key} = {value!r}: expected one printable line", ""
+    several = [key for key in _TASKS if str(options.get(key, 1)) not in ("0", "1")]
+    if several and not spec.launcher and spec.profiled:
+        key, value = several[0], options[several[0]]
+        yield (
+            f"{key} = {value} needs a launcher: only one task would run the program",
+            f'add launcher = "srun" and ntasks = {value} to the [[runs]]',
+        )
+    if spec.launcher and str(options.get("ntasks", spec.ntasks)) != str(spec.ntasks):
+        yield f"ntasks = {options['ntasks']} is not that of the [[runs]], {spec.ntasks}", "omit it in [slurm]"
+    if spec.launcher == "torchrun":
+        nodes = str(options.get("nodes", 1))
+        if not nodes.isdecimal() or not int(nodes) or spec.ntasks % int(nodes):
+            yield (
+                f"nodes = {nodes}: torchrun starts equally many of its {spec.ntasks} ranks on each node",
+                "set nodes to a divisor of ntasks",
+            )

@@ -1,0 +1,111 @@
+"""The command lines of launchers, which start the ranks of a run, and how to stop them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import Unavailable
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Sequence
+
+START_VARIABLE = "NSYSWRAP_START_RANK"  # JSON: the words that start Python in the container of the ranks
+NAMES = ("srun", "torchrun", "mpirun")
+# What a launcher prints of a rank that failed: the first such line names the cause.
+_FAILED = (
+    re.compile(r"srun: error: \S+: tasks? [\d,-]+: Exited with exit code (?P<code>\d+)"),
+    re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: \d+"),
+    re.compile(r"Exit code: +(?P<code>\d+)"),
+)
+# Without these Open MPI kills ranks one second after its SIGTERM, before their reports are written.
+_PATIENCE = {"OMPI_MCA_odls_base_sigkill_timeout": "60", "PRTE_MCA_odls_base_sigkill_timeout": "60"}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The launch of ``ntasks`` ranks. Each rank is the command ``rank``.
+
+    ``python`` begins the command of another Python, in the container of the ranks: empty for our own.
+    ``name`` tells the step from other steps of a scheduler's job, which has so many ``nodes``. ``end_step``
+    sends SIGTERM to the step of this name, and returns False if it cannot.
+    """
+
+    launcher: str
+    ntasks: int
+    rank: Sequence[str]
+    name: str
+    python: Sequence[str] = ()
+    nodes: int = 1
+    end_step: Callable[[str], bool] = lambda _: False
+
+    @property
+    def argv(self) -> list[str]:
+        """The command line. Raises Unavailable if the launcher is missing on this machine."""
+        if self.launcher == "srun":
+            return [*self._srun(self.ntasks), *self.rank]
+        if self.launcher == "mpirun":
+            return [_found("mpirun"), "-n", str(self.ntasks), *self.rank]
+        step = [*self._srun(self.nodes), f"--nodes={self.nodes}", "--ntasks-per-node=1"]
+        return [*(step if self.nodes > 1 else []), *self._torchrun(), "--no-python", *self.rank]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Variables for the launcher, beside those of the run."""
+        return {name: value for name, value in _PATIENCE.items() if name not in os.environ}
+
+    def stop(self, process: subprocess.Popen[bytes]) -> None:
+        """Make all ranks write their reports and end. To srun SIGTERM means to kill them."""
+        is_step = self.launcher == "srun" or (self.launcher == "torchrun" and self.nodes > 1)
+        if not (is_step and self.end_step(self.name)):
+            process.terminate()
+
+    def _srun(self, ntasks: int) -> list[str]:
+        # A rank that fails ends the others, but one that ends early does not.
+        own = [f"--job-name={self.name}", "--kill-on-bad-exit=1", "--wait=0"]
+        return [_found("srun"), f"--ntasks={ntasks}", *own]
+
+    def _torchrun(self) -> list[str]:
+        per_node = f"--nproc-per-node={self.ntasks // self.nodes}"
+        if self.nodes == 1:
+            return [*self._torchrun_itself(), "--standalone", per_node]
+        place = f"--rdzv-endpoint={socket.gethostname()}:{_free_port()}"
+        own = ["--rdzv-backend=c10d", place, f"--rdzv-id={self.name}"]
+        return [*self._torchrun_itself(), f"--nnodes={self.nodes}", per_node, *own]
+
+    def _torchrun_itself(self) -> list[str]:
+        if self.python or importlib.util.find_spec("torch"):
+            return [*(self.python or [sys.executable]), "-m", "torch.distributed.run"]
+        return [_found("torchrun")]
+
+
+def first_failure(errors: str) -> tuple[str, int | None]:
+    """Return the line of a launcher on the first rank that failed, and the exit code of that rank.
+
+    ``errors`` is what the launcher printed. The line is empty if none is found.
+    """
+    for line in errors.splitlines():
+        if match := next(filter(None, (pattern.search(line) for pattern in _FAILED)), None):
+            code = int(match["code"])
+            return match.group(), code if code >= 0 else 128 - code
+    return "", None
+
+
+def _found(name: str) -> str:
+    if not shutil.which(name):
+        raise Unavailable(f"{name} not found on PATH", f"load a module that has {name}, in setup of [node]")
+    return name
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        port: int = listener.getsockname()[1]
+        return port

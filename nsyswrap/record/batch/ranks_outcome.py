@@ -1,0 +1,168 @@
+"""Judge a run without an nsys of its own: by how its launcher or command ended, and by its captures."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.nsys.recorded_kinds import CUDA, GPU, recorded_kinds
+from nsyswrap.base.rank_folders import captures_by_rank, rank_folders
+from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, STATUS, RunFolder, Status
+from nsyswrap.record.batch.launchers import first_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from nsyswrap.record.attached import Ended
+    from nsyswrap.record.batch.task import TaskSpec
+
+_TIMED_OUT, _NO_CAPTURE = 75, 70
+_CAPTURES = (".sqlite", ".nsys-rep", ".qdrep")
+_OWN_NSYS = "write it into {run_dir}, or omit profiled = false"
+_GPU_OPTIONS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "G")
+_ERRORS_END = 1 << 20
+# A program that failed ends the others, whose captures may be lost: it is the cause.
+_BY_CAUSE = (("not_started",), ("program_failed",), ("disk_full", "not_redacted"), ("nsys_failed",))
+
+
+def profiled_ranks(spec: TaskSpec) -> tuple[int, ...]:
+    """Return the ranks that are to leave a capture."""
+    return tuple(range(spec.ntasks)) if spec.profiled_ranks is None else spec.profiled_ranks
+
+
+def judge(spec: TaskSpec, folder: Path, name: str, ended: Ended) -> Status:
+    """Return the outcome of a run of several ranks, or of a command with its own nsys.
+
+    The run is done only if each profiled rank has a capture that is not empty where it should not be.
+    ``name`` is the launcher's or the command's.
+    """
+    lacking = _lacking(spec, folder)
+    if ended.timed_out:
+        return Status("timed_out", None, None, _TIMED_OUT, f"stopped after {spec.timeout_s:g} s{lacking}")
+    if ended.signal is not None:
+        message = f"stopped by {ended.signal.name}{lacking}"
+        return Status("interrupted", None, None, 128 + ended.signal, message)
+    if failed := _failure(spec, folder, name, ended.code):
+        return replace(failed, message=f"{failed.message}{lacking}")
+    if lacking:
+        return _without_capture(lacking.removeprefix("; "), "" if spec.profiled else _OWN_NSYS)
+    return _judge_content(spec, folder)
+
+
+def _failure(spec: TaskSpec, folder: Path, name: str, code: int) -> Status | None:
+    """Return the failure of a rank, or of the launcher or command as a whole. None if all ended well."""
+    statuses = _statuses(folder)
+    for outcomes in _BY_CAUSE:
+        if failed := [rank for rank, status in statuses.items() if status.outcome in outcomes]:
+            return _of_rank(folder, failed, statuses)
+    if not code:
+        return None
+    errors = _errors(folder)
+    line, code_of_rank = first_failure(errors) if spec.launcher else ("", None)
+    why = line or _last(errors)
+    message = f"{name} ended with exit code {code}{': ' if why else ''}{why}"
+    silent = [rank for rank in _expected(spec) if rank not in statuses]
+    if silent:
+        return _without_capture(f"{_listed(silent)} ended without a status; {message}")
+    code = code_of_rank or code
+    return Status("program_failed", code, None, code, message)
+
+
+def _expected(spec: TaskSpec) -> tuple[int, ...]:
+    """Return the ranks that write a status: those that we profile."""
+    return profiled_ranks(spec) if spec.profiled else ()
+
+
+def _statuses(folder: Path) -> dict[int, Status]:
+    statuses = {}
+    for rank, path in rank_folders(folder).items():
+        with suppress(CaptureError):  # it has none, or a damaged one: its process was killed
+            statuses[rank] = RunFolder(path).read_status()
+    return statuses
+
+
+def _lacking(spec: TaskSpec, folder: Path) -> str:
+    """Return which captures are missing, as the end of a message; empty if none is."""
+    if not spec.profiled and (not spec.launcher or spec.profiled_ranks is None):
+        present = [path for path in folder.glob("*") if path.suffix in _CAPTURES]
+        present += captures_by_rank(folder).values()
+        return "" if present else "; the command left no capture in the run folder"
+    try:
+        present_ranks = captures_by_rank(folder)
+    except UsageError as error:
+        return f"; {error.message}"
+    complete = {rank for rank, path in present_ranks.items() if path.name != EXPORT or not check_export(path)}
+    missing = [rank for rank in profiled_ranks(spec) if rank not in complete]
+    return f"; no complete capture of {_listed(missing)}" if missing else ""
+
+
+def _of_rank(folder: Path, ranks: list[int], statuses: Mapping[int, Status]) -> Status:
+    """Return the status of the rank that ended first: the others fail because of it."""
+    folders = rank_folders(folder)
+    first = min(ranks, key=lambda rank: (folders[rank] / STATUS).stat().st_mtime)
+    others = [rank for rank in ranks if rank != first]
+    status = statuses[first]
+    also = f"; {_listed(others)} failed too" if others else ""
+    return replace(status, message=f"rank {first}: {status.message}{also}")
+
+
+def _without_capture(message: str, hint: str = "") -> Status:
+    return Status("nsys_failed", None, None, _NO_CAPTURE, message, hint)
+
+
+def _judge_content(spec: TaskSpec, folder: Path) -> Status:
+    """Judge captures that are all there: one is empty if it lacks what the others have."""
+    captures = {rank: path for rank, path in captures_by_rank(folder).items() if path.suffix == ".sqlite"}
+    single = folder / EXPORT
+    if not captures and single.exists():
+        captures = {0: single}
+    kinds = {rank: recorded_kinds(path) for rank, path in captures.items()}
+    if not kinds:
+        return Status("done", 0, None, 0)
+    all_kinds = frozenset[str]().union(*kinds.values())
+    if not all_kinds and _has_gpus(spec):
+        hint = "check that the program runs under nsys, and what trace records"
+        return _without_capture("no capture has any event, though the run had GPUs", hint)
+    empty = [rank for rank, own in kinds.items() if not own and all_kinds]
+    if empty:
+        return _without_capture(f"the capture of {_listed(empty)} has no event, those of other ranks have")
+    idle = [rank for rank, own in kinds.items() if GPU in all_kinds and not own & {GPU, CUDA}]
+    if idle:
+        hint = "if these ranks use no GPU, leave them out of profiled_ranks"
+        return _without_capture(
+            f"the capture of {_listed(idle)} has no CUDA call, others have GPU work", hint
+        )
+    return Status("done", 0, None, 0)
+
+
+def _has_gpus(spec: TaskSpec) -> bool:
+    """Return True if the run has GPUs and records CUDA."""
+    options = [(key, str(value)) for own in spec.settings.values() for key, value in own.items()]
+    asked = any(key in _GPU_OPTIONS and (key != "gres" or "gpu" in value) for key, value in options)
+    given = os.environ.get("CUDA_VISIBLE_DEVICES", "") not in ("", "NoDevFiles", "-1")
+    return "cuda" in spec.nsys.trace and bool(spec.gpus or asked or given)
+
+
+def _errors(folder: Path) -> str:
+    """Return what a launcher or command printed on stderr; of much the end."""
+    try:
+        with (folder / PROGRAM_ERRORS).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _ERRORS_END))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _last(errors: str) -> str:
+    """Return the last line on stderr, which is often the cause."""
+    return next((line.strip() for line in reversed(errors.splitlines()) if line.strip()), "")
+
+
+def _listed(ranks: Iterable[int]) -> str:
+    numbers = list(ranks)
+    return f"rank{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"

@@ -1,0 +1,105 @@
+"""The command lines of launchers, and a command that ends with this process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.record.batch.launchers import Launch, first_failure
+
+RANK = ("python3", "-m", "nsyswrap")
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("srun", "mpirun"):
+        (tmp_path / name).touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.usefixtures("commands")
+def test_the_command_line_of_each_launcher() -> None:
+    srun = ["srun", "--ntasks=4", "--job-name=x", "--kill-on-bad-exit=1", "--wait=0", *RANK]
+    assert Launch("srun", 4, RANK, "x", nodes=2).argv == srun
+    assert Launch("mpirun", 4, RANK, "x").argv == ["mpirun", "-n", "4", *RANK]
+    own = ["a", "python3", "-m", "torch.distributed.run"]
+    one_node = [*own, "--standalone", "--nproc-per-node=4", "--no-python", *RANK]
+    assert Launch("torchrun", 4, RANK, "x", own[:2]).argv == one_node
+    several = Launch("torchrun", 4, RANK, "x", own[:2], 2).argv
+    step = ["srun", "--ntasks=2", "--job-name=x", "--kill-on-bad-exit=1", "--wait=0", "--nodes=2"]
+    assert several[:7] == [*step, "--ntasks-per-node=1"]
+    assert several[7:13] == [*own, "--nnodes=2", "--nproc-per-node=2"]
+    assert several[-4:] == ["--no-python", *RANK]
+
+
+def test_a_launcher_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unavailable, match="srun not found on PATH"):
+        _ = Launch("srun", 4, RANK, "x").argv
+
+
+@pytest.mark.parametrize(
+    ("printed", "line", "code"),
+    [
+        ("nothing\n", "", None),
+        (
+            (
+                "srun: error: n2: tasks 1,3-4: Exited with exit code 7\n"
+                "srun: error: n1: task 0: Exited with exit code 1\n"
+            ),
+            "srun: error: n2: tasks 1,3-4: Exited with exit code 7",
+            7,
+        ),
+        (
+            "E1 api.py:1] failed (exitcode: -9) local_rank: 1 (pid: 5)",
+            "failed (exitcode: -9) local_rank: 1",
+            137,
+        ),
+        ("  Process name: [[1,1],1]\n  Exit code:    3\n", "Exit code:    3", 3),
+    ],
+)
+def test_what_launchers_print_of_a_rank_that_failed(printed: str, line: str, code: int | None) -> None:
+    assert first_failure(printed) == (line, code)
+
+
+PARENT = """
+import os, sys, time
+from nsyswrap.record import attached
+os.set_inheritable(1, True)
+child = attached.bound_to_us([sys.executable, "-c", sys.argv[1]])
+import subprocess
+subprocess.Popen(child).wait()
+"""
+CHILD = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+
+
+def test_a_command_ends_with_its_parent_also_by_sigkill() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT, CHILD], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.kill()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{child}").exists() and b"\nState:\tZ" not in _status(child):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _status(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/status").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_command_whose_parent_is_gone_is_not_started(tmp_path: Path) -> None:
+    from nsyswrap.record import bound  # noqa: PLC0415 - a script
+
+    command = [sys.executable, bound.__file__, str(os.getpid() + 1), "touch", str(tmp_path / "began")]
+    assert subprocess.run(command, check=False).returncode == 143
+    assert not (tmp_path / "began").exists()

@@ -1,0 +1,150 @@
+"""The one outcome of a run of several ranks, by folders as ranks leave them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+import tiny_export
+from tiny_export import kernel
+
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, RunFolder, Status
+from nsyswrap.record.attached import Ended
+from nsyswrap.record.batch.ranks_outcome import judge
+from nsyswrap.record.batch.task import TaskSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WELL = Ended(0, None, timed_out=False)
+FAILED = Ended(143, None, timed_out=False)
+DONE = Status("done", 0, 0, 0)
+DIED = Status("program_failed", 7, 7, 7, "train ended with exit code 7")
+STOPPED = Status("interrupted", None, 143, 143, "stopped by SIGTERM")
+NO_REPORT = Status("nsys_failed", 0, 1, 70, "nsys wrote no complete export", "see nsys.log")
+NVTX = tiny_export.nvtx("step", 0, 5)
+KERNEL = kernel("k", 0, 5)
+
+
+def spec(ntasks: int = 2, **changes: object) -> TaskSpec:
+    fields = {"launcher": "srun", "ntasks": ntasks, "nsys": Options(trace="cuda,nvtx"), "timeout_s": 5.0}
+    return TaskSpec("x", {}, 1, "/", ("train",), **{**fields, **changes})  # type: ignore[arg-type]
+
+
+def ended(folder: Path, number: int, status: Status | None, *rows: tiny_export.Row | None) -> None:
+    """Make the folder of a rank, with a capture if there are rows; None: a capture without events."""
+    rank = folder / f"rank-{number}"
+    rank.mkdir()
+    if rows:
+        tiny_export.write(rank / EXPORT, *filter(None, rows))
+        with sqlite3.connect(rank / EXPORT) as db:
+            db.execute("CREATE TABLE IF NOT EXISTS StringIds (id, value)")
+            db.execute("CREATE TABLE IF NOT EXISTS META_DATA_EXPORT (name, value)")
+        db.close()
+    if status:
+        RunFolder(rank).write_status(status)
+        os.utime(rank / "status.json", (100 - number, 100 - number))  # the last rank ended first
+
+
+def outcome(folder: Path, run: TaskSpec, how: Ended = WELL) -> tuple[str, int, str]:
+    status = judge(run, folder, "srun", how)
+    assert status.is_consistent
+    return status.outcome, status.exit_code, status.message
+
+
+def test_each_profiled_rank_has_a_capture(tmp_path: Path) -> None:
+    ended(tmp_path, 0, DONE, NVTX)
+    ended(tmp_path, 2, DONE, NVTX)
+    assert outcome(tmp_path, spec(3, profiled_ranks=(0, 2))) == ("done", 0, "")
+    assert outcome(tmp_path, spec(3)) == ("nsys_failed", 70, "no complete capture of rank 1")
+
+
+def test_the_rank_that_died_first_is_named(tmp_path: Path) -> None:
+    ended(tmp_path, 0, STOPPED, NVTX)
+    ended(tmp_path, 1, DIED, NVTX)
+    ended(tmp_path, 2, DIED)
+    words = "rank 2: train ended with exit code 7; rank 1 failed too; no complete capture of rank 2"
+    assert outcome(tmp_path, spec(3), FAILED) == ("program_failed", 7, words)
+
+
+def test_a_rank_without_nsys_died(tmp_path: Path) -> None:
+    ended(tmp_path, 0, STOPPED, NVTX)
+    (tmp_path / PROGRAM_ERRORS).write_text(
+        "srun: error: n1: task 1: Exited with exit code 7\n"
+        "srun: error: n1: task 0: Exited with exit code 143\n"
+    )
+    words = "srun ended with exit code 143: srun: error: n1: task 1: Exited with exit code 7"
+    assert outcome(tmp_path, spec(profiled_ranks=(0,)), FAILED) == ("program_failed", 7, words)
+
+
+@pytest.mark.parametrize(
+    ("status", "how", "expected"),
+    [
+        (
+            NO_REPORT,
+            FAILED,
+            ("nsys_failed", 70, "rank 1: nsys wrote no complete export; no complete capture"),
+        ),
+        (None, FAILED, ("nsys_failed", 70, "rank 1 ended without a status; srun ended with exit code 143")),
+        (None, WELL, ("nsys_failed", 70, "no complete capture of rank 1")),
+        (
+            STOPPED,
+            Ended(143, None, timed_out=True),
+            ("timed_out", 75, "stopped after 5 s; no complete capture"),
+        ),
+        (
+            STOPPED,
+            Ended(143, signal.SIGTERM, timed_out=False),
+            ("interrupted", 143, "stopped by SIGTERM; no complete capture of rank 1"),
+        ),
+    ],
+)
+def test_a_rank_without_a_capture(
+    tmp_path: Path, status: Status | None, how: Ended, expected: tuple[str, int, str]
+) -> None:
+    ended(tmp_path, 0, DONE, NVTX)
+    ended(tmp_path, 1, status)
+    result, code, message = outcome(tmp_path, spec(), how)
+    assert (result, code) == expected[:2]
+    assert message.startswith(expected[2])
+
+
+def test_a_capture_is_empty_where_it_should_not_be(tmp_path: Path) -> None:
+    ended(tmp_path, 0, DONE, KERNEL)
+    ended(tmp_path, 1, DONE, NVTX)
+    words = "the capture of rank 1 has no CUDA call, others have GPU work"
+    assert outcome(tmp_path, spec()) == ("nsys_failed", 70, words)
+    ended(tmp_path, 2, DONE, None)
+    words = "the capture of rank 2 has no event, those of other ranks have"
+    assert outcome(tmp_path, spec(3)) == ("nsys_failed", 70, words)
+
+
+def test_captures_that_are_all_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for rank in range(2):
+        ended(tmp_path, rank, DONE, None)
+    assert outcome(tmp_path, spec())[0] == "done"  # nothing says that it used GPUs
+    words = "no capture has any event, though the run had GPUs"
+    for run in (spec(gpus=2), spec(settings={"slurm": {"gres": "gpu:2"}})):
+        assert outcome(tmp_path, run) == ("nsys_failed", 70, words)
+    assert outcome(tmp_path, spec(gpus=2, nsys=Options(trace="nvtx")))[0] == "done"
+
+
+def test_a_command_with_its_own_nsys(tmp_path: Path) -> None:
+    own = spec(1, launcher="", profiled=False)
+    words = "the command left no capture in the run folder"
+    assert outcome(tmp_path, own) == ("nsys_failed", 70, words)
+    (tmp_path / PROGRAM_ERRORS).write_text("Traceback\nValueError: no\n\n")
+    assert outcome(tmp_path, own, Ended(1, None, timed_out=False)) == (
+        "program_failed",
+        1,
+        f"srun ended with exit code 1: ValueError: no; {words}",
+    )
+    (tmp_path / "job.rank1.nsys-rep").touch()
+    assert outcome(tmp_path, own) == ("done", 0, "")
+    words = "no complete capture of rank 0"
+    assert outcome(tmp_path, spec(profiled=False, profiled_ranks=(0, 1))) == ("nsys_failed", 70, words)
