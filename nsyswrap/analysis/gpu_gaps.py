@@ -138,7 +138,8 @@ class Gaps:
 
     def _of_owner(self, field: int) -> NDArray[Any]:
         ids = np.array([owner[field] for owner in self.owners], np.int64)
-        return np.repeat(ids, np.diff([end for *_, end in self.owners], prepend=0))
+        ends: NDArray[Any] = np.array([end for *_, end in self.owners], np.int64)
+        return np.repeat(ids, np.diff(ends, prepend=0))
 
     def rows_of(self, global_pid: int, device_id: int) -> tuple[int, int]:
         """Return the position of the first gap of a process on a device, and that behind the last one."""

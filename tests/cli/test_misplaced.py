@@ -92,11 +92,11 @@ def test_the_note_follows_a_failure_it_can_explain(cli: Cli, tmp_path: Path) -> 
     program.write_text("#!/bin/sh\ntest $# = 0 || exit 2\n")
     program.chmod(0o755)
     profile = ("profile", "--trace", "nvtx", "--no-stats")
-    failed = cli(*profile, "./strict.sh", "--discard-rep")
+    failed = cli(*profile, "./strict.sh", "--compare-bare")
     assert failed.returncode == 2
     assert failed.stderr.endswith(
-        "nsyswrap: --discard-rep was passed to ./strict.sh: options of nsyswrap go before PROGRAM\n"
-        "  nsyswrap profile --trace nvtx --no-stats --discard-rep ./strict.sh\n"
+        "nsyswrap: --compare-bare was passed to ./strict.sh: options of nsyswrap go before PROGRAM\n"
+        "  nsyswrap profile --trace nvtx --no-stats --compare-bare ./strict.sh\n"
     )
-    program.write_text("#!/bin/sh\n: takes --discard-rep\nexit 2\n")
-    assert "was passed" not in cli(*profile, "./strict.sh", "--discard-rep").stderr
+    program.write_text("#!/bin/sh\n: takes --compare-bare\nexit 2\n")
+    assert "was passed" not in cli(*profile, "./strict.sh", "--compare-bare").stderr

@@ -185,7 +185,7 @@ def test_two_batches_in_one_folder(folder: Path, environment: dict[str, str], cl
         assert second.returncode == 73
         assert f"process {process.pid}" in second.stderr
         shown = cli("batch", "status", "b").stdout
-        assert "1 runs: 1 running (batch in progress)" in shown
+        assert "1 run: 1 running (batch in progress)" in shown
         assert "00001-s=60-c=0  running (on " in shown
         cancelled = cli("batch", "cancel", "b")
         assert cancelled.returncode == 0, cancelled.stderr

@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.record import gpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Cli
 
-pytestmark = [pytest.mark.gpu, pytest.mark.torch]
+NO_GPU = gpus.query().error
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.torch,
+    pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}"),
+]
 # Step N launches N + 1 long kernels, which the host does not wait for.
 TRAIN = """
 import torch

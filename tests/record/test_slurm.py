@@ -177,7 +177,7 @@ def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluste
     release.start()
     watched = work.ask("status", "--watch").stdout
     release.join()
-    assert watched.splitlines()[-1].endswith("1 runs: 1 done")
+    assert watched.splitlines()[-1].endswith("1 run: 1 done")
 
 
 def test_a_batch_is_cancelled(work: Work) -> None:

@@ -64,7 +64,7 @@ def _rows(tree: RangeTree, part: JudgedPart, time: NodeTime, depth: int) -> dict
         "module": np.array(labels, object),
         "time_percent": every * _ALL / max(int(every.sum()), 1),
         "per_step_ns": every / steps if steps else np.full(len(labels), np.nan),
-        "time_ns": every,
+        "total_ns": every,
         "backward_ns": summed(time.backward),
         **{f"{state}_ns": summed(time.state == number) for number, state in enumerate(STATES)},
         "process_id": np.full(len(labels), part.process_id),
@@ -82,7 +82,7 @@ def _notes(parts: Sequence[JudgedPart]) -> Iterator[str]:
 
 def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     """Return the module with the most time, and that for which the GPU was idle longest."""
-    time, idle = np.asarray(data["time_ns"]), np.asarray(data["idle_ns"])
+    time, idle = np.asarray(data["total_ns"]), np.asarray(data["idle_ns"])
     whole = int(time.sum())
     if not whole:
         return ""
@@ -100,8 +100,8 @@ SCHEMA = Schema(
     columns=(
         Column("module", "Module", Unit.TEXT, "module, or path of NVTX ranges, that the time belongs to", -1),
         Column("time_percent", "Time", Unit.PERCENT, "share of the time of the device", -1),
-        Column("per_step_ns", "Per Step", Unit.NS, "mean time in a steady step", -1),
-        Column("time_ns", "Total Time", Unit.NS, "time in all steady steps, idle time included", 3),
+        Column("per_step_ns", "Time by Step", Unit.NS, "mean time in a steady step", -1),
+        Column("total_ns", "Total Time", Unit.NS, "time in all steady steps, idle time included", 3),
         Column("compute_ns", "Compute", Unit.NS, "kernels and graphs that do not communicate", 1),
         Column("communication_ns", "Exposed Comm", Unit.NS, "communication kernels without compute", 4),
         Column("copy_ns", "Exposed Copy", Unit.NS, "copies, memsets or migrations without a kernel", 4),

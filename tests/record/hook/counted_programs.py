@@ -218,7 +218,8 @@ def _train_compiled(*, hooked: bool) -> None:
             call(torch.ones(2)).sum().backward()
             optimizer.step()
     counters = torch._dynamo.utils.counters  # noqa: SLF001
-    print(json.dumps(["counters", [{name: dict(own) for name, own in counters.items()}, len(marks)], {}]))
+    told = [{name: dict(own) for name, own in counters.items()}, len(marks)]
+    print(json.dumps(["counters", told, {}]), flush=True)
 
 
 CASES: tuple[Callable[[], None], ...] = (
