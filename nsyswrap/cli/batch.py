@@ -20,6 +20,23 @@ with lazy_imports():  # --help needs none of these
 
 _EXECUTORS = executors.by_name()
 BATCH = "Batch"  # a heading of the help
+_by_option = option(
+    BATCH,
+    "--by",
+    default="",
+    metavar="COLUMN",
+    show_default="kernel_ns",
+    help="Compare by this column.",
+)
+_top_option = option(
+    BATCH,
+    "--top",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Show at most N rows of the table.",
+)
 _running_options = with_options(
     option(
         BATCH,
@@ -35,7 +52,9 @@ _running_options = with_options(
             one.flag,
             one.name,
             type=click.IntRange(min=1) if one.is_count else None,
-            metavar=one.metavar,
+            metavar=one.metavar or None,
+            is_flag=one.is_flag,
+            hidden=one.is_hidden,
             help=one.help,
         )
         for executor in _EXECUTORS.values()
@@ -43,24 +62,9 @@ _running_options = with_options(
     ),
     output_option("Use this folder.", group=BATCH, show_default="nsyswrap-runs/<name>"),
     option(BATCH, "--retry-failed", is_flag=True, help="Run failed runs again."),
-    option(BATCH, "--dry-run", is_flag=True, help="Print the runs and the job script, run nothing."),
-    option(
-        BATCH,
-        "--by",
-        default="",
-        metavar="COLUMN",
-        show_default="kernel_ns",
-        help="Compare by this column.",
-    ),
-    option(
-        BATCH,
-        "--top",
-        type=click.IntRange(min=1),
-        default=20,
-        show_default=True,
-        metavar="N",
-        help="Show at most N rows of the table.",
-    ),
+    option(BATCH, "--dry-run", is_flag=True, help="Print runs and scripts; --write-only writes them."),
+    _by_option,
+    _top_option,
 )
 _settings_options = with_options(
     *(
@@ -127,6 +131,24 @@ def run(plan: Path, **options: Any) -> None:
 def sweep(program: tuple[str, ...], **options: Any) -> None:
     """Run a program with all combinations of parameters."""
     sys.exit(batch_run.carry_out(batch_run.plan_of(program, options), options))
+
+
+for _parameter in sweep.params:  # the help has no line for a heading of one option
+    if _parameter.name == "share":
+        vars(_parameter)["group"] = BATCH
+
+
+@command.command("wait", examples=("nsyswrap batch wait nsyswrap-runs/sweep",))
+@_FOLDER
+@_by_option
+@_top_option
+def wait(folder: Path, *, by: str, top: int) -> None:
+    """Wait for a batch, and show the table of its results.
+
+    DIR is the folder of the batch. Runs that are left to submit get their jobs. Ctrl-C ends the waiting and
+    no job.
+    """
+    sys.exit(batch_run.wait(folder, by=by, top=top))
 
 
 @command.command("status", examples=("nsyswrap batch status nsyswrap-runs/sweep --watch",))

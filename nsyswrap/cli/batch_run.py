@@ -16,7 +16,7 @@ from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun
 from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
-from nsyswrap.cli.batch_status import progress
+from nsyswrap.cli.batch_status import in_words, progress, run_again, wait_for_holder
 from nsyswrap.cli.output import note, print_data
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import (
@@ -25,6 +25,7 @@ from nsyswrap.record.batch.folder import (
     foresee_batch,
     make_batch,
     make_place,
+    open_batch,
     read_state,
 )
 from nsyswrap.record.batch.task import read_spec
@@ -88,16 +89,43 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
         states, wanted = _to_run(batch, options)
         with progress(states, wanted) as on_progress:
             request = executors.Request(batch, plan, options)
-            interruption = executor.run(request, wanted, on_progress)
-        if interruption:
-            note(interruption.advice)
-        states = executors.batch_state(batch).runs
-        try:
-            collect.collect([folder], folder, by=options["by"], top=options["top"])
-        except CaptureError as error:  # no run has a capture; how the runs ended is printed already
-            note(f"nsyswrap: {error.message}")
+            ending = executor.run(request, wanted, on_progress)
+        if isinstance(ending, executors.Submitted):
+            print_data(ending.output)
+            note(ending.advice)
+            return ending.exit_code
+        return _finish(batch, ending, by=options["by"], top=options["top"])
+
+
+def wait(folder: Path, *, by: str, top: int) -> int:
+    """Wait for the runs of a batch, show a table of all, and return the exit code."""
+    combinations.chosen_measure([], by)
+    batch = open_batch(folder)
+    states = executors.batch_state(batch).runs
+    note(f"nsyswrap: {folder}: {in_words(states)}")
+    with progress(states, ()) as on_progress:
+        wait_for_holder(batch, on_progress)
+    with locked(folder, "another batch", "wait, or use `nsyswrap batch cancel`"):
+        batch, ending = open_batch(folder), None
+        with progress(states, ()) as on_progress:
+            for executor in executors.by_name().values():
+                ending = ending or executor.wait(batch, on_progress)
+        return _finish(batch, ending, by=by, top=top)
+
+
+def _finish(batch: Batch, interruption: executors.Interruption | None, *, by: str, top: int) -> int:
+    """Show the table of all runs, and what can be run again. Return the exit code."""
+    if interruption:
+        note(interruption.advice)
+    states = executors.batch_state(batch).runs
+    try:
+        collect.collect([batch.folder], batch.folder, by=by, top=top)
+    except CaptureError as error:  # no run has a capture; how the runs ended is printed already
+        note(f"nsyswrap: {error.message}")
     if interruption:
         return 128 + interruption.signal
+    if again := run_again(states):
+        note(f"nsyswrap: {again}")
     return 0 if all(state.state == "done" for state in states.values()) else _FAILED
 
 

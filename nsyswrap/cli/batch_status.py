@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import holder_here, is_locked
 from nsyswrap.base.text import counted, printable, screen_width
-from nsyswrap.cli.output import clear_screen, note, progress_line, say
+from nsyswrap.cli.output import clear_screen, note, progress_line, say, terminal_layout
 from nsyswrap.record.batch import executors
-from nsyswrap.record.batch.folder import ENDED, Batch, RunState, open_batch, read_state
+from nsyswrap.record.batch.folder import ENDED, UNFINISHED, Batch, RunState, open_batch, read_state
+from nsyswrap.record.batch.pause import Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
     from nsyswrap.record.batch.executors import BatchState, OnProgress
 
-_WATCH_S = 2.0
-_BAR = 30  # columns
+_BAR, _SHORTEST_BAR = 30, 6  # columns
+_FAILED = set(ENDED) - {"done", "interrupted"}
 
 
 def in_words(states: Mapping[int, RunState]) -> str:
@@ -54,12 +55,14 @@ def progress(states: Mapping[int, RunState], wanted: Collection[int]) -> Iterato
     if not sys.stderr.isatty():
         yield _Lines(before)
         return
-    clock, line = Clock(len(before)), progress_line()
+    clock, line, width = Clock(len(before)), progress_line(), terminal_layout().width
 
     def show(now: Mapping[int, RunState], text: str) -> None:
         ended = sum(state.state in ENDED for state in now.values())
-        done = "█" * (_BAR * ended // max(len(now), 1))
-        line(", ".join(filter(None, (f"{done:░<{_BAR}} {in_words(now)}", clock.left(ended, len(now)), text))))
+        facts = ", ".join(filter(None, (in_words(now), clock.passed(), clock.left(ended, len(now)), text)))
+        bar = min(_BAR, width - len(facts) - 2)  # the facts come first
+        done = "█" * (bar * ended // max(len(now), 1))
+        line(f"{done:░<{bar}} {facts}" if bar >= _SHORTEST_BAR else facts)
 
     try:
         yield show
@@ -73,6 +76,10 @@ class Clock:
     def __init__(self, ended_before: int, now: Callable[[], float] = time.monotonic) -> None:
         """Start the clock. ``now`` returns seconds."""
         self._before, self._now, self._began = ended_before, now, now()
+
+    def passed(self) -> str:
+        """Return the time that has passed."""
+        return str(timedelta(seconds=round(self._now() - self._began)))
 
     def left(self, ended: int, total: int) -> str:
         """Return the time left in words, or an empty text until a run has ended."""
@@ -104,17 +111,38 @@ class _Lines:
                 note(f"nsyswrap: {state.folder.name}: {ending(state)} ({len(self._printed)} of {len(now)})")
 
 
+def run_again(states: Mapping[int, RunState]) -> str:
+    """Return how the runs are run again that have not ended or have failed; empty if there are none."""
+    failed = sum(state.state in _FAILED for state in states.values())
+    rest = sum(state.state in UNFINISHED for state in states.values())
+    parts = [
+        f"the same `nsyswrap batch run` runs {rest:,} more" if rest else "",
+        f"--retry-failed runs {failed:,} failed again" if failed else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def wait_for_holder(batch: Batch, on_progress: OnProgress) -> None:
+    """Wait for a `batch run` that works in the folder."""
+    pause = Pause()
+    states: Mapping[int, RunState] = {}
+    while is_locked(batch.folder):
+        states = executors.batch_state(batch, states).runs
+        on_progress(states, "another `nsyswrap batch` is at work")
+        time.sleep(pause.seconds())
+
+
 def show_status(folder: Path, *, watch: bool, top: int) -> None:
     """Print the states of the runs. With ``watch`` print them again until all runs have ended."""
     batch = open_batch(folder)
-    state = executors.batch_state(batch)
+    state, pause = executors.batch_state(batch), Pause()
     while watch:
         clear_screen()
         say(_screen(batch, state, top))
         is_running = any(run.state == "running" for run in state.runs.values())
         if not (state.is_queued or is_running or is_locked(batch.folder)):
             return
-        time.sleep(_WATCH_S)
+        time.sleep(pause.seconds())
         state = executors.batch_state(batch, state.runs)
     say(_screen(batch, state, top))
 
@@ -134,6 +162,8 @@ def _screen(batch: Batch, state: BatchState, top: int) -> str:
     ]
     if len(runs) > top:
         lines.append(f"  … {len(runs) - top} more (use --top to show them)")
+    if not at_work and not state.is_queued and (again := run_again(state.runs)):
+        lines.append(f"  {again}")
     return "\n".join(lines) + "\n"
 
 

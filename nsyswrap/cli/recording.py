@@ -164,7 +164,7 @@ _add_options = with_options(
         metavar="S",
         help="Record S seconds, then end the program.",
     ),
-    option(RECORDING, "--steps", metavar="N-N", help="Record these training steps, from 0: --steps 10-13."),
+    option(RECORDING, "--steps", metavar="N-N", help="Record training steps 10-13, counted from 0."),
     option(
         RECORDING,
         "--step-at",

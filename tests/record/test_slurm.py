@@ -171,7 +171,7 @@ def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluste
         wait_until(cluster.jobs)
         submitter.terminate()
         assert submitter.wait(_PATIENCE_S) == 143
-    assert "1 planned\n  in Slurm's queue: 1 waiting" in work.ask("status").stdout
+    assert re.search(r"1 planned\n  in Slurm's queue as job \d+: 1 waiting", work.ask("status").stdout)
     held = [line.split()[0] for line in cluster.jobs()]
     release = threading.Timer(2, cluster.run, ["scontrol", "release", *held])
     release.start()

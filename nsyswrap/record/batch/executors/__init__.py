@@ -26,7 +26,7 @@ NAMES: tuple[str, ...] = ("local", "slurm")
 
 @dataclass(frozen=True)
 class Option:
-    """An option of the command line that only one executor takes: a text, or a count of at least 1."""
+    """An option that only one executor takes: a text, a count of at least 1, or a flag."""
 
     flag: str
     metavar: str
@@ -34,6 +34,9 @@ class Option:
     refusal: str
     """The error message for this option beside another executor."""
     is_count: bool = False
+    is_flag: bool = False
+    is_hidden: bool = False
+    """True if the help of another option names it."""
 
     @property
     def name(self) -> str:
@@ -71,6 +74,15 @@ class Interruption:
 
 
 @dataclass(frozen=True)
+class Submitted:
+    """Runs that were left to a scheduler: a text for stdout, what the user can do next, and the exit code."""
+
+    output: str
+    advice: str
+    exit_code: int = 0
+
+
+@dataclass(frozen=True)
 class Job:
     """The job of a scheduler that this process runs in.
 
@@ -103,11 +115,17 @@ class Executor(Protocol):
     # Environment variables that name the temporary folder of a job.
     temporary_variables: Sequence[str] = ()
 
-    def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:
+    def run(
+        self, request: Request, numbers: Sequence[int], on_progress: OnProgress
+    ) -> Interruption | Submitted | None:
         """Run the runs with these numbers, and wait until all have ended or a signal interrupts.
 
-        Raises Unavailable if no run can be started.
+        An option of the executor can leave them to a scheduler. Raises Unavailable if no run can be started.
         """
+
+    def wait(self, batch: Batch, on_progress: OnProgress) -> Interruption | None:  # noqa: ARG002 - a default
+        """Wait for the runs that this executor has begun or submitted earlier."""
+        return None
 
     def check_settings(self, table: Table) -> Mapping[str, Scalar]:
         """Return the settings in the executor's table of a plan. Raises PlanError."""

@@ -60,6 +60,17 @@ class _LocalExecutor(Executor):
         advice = "nsyswrap: the interrupted runs wrote their reports; use the same command to run the rest"
         return Interruption(received[0], advice) if received else None
 
+    def wait(self, batch: Batch, on_progress: OnProgress) -> Interruption | None:
+        """Wait for runs that a killed batch left running."""
+        states = batch.survey()
+        if any(state.claim and state.claim.job for state in states.values() if state.state == "running"):
+            return None  # the jobs of a scheduler
+        with supervisor.signals_noted() as received:
+            local = _LocalBatch(batch, states, on_progress, [], received)
+            _wait_for_runs_begun_before(local)
+        advice = "nsyswrap: the runs continue; use the same command to wait for them"
+        return Interruption(received[0], advice) if received else None
+
     def cancel(self, batch: Batch) -> int:
         """End runs that a killed batch left running. A living batch ends its own runs."""
         if folder_lock.holder_here(batch.folder):

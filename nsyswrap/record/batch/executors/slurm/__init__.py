@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, Job, Option
+from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, Job, Option, Submitted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,23 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.task import Scalar, TaskSpec
 
 with lazy_imports():  # neither --help nor a batch on this machine needs these
-    from nsyswrap.record.batch.executors.slurm import commands, executor, groups, jobs, plan_table, script
+    from nsyswrap.record.batch.executors.slurm import (
+        commands,
+        executor,
+        groups,
+        jobs,
+        plan_table,
+        script,
+        submission,
+    )
+
+_NOTHING_TO_SUBMIT = "nsyswrap: no run needs a job"
+_UNAVAILABLE = Unavailable.exit_code
+
+
+def _flag(flag: str, text: str, *, is_hidden: bool = False) -> Option:
+    refusal = f"{flag} requires --executor slurm"
+    return Option(flag, "", f"slurm: {text}", refusal, is_flag=True, is_hidden=is_hidden)
 
 
 class _SlurmExecutor(Executor):
@@ -33,6 +49,9 @@ class _SlurmExecutor(Executor):
             refusal="--max-running requires --executor slurm",
             is_count=True,
         ),
+        _flag("--no-wait", "submit, print the job ids and end."),
+        _flag("--collect-after", "like --no-wait; add a job that collects."),
+        _flag("--write-only", "write the scripts, submit nothing.", is_hidden=True),
     )
     advice: ClassVar = {"--gpus": "request GPUs in [slurm] of the plan: gres = 'gpu:1'"}
     settings_help = "slurm: pass this to sbatch; repeatable."
@@ -45,23 +64,39 @@ class _SlurmExecutor(Executor):
     def check_runs(self, specs: Sequence[TaskSpec], settings: Mapping[str, Scalar], where: str) -> None:
         groups.check(specs, settings, where)
 
-    def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:
+    def run(
+        self, request: Request, numbers: Sequence[int], on_progress: OnProgress
+    ) -> Interruption | Submitted | None:
+        options = request.options
+        if options["write_only"]:
+            return _write(request, numbers)
+        if options["no_wait"] or options["collect_after"]:
+            return _submit(request, numbers)
         try:
             executor.run_all(request, numbers, on_progress)
         except KeyboardInterrupt as interruption:
-            cancel = f"nsyswrap batch cancel {shlex.quote(str(request.batch.folder))}"
-            return Interruption(
-                next(iter(interruption.args), signal.SIGINT),
-                f"nsyswrap: the jobs continue; use the same command to wait, or cancel them:\n  {cancel}",
-            )
+            return _interrupted(request.batch, interruption)
+        return None
+
+    def wait(self, batch: Batch, on_progress: OnProgress) -> Interruption | None:
+        if not _has_jobs(batch):
+            return None
+        try:
+            executor.wait(batch, on_progress)
+        except KeyboardInterrupt as interruption:
+            return _interrupted(batch, interruption)
         return None
 
     def preview(self, request: Request, numbers: Sequence[int]) -> str:
-        """Return the job script, and above it the command that submits it."""
-        path = shlex.quote(str(request.batch.folder / script.FOLDER / "job-0.sh"))
-        tasks = commands.array(numbers, script.max_running(request))
-        submitted = f"sbatch --array={tasks} {path}\n" if numbers else ""
-        return f"\n{submitted}\n{script.job_script(request.batch, request.plan)}"
+        """Return the commands that submit the runs, and a job script for each set of options."""
+        limits, lacking = submission.limits_or_usual()
+        planned = submission.planned_jobs(request, numbers, limits.array_size)
+        lines = submission.by_hand(request.batch, planned, collects=bool(request.options["collect_after"]))
+        note = f"\n# {lacking}" if lacking else ""
+        scripts: dict[str, str] = {}  # one of each group
+        for _, text in submission.job_scripts(request, planned):
+            scripts.setdefault(text.partition("\nnsyswrap_run=")[0], text)
+        return "\n".join([note + f"\n{lines}", *scripts.values()]) if numbers else ""
 
     def states(self, batch: Batch, by_folder: Mapping[int, RunState]) -> BatchState:
         is_over = all(state.state == "done" for state in by_folder.values())
@@ -72,8 +107,7 @@ class _SlurmExecutor(Executor):
             runs = jobs.states(batch, queued, by_folder)
         except Unavailable:
             return BatchState(by_folder)
-        waiting = commands.in_words(set(queued.values()))
-        return BatchState(runs, bool(queued), (f"in Slurm's queue: {waiting}",) if waiting else ())
+        return BatchState(runs, bool(queued), tuple(jobs.remarks(batch, queued)))
 
     def cancel(self, batch: Batch) -> int:
         return jobs.cancel(batch) if _has_jobs(batch) else 0
@@ -99,6 +133,41 @@ class _SlurmExecutor(Executor):
             # Since Slurm 22.05 srun does not read the other one.
             {"SRUN_CPUS_PER_TASK": cpus} if cpus and "SRUN_CPUS_PER_TASK" not in os.environ else {},
         )
+
+
+def _write(request: Request, numbers: Sequence[int]) -> Submitted:
+    limits, lacking = submission.limits_or_usual()
+    path = executor.write(request, numbers, limits)
+    command = f"bash {shlex.quote(str(path))}\n" if numbers else ""
+    advice = (
+        "nsyswrap: the scripts are written; this command submits the runs" if numbers else _NOTHING_TO_SUBMIT
+    )
+    return Submitted(command, "\n  ".join(filter(None, (advice, lacking))))
+
+
+def _submit(request: Request, numbers: Sequence[int]) -> Submitted:
+    collects = bool(request.options["collect_after"])
+    ids, left, reason = executor.submit_all(request, numbers, collects=collects)
+    if not ids:
+        return Submitted("", _NOTHING_TO_SUBMIT)
+    folder = shlex.quote(str(request.batch.folder))
+    collected = f"; job {ids[-1]} collects when they have ended" if collects else ""
+    lines = [f"nsyswrap: submitted {commands.job_list(ids[: len(ids) - collects])}{collected}"]
+    if left:
+        lines.append(f"  {left:,} runs have no job yet: {reason}; the first command submits them")
+    lines += [f"  nsyswrap batch wait {folder}", f"  nsyswrap batch status {folder}"]
+    return Submitted("".join(f"{one}\n" for one in ids), "\n".join(lines), _UNAVAILABLE if left else 0)
+
+
+def _interrupted(batch: Batch, interruption: KeyboardInterrupt) -> Interruption:
+    left = sum(len(part.numbers) for part in jobs.read_jobs(batch).left)
+    rest = f"; {left:,} runs have no job yet" if left else ""
+    folder = shlex.quote(str(batch.folder))
+    return Interruption(
+        next(iter(interruption.args), signal.SIGINT),
+        f"nsyswrap: the submitted jobs continue{rest}; wait for all runs, or cancel them:\n"
+        f"  nsyswrap batch wait {folder}\n  nsyswrap batch cancel {folder}",
+    )
 
 
 def _has_jobs(batch: Batch) -> bool:

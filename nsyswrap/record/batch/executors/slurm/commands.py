@@ -36,6 +36,8 @@ _FACT = re.compile(r"(ArrayJobId|ArrayTaskId|JobState|Reason)=(\S+)")
 _LINE = re.compile(r"([^=\s]+)\s*= (.*)")
 _WHOLE_LISTS = {"SLURM_BITSTR_LEN": "0"}  # else squeue cuts the list of an array's tasks
 _FULL = "temporarily unable to accept job"
+_AT_LIMIT = re.compile(r"job submit limit|SubmitJob")  # AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit
+_PRESENT = re.compile(r"PENDING|RUNNING|COMPLETING|REQUEUED|SUSPENDED|RESIZING")  # accounting may be late
 _NOT_THERE = "run this on a node that has Slurm's commands, or use --executor local"
 _SILENT = "check Slurm with `scontrol ping`; queued jobs continue, and the same command waits for them"
 
@@ -74,6 +76,7 @@ _WAITING = {
     "JobHeldUser": "for `scontrol release` (JobHeldUser)",
     "JobHeldAdmin": "for release by an administrator (JobHeldAdmin)",
     "JobArrayTaskLimit": "for other runs of the batch to end",
+    "Dependency": "for earlier jobs to end",
 }
 
 _SPAN = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
@@ -81,6 +84,10 @@ _SPAN = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 
 class QueueFull(Unavailable):
     """Slurm accepts no more jobs now."""
+
+
+class TooMany(Unavailable):
+    """Slurm limits how many jobs a user or an account can have in the queue."""
 
 
 @dataclass(frozen=True)
@@ -105,24 +112,36 @@ class Limits:
     jobs: int
 
 
-def submit(script: Path, comment: str, tasks: str) -> str:
-    """Submit an array with these tasks (``1-4,7%2``), with logs beside the script. Return its id.
+def sbatch_command(script: Path, mark: str, tasks: str = "", dependency: str = "") -> list[str]:
+    """Return the command that submits a script: as an array with these tasks (``1-4,7%2``), or as one job.
 
-    Raises QueueFull if Slurm may accept it later, else Unavailable with Slurm's message.
+    Logs go beside the script. ``mark`` is the comment that finds the job. ``dependency`` is as sbatch's.
     """
     # These are not lines of the script, which cannot hold every path.
-    logs = str(script.parent).replace("%", "%%") + "/%A_%a.log"
-    own = [f"--chdir={script.parent}", f"--output={logs}", f"--comment={comment}", f"--array={tasks}"]
+    logs = f"{str(script.parent).replace('%', '%%')}/{'%A_%a' if tasks else f'{script.stem}-%j'}.log"
+    own = [f"--chdir={script.parent}", f"--output={logs}", f"--comment={mark}"]
+    own += [f"--array={tasks}"] if tasks else []
+    own += [f"--dependency={dependency}"] if dependency else []
+    return ["sbatch", "--parsable", *own, str(script)]
+
+
+def submit(command: Sequence[str]) -> str:
+    """Run a command of ``sbatch_command``. Return the id of the job.
+
+    Raises QueueFull if Slurm may accept it later, TooMany if it may accept fewer tasks, else Unavailable with
+    Slurm's message.
+    """
     try:
-        done = _run(["sbatch", "--parsable", *own, str(script)], _SUBMIT_TIMEOUT_S, without=_JOB_VARIABLES)
+        done = _run(command, _SUBMIT_TIMEOUT_S, without=_JOB_VARIABLES)
     except subprocess.TimeoutExpired as late:
         if _FULL in str(late.stderr):  # these are bytes, despite text=True
             raise QueueFull("Slurm accepts no more jobs now") from None
         raise Unavailable("sbatch did not answer", _SILENT) from None
     if done.returncode:
-        raise Unavailable(
+        kind = TooMany if _AT_LIMIT.search(done.stderr) else Unavailable
+        raise kind(
             f"Slurm refused the jobs: {_last_line(done.stderr)}",
-            f"change [slurm] in the plan or --slurm; job script: {script}",
+            f"change [slurm] in the plan or --slurm; job script: {command[-1]}",
         )
     return done.stdout.strip().partition(";")[0]  # 17;cluster
 
@@ -178,7 +197,8 @@ def why_ended(ids: Sequence[str]) -> dict[str, str]:
     except (Unavailable, subprocess.TimeoutExpired):
         return _remembered(ids)
     rows = dict(line.split("|", 1) for line in done.stdout.splitlines() if "|" in line)
-    return rows if done.returncode == 0 and rows else _remembered(ids)
+    ended = {job: state for job, state in rows.items() if job in ids and not _PRESENT.match(state)}
+    return {**_remembered([job for job in ids if job not in ended]), **ended}
 
 
 def _remembered(ids: Sequence[str]) -> dict[str, str]:
@@ -191,7 +211,8 @@ def _remembered(ids: Sequence[str]) -> dict[str, str]:
         for facts in (dict(_FACT.findall(line)) for line in lines):
             job = f"{facts.get('ArrayJobId')}_{facts.get('ArrayTaskId')}"
             reason = facts.get("Reason", "None")
-            reasons[job] = facts.get("JobState", "") + ("" if reason == "None" else f", {reason}")
+            if not _PRESENT.match(facts.get("JobState", "")):
+                reasons[job] = facts.get("JobState", "") + ("" if reason == "None" else f", {reason}")
     return {one: reasons[one] for one in ids if one in reasons}
 
 
@@ -273,6 +294,12 @@ def why_never(reason: str) -> tuple[str, str] | None:
         if re.fullmatch(pattern, reason):
             return f"{meaning} ({reason})", f"{advice} in [slurm] of the plan or with --slurm"
     return None
+
+
+def job_list(ids: Iterable[str]) -> str:
+    """Return the ids of jobs in words: ``job 17`` or ``jobs 17, 18``, each once."""
+    different = sorted(set(ids), key=lambda one: (len(one), one))
+    return f"job{'' if len(different) == 1 else 's'} {', '.join(different)}"
 
 
 def in_words(jobs: Iterable[Job]) -> str:

@@ -6,38 +6,38 @@ finds the jobs in the queue.
 
 from __future__ import annotations
 
+import shlex
 import signal
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import OutputError, Unavailable
-from nsyswrap.base.run_folder import existing, make_folder, share_of
-from nsyswrap.record.batch.executors.slurm import commands, jobs
-from nsyswrap.record.batch.executors.slurm.commands import array, as_text, in_words, why_never
-from nsyswrap.record.batch.executors.slurm.groups import groups
+from nsyswrap.base.run_folder import BATCH, make_folder, share_of
+from nsyswrap.record.batch.executors.slurm import commands, jobs, submission
+from nsyswrap.record.batch.executors.slurm.commands import as_text, in_words, indexes, job_list, why_never
 from nsyswrap.record.batch.executors.slurm.jobs import (
     Array,
-    comment,
     in_queue,
     is_cancelled,
-    remember,
     with_job,
+    working_elsewhere,
+    write_jobs,
 )
-from nsyswrap.record.batch.executors.slurm.script import FOLDER, job_script, max_running
+from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import ENDED, RunState
+from nsyswrap.record.batch.pause import Pause
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
     from types import FrameType
 
     from nsyswrap.record.batch.executors import OnProgress, Request
-    from nsyswrap.record.batch.executors.slurm.groups import Group
     from nsyswrap.record.batch.folder import Batch
 
-_FIRST_POLL_S, _LONGEST_POLL_S = 1.0, 15.0
-_SLOWER = 20  # a poll takes place after each 1/20 of the time that has passed
+_FIRST_POLL_S = 1.0
 _GRACE_S = 3.0  # for a shared file system to show what a node has written
 _GRACE_POLL_S = 0.5
 _SILENT_S = 30.0  # until the user reads that Slurm does not answer
@@ -49,25 +49,41 @@ _POLLS_UNTIL_FINAL = 2  # polls for which a reason has to stand
 class _SlurmBatch:
     """A batch that is being run.
 
-    Of its runs ``wanted`` are to be run, ``left`` are still to be submitted, and ``began`` have had a job.
-    ``queued`` has the jobs of the last squeue. ``never`` counts the polls in which a job had a final reason.
+    Of its runs ``wanted`` are to be run, and ``began`` have had a job. ``jobs`` has the arrays, also those
+    that are left to submit. ``queued`` has the jobs of the last squeue. ``room`` is the number of runs that
+    may be there at a time, and ``capacity`` the smaller one that Slurm has accepted. ``is_left``: nothing
+    waits for the jobs. ``never`` counts the polls in which a job had a final reason.
     """
 
-    request: Request
-    limits: commands.Limits
+    batch: Batch
+    jobs: jobs.Jobs
+    room: int
     wanted: frozenset[int]
-    left: list[int]
     states: Mapping[int, RunState]
     queued: dict[int, commands.Job]
     began: set[int] = field(default_factory=set)
+    capacity: int = 0
+    is_left: bool = False
     never: dict[tuple[str, str], int] = field(default_factory=dict)
-    groups: Mapping[int, Group] = field(default_factory=dict)
     refusal: Unavailable | None = None
     note: str = ""
 
     @property
-    def batch(self) -> Batch:
-        return self.request.batch
+    def left(self) -> list[int]:
+        """The runs that are still to be submitted."""
+        return [number for part in self.jobs.left for number in part.numbers]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of its jobs in the queue."""
+        return list(dict.fromkeys(job.id for job in self.queued.values()))
+
+    def write(self, **changes: Any) -> None:
+        """Change jobs.json."""
+        changed = replace(self.jobs, **changes)
+        if changed != self.jobs:
+            self.jobs = changed
+            write_jobs(self.batch, changed)
 
 
 def run_all(request: Request, numbers: Sequence[int], on_progress: OnProgress) -> None:
@@ -82,17 +98,78 @@ def run_all(request: Request, numbers: Sequence[int], on_progress: OnProgress) -
         return
     _prepare(batch)
     with _sigterm_interrupts(batch):
-        limits = commands.limits()
-        queued = in_queue(batch)
-        states = jobs.states(batch, queued, {})
-        wanted, left = frozenset(numbers), list(numbers)
-        slurm = _SlurmBatch(request, limits, wanted, left, states, queued, began=set(queued))
-        slurm.groups = groups(request.plan, batch)
-        _remember_unknown_jobs(slurm)
-        _leave_out_queued(slurm)
+        slurm = _planned(request, numbers)
         _until_all_ended(slurm, on_progress)
     if slurm.refusal:
         raise slurm.refusal
+
+
+def wait(batch: Batch, on_progress: OnProgress) -> None:
+    """Wait for the jobs of a batch, and submit what a `batch run` left. Raises as ``run_all`` does."""
+    with _sigterm_interrupts(batch):
+        slurm = _begun(batch, jobs.read_jobs(batch))
+        _until_all_ended(slurm, on_progress)
+        _wait_for_collecting(slurm, on_progress)
+    if slurm.refusal:
+        raise slurm.refusal
+
+
+def submit_all(request: Request, numbers: Sequence[int], *, collects: bool) -> tuple[list[str], int, str]:
+    """Submit these runs, and a job that collects when all have ended.
+
+    Return the ids of the jobs, the number of runs that have none because there is no room, and why. Raises
+    Unavailable if Slurm refuses all of them, or the job that collects.
+    """
+    _prepare(request.batch)
+    slurm = _planned(request, numbers)
+    slurm.is_left = True
+    _submit(slurm)
+    ids = slurm.ids
+    if collects and ids:
+        job = commands.submit(submission.collect_command(slurm.batch, ids))
+        slurm.write(collect=job)
+        ids.append(job)
+    return ids, len(slurm.left), slurm.note
+
+
+def write(request: Request, numbers: Sequence[int], limits: commands.Limits) -> Path:
+    """Write the scripts that submit and run these runs. Return the path of the one that submits."""
+    _prepare(request.batch)
+    planned = submission.planned_jobs(request, numbers, limits.array_size)
+    submission.write_scripts(request, planned)
+    write_jobs(request.batch, replace(planned, jobs=jobs.read_jobs(request.batch).jobs, left=()))
+    collects = bool(request.options["collect_after"])
+    return submission.write_by_hand(request.batch, planned, collects=collects)
+
+
+def _planned(request: Request, numbers: Sequence[int]) -> _SlurmBatch:
+    """Return the batch, with the scripts of these runs written, and those left to submit that have no job."""
+    limits = commands.limits()
+    planned = submission.planned_jobs(request, numbers, limits.array_size)
+    before = jobs.read_jobs(request.batch)
+    slurm = _begun(request.batch, replace(planned, jobs=before.jobs, collect=before.collect), limits)
+    submission.write_scripts(request, planned)
+    write_jobs(slurm.batch, slurm.jobs)
+    slurm.wanted = frozenset(numbers)
+    return slurm
+
+
+def _begun(batch: Batch, known: jobs.Jobs, limits: commands.Limits | None = None) -> _SlurmBatch:
+    """Return the batch as it is in the queue. Raises OutputError if its jobs work in another folder."""
+    queued = in_queue(batch)
+    if queued and (other := working_elsewhere(batch)):
+        raise OutputError(
+            f"{batch.folder} was moved or copied: its jobs in Slurm's queue work in {other}",
+            f"move it back, or use `nsyswrap batch cancel {shlex.quote(str(batch.folder))}` first",
+        )
+    limits = limits or commands.limits()
+    left = frozenset(number for part in known.left for number in part.numbers)
+    states = jobs.states(batch, queued, {})
+    slurm = _SlurmBatch(batch, known, max(1, limits.jobs // 2), left, states, queued, set(queued))
+    slurm.capacity = slurm.room
+    _remember_unknown_jobs(slurm)
+    _leave_out_queued(slurm)
+    return slurm
 
 
 @contextmanager
@@ -111,18 +188,29 @@ def _sigterm_interrupts(batch: Batch) -> Iterator[None]:
 
 
 def _until_all_ended(slurm: _SlurmBatch, on_progress: OnProgress) -> None:
-    started = time.monotonic()
+    pause = Pause()
     while True:
         _submit(slurm)
-        on_progress(_states_to_show(slurm), slurm.note)
+        ids = f"{job_list(slurm.ids)}: " if slurm.ids else ""
+        on_progress(_states_to_show(slurm), ids + (slurm.note or ("running" if ids else "")))
         if not slurm.left and not _at_work(slurm):
             break
-        passed_s = time.monotonic() - started
-        time.sleep(min(_LONGEST_POLL_S, max(_FIRST_POLL_S, passed_s / _SLOWER)))
+        time.sleep(pause.seconds())
         _poll(slurm)
         _give_up_on_final(slurm)
     _wait_for_files(slurm)
     on_progress(_states_to_show(slurm), "")
+
+
+def _wait_for_collecting(slurm: _SlurmBatch, on_progress: OnProgress) -> None:
+    """Wait for the job that collects: two at a time would write the same tables."""
+    job, pause = slurm.jobs.collect, Pause()
+    while job and not slurm.refusal:
+        found = [one for one in commands.jobs() if one.id == job and one.state != "COMPLETING"]
+        if not found or why_never(found[0].reason):
+            return
+        on_progress(slurm.states, f"waiting for job {job}, which collects")
+        time.sleep(pause.seconds())
 
 
 def _states_to_show(slurm: _SlurmBatch) -> Mapping[int, RunState]:
@@ -146,58 +234,62 @@ def _prepare(batch: Batch) -> None:
 
 def _remember_unknown_jobs(slurm: _SlurmBatch) -> None:
     """Add the jobs to jobs.json whose submitter was killed before it could."""
-    known = {array.job for array in jobs.submitted(slurm.batch)}
+    known = {array.job for array in slurm.jobs.jobs}
     for job in {job.id for job in slurm.queued.values()} - known:
         numbers = [number for number, one in slurm.queued.items() if one.id == job]
         offset = int(slurm.queued[numbers[0]].comment.rpartition(":")[2])
-        remember(slurm.batch, Array(job, offset, as_text(number - offset for number in numbers)))
+        array = Array(job, offset, as_text(number - offset for number in numbers))
+        slurm.write(jobs=(*slurm.jobs.jobs, array))
 
 
 def _submit(slurm: _SlurmBatch) -> None:
-    """Submit as many of the runs left as there is room for."""
-    while (wave := _next_wave(slurm)) and not is_cancelled(slurm.batch):
-        size = slurm.limits.array_size
-        offset = wave[0] // size * size
+    """Submit as many of the runs left as there is room for. ``note`` says why others are left."""
+    if not slurm.queued:
+        slurm.capacity = slurm.room
+    while slurm.left and not is_cancelled(slurm.batch):
+        part, most = slurm.jobs.left[0], _room(slurm)
+        if most == 0:
+            return
         try:
-            _submit_array(slurm, offset, wave)
+            _submit_array(slurm, most)
+        except commands.TooMany as error:
+            waiting, tasks = len(slurm.queued), min(most, len(part.numbers))
+            if tasks == 1 and not _at_work(slurm):
+                raise
+            slurm.note = error.message  # a smaller array, or later
+            slurm.capacity = waiting + tasks // 2
         except Unavailable as error:
             if not isinstance(error, commands.QueueFull) and not _at_work(slurm):
                 raise
             slurm.note = error.message  # there may be room when other jobs have ended
             return
     if is_cancelled(slurm.batch):
-        slurm.left = []
+        slurm.write(left=())
 
 
-def _next_wave(slurm: _SlurmBatch) -> list[int]:
-    """Return runs for one array. Slurm limits its largest index, and the number of jobs of all users."""
-    waiting = len(slurm.queued)
-    left = [number for number in slurm.left if number not in slurm.queued]
-    if not left or (max_running(slurm.request) and waiting):  # a second array would have a limit of its own
-        return []
-    size = slurm.limits.array_size
-    group = slurm.groups.get(left[0])
-    same = [n for n in left if n // size == left[0] // size and slurm.groups.get(n) is group]
-    capacity = max(1, slurm.limits.jobs // 2)
-    room = max(0, capacity - waiting)
-    return same[:room] if len(same) <= room or room > capacity // 2 else []
+def _room(slurm: _SlurmBatch) -> int:
+    """Return how many tasks the next array may have. Slurm limits the number of jobs of all users."""
+    waiting, tasks = len(slurm.queued), len(slurm.jobs.left[0].numbers)
+    if waiting and slurm.jobs.max_running and not submission.can_follow(slurm.jobs.left[0]):
+        slurm.note = slurm.note or "the next runs wait until the first ones have ended"
+        return 0
+    room = max(0, slurm.capacity - waiting)
+    if tasks <= room or room > slurm.capacity // 2 or slurm.is_left:
+        return min(room, tasks)
+    slurm.note = slurm.note or f"Slurm's queue has room for {slurm.capacity:,} runs of this batch at a time"
+    return 0
 
 
-def _submit_array(slurm: _SlurmBatch, offset: int, numbers: Sequence[int]) -> None:
-    batch, plan = slurm.batch, slurm.request.plan
-    folder = existing(batch.folder.absolute() / FOLDER)
-    group = slurm.groups[numbers[0]]
-    name = f"job-{numbers[0]}.sh"
-    folder.write(name, job_script(batch, plan, offset, group))
-    tasks = [number - offset for number in numbers]
-    submitted = array(tasks, max_running(slurm.request))
-    job = commands.submit(folder.path / name, comment(batch, offset), submitted)
-    remember(batch, Array(job, offset, as_text(tasks)))
-    slurm.left = [number for number in slurm.left if number not in set(numbers)]
-    slurm.began |= set(numbers)
-    waiting = commands.Job(job, tuple(tasks), "PENDING", "None", "")
-    slurm.queued |= dict.fromkeys(numbers, waiting)
-    slurm.states = {**slurm.states, **{n: with_job(slurm.states[n], waiting) for n in numbers}}
+def _submit_array(slurm: _SlurmBatch, most: int) -> None:
+    """Submit the first ``most`` tasks that are left."""
+    part, rest = submission.part_of(slurm.jobs.left[0], most)
+    job = commands.submit(submission.array_command(slurm.batch, slurm.jobs, part, slurm.ids))
+    left = (*([rest] if rest else []), *slurm.jobs.left[1:])
+    slurm.write(jobs=(*slurm.jobs.jobs, replace(part, job=job)), left=left)
+    slurm.began |= set(part.numbers)
+    waiting = commands.Job(job, indexes(part.tasks), "PENDING", "None", "")
+    slurm.queued |= dict.fromkeys(part.numbers, waiting)
+    slurm.states = {**slurm.states, **{n: with_job(slurm.states[n], waiting) for n in part.numbers}}
 
 
 def _poll(slurm: _SlurmBatch) -> None:
@@ -216,12 +308,24 @@ def _poll(slurm: _SlurmBatch) -> None:
     slurm.states = jobs.states(slurm.batch, slurm.queued, slurm.states)
     slurm.note = in_words(set(slurm.queued.values()))
     _leave_out_queued(slurm)
+    try:
+        (slurm.batch.folder / BATCH).stat()
+    except FileNotFoundError:
+        raise OutputError(
+            f"{slurm.batch.folder} was moved or removed while its jobs run",
+            "move it back: the jobs write into it; then use the same command",
+        ) from None
 
 
 def _leave_out_queued(slurm: _SlurmBatch) -> None:
     """Submit no run that is done, nor one with a job, unless that job is about to end."""
     busy = {number for number, job in slurm.queued.items() if job.state != "COMPLETING"}
-    slurm.left = [n for n in slurm.left if n not in busy and slurm.states[n].state != "done"]
+    kept = []
+    for part in slurm.jobs.left:
+        numbers = [n for n in part.numbers if n in slurm.states and n not in busy]
+        if numbers := [n for n in numbers if slurm.states[n].state != "done"]:
+            kept.append(replace(part, tasks=as_text(n - part.offset for n in numbers)))
+    slurm.write(left=tuple(kept))
 
 
 def _at_work(slurm: _SlurmBatch) -> bool:
@@ -241,7 +345,7 @@ def _give_up_on_final(slurm: _SlurmBatch) -> None:
         if slurm.never[key] >= _POLLS_UNTIL_FINAL:
             commands.cancel([f"{job.id}_[{as_text(job.tasks)}]"], waiting_only=True)
             slurm.refusal = Unavailable(f"job {job.id} can never start: {meaning}", advice)
-            slurm.left = []
+            slurm.write(left=())
 
 
 def _wait_for_files(slurm: _SlurmBatch) -> None:

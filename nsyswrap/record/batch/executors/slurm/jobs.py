@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.files import read_json, typed
@@ -15,7 +15,6 @@ from nsyswrap.record.batch.folder import ENDED, RunState, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from nsyswrap.record.batch.folder import Batch, State
 
@@ -29,11 +28,16 @@ _MOST_ASKED = 50  # jobs whose end is asked for at a time
 
 @dataclass(frozen=True)
 class Array:
-    """A submitted job array: task i is run number ``offset`` + i."""
+    """A job array: task i is run number ``offset`` + i. ``job`` is empty until the array is submitted.
+
+    ``script`` is the name of its job script, and ``dependency`` that of the plan.
+    """
 
     job: str
     offset: int
     tasks: str
+    script: str = ""
+    dependency: str = ""
 
     @property
     def numbers(self) -> list[int]:
@@ -47,10 +51,18 @@ class Array:
 
 
 @dataclass(frozen=True)
-class _Jobs:
-    """The content of jobs.json."""
+class Jobs:
+    """The content of jobs.json: every array of the batch, the newest last, and those ``left`` to submit.
 
-    jobs: tuple[Array, ...]
+    ``folder`` is the batch folder that the jobs know. At most ``max_running`` runs run at a time (None: no
+    limit). ``collect`` is the job that collects, or empty.
+    """
+
+    jobs: tuple[Array, ...] = ()
+    left: tuple[Array, ...] = ()
+    folder: str = ""
+    max_running: int | None = None
+    collect: str = ""
 
 
 def comment(batch: Batch, offset: int) -> str:
@@ -58,20 +70,33 @@ def comment(batch: Batch, offset: int) -> str:
     return f"nsyswrap:{batch.id}:{offset}"
 
 
+def read_jobs(batch: Batch) -> Jobs:
+    """Read jobs.json. It is empty if the file is missing or damaged."""
+    try:
+        return typed(Jobs, read_json(batch.folder / FOLDER / _JOBS))
+    except (OSError, ValueError):
+        return Jobs()
+
+
 def submitted(batch: Batch) -> list[Array]:
     """Return every array in jobs.json, the newest last."""
+    return list(read_jobs(batch).jobs)
+
+
+def write_jobs(batch: Batch, jobs: Jobs) -> None:
+    """Write jobs.json."""
+    existing(batch.folder / FOLDER).write(_JOBS, asdict(jobs))
+
+
+def working_elsewhere(batch: Batch) -> str:
+    """Return the folder that the jobs of this batch know, if it is another: this one was moved or copied."""
+    known = read_jobs(batch).folder
+    if not known:
+        return ""
     try:
-        return list(typed(_Jobs, read_json(batch.folder / FOLDER / _JOBS)).jobs)
-    except (OSError, ValueError):
-        return []
-
-
-def remember(batch: Batch, array: Array) -> None:
-    """Add an array to jobs.json."""
-    path = batch.folder / FOLDER / _JOBS
-    rows = read_json(path)["jobs"] if submitted(batch) else []
-    row = {"job": array.job, "offset": array.offset, "tasks": array.tasks, "submitted": round(time.time())}
-    existing(batch.folder / FOLDER).write(_JOBS, {"jobs": [*rows, row]})
+        return "" if Path(known).samefile(batch.folder) else known
+    except OSError:
+        return known
 
 
 def in_queue(batch: Batch) -> dict[int, commands.Job]:
@@ -89,6 +114,21 @@ def in_queue(batch: Batch) -> dict[int, commands.Job]:
             continue
         queued |= {offsets[job.id] + task: job for task in job.tasks}
     return {number: job for number, job in queued.items() if number in batch.runs}
+
+
+def remarks(batch: Batch, queued: Mapping[int, commands.Job]) -> list[str]:
+    """Return lines on the jobs of a batch: what they wait for, and what is left to do."""
+    lines = []
+    if queued:
+        waiting = commands.in_words(set(queued.values()))
+        ids = commands.job_list(job.id for job in queued.values())
+        lines.append(f"in Slurm's queue as {ids}" + (f": {waiting}" if waiting else ""))
+    known = read_jobs(batch)
+    if left := {number for part in known.left for number in part.numbers} - set(queued):
+        lines.append(f"{len(left):,} runs have no job yet; `nsyswrap batch wait` submits them")
+    if queued and (other := working_elsewhere(batch)):
+        lines.append(f"this folder was moved or copied: its jobs work in {other}, and fail if it is gone")
+    return lines
 
 
 def states(
@@ -173,7 +213,8 @@ def cancel(batch: Batch) -> int:
     """
     (batch.folder / FOLDER / _CANCELLED).touch()
     queued = in_queue(batch)
-    commands.cancel(sorted({job.id for job in queued.values()}))
+    collecting = read_jobs(batch).collect
+    commands.cancel(sorted({*(job.id for job in queued.values()), *([collecting] if collecting else [])}))
     return len(queued)
 
 

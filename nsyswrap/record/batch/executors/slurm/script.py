@@ -26,6 +26,10 @@ MARGIN_VARIABLE = "NSYSWRAP_TIME_LIMIT_MARGIN_S"
 _MARGIN_S = 120  # between the signal and the time limit, for nsys to write its report
 _DEFAULT_MARGIN_S = 60  # Slurm's own, for a signal without a time
 _NO_REQUEUE = "no-requeue"
+_OF_ANY_JOB = (
+    *("account", "A", "partition", "p", "qos", "q", "reservation", "clusters", "M", "constraint", "C"),
+    *("time", "t", "mail-type", "mail-user"),
+)
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _NEEDS_QUOTES = re.compile(r"[\s\"'\\#]")
 _OPEN_ENDS = ("&&", "||", "|", "\\", "{", "(", "then", "do", "else")
@@ -89,6 +93,19 @@ def job_script(batch: Batch, plan: Plan, offset: int = 0, group: Group | None = 
         *_start(plan, group),
     ]
     return "\n".join(lines) + "\n"
+
+
+def collect_script(batch: Batch, plan: Plan) -> str:
+    """Return the text of the script of the job that collects. It needs no GPU.
+
+    Of the options of the plan it has those on where jobs may run, and for how long.
+    """
+    given = plan.settings.get("slurm", {})
+    options: dict[str, Scalar] = {name: value for name, value in given.items() if name in _OF_ANY_JOB}
+    options["job-name"] = f"{batch.name}-collect"
+    start = shlex.join([*plan.wrapper, plan.python or sys.executable, "-m", "nsyswrap", "collect"])
+    lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options)), *plan.setup]
+    return "\n".join([*lines, f"exec {start} {shlex.quote(str(batch.folder.absolute()))}"]) + "\n"
 
 
 def _guard(plan: Plan) -> list[str]:

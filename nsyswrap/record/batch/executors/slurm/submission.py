@@ -1,0 +1,138 @@
+"""What is submitted for a batch: the scripts, the command of each job array, and the job that collects.
+
+The same can be submitted by hand: ``submit.sh`` has these commands.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.run_folder import existing
+from nsyswrap.record.batch.executors.slurm import commands
+from nsyswrap.record.batch.executors.slurm.commands import array, as_text, indexes, sbatch_command
+from nsyswrap.record.batch.executors.slurm.groups import groups, long_name
+from nsyswrap.record.batch.executors.slurm.jobs import Array, Jobs, comment
+from nsyswrap.record.batch.executors.slurm.script import FOLDER, collect_script, job_script, max_running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from nsyswrap.record.batch.executors import Request
+    from nsyswrap.record.batch.executors.slurm.groups import Group
+    from nsyswrap.record.batch.folder import Batch
+
+BY_HAND = "submit.sh"
+_COLLECT = "collect.sh"
+_ID = re.compile(r"\$\{job\d+%%;\*\}")
+_USUAL = commands.Limits(array_size=1001, jobs=10_000)  # Slurm's own defaults
+
+
+def planned_jobs(request: Request, numbers: Sequence[int], array_size: int) -> Jobs:
+    """Return the arrays that these runs need: of equal options, and with no index as high as ``array_size``."""
+    by_number = groups(request.plan, request.batch)
+    arrays: dict[tuple[int, int], list[int]] = {}
+    for number in sorted(numbers):
+        arrays.setdefault((number // array_size, id(by_number[number])), []).append(number)
+    return Jobs(
+        left=tuple(
+            _array(same, same[0] // array_size * array_size, by_number[same[0]]) for same in arrays.values()
+        ),
+        folder=str(request.batch.folder.absolute()),
+        max_running=max_running(request),
+    )
+
+
+def _array(numbers: Sequence[int], offset: int, group: Group) -> Array:
+    given = {long_name(key): value for key, value in group.options.items()}
+    tasks = as_text(number - offset for number in numbers)
+    return Array("", offset, tasks, f"job-{numbers[0]}.sh", str(given.get("dependency", "")))
+
+
+def limits_or_usual() -> tuple[commands.Limits, str]:
+    """Return the limits of the cluster. If Slurm does not answer, return the usual ones and a note."""
+    try:
+        return commands.limits(), ""
+    except Unavailable as error:
+        return _USUAL, f"{error.message}; the lines assume MaxArraySize = {_USUAL.array_size}"
+
+
+def write_scripts(request: Request, jobs: Jobs) -> None:
+    """Write the scripts of the arrays that are left to submit, and of the job that collects."""
+    folder = existing(request.batch.folder.absolute() / FOLDER)
+    for one, text in job_scripts(request, jobs):
+        folder.write(one.script, text)
+    folder.write(_COLLECT, collect_script(request.batch, request.plan))
+
+
+def job_scripts(request: Request, jobs: Jobs) -> Iterator[tuple[Array, str]]:
+    """Yield the arrays that are left to submit, each with the text of its script."""
+    by_number = groups(request.plan, request.batch)
+    for one in jobs.left:
+        yield one, job_script(request.batch, request.plan, one.offset, by_number[one.numbers[0]])
+
+
+def array_command(batch: Batch, jobs: Jobs, part: Array, after: Iterable[str] = ()) -> list[str]:
+    """Return the command that submits an array. With a limit of runs it waits for jobs ``after``."""
+    tasks = array(indexes(part.tasks), jobs.max_running)
+    dependency = _dependency(part.dependency, after) if jobs.max_running else ""
+    return sbatch_command(_folder(batch) / part.script, comment(batch, part.offset), tasks, dependency)
+
+
+def collect_command(batch: Batch, after: Iterable[str]) -> list[str]:
+    """Return the command that submits the job that collects once the jobs ``after`` have ended."""
+    mark = f"nsyswrap:{batch.id}:collect"
+    return sbatch_command(_folder(batch) / _COLLECT, mark, dependency=_dependency("", after))
+
+
+def can_follow(part: Array) -> bool:
+    """Return True if an array can wait for another one: a plan's `a?b` allows no further dependency."""
+    return "?" not in part.dependency
+
+
+def by_hand(batch: Batch, jobs: Jobs, *, collects: bool) -> str:
+    """Return the text of the script that submits the arrays, each printing its job id."""
+    lines = ["#!/bin/bash", "# Submits the runs of this batch: prints the ids of its jobs.", "set -e"]
+    names: list[str] = []
+    for number, part in enumerate(jobs.left, 1):
+        waits = names if can_follow(part) else ()
+        lines += _typed(f"job{number}", array_command(batch, jobs, part, waits[-1:]))
+        names.append(f"${{job{number}%%;*}}")
+    if collects and names:
+        lines += _typed("collect", collect_command(batch, names))
+    return "\n".join(lines) + "\n"
+
+
+def write_by_hand(batch: Batch, jobs: Jobs, *, collects: bool) -> Path:
+    """Write submit.sh and return its path."""
+    folder = existing(_folder(batch))
+    folder.write(BY_HAND, by_hand(batch, jobs, collects=collects))
+    return batch.folder / FOLDER / BY_HAND
+
+
+def part_of(part: Array, most: int) -> tuple[Array, Array | None]:
+    """Return an array of at most so many of these tasks, and one of the others."""
+    tasks = indexes(part.tasks)
+    rest = replace(part, tasks=as_text(tasks[most:])) if len(tasks) > most else None
+    return replace(part, tasks=as_text(tasks[:most])), rest
+
+
+def _typed(name: str, command: Sequence[str]) -> list[str]:
+    """Return lines of bash. An id in ``${job1%%;*}`` stands for the id that Slurm gives."""
+    quoted = [shlex.quote(word) for word in command]
+    words = [_ID.sub(r"""'"\g<0>"'""", word) if "--dependency=" in word else word for word in quoted]
+    return [f"{name}=$({' '.join(words)})", f'echo "${{{name}%%;*}}"']
+
+
+def _dependency(own: str, after: Iterable[str]) -> str:
+    """Return the value of sbatch's ``--dependency``: the plan's own, and the end of other jobs."""
+    ids = ":".join(dict.fromkeys(after))
+    return ",".join(filter(None, (own, f"afterany:{ids}"))) if ids else ""
+
+
+def _folder(batch: Batch) -> Path:
+    return batch.folder.absolute() / FOLDER
