@@ -67,7 +67,14 @@ _LOG_ROOM = 16_384  # bytes
 _STATUS_ROOM = 4096  # bytes reserved for status.json at the start, so that it can be written on a full disk
 
 Outcome = Literal[
-    "done", "program_failed", "interrupted", "timed_out", "nsys_failed", "not_redacted", "not_started"
+    "done",
+    "program_failed",
+    "interrupted",
+    "timed_out",
+    "nsys_failed",
+    "disk_full",
+    "not_redacted",
+    "not_started",
 ]
 Share = Literal["group"]  # who may read a run folder besides its owner
 _ENDINGS: dict[Outcome, str] = {
@@ -76,6 +83,7 @@ _ENDINGS: dict[Outcome, str] = {
     "interrupted": "this run was interrupted",
     "timed_out": "this run timed out",
     "nsys_failed": "nsys failed",
+    "disk_full": "the disk was full",
     "not_redacted": "this run was not finished",
     "not_started": "the program was not started",
 }

@@ -259,7 +259,11 @@ def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
 def _show(run: Run, asked: ProfileOptions) -> None:
     """Print what was recorded, how the run ended, its folder, and the commands that show it again."""
     try:
-        if (run.folder / EXPORT).exists() and run.status.outcome not in ("nsys_failed", "not_started"):
+        if (run.folder / EXPORT).exists() and run.status.outcome not in (
+            "nsys_failed",
+            "disk_full",
+            "not_started",
+        ):
             _show_capture(run, asked)
     finally:
         if run.status.message:

@@ -18,12 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nsyswrap.base.errors import NsyswrapError
+    from nsyswrap.base.run_folder import Outcome
     from nsyswrap.record.hooked import Hooked
     from nsyswrap.record.spec import RunSpec
     from nsyswrap.record.supervisor import Ending
 
 with lazy_imports():
     from nsyswrap.record import hooked
+
+
+_FAILED: tuple[Outcome, int] = ("nsys_failed", 70)
+_FULL: tuple[Outcome, int] = ("disk_full", 73)
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,11 @@ def _judge_undisturbed(spec: RunSpec, evidence: Evidence, lack: str) -> Status:
     known = evidence.launcher_ran and ending.code >= 0 and not stopped
     program_code = ending.code if known else None
     if lack or ending.code < 0 or not evidence.launcher_ran:
-        return Status("nsys_failed", program_code, ending.code, 70, *_failure(spec, evidence, lack))
+        is_full = (
+            bool(lack) and evidence.launcher_ran and _fault_and_cure(spec, evidence) == command.DISK_FULL
+        )
+        outcome, code = _FULL if is_full else _FAILED
+        return Status(outcome, program_code, ending.code, code, *_failure(spec, evidence, lack))
     missing = hooked.shortfall(spec.options, evidence.steps, name)
     if stopped or ending.code == 0:
         return Status("done", program_code, ending.code, 0, missing)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OUTCOMES = (
     *("done", "program_failed", "interrupted", "timed_out"),
-    *("nsys_failed", "not_redacted", "not_started"),
+    *("nsys_failed", "disk_full", "not_redacted", "not_started"),
 )
 
 

@@ -110,11 +110,11 @@ def fill(disk: Path, *, all_but: int) -> None:
 
 def test_a_disk_too_small_for_the_report(tmp_path: Path, small_disk: Path, cli: Cli) -> None:
     done = cli("profile", "--no-stats", "-o", small_disk / "run", "sh", "-c", "exit 3", TMPDIR=str(tmp_path))
-    assert done.returncode == 70  # outranks the program's 3
+    assert done.returncode == 73  # outranks the program's 3
     assert "the disk is full" in done.stderr
     assert f"MB free at {small_disk / 'run'}" in done.stderr
     found = json.loads((small_disk / "run" / "status.json").read_text())
-    assert (found["outcome"], found["program_code"], found["exit_code"]) == ("nsys_failed", 3, 70)
+    assert (found["outcome"], found["program_code"], found["exit_code"]) == ("disk_full", 3, 73)
     going_on = re.search(r"recording kept in (\S+); to read it: nsyswrap (report \S+);", done.stderr)
     assert going_on
     assert Path(going_on[1]).parent.stat().st_mode & 0o777 == 0o700
@@ -141,10 +141,10 @@ def test_a_disk_too_small_for_the_log(tmp_path: Path, small_disk: Path, cli: Cli
     fill(small_disk, all_but=blocks)
     command = ("profile", "--no-stats", "-o", small_disk / "run", "sh", "-c", "exit 3")
     done = cli(*command, TMPDIR=str(tmp_path))
-    assert done.returncode == 70
+    assert done.returncode == 73
     assert "the disk is full" in done.stderr
     found = RunFolder(small_disk / "run").read_status()
-    assert (found.outcome, found.program_code) == ("nsys_failed", 3)
+    assert (found.outcome, found.program_code) == ("disk_full", 3)
     [recording] = re.findall(r"recording kept in (\S+);", done.stderr)
     assert Path(recording).is_file()
 

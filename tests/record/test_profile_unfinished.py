@@ -225,14 +225,14 @@ def test_a_batch_on_a_disk_that_is_too_small(
         [run] = (disk / "b" / "runs").iterdir()
         status = RunFolder(run).read_status()
         assert status.program_code == 3, status
-        assert status.outcome in ("program_failed", "nsys_failed", "not_redacted")
+        assert status.outcome in ("program_failed", "nsys_failed", "disk_full", "not_redacted")
         if status.outcome == "program_failed":
             assert check_export(run / EXPORT) == ""
         else:
             assert not (run / EXPORT).exists()
             assert "free some disk space" in status.hint
             named = re.findall(r"recording kept in (\S+);", status.hint)
-            assert bool(named) is (status.outcome == "nsys_failed" and not discard)
+            assert bool(named) is (status.outcome in ("nsys_failed", "disk_full") and not discard)
             assert all(Path(recording).is_file() for recording in named)
         assert not discard or not (run / REPORT).exists()
         assert not discard or not (run / RECORDING).exists()

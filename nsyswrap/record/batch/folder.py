@@ -48,6 +48,7 @@ ENDED: tuple[State, ...] = (
     "timed_out",
     "interrupted",
     "nsys_failed",
+    "disk_full",
     "not_redacted",
     "not_started",
 )
