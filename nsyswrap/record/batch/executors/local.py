@@ -1,4 +1,4 @@
-"""The executor that runs a batch on this machine: one run at a time, or one on each GPU."""
+"""The executor that runs a batch on this machine: one run at a time, or as many as there are GPUs for."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.record.batch.executors import Executor, Interruption, Option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
     from nsyswrap.record.batch.executors import OnProgress, Request
     from nsyswrap.record.batch.folder import Batch, RunState
@@ -35,7 +37,7 @@ class _LocalExecutor(Executor):
         Option(
             "--gpus",
             "N,N",
-            "local: run one at a time on each of these GPUs.",
+            "local: use these GPUs, as many at a time as a run needs.",
             refusal="--gpus requires --executor local",
         ),
     )
@@ -49,11 +51,12 @@ class _LocalExecutor(Executor):
         for number in numbers:
             if states[number].state != "running":
                 states[number] = folder.RunState(number, states[number].folder, "planned")
-        slots = [_Slot(gpu) for gpu in gpus] or [_Slot(None)]
+        needs = {batch.numbers[spec.key]: spec.gpus or 1 for spec in request.plan.specs}
+        _check_gpus(gpus, [needs.get(number, 1) for number in numbers])
         with supervisor.signals_noted() as received:
-            local = _LocalBatch(batch, states, on_progress, slots, received)
+            local = _LocalBatch(batch, states, on_progress, received, needs, gpus or None)
             _wait_for_runs_begun_before(local)
-            queue = iter(numbers)
+            queue = deque(numbers)
             while _step(local, queue):
                 time.sleep(_POLL_S)
         on_progress(local.states, "")
@@ -88,21 +91,25 @@ EXECUTOR = _LocalExecutor()
 
 
 @dataclass
-class _Slot:
-    """A GPU, or the machine as it is if ``gpu`` is None. It takes one run at a time."""
+class _Running:
+    """A run at work, and the GPUs that it has; none if it has the machine as it is."""
 
-    gpu: str | None
-    number: int = 0
-    process: subprocess.Popen[bytes] | None = None
+    number: int
+    process: subprocess.Popen[bytes]
+    gpus: list[str]
 
 
 @dataclass
 class _LocalBatch:
+    """``needs``: how many GPUs each run needs. ``free``: the GPUs without a run; None: not said."""
+
     batch: Batch
     states: dict[int, RunState]
     on_progress: OnProgress
-    slots: list[_Slot]
     received: list[signal.Signals]
+    needs: Mapping[int, int] = field(default_factory=dict)
+    free: list[str] | None = None
+    running: list[_Running] = field(default_factory=list)
     forwarded: int = 0
 
     def update(self, state: RunState) -> None:
@@ -123,26 +130,40 @@ def _wait_for_runs_begun_before(local: _LocalBatch) -> None:
         time.sleep(_POLL_OTHERS_S)
 
 
-def _step(local: _LocalBatch, queue: Iterator[int]) -> bool:
-    """Note ended runs, forward signals, start a run in each free slot. Return True while a run is running."""
+def _check_gpus(gpus: Sequence[str], needs: Sequence[int]) -> None:
+    if gpus and max(needs, default=0) > len(gpus):
+        raise UsageError(
+            f"a run needs {max(needs)} GPUs, and --gpus names {len(gpus)}", "name more GPUs, or omit --gpus"
+        )
+
+
+def _step(local: _LocalBatch, queue: deque[int]) -> bool:
+    """Note ended runs, forward signals, start runs where there is room. Return True while one is running."""
     if len(local.received) > local.forwarded:
         local.forwarded = len(local.received)
-        for slot in local.slots:
-            if slot.process:
-                slot.process.send_signal(local.received[-1])
-    for slot in local.slots:
-        if slot.process and slot.process.poll() is not None:
-            slot.process = None
-            local.update(folder.read_state(local.batch.run_folder(slot.number), slot.number))
-        if not slot.process and not local.received and (number := next(queue, 0)):
-            slot.number, slot.process = number, _start(local.batch, number, slot.gpu)
-            local.update(folder.RunState(number, local.batch.run_folder(number), "running"))
-    return any(slot.process for slot in local.slots)
+        for one in local.running:
+            one.process.send_signal(local.received[-1])
+    for one in [one for one in local.running if one.process.poll() is not None]:
+        local.running.remove(one)
+        if local.free is not None:
+            local.free += one.gpus
+        local.update(folder.read_state(local.batch.run_folder(one.number), one.number))
+    while queue and not local.received and _has_room(local, queue[0]):
+        number = queue.popleft()
+        gpus = [local.free.pop(0) for _ in range(local.needs.get(number, 1))] if local.free else []
+        local.running.append(_Running(number, _start(local.batch, number, ",".join(gpus)), gpus))
+        local.update(folder.RunState(number, local.batch.run_folder(number), "running"))
+    return bool(local.running)
 
 
-def _start(batch: Batch, number: int, gpu: str | None) -> subprocess.Popen[bytes]:
+def _has_room(local: _LocalBatch, number: int) -> bool:
+    """Return True if a run can start. The runs keep their order: none overtakes one that needs more GPUs."""
+    return not local.running if local.free is None else len(local.free) >= local.needs.get(number, 1)
+
+
+def _start(batch: Batch, number: int, gpus: str) -> subprocess.Popen[bytes]:
     path = batch.run_folder(number)
-    environment = {**os.environ, **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})}
+    environment = {**os.environ, **({"CUDA_VISIBLE_DEVICES": gpus} if gpus else {})}
     with os.fdopen(run_folder.existing(path).open(run_folder.TASK_LOG), "ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "nsyswrap", "run-folder", str(path.absolute())],
