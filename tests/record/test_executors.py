@@ -180,7 +180,7 @@ def test_the_jobs_of_a_batch_begun_with_version_0_1_0_are_known(
     (tmp_path / "old/slurm").mkdir()
     array = {"job": "17", "offset": 0, "tasks": "3", "submitted": 1_760_000_000}
     (tmp_path / "old/slurm/jobs.json").write_text(json.dumps({"jobs": [array]}))
-    (stubs.folder / "squeue.txt").write_text("17|3|PENDING|Resources|nsyswrap:6c0f4116bd2f:0\n")
+    (stubs.folder / "squeue.txt").write_text("17|3|PENDING|Resources|/b/job-0.sh nsyswrap:6c0f4116bd2f:0\n")
     shown = cli("batch", "status", "old", PATH=stubs.path).stdout
     assert "in Slurm's queue as job 17: 1 waiting for free nodes" in shown
     (stubs.folder / "scancel.txt").touch()

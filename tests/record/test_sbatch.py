@@ -342,16 +342,18 @@ def test_in_a_container_without_squeue_the_environment_tells(
     assert commands.ended_by_time_limit() is expected
 
 
-def test_jobs_of_others_with_any_comment_are_read_over(squeue: Path) -> None:
+def test_a_job_is_known_by_the_mark_behind_its_script(squeue: Path) -> None:
     squeue.write_text(
-        "5|N/A|RUNNING|None|a|b\nof two | lines\n"
-        "17|1,3-4%2|PENDING|Resources|nsyswrap:5ca1ab1e:0\n"
-        "17|0|RUNNING|None|nsyswrap:5ca1ab1e:0\n"
+        "5|N/A|RUNNING|None|a|b\nof two | nsyswrap:other lines\n"
+        "17|1,3-4%2|PENDING|Resources|/a b\n|c/slurm/job-0.sh nsyswrap:5ca1ab1e:0\n"
+        "17|0|RUNNING|None|/b/slurm/job-0.sh nsyswrap:5ca1ab1e:0\n"
+        "18|N/A|RUNNING|None|(null)\n"
     )
     assert commands.jobs() == [
-        commands.Job("5", (), "RUNNING", "None", "a|b"),
+        commands.Job("5", (), "RUNNING", "None", ""),
         commands.Job("17", (1, 3, 4), "PENDING", "Resources", "nsyswrap:5ca1ab1e:0"),
         commands.Job("17", (0,), "RUNNING", "None", "nsyswrap:5ca1ab1e:0"),
+        commands.Job("18", (), "RUNNING", "None", ""),
     ]
 
 

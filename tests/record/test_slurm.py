@@ -146,7 +146,7 @@ def test_six_runs_of_which_one_fails(work: Work) -> None:
 
 
 def test_the_submitter_is_killed(work: Work, cluster: Cluster) -> None:
-    """Between sbatch and its own notes: its jobs are found by their comment, and nothing runs twice."""
+    """Between sbatch and its own notes: its jobs are found by their mark, and nothing runs twice."""
     with work.running("1,2,3,4", "--slurm", "cpus-per-task=2") as submitter:
         wait_until(lambda: len(work.said("began")) == 3)
         submitter.send_signal(signal.SIGKILL)

@@ -69,7 +69,7 @@ class _LocalExecutor(Executor):
         if any(state.claim and state.claim.job for state in states.values() if state.state == "running"):
             return None  # the jobs of a scheduler
         with supervisor.signals_noted() as received:
-            local = _LocalBatch(batch, states, on_progress, [], received)
+            local = _LocalBatch(batch, states, on_progress, received)
             _wait_for_runs_begun_before(local)
         advice = "nsyswrap: the runs continue; use the same command to wait for them"
         return Interruption(received[0], advice) if received else None

@@ -27,8 +27,9 @@ _SUBMIT_TIMEOUT_S = 30  # sbatch itself waits for minutes while slurmctld's job 
 _SIGNALED_TIMEOUT_S = 10  # between a signal and the end of the job
 _EARLY_S = 60  # Slurm's signal before the time limit may come this much early
 _END_VARIABLE = "SLURM_JOB_END_TIME"  # in seconds of the epoch; set since Slurm 23.02
-_FORMAT = "%F|%K|%T|%r|%k"  # the comment is last: jobs of others may have any, with several lines
-_FIELDS = 5
+_FORMAT = "%F|%K|%T|%r|%o"  # the command is last: its path can have several lines
+_ROW = re.compile(r"^(\d+)\|([^|\n]*)\|([A-Z_]+)\|([^|\n]*)\|", re.MULTILINE)
+_MARK = re.compile(r" (nsyswrap:\S+)\s*$")
 _KEPT = ("SLURM_CONF", "SLURM_CLUSTERS")
 _JOB_VARIABLES = ("SLURM_", "SLURMD_")  # set if this process runs in a job itself
 _FILTER_VARIABLES = ("SQUEUE_", "SCANCEL_", "SACCT_")  # they make Slurm's commands leave jobs out
@@ -94,14 +95,15 @@ class TooMany(Unavailable):
 class Job:
     """A line of squeue: a job, a task of an array, or the tasks of an array that wait together.
 
-    ``id`` is the array's. A job that is no array has no ``tasks``.
+    ``id`` is the array's. A job that is no array has no ``tasks``. ``mark`` is the argument of its script if
+    nsyswrap submitted it, or empty.
     """
 
     id: str
     tasks: tuple[int, ...]
     state: str
     reason: str
-    comment: str
+    mark: str
 
 
 @dataclass(frozen=True)
@@ -115,14 +117,15 @@ class Limits:
 def sbatch_command(script: Path, mark: str, tasks: str = "", dependency: str = "") -> list[str]:
     """Return the command that submits a script: as an array with these tasks (``1-4,7%2``), or as one job.
 
-    Logs go beside the script. ``mark`` is the comment that finds the job. ``dependency`` is as sbatch's.
+    Logs go beside the script. ``mark`` is the argument of the script, by which squeue finds the job: comments
+    are left to the site. ``dependency`` is as sbatch's.
     """
     # These are not lines of the script, which cannot hold every path.
     logs = f"{str(script.parent).replace('%', '%%')}/{'%A_%a' if tasks else f'{script.stem}-%j'}.log"
-    own = [f"--chdir={script.parent}", f"--output={logs}", f"--comment={mark}"]
+    own = [f"--chdir={script.parent}", f"--output={logs}"]
     own += [f"--array={tasks}"] if tasks else []
     own += [f"--dependency={dependency}"] if dependency else []
-    return ["sbatch", "--parsable", *own, str(script)]
+    return ["sbatch", "--parsable", *own, str(script), mark]
 
 
 def submit(command: Sequence[str]) -> str:
@@ -141,7 +144,7 @@ def submit(command: Sequence[str]) -> str:
         kind = TooMany if _AT_LIMIT.search(done.stderr) else Unavailable
         raise kind(
             f"Slurm refused the jobs: {_last_line(done.stderr)}",
-            f"change [slurm] in the plan or --slurm; job script: {command[-1]}",
+            f"change [slurm] in the plan or --slurm; job script: {command[-2]}",
         )
     return done.stdout.strip().partition(";")[0]  # 17;cluster
 
@@ -149,10 +152,12 @@ def submit(command: Sequence[str]) -> str:
 def jobs() -> list[Job]:
     """Return all jobs of this user that wait or run. Raises Unavailable if Slurm does not answer."""
     output = _ask("squeue", "--all", "--noheader", f"--user={os.getuid()}", f"--format={_FORMAT}")
-    rows = [line.split("|", _FIELDS - 1) for line in output.splitlines()]
+    rows = list(_ROW.finditer(output))
+    ends = [*(row.start() for row in rows[1:]), len(output)]
+    marks = [_MARK.search(output, row.end(), end) for row, end in zip(rows, ends, strict=True)]
     return [
-        Job(number, indexes(tasks), state, reason, comment)
-        for number, tasks, state, reason, comment in (row for row in rows if len(row) == _FIELDS)
+        Job(row[1], indexes(row[2]), row[3], row[4], mark[1] if mark else "")
+        for row, mark in zip(rows, marks, strict=True)
     ]
 
 

@@ -237,7 +237,7 @@ def _remember_unknown_jobs(slurm: _SlurmBatch) -> None:
     known = {array.job for array in slurm.jobs.jobs}
     for job in {job.id for job in slurm.queued.values()} - known:
         numbers = [number for number, one in slurm.queued.items() if one.id == job]
-        offset = int(slurm.queued[numbers[0]].comment.rpartition(":")[2])
+        offset = int(slurm.queued[numbers[0]].mark.rpartition(":")[2])
         array = Array(job, offset, as_text(number - offset for number in numbers))
         slurm.write(jobs=(*slurm.jobs.jobs, array))
 

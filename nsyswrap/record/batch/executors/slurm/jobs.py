@@ -65,8 +65,8 @@ class Jobs:
     collect: str = ""
 
 
-def comment(batch: Batch, offset: int) -> str:
-    """Return the comment of a job of this batch. It finds the job even if jobs.json was never written."""
+def mark_of(batch: Batch, offset: int) -> str:
+    """Return the mark of a job of this batch. It finds the job even if jobs.json was never written."""
     return f"nsyswrap:{batch.id}:{offset}"
 
 
@@ -107,10 +107,10 @@ def in_queue(batch: Batch) -> dict[int, commands.Job]:
     offsets = {array.job: array.offset for array in submitted(batch)}
     queued: dict[int, commands.Job] = {}
     for job in commands.jobs():
-        mark, _, offset = job.comment.rpartition(":")
-        if f"{mark}:" == comment(batch, 0)[:-1] and offset.isdecimal():
+        mark, _, offset = job.mark.rpartition(":")
+        if f"{mark}:" == mark_of(batch, 0)[:-1] and offset.isdecimal():
             offsets[job.id] = int(offset)
-        elif job.id not in offsets or job.comment.startswith("nsyswrap:"):
+        elif job.id not in offsets or job.mark:
             continue
         queued |= {offsets[job.id] + task: job for task in job.tasks}
     return {number: job for number, job in queued.items() if number in batch.runs}

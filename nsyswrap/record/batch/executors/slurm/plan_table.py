@@ -22,7 +22,6 @@ _RESERVED = {
     "o": _LOGS,
     "error": _LOGS,
     "e": _LOGS,
-    "comment": "nsyswrap finds its jobs by their comment",
     "wrap": "use setup in [node] for your own lines of the job script",
     "parsable": _STATE,
     "quiet": _STATE,

@@ -15,7 +15,7 @@ from nsyswrap.base.run_folder import existing
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import array, as_text, indexes, sbatch_command
 from nsyswrap.record.batch.executors.slurm.groups import groups, long_name
-from nsyswrap.record.batch.executors.slurm.jobs import Array, Jobs, comment
+from nsyswrap.record.batch.executors.slurm.jobs import Array, Jobs, mark_of
 from nsyswrap.record.batch.executors.slurm.script import FOLDER, collect_script, job_script, max_running
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _USUAL = commands.Limits(array_size=1001, jobs=10_000)  # Slurm's own defaults
 
 
 def planned_jobs(request: Request, numbers: Sequence[int], array_size: int) -> Jobs:
-    """Return the arrays that these runs need: of equal options, and with no index as high as ``array_size``."""
+    """Return the arrays that these runs need: of equal options, with no index as high as ``array_size``."""
     by_number = groups(request.plan, request.batch)
     arrays: dict[tuple[int, int], list[int]] = {}
     for number in sorted(numbers):
@@ -80,7 +80,7 @@ def array_command(batch: Batch, jobs: Jobs, part: Array, after: Iterable[str] = 
     """Return the command that submits an array. With a limit of runs it waits for jobs ``after``."""
     tasks = array(indexes(part.tasks), jobs.max_running)
     dependency = _dependency(part.dependency, after) if jobs.max_running else ""
-    return sbatch_command(_folder(batch) / part.script, comment(batch, part.offset), tasks, dependency)
+    return sbatch_command(_folder(batch) / part.script, mark_of(batch, part.offset), tasks, dependency)
 
 
 def collect_command(batch: Batch, after: Iterable[str]) -> list[str]:
