@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import call, changed, global_id, kernel, nvtx, opened, row
 
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_part import judged_parts, loading_ns
 
 if TYPE_CHECKING:
@@ -83,6 +84,16 @@ def test_what_is_selected_is_judged_clipped(clip: bool | None, tmp_path: Path) -
     capture = opened(tmp_path, *program()).select(time="30/330", clip=clip)
     assert judged(capture) == [(100, [(30, 330)], "the selected part is judged")]
     assert judged_parts(capture)[0].budgets[0].busy_ns.tolist() == [20 + 30 + 30 + 10]
+
+
+def test_other_parts_of_a_view_share_its_budgets(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *program())
+    [part] = judged_parts(capture)
+    part.finish()
+    operations = gpu_operations_of(part.view)
+    assert judged_parts(capture)[0].budgets is part.budgets
+    part.finish()
+    assert gpu_operations_of(part.view) is not operations
 
 
 def test_each_process_has_a_part(tmp_path: Path) -> None:

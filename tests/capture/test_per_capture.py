@@ -86,6 +86,14 @@ def test_what_was_computed_from_a_view_can_be_freed_alone(capture: Capture) -> N
     assert computed == ["kernel"] * 3  # once for the capture, twice for the part
 
 
+def test_one_result_of_a_view_can_be_kept(capture: Capture) -> None:
+    part = capture.select(time="0/2")
+    assert count(part) == 1
+    forget(part, but=count)
+    assert count(part) == 1
+    assert computed == ["kernel"]
+
+
 def test_columns_that_are_freed_are_read_again(capture: Capture) -> None:
     before = capture.columns("kernel", "start_ns", "end_ns")
     capture.forget_columns("kernel", "start_ns", "copy_kind")

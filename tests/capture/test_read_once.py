@@ -13,11 +13,15 @@ from tiny_export import everything, opened
 
 from nsyswrap import reports
 from nsyswrap.api import Capture
+from nsyswrap.capture.export import Export
+from nsyswrap.render import page
 from nsyswrap.reports.make import make_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from nsyswrap.capture.schema import FieldKind
 
 
 @pytest.mark.parametrize("name", reports.NAMES)
@@ -53,6 +57,21 @@ def test_reports_that_are_made_in_turn_free_what_no_later_one_reads(tmp_path: Pa
     assert read == [(True, True), (False, True), (False, True)]
     assert not kernels("start")
     assert capture.report("cuda_gpu_trace").frame.equals(Capture(capture.path).report("cuda_gpu_trace").frame)
+
+
+def test_a_page_reads_each_column_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[tuple[str, str]] = []
+    load = Export._load  # noqa: SLF001
+
+    def noted(export: Export, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> None:
+        read.extend((table, name) for name, _ in wanted)
+        load(export, table, wanted)
+
+    monkeypatch.setattr(Export, "_load", noted)
+    page.render({"x": opened(tmp_path, *everything())})
+    kernels = [name for table, name in read if table == "CUPTI_ACTIVITY_KIND_KERNEL"]
+    assert "gridX" in kernels
+    assert sorted(kernels) == sorted(set(kernels))
 
 
 def test_a_capture_and_its_views_end_with_the_last_of_them(tmp_path: Path) -> None:
