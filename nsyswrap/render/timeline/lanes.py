@@ -40,7 +40,7 @@ from nsyswrap.render.timeline.owners import (
     sublane_suffix,
     thread_names,
 )
-from nsyswrap.render.timeline.packing import depths, few_disjoint, outermost
+from nsyswrap.render.timeline.packing import few_disjoint, levels, outermost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -322,7 +322,7 @@ def _ranges(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:
     name, names = range_labels(capture.whole, row)
     name, texts = name.astype(np.int32), _name_texts(names)
     for owner, every in _by_thread((thread, start, end)):
-        level = depths(start[every], end[every])
+        level = levels(start[every], end[every])
         for depth in range(min(int(level.max()) + 1, _LEVELS)):
             mine = every[level == depth]
             yield Lane(

@@ -164,6 +164,13 @@ def depths(start: Ints, end: Ints) -> Ints:
     return depth
 
 
+def levels(start: Ints, end: Ints) -> Ints:
+    """Return for each span a level at which no spans overlap, also where some cross; see ``depths``."""
+    if crossing(start, end).any():
+        return disjoint(start, _until(start, end))
+    return depths(start, end)
+
+
 def _until(start: Ints, end: Ints) -> Ints:
     until: Ints = np.maximum(end, start + 1)  # an empty span is still open at its start
     return until

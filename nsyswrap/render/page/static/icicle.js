@@ -18,6 +18,24 @@ for (const part of document.querySelectorAll("#ranges")) {
       show(node.dataset.path);
     });
   }
+  // A name that does not fit is shortened: of modules, such as layers.3, the end tells them apart.
+  const names = [...part.querySelectorAll(".icicle text")].map((label) => [label, label.textContent]);
+  function fit() {
+    for (const [label, name] of names) label.textContent = name;
+    const fitting = names.map(([label, name]) => {
+      const room = label.parentNode.width.baseVal.value - 2 * label.x.baseVal[0].value - 2;
+      return Math.floor((name.length * room) / Math.max(label.getComputedTextLength(), 1));
+    });
+    names.forEach(([label, name], i) => {
+      const kept = fitting[i] - 1;
+      if (fitting[i] >= name.length) return;
+      if (kept < 1) label.textContent = "";
+      else label.textContent = name.includes(".") ? "…" + name.slice(-kept) : name.slice(0, kept) + "…";
+    });
+  }
+  const picture = part.querySelector(".icicle");
+  if (picture) new ResizeObserver(fit).observe(picture);
+
   table.tBodies[0].addEventListener("pointerover", (event) => {
     const row = event.target.closest("tr");
     const path = row.cells[at].textContent;
