@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def layer(module: str) -> str:
     return PLACES.get(name) or PLACES.get(f"{part}.*") or part
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Return every module of the package that a file names.
 
