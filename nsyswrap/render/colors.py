@@ -88,6 +88,12 @@ CAUSES = {
     "unknown": UNKNOWN,
     "other_process": Style(LAVENDER, LINES),
 }
+STEPS = {
+    "steady step": Style(SKY, GRID),
+    "warm-up": Style(GRAY, GRID),
+    "outlier step": Style(BLUE, GRID),
+    "other step": Style(LAVENDER, GRID),
+}
 OTHERS = {  # calls that are not CUDA's
     "MPI collectives": Style(VERMILION, GRID),
     "MPI sends and receives": Style(ORANGE, GRID),

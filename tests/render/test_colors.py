@@ -58,6 +58,7 @@ TABLES = (
     {("copy", name): style for name, style in palette.COPIES.items()},
     {("host", name): style for name, style in {**palette.CAUSES, "call": palette.API}.items()},
     {("host call", name): style for name, style in palette.OTHERS.items() if name != "profiler overhead"},
+    {("step", name): style for name, style in palette.STEPS.items()},
     {("range", name): style for name, style in palette.RANGES.items()},
     {("first launch", ""): palette.LAUNCHES["first"], ("rest", ""): palette.REST},
     {("verdict", name): style for name, style in palette.VERDICTS.items() if name != "no verdict"},

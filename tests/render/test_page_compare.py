@@ -132,6 +132,8 @@ def test_a_browser_shows_it(kind: str, scheme: str, tmp_path: Path, visit: Visit
         assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.evaluate("typeof pwned") == "undefined"
     table = page.locator("table").last if kind == "history" else page.locator('table[data-report="kernel"]')
+    names, headings = (page.locator(where).all_inner_texts() for where in ("nav a", "section > h2"))
+    assert names == headings
     header = table.locator("th").first
     header.locator("button").click()
     assert header.get_attribute("aria-sort") == "descending"

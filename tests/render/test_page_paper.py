@@ -63,6 +63,14 @@ def test_headers_are_such_that_every_sheet_repeats_them(page_of: PageOf, visit: 
     assert page.locator(".picture").evaluate("e => getComputedStyle(e).breakInside") == "avoid"
 
 
+def test_a_phone_has_no_help_on_keys(page_of: PageOf, visit: Visit) -> None:
+    page = visit(
+        page_of("one launch"), has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800}
+    )
+    assert page.locator(".keys").count() > 0
+    assert page.locator(".keys:visible").count() == 0
+
+
 @pytest.mark.parametrize("width", [360, 641, 700, 900, 1280])
 def test_copies_have_bars_at_any_width(width: int, page_of: PageOf, visit: Visit) -> None:
     page = visit(page_of("two GPUs"))

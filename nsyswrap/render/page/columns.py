@@ -1,4 +1,4 @@
-"""Draw times side by side as SVG columns. The axis is logarithmic where they span more than a decade."""
+"""Draw times side by side as SVG columns; a logarithmic axis where they span more than a decade."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from nsyswrap.base.units import Unit, human
 from nsyswrap.render import colors
 from nsyswrap.render.page.bars import single_bar
 from nsyswrap.render.page.colors import swatch
+from nsyswrap.render.page.columns import Scale
 from nsyswrap.render.page.html import Markup, Section, element, empty, missing, section, verdict_paragraphs
 from nsyswrap.render.page.tables import folded_table
 
@@ -26,19 +27,28 @@ def copies(subject: Subject) -> Markup:
         return section("copies", "Copies", missing(subject.missing("memcpy_bandwidth")))
     names = [column.name for column in table.columns]
     rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in table.rows(_MOST_BARS)]
-    most = max((row["bandwidth_bytes_per_s"] or 0.0 for row in rows), default=0.0)
+    scale = Scale.of([row["bandwidth_bytes_per_s"] or 0.0 for row in rows])
     return section(
         "copies",
         "Copies",
         verdict_paragraphs(subject.tables("memcpy_bandwidth")),
         empty(subject, "memcpy_bandwidth"),
-        element("div", *(_bar(row, most) for row in rows), class_="bars"),
+        _axis(scale),
+        element("div", *(_bar(row, scale) for row in rows), class_="bars"),
         folded_table(table),
         missing(subject.missing("memcpy_bandwidth")),
     )
 
 
-def _bar(row: Mapping[str, Any], most: float) -> Markup:
+def _axis(scale: Scale) -> Markup | None:
+    """Return what a logarithmic axis begins with; None for one from 0."""
+    if not scale.low:
+        return None
+    text = f"Logarithmic axis from {human(scale.low, Unit.BYTES_PER_S)}: ten times as much is as far again."
+    return element("p", text, class_="note")
+
+
+def _bar(row: Mapping[str, Any], scale: Scale) -> Markup:
     bandwidth = row["bandwidth_bytes_per_s"]
     label = str(row["operation"]).removeprefix("[CUDA ").removesuffix("]").removeprefix("memcpy ")
     kinds = " → ".join(kind for kind in (row["src_kind"], row["dst_kind"]) if kind)
@@ -55,7 +65,7 @@ def _bar(row: Mapping[str, Any], most: float) -> Markup:
     return element(
         "div",
         element("span", swatch(style), " · ".join(filter(None, parts)), class_="label"),
-        single_bar(bandwidth / most, style) if bandwidth and most else element("span"),
+        single_bar(scale.share(bandwidth), style) if bandwidth else element("span"),
         element("span", element("b", human(bandwidth, Unit.BYTES_PER_S)), f" · {size}", class_="value"),
     )
 

@@ -36,14 +36,14 @@ def _tile(subject: Subject, label: str) -> Markup | None:
     more = len(answer.findings) - _MOST_ADVICE
     return element(
         "article",
-        element("ol", *map(_advice_item, answer.findings[:_MOST_ADVICE]), class_="advice"),
+        element("ol", *(_advice_item(label, one) for one in answer.findings[:_MOST_ADVICE]), class_="advice"),
         element("p", f"{more} more in the table below", class_="note") if more > 0 else None,
         class_="tile wide",
         data_report="advice",
     )
 
 
-def _advice_item(finding: Advice) -> Markup:
+def _advice_item(label: str, finding: Advice) -> Markup:
     heading, rest = split_heading(finding.what)
     share = human(finding.potential_percent, Unit.PERCENT)
     potential = "a doubt about the figures"
@@ -62,6 +62,8 @@ def _advice_item(finding: Advice) -> Markup:
             element("span", potential, class_="stake"),
         ),
         *(element("p", element("i", name), " ", *texts) for name, texts in parts if texts[0]),
+        data_finding=finding.name,
+        data_label=label,
     )
 
 

@@ -221,7 +221,12 @@ def _strips(bins: Bins, title: str) -> Markup:
         for label, row in zip(bins.labels, bins.shades, strict=True)
     )
     readout = element(
-        "p", "Point at the picture, tap it, or use the arrow keys.", class_="readout", role="status"
+        "p",
+        "Point at the picture or tap it",
+        element("span", ", or use the arrow keys", class_="keys"),
+        ".",
+        class_="readout",
+        role="status",
     )
     ends = (element("span", f"step {step:,}") for step in (0, bins.count - 1))
     axis = element("div", element("span"), element("div", *ends), class_="strip ends", aria_hidden="true")
