@@ -36,9 +36,19 @@ DRAWN = """async canvas => {
 }"""
 
 
+def picture(page: Page) -> Locator:
+    return timeline(page).locator(".picture canvas")
+
+
+def opened_all(page: Page) -> Page:
+    """Wait for the timeline, and show all of its time: it opens on what matters."""
+    page.evaluate("timelines[0].ready.then(() => timelines[0].act('home'))")
+    return page
+
+
 def ends(page: Page) -> tuple[float, float]:
     """Return the visible times of the timeline in ns after its first event."""
-    data = timeline(page).locator("canvas").evaluate(DRAWN)
+    data = picture(page).evaluate(DRAWN)
     return float(data["start"]), float(data["end"])
 
 
@@ -47,12 +57,12 @@ def readout(page: Page) -> str:
 
 
 def test_zoom_and_pan_by_buttons_and_keys(page_of: PageOf, visit: Visit) -> None:
-    page = visit(page_of("two GPUs"))
+    page = opened_all(visit(page_of("two GPUs")))
     every = ends(page)
     timeline(page).get_by_role("button", name="Zoom in").click()
     closer = ends(page)
     assert closer[1] - closer[0] == pytest.approx((every[1] - every[0]) / 2)
-    canvas = timeline(page).locator("canvas")
+    canvas = picture(page)
     canvas.focus()
     page.keyboard.press("+")
     nearer = ends(page)
@@ -69,16 +79,15 @@ def test_zoom_and_pan_by_buttons_and_keys(page_of: PageOf, visit: Visit) -> None
 
 
 def test_the_wheel_zooms_where_it_points_and_a_drag_moves(page_of: PageOf, visit: Visit) -> None:
-    page = visit(page_of("two GPUs"))
-    canvas = timeline(page).locator("canvas")
-    canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
+    page = opened_all(visit(page_of("two GPUs")))
+    page.evaluate("timelines[0].article.scrollIntoView()")
+    box = picture(page).bounding_box()
     assert box
     every = ends(page)
     page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 30)
     page.mouse.wheel(0, -400)
     page.wait_for_function(
-        "start => document.querySelector('canvas').dataset.start !== String(start)", arg=every[0]
+        "start => document.querySelector('.picture canvas').dataset.start !== String(start)", arg=every[0]
     )
     start, end = ends(page)
     assert end - start < every[1] - every[0]
@@ -113,15 +122,17 @@ def test_pointing_at_a_kernel_tells_name_duration_and_launch(
 
 def place_of(page: Page, family: str) -> None:
     """Point at the middle of the longest event of a family in the timeline."""
-    canvas = timeline(page).locator("canvas")
+    canvas = picture(page)
     canvas.scroll_into_view_if_needed()
     x, y = page.evaluate(
         """family => {
-          const { picture, content, view } = timelines[0];
-          const mine = content.items.filter(item => content.series[item.series].family === family);
+          const { picture, content: { events, series, rows }, view } = timelines[0];
+          const every = Array.from({ length: events.count }, (_, i) => events.item(i));
+          const mine = every.filter(item => series[item.series].family === family);
           const item = mine.reduce((a, b) => (a.duration >= b.duration ? a : b));
-          const middle = (Math.max(item.start, view.start) + Math.min(item.end, view.end)) / 2;
-          return [picture.x(middle), picture.tops[item.lane] + 10];
+          view.show(item.start - item.duration, item.end + item.duration);
+          picture.draw();
+          return [picture.x((item.start + item.end) / 2), rows.tops[item.lane] + 10];
         }""",
         family,
     )
@@ -129,37 +140,37 @@ def place_of(page: Page, family: str) -> None:
 
 
 def test_keys_step_through_a_lane_and_a_line_leads_to_the_launch(page_of: PageOf, visit: Visit) -> None:
-    page = visit(page_of("side by side"))
-    canvas = timeline(page).locator("canvas")
+    page = opened_all(visit(page_of("side by side")))
+    canvas = picture(page)
     canvas.focus()
     page.keyboard.press("ArrowDown")
     assert re.fullmatch(r"GPU 0.*, stream 7: 51 events\.", readout(page))
-    page.keyboard.press("n")
+    page.keyboard.press(".")
     first = readout(page)
     assert "Launched by cudaMemcpyAsync" in first
     page.evaluate("timelines[0].picture.draw()")
     drawn = canvas.evaluate("canvas => canvas.toDataURL()")
     page.evaluate("timelines[0].picture.connection = () => {}; timelines[0].picture.draw()")
     assert canvas.evaluate("canvas => canvas.toDataURL()") != drawn
-    page.keyboard.press("n")
+    page.keyboard.press(".")
     assert readout(page) != first
-    page.keyboard.press("p")
+    page.keyboard.press(",")
     assert readout(page) == first
 
 
 def test_a_tap_selects_on_a_phone(page_of: PageOf, visit: Visit) -> None:
-    page = visit(page_of("one launch"), viewport=PHONE, has_touch=True)
+    page = opened_all(visit(page_of("one launch"), viewport=PHONE, has_touch=True))
     timeline(page).get_by_role("button", name="Show the time of GPU work").click()
-    canvas = timeline(page).locator("canvas")
-    assert timeline(page).locator(".labels .lane").first.inner_text() == "stream 7"
-    x, y = page.evaluate("[timelines[0].picture.width / 2, timelines[0].picture.tops[0] + 10]")
+    canvas = picture(page)
+    assert timeline(page).locator(".labels .lane span").first.inner_text() == "stream 7"
+    x, y = page.evaluate("[timelines[0].picture.width / 2, timelines[0].content.rows.tops[0] + 10]")
     canvas.tap(position={"x": x, "y": y})
     assert "Launched by cudaLaunchKernel" in readout(page)
 
 
 def test_two_fingers_zoom_and_the_one_that_stays_moves(page_of: PageOf, visit: Visit) -> None:
-    page = visit(page_of("one launch"), viewport=PHONE, has_touch=True, is_mobile=True)
-    canvas = timeline(page).locator("canvas")
+    page = opened_all(visit(page_of("one launch"), viewport=PHONE, has_touch=True, is_mobile=True))
+    canvas = picture(page)
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     assert box
@@ -191,7 +202,7 @@ def test_a_caption_that_is_cut_says_so(tmp_path: Path, visit: Visit) -> None:
     calls = [call("cudaMemcpyAsync", 100 * i, 118 * i, i) for i in range(1, 6)]
     path = tmp_path / "page.html"
     path.write_text(render({"x": opened(tmp_path, *calls)}), encoding="utf-8")
-    page = visit(path)
+    page = opened_all(visit(path))
     ends(page)
     texts = page.evaluate(
         """() => {
@@ -213,11 +224,12 @@ def test_of_a_column_that_is_almost_idle_the_share_is_small(tmp_path: Path, visi
     path = tmp_path / "page.html"
     spans = ((0, 10), (500_000, 501_000), (1_000_000, 1_000_010))
     path.write_text(render({"x": opened(tmp_path, *(kernel("k", *span, 1) for span in spans))}))
-    page = visit(path)
+    page = opened_all(visit(path))
     start, end = ends(page)
-    canvas = timeline(page).locator("canvas")
+    canvas = picture(page)
     x, width = page.evaluate("[timelines[0].picture.x(500500), timelines[0].picture.width]")
-    canvas.hover(position={"x": x, "y": 50})
+    y = page.evaluate("timelines[0].content.rows.tops[0] + 10")
+    canvas.hover(position={"x": x, "y": y})
     pixels = 3 * (end - start) / width
     found = f"1 \N{MULTIPLICATION SIGN} other, {100 * 1000 / pixels:.1f} % of the time"
     assert readout(page).endswith(f"in {duration(pixels)}: {found}")
@@ -226,24 +238,176 @@ def test_of_a_column_that_is_almost_idle_the_share_is_small(tmp_path: Path, visi
 
 
 def test_a_crowd_is_counted_not_named(page_of: PageOf, captures: Captures, visit: Visit) -> None:
-    assert page_of("many").stat().st_size < 3_000_000
-    page = visit(page_of("many"))
-    canvas = timeline(page).locator("canvas")
+    assert page_of("many").stat().st_size < 6_000_000
+    page = opened_all(visit(page_of("many")))
+    canvas = picture(page)
     canvas.hover(position={"x": 300, "y": 50})
     text = readout(page)
-    assert re.search(rf": in [\d.]+ .s: ({COUNTED}, [\d.]+ % of the time(; )?)+$", text), text
-    begun, kernels = page.evaluate(
+    assert re.search(rf": in [\d.]+ .s: ({COUNTED}, (under )?[\d.]+ % of the time(; )?)+$", text), text
+    begun, kept = page.evaluate(
         """() => {
-          const { content } = timelines[0];
-          const kernel = content.series.map(series => series.family === "kernels");
+          const { series, bins, events, lanes } = timelines[0].content;
+          const kernel = series.map(look => look.family === "kernels");
           let begun = 0;
-          for (const [lane, series] of Object.entries(content.levels[0].lanes))
-            for (const [number, bins] of Object.entries(series))
-              if (kernel[number]) begun += bins.begun.reduce((a, b) => a + b, 0);
-          const whole = content.items.filter(item => kernel[item.series] && content.lanes[item.lane].whole);
-          return [begun + whole.length, content.items.filter(item => kernel[item.series]).length];
+          const whole = bins.levels[0].parts;
+          for (const parts of whole.values())
+            for (const part of parts) if (kernel[part.series]) begun += part.begun.reduce((a, b) => a + b, 0);
+          let kept = 0;
+          for (let i = 0; i < events.count; i++)
+            if (kernel[events.series[i]]) { kept += 1; begun += !bins.lanes[events.lane[i]]; }
+          return [begun, kept];
         }"""
     )
     [capture] = captures("many").values()
     assert begun == capture.count("kernel")
-    assert 0 < kernels < begun / 10  # the page keeps only a few of them
+    assert 0 < kept < begun
+
+
+def test_where_detail_ends_the_page_says_so_with_the_command(page_of: PageOf, visit: Visit) -> None:
+    page = opened_all(visit(page_of("many")))
+    start, end = page.evaluate(
+        """() => {
+          const { content: { detail, length }, view } = timelines[0];
+          const edges = [0, ...detail.flat(), length];
+          const gaps = edges.slice(1).map((to, i) => [edges[i], to]).filter((_, i) => i % 2 === 0);
+          const [from, to] = gaps.reduce((a, b) => (a[1] - a[0] >= b[1] - b[0] ? a : b));
+          view.show((from + to) / 2 - 5000, (from + to) / 2 + 5000);
+          timelines[0].draw();
+          return [view.start, view.end].map(time => Math.round(time + timelines[0].content.origin));
+        }"""
+    )
+    limit = timeline(page).locator(".limit code")
+    limit.wait_for()
+    page.wait_for_function(
+        "time => document.querySelector('.limit code').textContent.endsWith(time)", arg=f"/{end}ns"
+    )
+    assert limit.inner_text() == f"nsyswrap view many.sqlite --time {start}ns/{end}ns"
+    assert "Detail ends here" in timeline(page).locator(".limit").inner_text()
+
+
+def test_the_page_opens_on_the_selected_time(tmp_path: Path, visit: Visit) -> None:
+    path = tmp_path / "page.html"
+    rows = [kernel("k", 1000 * i, 1000 * i + 500, i) for i in range(100)]
+    part = opened(tmp_path, *rows).select(time="20000ns/40000ns")
+    path.write_text(render({"x": part}), encoding="utf-8")
+    page = visit(path)
+    start, end = ends(page)
+    origin = page.evaluate("timelines[0].content.origin")
+    assert (start + origin, end + origin) == pytest.approx((20_000, 40_000), abs=300)
+
+
+def test_an_event_leads_to_its_like_and_to_its_row(page_of: PageOf, visit: Visit) -> None:
+    page = opened_all(visit(page_of("two GPUs")))
+    row = page.locator("#kernels details.name").first
+    row.locator("summary").click()
+    row.get_by_role("button", name="Show in the timeline").click()
+    first = readout(page)
+    full = row.locator("code").inner_text()
+    assert re.search(r"One of \d+ of this name", first)
+    assert page.locator("tr.selected code").first.text_content() == full
+    assert page.evaluate("timelines[0].content.events.item(timelines[0].picture.selected).full") == full
+    page.keyboard.press("n")
+    assert readout(page) != first
+    page.keyboard.press("p")
+    assert readout(page) == first
+    times = page.evaluate(
+        "(({ start, end }) => [start, end])(timelines[0].content.events.item(timelines[0].picture.selected))"
+    )
+    for _ in range(3):  # zooms about the selected event
+        page.keyboard.press("+")
+    start, end = ends(page)
+    assert start < times[1]
+    assert end > times[0]
+
+
+def test_search_counts_and_steps(page_of: PageOf, visit: Visit) -> None:
+    page = opened_all(visit(page_of("two GPUs")))
+    picture(page).focus()
+    page.keyboard.press("/")
+    page.keyboard.type("allreduce")
+    shown = timeline(page).locator(".search output").inner_text()
+    found = re.fullmatch(r"(\d+) events, (\d+) names?", shown)
+    assert found, shown
+    page.keyboard.press("Enter")
+    assert "AllReduce" in readout(page)
+    assert int(found[1]) == page.evaluate("timelines[0].search.places.length") > 0
+    page.keyboard.press("Escape")
+    assert timeline(page).locator(".search output").inner_text() == ""
+
+
+def test_shift_and_drag_measure_and_undo_goes_back(page_of: PageOf, visit: Visit) -> None:
+    page = opened_all(visit(page_of("two GPUs")))
+    every = ends(page)
+    timeline(page).get_by_role("button", name="Show the time of GPU work").click()
+    work = ends(page)
+    assert work != every
+    page.evaluate("timelines[0].article.scrollIntoView()")
+    box = picture(page).bounding_box()
+    assert box
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 100, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 400, box["y"] + 50, steps=3)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    assert ends(page) == work  # nothing moved
+    text = timeline(page).locator(".measure").inner_text()
+    length = 300 / box["width"] * (work[1] - work[0])
+    assert text.startswith(f"Measured: {duration(round(length))}")
+    assert re.search(r"--time \d+ns/\d+ns", text)
+    busy = re.search(r"GPU 0[^:]*: busy ([\d.]+) % of this time", text)
+    assert busy
+    assert 0 < float(busy[1]) <= 100
+    picture(page).focus()
+    page.keyboard.press("u")
+    assert ends(page) == every
+
+
+def test_a_view_can_be_sent_as_an_address(page_of: PageOf, visit: Visit) -> None:
+    page = opened_all(visit(page_of("two GPUs")))
+    timeline(page).get_by_role("button", name="Zoom in").click()
+    start, end = ends(page)
+    page.wait_for_function("() => location.hash.startsWith('#timeline-0=')")
+    address = page.evaluate("location.hash")
+    page.evaluate("timelines[0].act('home')")
+    page.evaluate("address => { location.hash = ''; location.hash = address; }", address)
+    page.wait_for_function("start => Math.abs(timelines[0].view.start - start) < 2", arg=start)
+    assert ends(page) == pytest.approx((start, end), abs=2)
+
+
+def test_lanes_fold_and_hide(page_of: PageOf, visit: Visit) -> None:
+    page = opened_all(visit(page_of("two GPUs")))
+    labels = timeline(page).locator(".labels")
+    every = labels.locator(".lane").count()
+    group = labels.locator("button.group").first
+    assert group.get_attribute("aria-expanded") == "true"
+    group.click()
+    assert labels.locator(".lane").count() < every
+    labels.locator(".lane .hide").first.click(force=True)
+    less = labels.locator(".lane").count()
+    timeline(page).get_by_role("button", name="Show all lanes").click()
+    assert labels.locator(".lane").count() == every > less + 1
+
+
+def test_findings_and_gaps_lead_into_the_timeline(page_of: PageOf, visit: Visit) -> None:
+    page = opened_all(visit(page_of("two GPUs")))
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    for link in (page.locator("[data-finding] a.spot").first, page.locator("#idle tbody a.spot").first):
+        page.evaluate("timelines[0].act('home')")
+        every = ends(page)
+        link.click()
+        assert ends(page) != every
+        assert picture(page).evaluate("e => e === document.activeElement")
+
+
+def test_an_old_browser_gets_a_sentence(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("one launch"))
+    text = page.evaluate(
+        """async () => {
+          delete globalThis.DecompressionStream;
+          const again = new Timeline(document.querySelector("article.timeline"), 0);
+          await again.ready;
+          return document.querySelector(".readout").textContent;
+        }"""
+    )
+    assert "cannot unpack the timeline" in text

@@ -16,10 +16,13 @@ from tiny_export import call, kernel, memcpy, nvtx, opened, write
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render
-from nsyswrap.render.page.density import density, kept_events, level
+from nsyswrap.render.page.sections import timeline
 from nsyswrap.render.page.sections.gpu_gaps import by_cause
 from nsyswrap.render.page.sections.latency import latencies
 from nsyswrap.render.page.subject import Subject
+from nsyswrap.render.page.timeline.bins import density, level
+from nsyswrap.render.page.timeline.columns import pack, unpack
+from nsyswrap.render.page.timeline.detail import Kept
 from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
 
 if TYPE_CHECKING:
@@ -31,10 +34,21 @@ SPAN = st.tuples(st.integers(0, 1000), st.integers(0, 300), st.integers(0, 2))
 
 
 def contents(page: str) -> list[dict[str, Any]]:
-    """Return the data that the script of a page draws."""
-    return [
-        json.loads(text) for text in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page)
-    ]
+    """Return the data that the script of a page draws, with the columns and texts that it unpacks."""
+    found = []
+    for text in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page):
+        content = json.loads(text)
+        columns, texts = unpack(content)
+        found.append({**content, **columns, **texts})
+    return found
+
+
+@given(st.lists(st.integers(-(2**52), 2**52), max_size=30), st.booleans())
+def test_columns_come_back_as_they_were(values: list[int], ascending: bool) -> None:  # noqa: FBT001
+    packed = pack({"a": np.array(values, np.int64), "b": np.arange(3)}, ["x"], frozenset("a" * ascending))
+    columns, texts = unpack(packed)
+    assert columns["a"].tolist() == values
+    assert (columns["b"].tolist(), texts) == ([0, 1, 2], ["x"])
 
 
 def test_a_bin_says_how_much_of_it_is_taken_and_what_begins_in_it() -> None:
@@ -117,47 +131,102 @@ def test_ranges_that_have_no_lane_are_counted(tmp_path: Path) -> None:
 
 def test_all_events_of_a_small_capture_are_kept(tmp_path: Path) -> None:
     capture = open_capture(run_folder("add2/both", tmp_path))
-    lanes = [*streams(capture), *threads(capture)]
-    kept = kept_events(capture, lanes, 9000)
-    assert [len(rows) for rows in kept] == [len(lane) for lane in lanes]
-    launched = sum(int((lane.call >= 0).sum()) for lane in lanes)
-    assert launched == capture.count("kernel") + capture.count("memcpy")
     [content] = contents(render({"both": capture}))
-    assert content["levels"] == []
-    assert sum(call >= 0 for call in content["events"]["call"]) == launched
+    assert content["levels"] == content["cells"] == []
+    assert all(lane["kept"] == lane["count"] for lane in content["lanes"])
+    assert sum(call >= 0 for call in content["call"]) == capture.count("kernel") + capture.count("memcpy")
 
 
-def test_the_longest_events_are_kept_those_around_gaps_and_their_launches(tmp_path: Path) -> None:
+def launched_kernels(tmp_path: Path, count: int = 400) -> Capture:
     rows = []
-    for i in range(400):
-        begin = 1000 * i + (10**6 if i >= 200 else 0)  # a gap before the 200th
+    for i in range(count):
+        begin = 1000 * i + (10**6 if i >= count // 2 else 0)  # a gap in the middle
         rows += [call("cudaLaunchKernel", begin, begin + 10, i), kernel("k", begin + 20, begin + 500 + i, i)]
-    capture = opened(tmp_path, *rows)
+    return opened(tmp_path, *rows)
+
+
+def test_all_events_around_a_spot_are_kept_the_longest_and_their_launches(tmp_path: Path) -> None:
+    capture = launched_kernels(tmp_path)
     lanes = [*streams(capture), *threads(capture)]
-    kernels, calls = kept_events(capture, lanes, 80)
+    kept = Kept(lanes, [(1_100_000, 1_110_000)], 100)
+    assert not kept.whole
+    kernels, calls = kept.rows
     assert {399, 398, 390} <= set(kernels.tolist())  # the longest
-    assert set(range(195, 205)) <= set(kernels.tolist())  # the gap
-    assert len(kernels) < 300
+    [(start, end)] = kept.windows  # wider than the spot, as there was room
+    assert (start, end) < (1_100_000, end)
+    for lane, rows in zip(lanes, kept.rows, strict=True):
+        inside = np.flatnonzero((lane.start_ns < end) & (lane.end_ns > start))
+        assert set(inside.tolist()) <= set(rows.tolist())
+    assert 10 < len(kernels) + len(calls) <= 130
     assert set(kernels.tolist()) <= set(calls.tolist())
 
 
-def test_many_events_add_up_in_bins(tmp_path: Path) -> None:
+def test_a_spot_with_too_many_events_keeps_its_middle(tmp_path: Path) -> None:
+    lanes = [*streams(launched_kernels(tmp_path))]
+    [(start, end)] = Kept(lanes, [(0, 199_000)], 100).windows
+    assert 0 < start < 99_500 < end < 199_000
+
+
+def test_many_events_add_up_in_bins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "_EVENTS", 1_000)
     count = 12_000
     rows = [kernel(f"gemm {i % 3}", 100 * i, 100 * i + 40, i) for i in range(count)]
     [content] = contents(render({"x": opened(tmp_path, *rows)}))
-    [of] = content["levels"]
-    [lane] = of["lanes"].values()
-    begun = {content["series"][int(number)]["name"]: sum(bins["begun"]) for number, bins in lane.items()}
-    assert begun == {"gemm": count}
-    taken = sum(sum(bins["share"]) for bins in lane.values()) * of["width"] / 1000
-    assert taken == pytest.approx(40 * count, rel=0.01)
+    first = 0
+    begun: dict[str, int] = {}
+    taken: dict[str, float] = {}
+    for number, _, series, size in content["cells"]:
+        part = slice(first, first := first + size)
+        if number == 0:
+            name = content["series"][series]["name"]
+            begun[name] = int(content["begun"][part].sum())
+            taken[name] = content["share"][part].sum() * content["levels"][0][1] / 1000
+    assert begun["gemm"] == count
+    assert taken["gemm"] == pytest.approx(40 * count, rel=0.01)
     assert content["length"] == 100 * (count - 1) + 40
-    assert len(content["events"]["start"]) < count / 2
+    assert len(content["start"]) < count / 2
+
+
+def test_bins_are_fine_where_the_page_opens_and_events_are_kept_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline, "_EVENTS", 100)
+    [content] = contents(render({"x": launched_kernels(tmp_path)}))
+    opens, end = content["opens"]
+    assert 0 <= opens < end <= content["length"]
+    assert content["why"] == "steady part"
+    start, width, bins = content["levels"][-1]
+    assert width <= 20_000
+    assert start <= opens
+    assert start + width * bins >= end
+    assert any(opens <= first < last <= end for first, last in content["detail"])
+
+
+def test_what_is_told_of_events_is_that_of_the_capture(tmp_path: Path) -> None:
+    shape = {"gridX": 4, "gridY": 1, "gridZ": 1, "blockX": 128, "blockY": 1, "blockZ": 1}
+    more = {"registersPerThread": 32, "staticSharedMemory": 1000, "dynamicSharedMemory": 24}
+    capture = opened(
+        tmp_path,
+        *(nvtx("step", 0, 100), call("cudaLaunchKernel", 1, 9, 1), call("cudaMemcpyAsync", 10, 12, 2)),
+        *(kernel("k", 20, 30, 1, **shape, **more), memcpy(1, 40, 50, 80, correlationId=2)),
+    )
+    [content] = contents(render({"x": capture}))
+    events = {content["names"][content["looks"][look][1]]: i for i, look in enumerate(content["look"])}
+    i = events["k"]
+    times = "\N{MULTIPLICATION SIGN}"
+    shown = content["shapes"][content["shape"][i]]
+    assert shown.startswith(
+        f"grid 4 {times} 1 {times} 1, block 128 {times} 1 {times} 1, 32 registers per thread"
+    )
+    assert "1.02 kB shared memory" in shown
+    assert content["paths"][content["path"][i]] == "step"
+    assert (content["correlation"][i], content["bytes"][i]) == (1, 0)
+    assert content["bytes"][events["[CUDA memcpy Host-to-Device]"]] == 80
 
 
 def test_a_kernel_whose_launch_is_unknown_is_said_to_have_none(tmp_path: Path) -> None:
     [content] = contents(render({"x": opened(tmp_path, kernel("k", 20, 30, 1), call("cudaFree", 0, 10, 2))}))
-    assert content["events"]["call"] == [-1, -1]
+    assert content["call"].tolist() == [-1, -1]
 
 
 def test_causes_of_idle_time_are_the_sums_of_the_gaps(tmp_path: Path) -> None:
@@ -214,5 +283,6 @@ def test_the_page_of_a_selection_holds_that(tmp_path: Path) -> None:
     rows = [kernel(f"k{i}", 1000 * i, 1000 * i + 500, i) for i in range(10)]
     page = render({"x": opened(tmp_path, *rows).select(time="2000ns/4600ns")})
     [content] = contents(page)
-    assert content["events"]["names"] == ["k2", "k3", "k4"]
+    assert [name for name in content["names"] if name[0] == "k"] == ["k2", "k3", "k4"]
+    assert content["opens"] == [0, content["length"]]
     assert "Selected: " in page

@@ -21,7 +21,21 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
 
-_SCRIPTS = ("tables.js", "view.js", "picture.js", "timeline.js", "icicle.js", "ranks.js")
+_SCRIPTS = (
+    *(
+        "tables.js",
+        "columns.js",
+        "events.js",
+        "bins.js",
+        "view.js",
+        "pixels.js",
+        "picture.js",
+        "rows.js",
+        "overview.js",
+    ),
+    *("readout.js", "measure.js", "search.js", "legends.js", "limit.js", "pointer.js", "timeline.js"),
+    *("links.js", "redraw.js", "icicle.js", "ranks.js"),
+)
 _RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each
 
 

@@ -71,6 +71,7 @@ _OTHER_CALLS = {
     "overhead": "profiler overhead",
     "cuda_overhead": "overhead in CUDA",
 }
+_OVERHEAD = ("overhead", "cuda_overhead")  # without a lane on threads that do nothing else: those of nsys
 
 _MOST_DIRECTIONS = 16  # of copies; nsys has fewer
 _LEVELS = 6  # of nested NVTX ranges; deeper ranges have no lane
@@ -204,7 +205,9 @@ def _kinds(capture: Capture, kind: str, rows: NDArray[Any]) -> Coded:
     if kind == KERNEL:
         ids, codes = distinct(capture.whole.columns(kind, "name")["name"][rows])
         classes = [classify(capture.text(i), capture.view.classes) for i in ids.tolist()]
-        return codes, [(KERNELS, name) for name in classes]
+        known = sorted(set(classes))
+        numbers = np.array([known.index(name) for name in classes], np.int64)
+        return numbers[codes], [(KERNELS, name) for name in known]
     codes, directions = most_frequent(*_directions(capture, rows), _MOST_DIRECTIONS, "other copies")
     return codes, [(COPIES, direction) for direction in directions]
 
@@ -232,7 +235,10 @@ def threads(capture: Capture) -> Iterator[Lane]:
     lanes = [*_ranges(capture, names)] if capture.has("nvtx") else []
     lanes += _calls(capture, names) if capture.has("api") else ()
     for kind in _OTHER_CALLS:
-        lanes += _other_calls(capture, kind, names) if capture.has(kind) else ()
+        if capture.has(kind):
+            owners = {lane.owner for lane in lanes}
+            found = _other_calls(capture, kind, names)
+            lanes += (lane for lane in found if kind not in _OVERHEAD or lane.owner in owners)
     yield from sorted(lanes, key=lambda lane: lane.owner)
 
 

@@ -1,68 +1,34 @@
 // How a timeline is drawn. Narrower than two pixels there are no single events: a column of pixels is filled as
-// high as the share of its time that is taken, from the events themselves where all of a lane are kept, else from
-// its bins. What is wider stands over it, with an outline.
+// high as the share of its time that is taken, from the events where all are kept, else from bins. What is wider
+// stands over it. Only what is on the screen is drawn.
 
-const LANE = 22; // height of a lane, in pixels
-const HEAD = 20; // height of the line above a group of lanes, and of the axis
+const HEAD = 20; // height of the axis
 const PALE = 0.4; // of bins that are seen as such: what is in them is not kept one by one
 const WIDE = 2; // pixels from which on an event is drawn by itself
-
-// Columns come as they were packed: starts and bins as distances.
-function unpack(content) {
-  const events = content.events;
-  let start = 0; // of the first event, and from there on the distances
-  content.items = events.start.map((step, i) => ({
-    number: i,
-    start: (start += step),
-    end: start + events.duration[i],
-    duration: events.duration[i],
-    lane: events.lane[i],
-    series: events.series[i],
-    name: events.names[events.name[i]],
-    call: events.call[i],
-  }));
-  content.lanes.forEach((lane, i) => (lane.items = content.items.filter((item) => item.lane === i)));
-  for (const level of content.levels) {
-    for (const bySeries of Object.values(level.lanes)) {
-      for (const bins of Object.values(bySeries)) {
-        let bin = 0;
-        bins.at = bins.at.map((step) => (bin += step));
-      }
-    }
-  }
-  return content;
-}
-
-// The stretches of a lane that are not single events: [start, end, time taken, events begun, series].
-function* stretches(content, lane, start, end) {
-  if (content.lanes[lane].whole) {
-    for (const item of content.lanes[lane].items) {
-      if (item.end >= start && item.start <= end) yield [item.start, item.end, item.duration, 1, item.series];
-    }
-    return;
-  }
-  const covers = (level) => level.start <= start && level.start + level.bins * level.width >= end;
-  const level = content.levels.findLast(covers) || content.levels[0];
-  for (const [series, bins] of Object.entries(level.lanes[lane] || {})) {
-    for (let i = 0; i < bins.at.length; i++) {
-      const from = level.start + bins.at[i] * level.width;
-      if (from + level.width < start || from > end) continue;
-      yield [from, from + level.width, (bins.share[i] / 1000) * level.width, bins.begun[i], Number(series)];
-    }
-  }
-}
+const CAPTION = 40; // pixels from which on it has its name in it
+const FONT = "11px system-ui, sans-serif";
+const BEYOND = 300; // pixels over and under the screen that are drawn, too
 
 class Picture {
   constructor(canvas, content, view) {
-    Object.assign(this, { canvas, content, view, selected: null, lane: -1 });
-    this.tops = [];
-    let top = HEAD;
-    content.lanes.forEach((lane, i) => {
-      if (lane.group !== content.lanes[i - 1]?.group) top += HEAD;
-      this.tops.push(top);
-      top += LANE;
-    });
-    this.height = top + 4;
+    Object.assign(this, { canvas, content, view, selected: -1, lane: -1, found: null, measured: null });
+    this.rows = content.rows;
+    this.pen = canvas.getContext("2d");
+    this.refresh();
+  }
+
+  // Colors are read when they change, not for each picture.
+  refresh() {
+    const style = getComputedStyle(document.documentElement);
+    const colors = {};
+    this.color = (name) => (colors[name] ??= style.getPropertyValue(`--${name}`).trim());
+    this.plain = (name) => ({ color: word(this.color(name)), texture: 0 });
+    const ground = word(this.color("ground"));
+    const lane = this.color("lane");
+    const inks = (share) =>
+      this.content.series.map(({ hue, texture }) => ({ color: word(this.color(`hue-${hue}`), lane, share), texture, ground }));
+    [this.inks, this.pales] = [inks(1), inks(PALE)];
+    this.widths = new Map();
   }
 
   x(time) {
@@ -74,164 +40,300 @@ class Picture {
   }
 
   laneAt(y) {
-    return this.tops.findIndex((top) => y >= top && y < top + LANE);
+    return this.rows.laneAt(y);
+  }
+
+  // The rows of pixels that are on the screen, of a picture of this height; all of them on paper.
+  visible(height) {
+    if (document.documentElement.classList.contains("printed")) return [0, height];
+    const { top } = this.canvas.getBoundingClientRect();
+    return [Math.max(-top - BEYOND, 0), Math.min(innerHeight - top + BEYOND, height)];
   }
 
   draw() {
-    const scale = devicePixelRatio || 1;
+    this.scale = devicePixelRatio || 1;
     this.width = Math.max(this.canvas.clientWidth, 50);
-    this.canvas.width = this.width * scale;
-    this.canvas.height = this.height * scale;
-    this.pen = this.canvas.getContext("2d");
-    this.pen.scale(scale, scale);
-    this.style = getComputedStyle(document.documentElement);
-    this.inks = new Map();
-    this.axis();
-    this.content.lanes.forEach((_, lane) => {
-      this.ground(lane);
-      this.density(lane);
-      this.singles(lane);
-    });
+    this.height = this.rows.height;
+    const size = [Math.round(this.width * this.scale), Math.round(this.height * this.scale)];
+    if (this.canvas.width !== size[0] || this.canvas.height !== size[1]) {
+      [this.canvas.width, this.canvas.height] = size;
+      this.canvas.style.height = `${this.height}px`;
+    }
+    this.look();
+    const [top, bottom] = this.visible(this.height);
+    this.pen.setTransform(1, 0, 0, 1, 0, 0);
+    if (bottom <= top) return;
+    this.paint(size[0], Math.floor(top * this.scale), Math.ceil(bottom * this.scale));
+    this.pen.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+    this.pen.font = FONT;
+    this.ticks();
+    this.captions.forEach((caption) => this.caption(...caption));
+    this.outline();
     this.connection();
+    this.measure();
   }
 
-  color(name) {
-    return this.style.getPropertyValue(`--${name}`).trim();
+  // Find out what the view is made of.
+  look() {
+    this.perPixel = this.view.span / this.width;
+    this.tickTimes = this.view.ticks(this.width);
+    this.regions = this.content.bins.regions(this.view.start, this.view.end, this.perPixel);
+    this.name = this.selected >= 0 ? this.content.events.name[this.selected] : -1;
   }
 
-  // What a series is filled with: its hue, and its texture over it.
-  ink(series) {
-    if (!this.inks.has(series)) {
-      const { hue, texture } = this.content.series[series];
-      this.inks.set(series, texture ? this.textured(this.color(`hue-${hue}`), texture) : this.color(`hue-${hue}`));
+  // Make the pixels of the lanes that are in these rows of pixels.
+  paint(columns, top, bottom) {
+    if (this.pixels?.width !== columns || this.pixels.height !== bottom - top) {
+      this.pixels = new Pixels(columns, bottom - top);
+      this.filled = new Map(); // the columns of each series
     }
-    return this.inks.get(series);
+    this.pixels.clear(top);
+    this.columns = columns;
+    this.perColumn = this.view.span / columns;
+    this.captions = [];
+    const seen = (lane) => (this.rows.tops[lane] + LANE) * this.scale >= top && this.rows.tops[lane] * this.scale <= bottom;
+    this.rows.shown.filter(seen).forEach((lane) => this.drawLane(lane));
+    this.pixels.show(this.pen);
   }
 
-  textured(hue, texture) {
-    const tile = document.createElement("canvas");
-    tile.width = tile.height = 4;
-    const pen = tile.getContext("2d");
-    pen.fillStyle = hue;
-    pen.fillRect(0, 0, 4, 4);
-    pen.fillStyle = this.color("ground");
-    if (texture === 1) for (let i = 0; i < 4; i++) pen.fillRect(i, 3 - i, 1, 1);
-    else if (texture === 2) pen.fillRect(1, 1, 2, 2);
-    else pen.fillRect(0, 1, 4, 1);
-    if (texture === 4) pen.fillRect(1, 0, 1, 4);
-    return this.pen.createPattern(tile, "repeat");
+  // True where the picture is of bins that are wider than pixels: single events are not known here.
+  get endsHere() {
+    const wide = (this.regions || []).filter(([, , level]) => this.isWide(level));
+    return wide.reduce((sum, [from, to]) => sum + to - from, 0) > 0.02 * this.view.span;
   }
 
-  axis() {
-    const { pen } = this;
-    pen.font = "11px system-ui, sans-serif";
-    for (const [time, text] of this.view.ticks(this.width)) {
-      const x = Math.round(this.x(time)) + 0.5;
-      pen.fillStyle = this.color("line");
-      pen.fillRect(x, HEAD - 5, 1, this.height);
-      pen.fillStyle = this.color("quiet");
-      if (x + 4 + pen.measureText(text).width < this.width) pen.fillText(text, x + 3, 11);
+  isWide(level) {
+    return level !== null && level.width > WIDE * this.perPixel;
+  }
+
+  // Column of pixels of a time, and row of a place.
+  column(time) {
+    return ((time - this.view.start) / this.view.span) * this.columns;
+  }
+
+  row(y) {
+    return Math.round(y * this.scale);
+  }
+
+  drawLane(lane) {
+    const { events, bins } = this.content;
+    const { start, end } = this.view;
+    const top = this.rows.tops[lane];
+    if (this.tickTimes.length) this.ground(top, lane === this.lane);
+    this.sums = new Map();
+    const singles = [];
+    const marks = [];
+    const least = WIDE * this.perPixel;
+    const [first, last] = events.range(lane, start, end);
+    const whole = !bins.lanes[lane];
+    const { name, found } = this;
+    const marking = name >= 0 || found;
+    for (let i = first; i < last; i++) {
+      if (events.end[i] < start) continue;
+      if (events.duration[i] >= least || i === this.selected) singles.push(i);
+      else if (whole) this.add(events.start[i], events.end[i], events.duration[i], events.series[i]);
+      if (marking && (events.name[i] === name || found?.has(events.name[i]))) marks.push(i);
+    }
+    const regions = whole ? [] : this.regions; // with what was added above where the lane is whole
+    this.addRegions(lane, regions.filter(([, , level]) => !this.isWide(level)), this.inks);
+    this.addRegions(lane, regions.filter(([, , level]) => this.isWide(level)), this.pales);
+    this.singles(top, singles);
+    this.marks(top, marks);
+  }
+
+  // The lines of the axis go through the lanes.
+  ground(top, chosen) {
+    this.pixels.fill(0, this.columns, this.row(top + 1), this.row(top + LANE - 1), this.plain(chosen ? "chosen" : "lane"));
+    const ink = this.plain("line");
+    for (const [time] of this.tickTimes) {
+      const x = Math.round(this.column(time));
+      this.pixels.fill(x, x + Math.round(this.scale), this.row(top), this.row(top + LANE), ink);
     }
   }
 
-  ground(lane) {
-    this.pen.fillStyle = this.color(lane === this.lane ? "chosen" : "lane");
-    this.pen.fillRect(0, this.tops[lane] + 1, this.width, LANE - 2);
+  addRegions(lane, regions, inks) {
+    regions.forEach((region) => this.addRegion(lane, region));
+    this.stack(this.rows.tops[lane], inks);
+    this.sums.clear();
   }
 
-  // Add up what each column of pixels holds, by series, and draw it from the ground up.
-  density(lane) {
-    const columns = new Map();
-    const perPixel = this.view.span / this.width;
-    let pale = false;
-    for (const [start, end, taken, , series] of stretches(this.content, lane, this.view.start, this.view.end)) {
-      if (this.content.lanes[lane].whole && end - start >= WIDE * perPixel) continue;
-      pale ||= !this.content.lanes[lane].whole && end - start > WIDE * perPixel;
-      if (!columns.has(series)) columns.set(series, new Float64Array(this.width + 1));
-      const column = columns.get(series);
-      const [from, to] = [Math.max(this.x(start), 0), Math.min(this.x(end), this.width)];
-      const first = Math.floor(from);
-      const last = Math.min(Math.max(Math.ceil(to), first + 1), this.width);
-      for (let x = first; x < last; x++) {
-        const part = end > start ? (Math.min(to, x + 1) - Math.max(from, x)) / (this.x(end) - this.x(start)) : 1;
-        column[x] += Math.max(part * taken, 1e-9);
+  addRegion(lane, [from, to, level]) {
+    const { events, bins } = this.content;
+    if (level) {
+      for (const part of level.parts.get(lane) || []) this.addBins(level, part, from, to);
+      return;
+    }
+    const least = WIDE * this.perPixel;
+    const [first, last] = events.range(lane, from, to);
+    for (let i = first; i < last; i++) {
+      if (events.duration[i] >= least) continue;
+      const start = Math.max(events.start[i], from);
+      const end = Math.min(events.end[i], to);
+      if (end >= start) this.add(start, end, end - start, events.series[i]);
+    }
+  }
+
+  // The sums of a series, a number for each column of pixels.
+  sumsOf(series) {
+    let sums = this.sums.get(series);
+    if (sums) return sums;
+    sums = this.filled.get(series);
+    if (sums) sums.fill(0);
+    else this.filled.set(series, (sums = new Float64Array(this.columns + 2)));
+    this.sums.set(series, sums);
+    return sums;
+  }
+
+  addBins({ start, width }, { series, at, taken }, from, to) {
+    const sums = this.sumsOf(series);
+    const first = firstFrom(at, Math.floor((from - start) / width), 0, at.length);
+    const last = firstFrom(at, Math.ceil((to - start) / width), first, at.length);
+    for (let i = first; i < last; i++) {
+      const begins = start + at[i] * width;
+      if (begins >= from && begins + width <= to) this.spread(sums, begins, begins + width, taken[i]);
+      else {
+        const [left, right] = [Math.max(begins, from), Math.min(begins + width, to)];
+        this.spread(sums, left, right, (taken[i] * (right - left)) / width);
       }
     }
-    this.pen.globalAlpha = pale ? PALE : 1;
-    this.stack(lane, columns, perPixel);
-    this.pen.globalAlpha = 1;
   }
 
-  stack(lane, columns, perPixel) {
-    const room = LANE - 4;
-    const bottoms = new Float64Array(this.width + 1).fill(this.tops[lane] + LANE - 2);
-    for (const [series, column] of [...columns].sort(([a], [b]) => a - b)) {
-      this.pen.fillStyle = this.ink(series);
-      this.pen.beginPath();
-      for (let x = 0; x < this.width; x++) {
-        if (!column[x]) continue;
-        const left = bottoms[x] - (this.tops[lane] + 2);
-        const height = Math.min(Math.max((column[x] / perPixel) * room, 1.5), left);
-        this.pen.rect(x, bottoms[x] - height, 1, height);
-        bottoms[x] -= height;
+  add(start, end, taken, series) {
+    this.spread(this.sumsOf(series), start, end, taken);
+  }
+
+  // Add what is taken of a stretch of time to the columns of pixels that it meets.
+  spread(sums, start, end, taken) {
+    const from = (start - this.view.start) / this.perColumn;
+    const to = (end - this.view.start) / this.perColumn;
+    const first = from > 0 ? Math.floor(from) : 0;
+    if (to <= first + 1 || to - from < 1e-9) {
+      if (first < this.columns && to >= 0) sums[first] += taken || 1e-9;
+      return;
+    }
+    const last = Math.min(Math.ceil(to), this.columns);
+    const perColumn = taken / (to - from);
+    for (let x = first; x < last; x++) sums[x] += Math.max((Math.min(to, x + 1) - Math.max(from, x)) * perColumn, 1e-9);
+  }
+
+  // Draw the sums from the ground up, the same heights side by side as one box.
+  stack(top, inks) {
+    if (!this.sums.size) return;
+    const [floor, ground] = [this.row(top + 2), this.row(top + LANE - 2)];
+    const per = (ground - floor) / this.perColumn;
+    const least = Math.round(1.5 * this.scale);
+    const bottoms = (this.bottoms = this.bottoms?.length === this.columns ? this.bottoms : new Int16Array(this.columns));
+    bottoms.fill(ground - floor);
+    for (const series of [...this.sums.keys()].sort((a, b) => a - b)) {
+      const sums = this.sums.get(series);
+      let [begin, low, high] = [0, 0, 0];
+      for (let x = 0; x <= this.columns; x++) {
+        const bottom = x < this.columns ? bottoms[x] : 0;
+        const height = x < this.columns && sums[x] ? Math.min(Math.max(Math.round(sums[x] * per), least), bottom) : 0;
+        if (bottom !== low || height !== high) {
+          if (high) this.pixels.fill(begin, x, floor + low - high, floor + low, inks[series]);
+          [begin, low, high] = [x, bottom, height];
+        }
+        if (height) bottoms[x] -= height;
       }
-      this.pen.fill();
     }
   }
 
-  singles(lane) {
-    for (const item of this.content.lanes[lane].items) {
-      const [from, to] = [this.x(item.start), this.x(item.end)];
-      if (to < 0 || from > this.width || (to - from < WIDE && item !== this.selected)) continue;
-      this.single(item, Math.max(from, -2), Math.min(Math.max(to, from + WIDE), this.width + 2));
+  singles(top, every) {
+    const { events } = this.content;
+    const rows = [this.row(top + 2), this.row(top + LANE - 2)];
+    const gap = Math.max(Math.round(this.scale / 2), 1);
+    for (const i of every) {
+      const from = Math.max(Math.round(this.column(events.start[i])), -2);
+      const to = Math.min(Math.round(this.column(events.end[i])), this.columns + 2);
+      this.pixels.fill(from, Math.max(to - (to - from > 2 ? gap : 0), from + 1), ...rows, this.inks[events.series[i]]);
+      const wide = (Math.min(to, this.columns) - Math.max(from, 0)) / this.scale;
+      if (wide > CAPTION) this.captions.push([events.names[events.name[i]], Math.max(from, 0) / this.scale, wide, top + 2]);
     }
   }
 
-  single(item, from, to) {
-    const { pen } = this;
-    const top = this.tops[item.lane] + 2;
-    pen.fillStyle = this.ink(item.series);
-    pen.fillRect(from, top, to - from, LANE - 4);
-    pen.strokeStyle = this.color(item === this.selected ? "text" : "ground");
-    pen.lineWidth = item === this.selected ? 2 : 1;
-    pen.strokeRect(from + 0.5, top + 0.5, to - from - 1, LANE - 5);
-    if (to - from > 40) this.caption(item, Math.max(from, 0), Math.min(to, this.width), top);
+  // A line under the events of the name that is selected or searched.
+  marks(top, every) {
+    const { events } = this.content;
+    const rows = [this.row(top + LANE - 4), this.row(top + LANE - 1)];
+    const ink = this.plain("text");
+    let last = -1;
+    for (const i of every) {
+      const from = Math.max(Math.round(this.column(events.start[i])), last);
+      const to = Math.max(Math.round(this.column(events.end[i])), from + 2);
+      if (to > last) this.pixels.fill(from, to, ...rows, ink);
+      last = Math.max(last, to);
+    }
   }
 
-  caption(item, from, to, top) {
+  ticks() {
     const { pen } = this;
-    pen.font = "11px system-ui, sans-serif";
-    let [text, kept] = [item.name, item.name.length];
-    while (kept && pen.measureText(text).width > to - from - 10) {
+    pen.fillStyle = this.color("quiet");
+    pen.clearRect(0, 0, this.width, HEAD);
+    for (const [time, text] of this.tickTimes) {
+      const x = this.x(time);
+      if (x + 4 + this.wide(text) < this.width) pen.fillText(text, x + 3, 11);
+    }
+  }
+
+  wide(text) {
+    if (this.widths.size > 20_000) this.widths.clear();
+    if (!this.widths.has(text)) this.widths.set(text, this.pen.measureText(text).width);
+    return this.widths.get(text);
+  }
+
+  caption(name, from, wide, top) {
+    const { pen } = this;
+    let [text, kept] = [name, name.length];
+    while (kept && this.wide(text) > wide - 10) {
       kept = Math.floor(kept * 0.85);
-      text = `${item.name.slice(0, kept)}…`;
+      text = `${name.slice(0, kept)}…`;
     }
     if (kept < 3) return;
     pen.fillStyle = this.color("ground");
-    pen.fillRect(from + 3, top + 2, pen.measureText(text).width + 4, LANE - 8);
+    pen.fillRect(from + 3, top + 2, this.wide(text) + 4, LANE - 8);
     pen.fillStyle = this.color("text");
     pen.fillText(text, from + 5, top + 13);
   }
 
+  outline() {
+    const { events } = this.content;
+    const i = this.selected;
+    const top = this.rows.tops[events.lane[i]] + 2;
+    if (i < 0 || Number.isNaN(top)) return;
+    const from = Math.max(this.x(events.start[i]), -2);
+    const to = Math.min(Math.max(this.x(events.end[i]), from + WIDE), this.width + 2);
+    if (to < 0 || from > this.width) return;
+    this.pen.strokeStyle = this.color("text");
+    this.pen.lineWidth = 2;
+    this.pen.strokeRect(from, top, to - from, LANE - 4);
+  }
+
   // From the launch call to what it launched, for what is selected.
   connection() {
-    if (!this.selected) return;
-    for (const [call, item] of launches(this.content, this.selected)) {
-      const [from, to] = [this.x(call.start), this.x(item.start)];
-      const [start, end] = [this.tops[call.lane] + LANE / 2, this.tops[item.lane] + LANE / 2];
-      this.pen.strokeStyle = this.color("text");
-      this.pen.lineWidth = 1.5;
+    if (this.selected < 0) return;
+    const { events } = this.content;
+    const middle = (i) => this.rows.tops[events.lane[i]] + LANE / 2;
+    this.pen.strokeStyle = this.color("text");
+    this.pen.lineWidth = 1.5;
+    for (const [call, work] of events.launches(this.selected)) {
+      const [start, end] = [middle(call), middle(work)];
+      if (Number.isNaN(start + end)) continue; // a lane that is hidden
+      const [from, to] = [this.x(events.start[call]), this.x(events.start[work])];
       this.pen.beginPath();
       this.pen.moveTo(from, start);
       this.pen.bezierCurveTo(from, (start + end) / 2, to, (start + end) / 2, to, end);
       this.pen.stroke();
     }
   }
-}
 
-// Pairs of a call and what it launched, of which one is selected.
-function launches(content, selected) {
-  const call = content.items[selected.call];
-  if (call) return [[call, selected]];
-  return content.items.filter((item) => item.call === selected.number).map((item) => [selected, item]);
+  measure() {
+    if (!this.measured) return;
+    const [from, to] = this.measured.map((time) => this.x(time));
+    this.pen.fillStyle = this.color("accent");
+    this.pen.globalAlpha = 0.15;
+    this.pen.fillRect(from, 0, to - from, this.height);
+    this.pen.globalAlpha = 1;
+    for (const x of [from, to]) this.pen.fillRect(x - 0.5, 0, 1, this.height);
+  }
 }

@@ -30,7 +30,30 @@ class View {
   constructor(length, origin) {
     this.length = length;
     this.origin = origin;
+    this.past = []; // views to go back to
+    this.kept = 0; // when the last of them was kept
     this.home();
+  }
+
+  // Keep this view to go back to it.
+  keep() {
+    this.past.push([this.start, this.end]);
+    if (this.past.length > 200) this.past.shift();
+    this.kept = 0;
+  }
+
+  // Keep the first view of a movement.
+  keepOnce(pause = 700) {
+    const now = performance.now();
+    if (now - this.kept > pause) this.keep();
+    this.kept = now;
+  }
+
+  undo() {
+    this.kept = 0;
+    let before = this.past.pop();
+    while (before && before[0] === this.start && before[1] === this.end) before = this.past.pop();
+    if (before) [this.start, this.end] = before;
   }
 
   home() {
@@ -48,6 +71,12 @@ class View {
     const middle = (start + end) / 2;
     this.start = Math.min(Math.max(middle - span / 2, -0.01 * this.length), 1.01 * this.length - span);
     this.end = this.start + span;
+  }
+
+  // Show this time and a little around it.
+  around(start, end) {
+    const more = 0.01 * (end - start);
+    this.show(start - more, end + more);
   }
 
   // Zoom by a factor; the time `at` stays where it is.

@@ -1,7 +1,4 @@
-"""Choose the events that the timeline of the page keeps, and count all events in bins.
-
-A small capture keeps all events. A large one keeps the longest events and those around the longest GPU gaps.
-"""
+"""Count the events of a lane in bins of equal width: how much of each bin is taken, and what begins in it."""
 
 from __future__ import annotations
 
@@ -9,68 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.render.timeline.lanes import CALLS
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from nsyswrap.capture.capture import Capture
     from nsyswrap.render.timeline.lanes import Lane
 
-
-_GAPS = 8  # the longest GPU gaps
-_EVENTS_PER_SIDE = 12  # of a gap, in each lane
-
 PER_MILLE = 1000
-
-
-def kept_events(capture: Capture, lanes: Sequence[Lane], limit: int) -> list[NDArray[Any]]:
-    """Return the positions of the kept events of each lane, ascending.
-
-    All lanes together keep about ``limit`` events. The calls that launched kept events are kept too.
-    """
-    total = sum(map(len, lanes))
-    if total <= limit:
-        return [np.arange(len(lane)) for lane in lanes]
-    longest = max(limit // (2 * len(lanes)), 10)
-    gaps = _longest_gaps(capture)
-    kept = [np.union1d(_longest(lane, longest), _around_gaps(lane, gaps)) for lane in lanes]
-    calls = np.unique(np.concatenate([lane.call[rows] for lane, rows in zip(lanes, kept, strict=True)]))
-    return [np.union1d(rows, _rows_of_calls(lane, calls)) for lane, rows in zip(lanes, kept, strict=True)]
-
-
-def _longest(lane: Lane, count: int) -> NDArray[Any]:
-    if len(lane) <= count:
-        return np.arange(len(lane))
-    return np.argpartition(lane.start_ns - lane.end_ns, count)[:count]
-
-
-def _longest_gaps(capture: Capture) -> list[tuple[int, int]]:
-    gaps = gaps_of(capture)
-    order = gaps.longest(_GAPS)
-    return list(zip(gaps.start_ns[order].tolist(), gaps.end_ns[order].tolist(), strict=True))
-
-
-def _around_gaps(lane: Lane, gaps: Sequence[tuple[int, int]]) -> NDArray[Any]:
-    """Return the positions of events before, in and after the gaps. Gaps are (start, end) in ns."""
-    side = _EVENTS_PER_SIDE
-    positions = [np.empty(0, np.int64)]
-    for start, end in gaps:
-        first, last = np.searchsorted(lane.start_ns, (start, end))
-        near = np.arange(max(first - side, 0), min(last + side, len(lane)))
-        positions.append(near if len(near) <= 4 * side else np.append(near[:side], near[-side:]))
-    return np.unique(np.concatenate(positions))
-
-
-def _rows_of_calls(lane: Lane, calls: NDArray[Any]) -> NDArray[Any]:
-    return (
-        np.flatnonzero(np.isin(lane.row, calls[calls >= 0]))
-        if lane.family == CALLS
-        else np.empty(0, np.int64)
-    )
 
 
 class Level(NamedTuple):
@@ -131,3 +72,17 @@ def _sums(
     number = np.bincount(key, minlength=count * size).reshape(count, size)
     rest = np.bincount(key, left, count * size).reshape(count, size)
     return number, rest.astype(np.int64)  # a float sum is exact up to 104 days
+
+
+def lane_density(lane: Lane, of: Level) -> Density:
+    """Return the density of a lane. ``series`` are positions in its ``kinds``."""
+    first = int(np.searchsorted(np.maximum.accumulate(lane.end_ns), of.start_ns, "right"))
+    last = int(np.searchsorted(lane.start_ns, of.end_ns))
+    start, end, series = (part[first:last] for part in (lane.start_ns, lane.end_ns, lane.series))
+    parts = []
+    for number in np.flatnonzero(np.bincount(series)).tolist():  # one by one: all at once take much memory
+        mine = np.flatnonzero(series == number)
+        found = density(start[mine], end[mine], np.zeros_like(mine), 1, of)
+        parts.append(found._replace(series=np.full(len(found.bin), number)))
+    empty = np.empty(0, np.int64)
+    return Density(*map(np.concatenate, zip((empty,) * 4, *parts, strict=True)))

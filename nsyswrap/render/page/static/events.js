@@ -1,0 +1,78 @@
+// The events of a timeline that are kept one by one, found by place in time: those of a lane lie together.
+
+class Events {
+  constructor(content, columns, texts) {
+    Object.assign(this, columns, texts);
+    this.count = this.start.length;
+    this.end = new Float64Array(this.count);
+    this.series = new Uint16Array(this.count);
+    this.name = new Uint32Array(this.count);
+    for (let i = 0; i < this.count; i++) {
+      this.end[i] = this.start[i] + this.duration[i];
+      [this.series[i], this.name[i]] = this.looks[this.look[i]];
+    }
+    this.lane = new Uint16Array(this.count);
+    this.reach = new Float64Array(this.count); // the latest end of a lane's events so far
+    let first = 0;
+    this.lanes = content.lanes.map((lane, number) => {
+      const place = [first, first + lane.kept];
+      let reached = -Infinity;
+      for (let i = first; i < place[1]; i++) {
+        this.lane[i] = number;
+        this.reach[i] = reached = Math.max(reached, this.end[i]);
+      }
+      first = place[1];
+      return place;
+    });
+  }
+
+  // Places of the events of a lane that can meet a part of time. All that do are in it.
+  range(lane, start, end) {
+    const [first, last] = this.lanes[lane];
+    return [firstFrom(this.reach, start, first, last), firstOver(this.start, end, first, last)];
+  }
+
+  item(i) {
+    if (!(i >= 0)) return null;
+    const { start, end, duration, lane, series, call } = this;
+    return {
+      number: i,
+      start: start[i],
+      end: end[i],
+      duration: duration[i],
+      lane: lane[i],
+      series: series[i],
+      call: call[i],
+      name: this.names[this.name[i]],
+      full: this.full[this.name[i]],
+      shape: this.shapes[this.shape[i]],
+      path: this.paths[this.path[i]],
+      bytes: this.bytes[i],
+      correlation: this.correlation[i],
+    };
+  }
+
+  // The calls and what they launched, as pairs, of which one is this event.
+  launches(i) {
+    if (this.call[i] >= 0) return [[this.call[i], i]];
+    this.launched ??= this.byCall();
+    return (this.launched.get(i) || []).map((work) => [i, work]);
+  }
+
+  byCall() {
+    const found = new Map();
+    this.call.forEach((call, i) => {
+      if (call < 0) return;
+      if (!found.has(call)) found.set(call, []);
+      found.get(call).push(i);
+    });
+    return found;
+  }
+
+  // The events of these names in order of time.
+  named(names) {
+    const found = [];
+    for (let i = 0; i < this.count; i++) if (names.has(this.name[i])) found.push(i);
+    return found.sort((a, b) => this.start[a] - this.start[b] || a - b);
+  }
+}

@@ -1,0 +1,32 @@
+// Where the page holds no single events, it says so, and which command shows them.
+
+class Limit {
+  constructor(element, content, picture) {
+    Object.assign(this, { element, content, picture });
+    this.end = Object.assign(document.createElement("span"), { className: "text" });
+    this.command = codeToCopy("");
+    element.replaceChildren(this.end, this.command);
+  }
+
+  show() {
+    const { content, picture } = this;
+    const partial = content.bins.lanes.includes(true);
+    const { endsHere } = picture;
+    this.element.classList.toggle("quiet", !endsHere);
+    if (!partial) {
+      this.element.hidden = true;
+      return;
+    }
+    this.command.hidden = !endsHere;
+    this.end.textContent = endsHere
+      ? "Detail ends here: pale parts are sums over many events. All events of this view: "
+      : "Pale parts, where there are any, are sums over many events.";
+    const { start, end } = picture.view;
+    const text = `nsyswrap view ${shellQuoted(content.source)} --time ${timeOption(content, Math.max(start, 0), Math.min(end, content.length))}`;
+    this.command.querySelector("code").textContent = text;
+  }
+}
+
+function shellQuoted(text) {
+  return /^[\w./:=@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
+}

@@ -1,0 +1,127 @@
+// Links into the timelines: from the address of the page, from findings, and from the rows of tables.
+
+const timelines = [...document.querySelectorAll("article.timeline")].map((article, i) => new Timeline(article, i));
+const PLACE = /^#timeline-(\d+)=(-?\d+)ns\/(-?\d+)ns$/;
+
+function addressOf(timeline, start, end) {
+  return `#timeline-${timeline.number}=${timeOption(timeline.content, start, end)}`;
+}
+
+// The view stands in the address, so that it can be sent.
+function keepInAddress({ view, ...timeline }) {
+  if (view.past.length) history.replaceState(null, "", addressOf(timeline, view.start, view.end));
+}
+
+// Show what the address names.
+function followAddress() {
+  const [, number, start, end] = location.hash.match(PLACE) || [];
+  const timeline = timelines[number];
+  if (timeline) timeline.ready.then(() => visit(timeline, start - timeline.content.origin, end - timeline.content.origin));
+}
+
+function visit(timeline, start, end) {
+  timeline.view.keep();
+  timeline.view.show(start, end);
+  timeline.draw();
+  timeline.article.scrollIntoView({ block: "start" });
+  timeline.canvas.focus({ preventScroll: true });
+}
+
+function linkTo(timeline, start, end, text = "Show in the timeline") {
+  const link = Object.assign(document.createElement("a"), { textContent: text, className: "spot" });
+  link.href = addressOf(timeline, start, end);
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    visit(timeline, start, end);
+    timeline.act("none");
+  });
+  return link;
+}
+
+// With some time around it.
+function around(start, end) {
+  const more = Math.max(0.25 * (end - start), 1000);
+  return [start - more, end + more];
+}
+
+function timelineOf(label) {
+  return timelines.find(({ article }) => article.dataset.label === label) || (timelines.length === 1 ? timelines[0] : null);
+}
+
+function linkFindings(timeline) {
+  for (const [name, span] of Object.entries(timeline.content.findings)) {
+    const items = [...document.querySelectorAll("[data-finding]")];
+    const item = items.find(({ dataset }) => dataset.finding === name && timelineOf(dataset.label) === timeline);
+    item?.append(linkTo(timeline, ...around(...span), "Show the longest part in the timeline"));
+  }
+}
+
+// Rows with times on the clock of the capture: gaps, lanes, steps and the like.
+function linkRows(table) {
+  const names = [...table.tHead.rows[0].cells].map((cell) => cell.dataset.name);
+  const column = (...wanted) => names.findIndex((name) => wanted.includes(name));
+  const [label, start, end, length] = [column("capture"), column("start_ns"), column("end_ns"), column("duration_ns")];
+  if (start < 0 || (end < 0 && length < 0)) return;
+  for (const row of table.tBodies[0].rows) {
+    const timeline = timelineOf(label < 0 ? "" : rawValue(row.cells[label]));
+    const value = (i) => Number(rawValue(row.cells[i]));
+    if (!timeline?.content || rawValue(row.cells[start]) === "") continue;
+    const from = value(start) - timeline.content.origin;
+    const to = end < 0 ? from + value(length) : value(end) - timeline.content.origin;
+    const cell = row.cells[start];
+    const link = linkTo(timeline, ...around(from, to), cell.textContent);
+    link.title = "Show in the timeline";
+    cell.dataset.value ??= cell.textContent;
+    cell.replaceChildren(link);
+  }
+}
+
+// A kernel's row has a button once its name is opened. It selects the first event in view, or the first of all.
+function linkKernel(name) {
+  if (name.querySelector(".spot")) return;
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Show in the timeline" });
+  button.className = "spot";
+  name.append(" ", button);
+}
+
+function showKernel(full) {
+  for (const timeline of timelines) {
+    const name = timeline.content?.events.full.indexOf(full) ?? -1;
+    if (name < 0) continue;
+    const places = timeline.ofName(name);
+    timeline.view.keep();
+    timeline.select(nextIn(timeline.content.events, places, -1, timeline.view.start, 1));
+    timeline.fit(timeline.picture.selected, 2);
+    timeline.article.scrollIntoView({ block: "start" });
+    timeline.canvas.focus({ preventScroll: true });
+    return true;
+  }
+  return false;
+}
+
+// Mark the rows of the selected kernel in the tables.
+function markRows(content, i) {
+  for (const row of document.querySelectorAll("tr.selected")) row.classList.remove("selected");
+  if (i < 0) return;
+  const full = content.events.full[content.events.name[i]];
+  for (const code of document.querySelectorAll("td .name > code")) {
+    if (code.textContent === full) code.closest("tr").classList.add("selected");
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button.spot");
+  if (!button || showKernel(button.parentNode.querySelector("code").textContent)) return;
+  button.disabled = true;
+  button.textContent = "Not kept in the timeline";
+});
+
+Promise.all(timelines.map((timeline) => timeline.ready)).then(() => {
+  const known = timelines.filter((timeline) => timeline.content);
+  if (!known.length) return;
+  known.forEach(linkFindings);
+  document.querySelectorAll("table[data-report]").forEach(linkRows);
+  followAddress();
+  document.addEventListener("toggle", ({ target }) => target.matches("td .name[open]") && linkKernel(target), true);
+});
+addEventListener("hashchange", followAddress);

@@ -1,0 +1,17 @@
+// Draw the timelines again where colors or paper change.
+
+const redraw = () =>
+  timelines.forEach((timeline) => {
+    if (!timeline.content) return;
+    timeline.picture.refresh();
+    timeline.overview.refresh();
+    timeline.picture.draw();
+    timeline.overview.draw();
+  });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+for (const kind of ["beforeprint", "afterprint"]) {
+  addEventListener(kind, () => {
+    document.documentElement.classList.toggle("printed", kind === "beforeprint");
+    redraw();
+  });
+}

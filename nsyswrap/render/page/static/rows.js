@@ -1,0 +1,99 @@
+// Where the lanes of a timeline stand: below their group, unless the reader folded the group or hid the lane.
+
+const LANE = 22; // height of a lane, in pixels
+const GROUP = 20; // height of the line above a group of lanes
+
+class Rows {
+  constructor(lanes) {
+    this.lanes = lanes;
+    this.folded = new Set(); // names of groups
+    this.hidden = new Set(); // numbers of lanes
+    this.place();
+  }
+
+  place() {
+    this.tops = this.lanes.map(() => NaN);
+    this.shown = [];
+    let top = HEAD;
+    let group = null;
+    this.lanes.forEach((lane, i) => {
+      if (lane.group !== group) top += GROUP;
+      group = lane.group;
+      if (this.folded.has(group) || this.hidden.has(i)) return;
+      this.tops[i] = top;
+      this.shown.push(i);
+      top += LANE;
+    });
+    this.height = top + 4;
+  }
+
+  laneAt(y) {
+    return this.tops.findIndex((top) => y >= top && y < top + LANE);
+  }
+
+  fold(group) {
+    if (!this.folded.delete(group)) this.folded.add(group);
+    this.place();
+  }
+
+  hide(lane) {
+    this.hidden.add(lane);
+    this.place();
+  }
+
+  showAll() {
+    this.hidden.clear();
+    this.folded.clear();
+    this.place();
+  }
+
+  // Make sure that a lane is seen.
+  reveal(lane) {
+    if (!Number.isNaN(this.tops[lane])) return false;
+    this.hidden.delete(lane);
+    this.folded.delete(this.lanes[lane].group);
+    this.place();
+    return true;
+  }
+
+  // The lane that is seen so many lanes further down.
+  further(lane, by) {
+    const at = this.shown.indexOf(lane);
+    return this.shown[Math.min(Math.max(at + by, 0), this.shown.length - 1)] ?? -1;
+  }
+
+  // Write the names of the lanes beside the picture. `changed` is called when the reader folds or hides.
+  label(column, changed) {
+    column.replaceChildren();
+    const add = (kind, name, text, height, press) => {
+      const label = document.createElement(kind);
+      Object.assign(label, { className: name, textContent: text, title: text });
+      label.style.height = `${height}px`;
+      if (press) {
+        label.type = "button";
+        label.addEventListener("click", () => (press(), changed()));
+      }
+      column.append(label);
+      return label;
+    };
+    add("div", "axis", "", HEAD);
+    let group = null;
+    this.lanes.forEach((lane, i) => {
+      if (lane.group !== group) {
+        ({ group } = lane);
+        const { group: name } = lane;
+        const open = !this.folded.has(name);
+        add("button", "group", name, GROUP, () => this.fold(name)).setAttribute("aria-expanded", open);
+      }
+      if (Number.isNaN(this.tops[i])) return;
+      const label = add("div", "lane", "", LANE);
+      label.append(Object.assign(document.createElement("span"), { textContent: lane.title }));
+      label.title = lane.title;
+      const hide = document.createElement("button");
+      Object.assign(hide, { type: "button", className: "hide", textContent: "×", title: `Hide ${lane.title}` });
+      hide.setAttribute("aria-label", `Hide ${lane.group}, ${lane.title}`);
+      hide.addEventListener("click", () => (this.hide(i), changed()));
+      label.append(hide);
+    });
+  }
+}

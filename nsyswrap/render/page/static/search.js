@@ -1,0 +1,39 @@
+// Search the names of a timeline's events, and step from one to the next.
+
+class Search {
+  constructor(field, output, content, picture) {
+    Object.assign(this, { field, output, content, picture, places: [] });
+    this.said = "";
+  }
+
+  get active() {
+    return this.field.value.trim() !== "";
+  }
+
+  // Find the events whose name has the word, and say how many there are.
+  look() {
+    const word = this.field.value.trim().toLowerCase();
+    const { events, lanes } = this.content;
+    if (!word) {
+      this.picture.found = null;
+      this.places = [];
+      this.output.textContent = "";
+      return;
+    }
+    const holds = (i) => events.names[i].toLowerCase().includes(word) || events.full[i].toLowerCase().includes(word);
+    const names = new Set(events.names.map((_, i) => i).filter(holds));
+    this.picture.found = names;
+    this.places = names.size ? events.named(names) : [];
+    const part = lanes.some((lane) => lane.kept < lane.count) ? " kept on this page" : "";
+    const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+    this.output.textContent = `${count(this.places.length, "event")}${part}, ${count(names.size, "name")}`;
+  }
+}
+
+// The place in a list of events from which `by` steps lead on from an event, or from a time.
+function nextIn(events, places, now, time, by) {
+  const at = places.indexOf(now);
+  if (at >= 0) return places[Math.min(Math.max(at + by, 0), places.length - 1)];
+  const after = places.findIndex((i) => events.start[i] >= time);
+  return places[after < 0 ? places.length - 1 : after];
+}

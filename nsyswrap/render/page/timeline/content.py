@@ -1,0 +1,242 @@
+"""Make what the page's script draws: lanes, kept events column by column, and bins of all events.
+
+All times are in ns after ``origin``, the first time of the picture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.gpu_gaps import CAUSES
+from nsyswrap.render import colors
+from nsyswrap.render.page.html import plain
+from nsyswrap.render.page.tables import clipped
+from nsyswrap.render.page.timeline.bins import PER_MILLE, lane_density, level
+from nsyswrap.render.page.timeline.columns import pack
+from nsyswrap.render.page.timeline.facts import facts_of
+from nsyswrap.render.readable_names import distinct_names
+from nsyswrap.render.timeline.insight_lanes import IDLE, STEPS
+from nsyswrap.render.timeline.lanes import CALLS, COPIES, KERNELS, OTHERS, RANGES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.page.timeline.bins import Level
+    from nsyswrap.render.page.timeline.detail import Kept
+    from nsyswrap.render.page.timeline.focus import Focus
+    from nsyswrap.render.timeline.lanes import Lane
+
+
+FINEST_NS = 20_000  # of bins
+_MARGIN = 20  # of the time with fine bins, at each end
+_OVERVIEW = 4096  # bins of the whole time
+_NAME_LENGTH, _LONGEST_NAME = 300, 4_000  # characters of a readable and of a full name
+_STYLES = {
+    KERNELS: colors.KERNELS,
+    COPIES: colors.COPIES,
+    CALLS: colors.CALLS,
+    RANGES: colors.RANGES,
+    OTHERS: colors.OTHERS,
+    STEPS: colors.STEPS,
+    IDLE: colors.CAUSES,
+}
+_SPELLED = {"synchronise": "synchronize", "range": "NVTX range"}  # kinds as people read them
+_NO_CALL, _CALL_NOT_KEPT = -1, -2
+_ASCENDING = frozenset(("start", "call", "correlation", "at", "lane"))
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The lanes of a picture, which of their events are kept, and its first and last time in ns."""
+
+    lanes: Sequence[Lane]
+    kept: Kept
+    ends: tuple[int, int]
+    focus: Focus
+
+    @cached_property
+    def kinds(self) -> list[tuple[str, str]]:
+        """The kinds of events in all lanes, each once."""
+        return list(dict.fromkeys(lane.kinds[i] for lane in self.lanes for i in lane.present))
+
+    def series(self, lane: Lane) -> NDArray[Any]:
+        """Return the position in ``kinds`` of each of a lane's own kinds; -1 if it has none of it."""
+        number = {kind: i for i, kind in enumerate(self.kinds)}
+        return np.array([number.get(kind, -1) for kind in lane.kinds], np.int64)
+
+    @cached_property
+    def crowded(self) -> list[int]:
+        """The lanes that do not keep all their events."""
+        rows = self.kept.rows
+        return [i for i, lane in enumerate(self.lanes) if len(rows[i]) < len(lane)]
+
+
+class Cells(NamedTuple):
+    """Filled bins in order of level, lane, series and place, and what they belong to."""
+
+    columns: dict[str, NDArray[Any]]
+    parts: list[list[int]]  # level, lane, series, number of bins
+
+
+def script_data(capture: Capture, picture: Picture, most_cells: int) -> dict[str, Any]:
+    """Return what the script draws; about ``most_cells`` bins for all lanes and series together."""
+    first, last = picture.ends
+    events, texts = _events(capture, picture)
+    levels = _levels(picture, most_cells)
+    cells = _cells(picture, levels)
+    near = [(max(start, first) - first, min(end, last) - first) for start, end in picture.kept.windows]
+    opens, gpu = (
+        [end - first for end in span] if span else None for span in (picture.focus.opens, picture.focus.gpu)
+    )
+    return {
+        "origin": first,
+        "length": max(last - first, 1),
+        "opens": opens,
+        "why": picture.focus.why,
+        "gpu": gpu,
+        "detail": near,
+        "series": [_series(*kind) for kind in picture.kinds],
+        "lanes": [
+            {
+                "group": plain(lane.group),
+                "title": plain(lane.title),
+                "family": lane.family,
+                "level": lane.level,
+                "kept": len(picture.kept.rows[i]),
+                "count": len(lane),
+            }
+            for i, lane in enumerate(picture.lanes)
+        ],
+        "levels": [[of.start_ns - first, of.width_ns, of.bins] for of in levels],
+        "cells": cells.parts,
+        "findings": {
+            name: [start - first, end - first] for name, (start, end) in picture.focus.findings.items()
+        },
+        "source": plain(capture.source.name),
+        **pack({**events, **cells.columns}, texts, _ASCENDING),
+    }
+
+
+def _series(family: str, kind: str) -> dict[str, Any]:
+    style = colors.style_of(_STYLES[family], kind)
+    name = plain(_SPELLED.get(kind, kind))
+    if family == IDLE:
+        name = CAUSES.get(kind, name)
+    return {"family": family, "name": name, "hue": style.hue, "texture": style.texture}
+
+
+def _levels(picture: Picture, most_cells: int) -> list[Level]:
+    """Return bins of the whole time, and finer ones of the part that is looked at first.
+
+    Bins are as fine as their number allows, but not finer than FINEST_NS.
+    """
+    if not picture.crowded:
+        return []
+    filled = sum(len(picture.lanes[i].present) for i in picture.crowded)
+    found = [level(*picture.ends, min(_OVERVIEW, max(most_cells // (4 * filled), 128)))]
+    spans = [span for span in (picture.focus.gpu, picture.focus.opens) if span]
+    for opens, closes in spans:
+        margin = (closes - opens) // _MARGIN
+        start, end = max(opens - margin, picture.ends[0]), min(closes + margin, picture.ends[1])
+        width = max(FINEST_NS, (end - start) * filled * len(spans) // max(most_cells, 1))
+        fine = level(start, end, max((end - start) // width, 1))
+        if 2 * fine.width_ns <= found[-1].width_ns:
+            found.append(fine)
+    return found
+
+
+def _cells(picture: Picture, levels: Sequence[Level]) -> Cells:
+    """Return the bins of all levels that hold something, for each crowded lane and series.
+
+    ``at`` are the bins, ``share`` is the taken part in per mille, ``begun`` counts the events that start in a
+    bin.
+    """
+    parts: list[list[int]] = []
+    columns: dict[str, list[NDArray[Any]]] = {"at": [], "share": [], "begun": []}
+    for number, of in enumerate(levels):
+        for i in picture.crowded:
+            found = lane_density(picture.lanes[i], of)
+            share = np.minimum(-(-found.taken_ns * PER_MILLE // of.width_ns), PER_MILLE)
+            series = picture.series(picture.lanes[i])
+            for kind in np.unique(found.series).tolist():
+                mine = found.series == kind
+                parts.append([number, i, int(series[kind]), int(mine.sum())])
+                for name, values in (("at", found.bin), ("share", share), ("begun", found.begun)):
+                    columns[name].append(values[mine])
+    empty = np.empty(0, np.int64)
+    return Cells({name: np.concatenate([empty, *each]) for name, each in columns.items()}, parts)
+
+
+def _events(capture: Capture, picture: Picture) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return the kept events, lane by lane, and their texts.
+
+    ``call`` is the position of the call that launched an event: -1 if no call was recorded, -2 if it was not
+    kept. ``look`` numbers the pairs of series and name.
+    """
+    rows = picture.kept.rows
+
+    def column(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate([part[mine] for part, mine in zip(parts, rows, strict=True)]).astype(np.int64)
+
+    start, end, row, call = (
+        column([getattr(lane, field) for lane in picture.lanes])
+        for field in ("start_ns", "end_ns", "row", "call")
+    )
+    series = column([picture.series(lane)[lane.series] for lane in picture.lanes])
+    name, names = _names(picture)
+    codes, looks = _pairs(series, name)
+    is_call = np.repeat([lane.family == CALLS for lane in picture.lanes], [len(mine) for mine in rows])
+    facts = facts_of(capture, picture.lanes, rows)
+    texts = {
+        **names,
+        "looks": looks,
+        "shapes": [plain(text) for text in facts.shapes],
+        "paths": [clipped(plain(text), _NAME_LENGTH) for text in facts.paths],
+    }
+    return {
+        "start": start - picture.ends[0],
+        "duration": end - start,
+        "look": codes,
+        "call": _positions(row, call, is_call),
+        "shape": facts.shape,
+        "path": facts.path,
+        "bytes": facts.bytes,
+        "correlation": facts.correlation,
+    }, texts
+
+
+def _pairs(series: NDArray[Any], name: NDArray[Any]) -> tuple[NDArray[Any], list[list[int]]]:
+    most = int(name.max(initial=0)) + 1
+    known, codes = np.unique(series * most + name, return_inverse=True)
+    return codes, [[int(pair) // most, int(pair) % most] for pair in known.tolist()]
+
+
+def _positions(row: NDArray[Any], call: NDArray[Any], is_call: NDArray[Any]) -> NDArray[Any]:
+    """Return the position among the kept events of the call that launched each of them."""
+    place = np.full(int(max(row[is_call].max(initial=-1), call.max(initial=-1))) + 2, _CALL_NOT_KEPT)
+    place[row[is_call]] = np.flatnonzero(is_call)
+    place[-1] = _NO_CALL
+    found: NDArray[Any] = place[call]
+    return found
+
+
+def _names(picture: Picture) -> tuple[NDArray[Any], dict[str, list[str]]]:
+    """Return for each kept event the number of its name, the readable names, and the full ones."""
+    numbers: dict[str, int] = {}
+    parts = [np.empty(0, np.int64)]
+    for lane, rows in zip(picture.lanes, picture.kept.rows, strict=True):
+        used, codes = np.unique(lane.name[rows], return_inverse=True)
+        known = [numbers.setdefault(lane.names[code], len(numbers)) for code in used.tolist()]
+        parts.append(np.array(known, np.int64)[codes])
+    readable = distinct_names(numbers)
+    return np.concatenate(parts), {
+        "names": [clipped(plain(readable[text]), _NAME_LENGTH) for text in numbers],
+        "full": [clipped(plain(text), _LONGEST_NAME) for text in numbers],
+    }

@@ -1,0 +1,115 @@
+"""What the timeline tells of single events: shape and memory of kernels, bytes of copies, NVTX path, ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
+from nsyswrap.analysis.nvtx_paths import call_paths
+from nsyswrap.base.missing import MISSING
+from nsyswrap.base.units import Unit, human
+from nsyswrap.render.timeline.lanes import CALLS, KERNELS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.timeline.lanes import Lane
+
+    Coded = tuple[NDArray[Any], list[str]]
+
+_SHAPE = tuple(f"{part}_{axis}" for part in ("grid", "block") for axis in "xyz")
+_MEMORY = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
+
+
+class Facts(NamedTuple):
+    """One entry per event: codes of ``shapes`` and ``paths``, bytes, and correlation ids; 0 is none."""
+
+    shape: NDArray[Any]
+    path: NDArray[Any]
+    bytes: NDArray[Any]
+    correlation: NDArray[Any]
+    shapes: list[str]
+    paths: list[str]
+
+
+def facts_of(capture: Capture, lanes: Sequence[Lane], kept: Sequence[NDArray[Any]]) -> Facts:
+    """Return the facts of the kept events of all lanes, lane by lane."""
+    whole = capture.whole
+    count = sum(map(len, kept))
+    gpu, calls, launched = (np.full(count, -1) for _ in range(3))
+    first = 0
+    for lane, rows in zip(lanes, kept, strict=True):
+        place = slice(first, first + len(rows))
+        first += len(rows)
+        if lane.family == KERNELS:
+            gpu[place], launched[place] = lane.row[rows], lane.call[rows]
+        elif lane.family == CALLS:
+            calls[place] = launched[place] = lane.row[rows]
+    shape, path, size, correlation = np.zeros((4, count), np.int64)
+    facts = Facts(shape, path, size, correlation, [""], [""])
+    _of_operations(capture, facts, gpu)
+    mine = np.flatnonzero(calls >= 0)
+    if len(mine):
+        facts.correlation[mine] = whole.columns("api", "correlation_id")["correlation_id"][calls[mine]]
+    if whole.has("nvtx") and whole.has("api") and (launched >= 0).any():
+        code, paths = call_paths(whole, launched)
+        facts.path[:] = np.where((code == MISSING) | (launched < 0), 0, code + 1)
+        facts.paths.extend(paths)
+    facts.correlation[facts.correlation == MISSING] = 0
+    return facts
+
+
+def _of_operations(capture: Capture, facts: Facts, gpu: NDArray[Any]) -> None:
+    """Fill in shape, bytes and correlation of the GPU operations at these positions; -1 is none."""
+    places = np.flatnonzero(gpu >= 0)
+    if not len(places):
+        return
+    operations = gpu_operations_of(capture)
+    for number, kind in enumerate(KINDS):
+        mine = places[operations.kind[gpu[places]] == number]
+        rows = operations.row[gpu[mine]]
+        if not len(mine):
+            continue
+        columns = capture.whole.columns(kind, "correlation_id")
+        facts.correlation[mine] = columns["correlation_id"][rows]
+        if kind in (MEMCPY, MEMSET):
+            size = capture.whole.columns(kind, "bytes")["bytes"][rows]
+            facts.bytes[mine] = np.where(size == MISSING, 0, size)
+        if kind in (KERNEL, MEMCPY):
+            code, texts = (_kernel_shapes if kind == KERNEL else _copy_ends)(capture, rows)
+            facts.shape[mine] = code + len(facts.shapes)
+            facts.shapes.extend(texts)
+
+
+def _kernel_shapes(capture: Capture, rows: NDArray[Any]) -> Coded:
+    columns = capture.whole.columns(KERNEL, *_SHAPE, *_MEMORY)
+    codes, keys = group_keys(*(values[rows] for values in columns.values()))
+    return codes, [_shape_text(*key) for key in zip(*(key.tolist() for key in keys), strict=True)]
+
+
+def _shape_text(*numbers: int) -> str:
+    """Return grid, block, registers and shared memory of a kernel as one text."""
+    grid, block = (" \N{MULTIPLICATION SIGN} ".join(map(str, numbers[i : i + 3])) for i in (0, 3))
+    registers, static, dynamic = numbers[6:]
+    parts = [f"grid {grid}", f"block {block}"]
+    if registers != MISSING:
+        parts.append(f"{registers} registers per thread")
+    if MISSING not in (static, dynamic):
+        parts.append(f"{human(static + dynamic, Unit.BYTES)} shared memory")
+    return ", ".join(parts)
+
+
+def _copy_ends(capture: Capture, rows: NDArray[Any]) -> Coded:
+    columns = capture.whole.columns(MEMCPY, "src_kind", "dst_kind")
+    codes, keys = group_keys(*(values[rows] for values in columns.values()))
+    labels = capture.labels("mem_kind")
+    return codes, [
+        "" if MISSING in key else f"{labels.get(key[0], '?')} to {labels.get(key[1], '?')} memory"
+        for key in zip(*(key.tolist() for key in keys), strict=True)
+    ]
