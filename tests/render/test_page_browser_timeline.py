@@ -168,6 +168,34 @@ def test_a_tap_selects_on_a_phone(page_of: PageOf, visit: Visit) -> None:
     assert "Launched by cudaLaunchKernel" in readout(page)
 
 
+def test_a_view_without_events_finds_the_way_back_and_a_step_is_a_link(tmp_path: Path, visit: Visit) -> None:
+    rows = []
+    for i in range(6):
+        rows += [call("cudaLaunchKernel", 10**6 * i, 10**6 * i + 1000, i + 1)]
+        rows += [kernel("k", 10**6 * i + 2000, 10**6 * i + 300_000, i + 1)]
+    path = tmp_path / "page.html"
+    path.write_text(render({"x": opened(tmp_path, *rows)}), encoding="utf-8")
+    page = opened_all(visit(path, viewport=PHONE, has_touch=True))
+    back = page.locator("[data-action=back]")
+    assert not back.is_visible()
+    page.evaluate("timelines[0].view.show(2_400_000, 2_500_000); timelines[0].draw()")
+    back.wait_for(state="visible")
+    assert page.locator(".readout").inner_text() == "No event in view. The nearest one is 100 µs earlier."
+    back.click()
+    back.wait_for(state="hidden")
+    start, end = page.evaluate("[timelines[0].view.start, timelines[0].view.end]")
+    assert start < 2_002_000
+    assert end > 2_300_000
+    page.locator("#steps g[data-start]").nth(3).locator("rect").click()
+    start, end = page.evaluate("[timelines[0].view.start, timelines[0].view.end]")
+    step = page.locator("#steps g[data-start]").nth(3)
+    assert (
+        start
+        < int(step.get_attribute("data-start") or 0) - page.evaluate("timelines[0].content.origin")
+        < end
+    )
+
+
 def test_two_fingers_zoom_and_the_one_that_stays_moves(page_of: PageOf, visit: Visit) -> None:
     page = opened_all(visit(page_of("one launch"), viewport=PHONE, has_touch=True, is_mobile=True))
     canvas = picture(page)

@@ -33,7 +33,16 @@ _SCRIPTS = (
         "rows.js",
         "overview.js",
     ),
-    *("readout.js", "measure.js", "search.js", "legends.js", "limit.js", "pointer.js", "timeline.js"),
+    *(
+        "readout.js",
+        "measure.js",
+        "search.js",
+        "legends.js",
+        "limit.js",
+        "pointer.js",
+        "wayback.js",
+        "timeline.js",
+    ),
     *("links.js", "redraw.js", "icicle.js", "ranks.js"),
 )
 _RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each

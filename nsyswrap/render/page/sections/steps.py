@@ -79,7 +79,7 @@ def _capture(
         owner = f" of process {process}" if process not in (MISSING, None) and len(judged) > 1 else ""
         yield columns_picture(
             subject.heading(label, f"Duration of each step{owner}"),
-            list(_columns(every)),
+            list(_columns(label, every)),
             (f"step {every[0]['step']}", f"step {every[-1]['step']}"),
         )
 
@@ -106,7 +106,7 @@ def _name(state: str) -> str:
     return f"idle: {state_name(state)}" if state.startswith("idle_") else state_name(state)
 
 
-def _columns(rows: Sequence[Row]) -> Iterator[ColumnBar]:
+def _columns(label: str, rows: Sequence[Row]) -> Iterator[ColumnBar]:
     """Yield a column for each step, or for the longest of several neighbors."""
     for part in np.array_split(np.arange(len(rows)), min(len(rows), _MOST_COLUMNS)):
         longest = max((rows[i] for i in part.tolist()), key=lambda row: row["duration_ns"])
@@ -119,7 +119,11 @@ def _columns(rows: Sequence[Row]) -> Iterator[ColumnBar]:
             text,
             longest["duration_ns"],
             "shade-2" if longest["mark"] else "shade-4",
-            {"data_start": str(longest["start_ns"]), "data_length": str(longest["duration_ns"])},
+            {
+                "data_label": label,
+                "data_start": str(longest["start_ns"]),
+                "data_length": str(longest["duration_ns"]),
+            },
         )
 
 

@@ -142,7 +142,7 @@ def _frame(
         element("canvas", class_="overview", aria_hidden="true"),
         element("div", element("div", class_="labels"), element("div", canvas), class_="picture"),
         element("p", class_="limit note"),
-        element("p", "Point at the picture, tap it, or use the keys.", class_="readout", role="status"),
+        element("p", "Point at the picture or tap it.", class_="readout", role="status"),
         element("div", class_="measure", role="status", hidden=True),
         element("div", class_="legends"),
         element("p", _KEYS, id=f"{name}-keys", class_="note keys" if is_first else "unseen"),
@@ -169,6 +169,7 @@ def _button(action: str, text: str, meaning: str, *, enabled: bool) -> Markup:
         disabled=not enabled,
         aria_label=meaning,
         title=meaning if enabled else f"{meaning}: none recorded",
+        hidden=action == "back",
     )
 
 
@@ -196,6 +197,7 @@ _BUTTONS = (
     ("previous", "◂ same", "Select the previous event of the same name"),
     ("next", "same ▸", "Select the next event of the same name"),
     ("lanes", "All lanes", "Show all lanes"),
+    ("back", "Nearest event", "Show the event nearest to this view"),
 )
 
 

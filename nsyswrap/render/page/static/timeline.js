@@ -30,6 +30,7 @@ class Timeline {
     this.labels();
     legends(find(".legends"), content.series);
     this.pointer = new Pointer(this);
+    this.wayBack = new WayBack(this);
     this.listen();
     this.act("opens");
     this.view.past = [];
@@ -63,6 +64,7 @@ class Timeline {
   // What is said of the view once a movement is over.
   rest() {
     this.limit.show();
+    this.wayBack.show();
     keepInAddress(this);
   }
 
@@ -111,6 +113,7 @@ class Timeline {
       earlier: () => this.along(-1),
       fit: () => this.fit(picture.selected),
       undo: () => view.undo(),
+      back: () => this.wayBack.go(),
       search: () => this.search.field.focus(),
       lanes: () => (content.rows.showAll(), this.labels()),
       none: () => (this.measure.clear(), this.select(-1)),
@@ -220,7 +223,7 @@ class Timeline {
   }
 }
 
-const MOVES = ["in", "out", "left", "right", "home", "opens", "gpu", "next", "previous", "later", "earlier", "fit"];
+const MOVES = ["in", "out", "left", "right", "home", "opens", "gpu", "next", "previous", "later", "earlier", "fit", "back"];
 const KEYS = {
   ArrowLeft: "left",
   ArrowRight: "right",
