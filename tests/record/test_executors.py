@@ -188,6 +188,31 @@ def test_the_jobs_of_a_batch_begun_with_version_0_1_0_are_known(
     assert stubs.calls.read_text().splitlines()[-1] == "scancel 17"
 
 
+def test_a_folder_that_was_moved_from_its_jobs_is_named(tmp_path: Path, cli: Cli, stubs: Stubs) -> None:
+    shutil.copytree(OLD, tmp_path / "old")
+    (tmp_path / "old/slurm").mkdir()
+    array = {"job": "17", "offset": 0, "tasks": "3"}
+    (tmp_path / "old/slurm/jobs.json").write_text(json.dumps({"jobs": [array], "folder": "/gone/old"}))
+    (stubs.folder / "squeue.txt").write_text("17|3|PENDING|Resources|nsyswrap:6c0f4116bd2f:0\n")
+    for name in ("scontrol", "sacct"):
+        (stubs.folder / f"{name}.txt").touch()
+    said = "was moved or copied: its jobs"
+    assert f"this folder {said} work in /gone/old" in cli("batch", "status", "old", PATH=stubs.path).stdout
+    waited = cli("batch", "wait", "old", PATH=stubs.path)
+    assert waited.returncode == 73
+    assert f"old {said} in Slurm's queue work in /gone/old" in waited.stderr
+
+
+def test_done_is_only_what_has_a_capture_or_digest(tmp_path: Path, cli: Cli) -> None:
+    shutil.copytree(OLD, tmp_path / "old")
+    [done] = [state for state in open_batch(tmp_path / "old").survey().values() if state.state == "done"]
+    for name in ("report.sqlite", "report.nsys-rep", "digest.json"):
+        (done.folder / name).unlink(missing_ok=True)
+    shown = cli("batch", "status", "old").stdout
+    assert "lost: the run was done, but its capture and digest are gone" in shown
+    assert "the same `nsyswrap batch run` runs 2 more; --retry-failed runs 1 failed again" in shown
+
+
 @pytest.mark.parametrize("name", executors.NAMES)
 def test_nothing_imports_an_executor_but_its_own_files(name: str) -> None:
     own = f"nsyswrap.record.batch.executors.{name}"

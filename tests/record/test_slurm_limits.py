@@ -6,11 +6,13 @@ import json
 import re
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from batch_folders import rows_of
-from slurm_cluster import BATCH, Cluster, running_cluster
+from slurm_cluster import BATCH, Cluster, has_database, running_cluster
+from slurm_database import PACKAGES
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, RUNS, RunFolder
@@ -18,12 +20,12 @@ from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import open_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("nsys")
 
-_PATIENCE_S = 60
+_PATIENCE_S = 120
 # Its file holds when it began and ended, in seconds of one clock.
 PROGRAM = """
 import sys, time
@@ -42,11 +44,22 @@ wrapper = ["nice", "-n", "5"]
 [[runs]]
 command = ["{python}", "-c", "{program}"]
 """
+TWO_LOST = """
+slurm = { no-requeue = true, time = 1 }
+node = { setup = ["trap '' TERM", "sleep 200"] }
+[[runs]]
+command = "true 1"
+slurm = { nodelist = "n1" }
+[[runs]]
+command = "true 2"
+slurm = { nodelist = "n3", exclusive = true }
+"""
 
 
 @pytest.fixture(scope="module")
 def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
-    with running_cluster(environment, MaxArraySize="4", MaxJobCount="10", MinJobAge="2") as cluster:
+    limits = {"MaxArraySize": "4", "MaxJobCount": "12", "MinJobAge": "2", "KillWait": "5"}
+    with running_cluster(environment, accounting=True, **limits) as cluster:
         yield cluster
 
 
@@ -63,12 +76,42 @@ def limited(
         process.kill()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forgotten(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs without an outcome: one reaches its time limit, the node of the other fails."""
+    folder = tmp_path_factory.mktemp("forgotten")
+    if not has_database():
+        return folder
+    (folder / "plan.toml").write_text(TWO_LOST)
+    done = cluster.batch(folder, "run", "plan.toml", "-o", "out", "--executor", "slurm", "--no-wait")
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.split()
+    wait_until(lambda: len(list((folder / "out/slurm").glob("*.log"))) == 2)
+    cluster.run("scontrol", "update", f"jobid={first}", "EndTime=now+1")
+    cluster.run("scontrol", "update", "nodename=n3", "state=down", "reason=test")
+    wait_until(lambda: second not in {job.partition("_")[0] for job in cluster.jobs()})
+    return folder
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def sweep(
-    cluster: Cluster, folder: Path, *options: str, **variables: str
+    cluster: Cluster, folder: Path, *options: str, runs: int = 5, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(PROGRAM)
-    begin = ["sweep", "-o", "out", "--no-stats", "--executor", "slurm", "-p", "n=1,2,3,4,5"]
+    numbers = ",".join(map(str, range(1, runs + 1)))
+    begin = ["sweep", "-o", "out", "--no-stats", "--executor", "slurm", "-p", f"n={numbers}"]
     return cluster.batch(folder, *begin, *options, "--", str(folder / "program.py"), "{n}", **variables)
+
+
+def jobs_of(batch: Path) -> list[tuple[str, int]]:
+    rows = json.loads((batch / FOLDER / "jobs.json").read_text())["jobs"]
+    return [(row["job"], row["offset"]) for row in rows]
 
 
 def arrays(batch: Path) -> list[tuple[int, str]]:
@@ -76,23 +119,43 @@ def arrays(batch: Path) -> list[tuple[int, str]]:
     return [(row["offset"], row["tasks"]) for row in rows]
 
 
-def test_what_no_array_can_hold_goes_in_waves(cluster: Cluster, tmp_path: Path) -> None:
-    done = sweep(cluster, tmp_path)
-    assert done.returncode == 0, done.stderr
-    # Indexes up to 3; and in the queue at most half of what it holds: five.
-    assert arrays(tmp_path / "out")[0] == (0, "1-3")
-    assert {offset for offset, _ in arrays(tmp_path / "out")} == {0, 4}
+def test_what_the_queue_cannot_hold_is_left_and_taken_up_by_wait(cluster: Cluster, tmp_path: Path) -> None:
+    done = sweep(cluster, tmp_path, "--no-wait", runs=7)
+    # Indexes up to 3; and in the queue at most half of what it holds: six.
+    assert arrays(tmp_path / "out") == [(0, "1-3"), (4, "0-2")]
+    assert done.returncode == 69, done.stderr
+    assert "1 runs have no job yet: Slurm's queue has room for 6 runs" in done.stderr
+    assert "1 runs have no job yet" in cluster.batch(tmp_path, "status", "out").stdout
+    waited = cluster.batch(tmp_path, "wait", "out")
+    assert waited.returncode == 0, waited.stderr
+    assert arrays(tmp_path / "out")[2:] == [(4, "3")]
     assert {state.state for state in open_batch(tmp_path / "out").survey().values()} == {"done"}
-    assert sorted(path.name for path in tmp_path.glob("[0-9]")) == ["1", "2", "3", "4", "5"]
+    assert sorted(path.name for path in tmp_path.glob("[0-9]")) == [*"1234567"]
 
 
-def test_no_more_run_at_a_time_than_asked_for(cluster: Cluster, tmp_path: Path) -> None:
-    done = sweep(cluster, tmp_path, "--max-running", "2")
+def test_runs_are_left_with_a_job_that_collects(cluster: Cluster, tmp_path: Path) -> None:
+    """No more run at a time than asked for, also without a process that submits."""
+    done = sweep(cluster, tmp_path, "--max-running", "2", "--collect-after")
     assert done.returncode == 0, done.stderr
+    *ids, collects = done.stdout.split()
+    assert f"submitted jobs {', '.join(ids)}; job {collects} collects" in done.stderr
     assert arrays(tmp_path / "out") == [(0, "1-3"), (4, "0-1")]
+    log = tmp_path / f"out/slurm/collect-{collects}.log"
+    wait_until(lambda: log.exists() and "wrote " in log.read_text())
+    assert len(rows_of(tmp_path / "out/results.csv")) == 5
     times = [[float(time) for time in (tmp_path / f"{n}").read_text().split()] for n in range(1, 6)]
     at_once = [sum(began <= start < ended for began, ended in times) for start, _ in times]
     assert max(at_once) <= 2
+
+
+def test_written_scripts_are_submitted_by_hand(cluster: Cluster, tmp_path: Path) -> None:
+    done = sweep(cluster, tmp_path, "--write-only", runs=1)
+    assert done.stdout == "bash out/slurm/submit.sh\n"
+    command = ["bash", str(tmp_path / "out/slurm/submit.sh")]
+    [job] = cluster.run(*command).split()
+    waited = cluster.batch(tmp_path, "wait", "out")
+    assert waited.returncode == 0, waited.stderr
+    assert f"job {job}: " in waited.stderr
 
 
 def test_the_time_limit_is_reached(limited: tuple[Path, subprocess.Popen[bytes]]) -> None:
@@ -105,7 +168,7 @@ def test_the_time_limit_is_reached(limited: tuple[Path, subprocess.Popen[bytes]]
     assert check_export(run / EXPORT) == ""
     [log] = (folder / FOLDER).glob("*.log")
     assert log.read_text().startswith("set up\n")
-    assert "exec nice -n 5 " in (folder / FOLDER / "job-0.sh").read_text()
+    assert "exec nice -n 5 " in (folder / FOLDER / "job-1.sh").read_text()
 
 
 def test_a_run_that_never_began_is_lost_with_what_its_log_says(cluster: Cluster, tmp_path: Path) -> None:
@@ -138,3 +201,19 @@ def test_a_folder_that_slurm_cannot_log_to_is_refused(cluster: Cluster, tmp_path
     assert done.returncode == 73
     assert "to a path with a backslash" in done.stderr
     assert not (tmp_path / "back\\slash" / FOLDER).exists()
+
+
+@pytest.mark.skipif(not has_database(), reason=f"needs accounting of Slurm (Debian: {PACKAGES})")
+def test_accounting_alone_knows_how_jobs_ended(cluster: Cluster, forgotten: Path) -> None:
+    cluster.run("scontrol", "update", "nodename=n3", "state=resume", check=False)
+    [first, second] = [job for job, _ in jobs_of(forgotten / "out")]
+    # Without -j a cluster's first job may be hidden.
+    asked = ("sacct", "-nXP", "-o", "State", "-j", f"{first},{second}")
+    wait_until(lambda: sorted(cluster.run(*asked).split()) == ["NODE_FAIL", "TIMEOUT"])
+    kept = [("scontrol", "-o", "show", "job", job) for job in (first, second)]
+    wait_until(lambda: not any(cluster.run(*asked, check=False) for asked in kept))  # slurmctld forgets them
+    waited = cluster.batch(forgotten, "wait", "out")
+    assert waited.returncode == 1
+    assert f"lost: job {first}_1 ended (TIMEOUT)" in waited.stderr
+    assert re.search(rf"lost: job {second}_2 ended \(NODE_FAIL\)", waited.stderr)
+    assert "nsyswrap batch run` runs 2 more" in waited.stderr

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import slurm_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -210,25 +211,38 @@ def _write_config(folder: Path, changes: Mapping[str, str]) -> int:
 
 
 @contextmanager
-def running_cluster(base_environment: Mapping[str, str], **changes: str) -> Iterator[Cluster]:
-    """Run a cluster for the length of a ``with`` block. ``changes`` are lines of its slurm.conf."""
+def running_cluster(
+    base_environment: Mapping[str, str], *, accounting: bool = False, **changes: str
+) -> Iterator[Cluster]:
+    """Run a cluster for the length of a ``with`` block. ``changes`` are lines of its slurm.conf.
+
+    With ``accounting`` a database keeps its jobs, if the packages are there: ``has_database`` tells.
+    """
     missing = [name for name in _COMMANDS if not shutil.which(name, path=_SBIN)]
     if missing:
         pytest.skip(f"needs Slurm: no {', '.join(missing)} (Debian: slurmctld slurmd slurm-client munge)")
+    accounting = accounting and has_database()
     folder = Path(tempfile.mkdtemp(prefix="slurm.", dir="/tmp"))  # a socket's path is short
     own = {"SLURM_CONF": f"{folder}/slurm.conf", "TMPDIR": f"{folder}/temporary", MARK: str(folder)}
     cluster = Cluster(folder, {**base_environment, **own})
     try:
         for name in ("state", "temporary"):
             (folder / name).mkdir()
-        _start_daemons(cluster, _write_config(folder, changes))
+        [dbd_port] = _free_ports(1) if accounting else [0]
+        facts = {**slurm_database.accounting(folder, dbd_port), **changes} if accounting else changes
+        _start_daemons(cluster, _write_config(folder, facts), dbd_port)
         yield cluster
     finally:
         cluster.stop()
         shutil.rmtree(folder)
 
 
-def _start_daemons(cluster: Cluster, port: int) -> None:
+def has_database() -> bool:
+    """Return True if what the accounting of a cluster needs is installed."""
+    return all(shutil.which(name, path=_SBIN) for name in slurm_database.COMMANDS)
+
+
+def _start_daemons(cluster: Cluster, port: int, dbd_port: int) -> None:
     folder = cluster.folder
     (folder / "key").write_bytes(os.urandom(1024))
     (folder / "key").chmod(0o600)
@@ -243,6 +257,8 @@ def _start_daemons(cluster: Cluster, port: int) -> None:
         *files,
     )
     _wait((folder / "munge.sock").exists)
+    if dbd_port:
+        slurm_database.start(cluster, dbd_port, getpass.getuser(), _wait)
     cluster.start("slurmctld", "-D", "-c")
     _wait(lambda: _listens(port))  # a slurmd that finds nobody tries again after a second
     for name in NODES:

@@ -12,9 +12,14 @@ from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.rank_folders import rank_folders
 from nsyswrap.base.run_folder import (
     BATCH,
     CLAIM,
+    DIGEST,
+    EXPORT,
+    REPORT,
+    RUN,
     RUNS,
     STATUS,
     Outcome,
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
 
 NUMBER_WIDTH = 5  # digits of a run folder's number, for folders to sort and job scripts to find them
 _LABEL_LENGTH = 80
+_REMOVED = "the run was done, but its capture and digest are gone"
 _SAFE = "=.,+-_"  # allowed in the name of a run folder, beside letters and digits
 
 State = Literal[Outcome, "planned", "running", "lost"]
@@ -120,11 +126,24 @@ def read_state(folder: Path, number: int = 0) -> RunState:
             status = run.read_status()
         except CaptureError as error:  # the disk was full
             return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, error.message))
+        if status.outcome == "done" and not _has_result(folder):
+            return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, _REMOVED))
         return RunState(number, folder, status.outcome, status, _claim(folder))
     claim = _claim(folder)
     if claim is None:
         return RunState(number, folder, "planned")
     return RunState(number, folder, "running" if is_locked(folder) else "lost", None, claim)
+
+
+def _has_result(folder: Path) -> bool:
+    """Return True if a run has a capture or a digest, or ran without nsys on purpose."""
+    if any((folder / name).exists() for name in (EXPORT, REPORT, DIGEST)) or rank_folders(folder):
+        return True
+    try:
+        run = read_json(folder / RUN)
+    except (OSError, ValueError):
+        return True  # an earlier version wrote none
+    return not (isinstance(run, dict) and run.get("nsys"))
 
 
 def _claim(folder: Path) -> Claim | None:

@@ -274,7 +274,7 @@ def _room(slurm: _SlurmBatch) -> int:
         slurm.note = slurm.note or "the next runs wait until the first ones have ended"
         return 0
     room = max(0, slurm.capacity - waiting)
-    if tasks <= room or room > slurm.capacity // 2 or slurm.is_left:
+    if tasks <= room or room > slurm.capacity // 2 or (room and slurm.is_left):
         return min(room, tasks)
     slurm.note = slurm.note or f"Slurm's queue has room for {slurm.capacity:,} runs of this batch at a time"
     return 0
