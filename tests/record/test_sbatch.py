@@ -355,6 +355,8 @@ def test_a_job_is_known_by_the_mark_behind_its_script(squeue: Path) -> None:
         commands.Job("17", (0,), "RUNNING", "None", "nsyswrap:5ca1ab1e:0"),
         commands.Job("18", (), "RUNNING", "None", ""),
     ]
+    squeue.write_text("")
+    assert commands.jobs() == []
 
 
 def test_without_slurm_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

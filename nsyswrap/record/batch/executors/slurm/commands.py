@@ -154,7 +154,7 @@ def jobs() -> list[Job]:
     output = _ask("squeue", "--all", "--noheader", f"--user={os.getuid()}", f"--format={_FORMAT}")
     rows = list(_ROW.finditer(output))
     ends = [*(row.start() for row in rows[1:]), len(output)]
-    marks = [_MARK.search(output, row.end(), end) for row, end in zip(rows, ends, strict=True)]
+    marks = [_MARK.search(output, row.end(), end) for row, end in zip(rows, ends, strict=False)]
     return [
         Job(row[1], indexes(row[2]), row[3], row[4], mark[1] if mark else "")
         for row, mark in zip(rows, marks, strict=True)
