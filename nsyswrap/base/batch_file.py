@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.files import brief, read_json, typed
-from nsyswrap.base.run_folder import BATCH
+from nsyswrap.base.run_folder import BATCH, RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,9 +21,10 @@ _LONGEST_NAME = 255  # bytes, of Linux
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run: its number, the name of its folder in ``runs/``, and the key of its spec.json.
+    """One run: its number, the path of its folder in ``runs/``, and the key of its spec.json.
 
-    ``active`` is False for a run of an earlier plan that a later one left out.
+    The folders of a large batch lie in folders of a thousand: ``12/12345-n=1``. ``active`` is False for a run
+    of an earlier plan that a later one left out.
     """
 
     number: int
@@ -34,11 +36,12 @@ class PlannedRun:
         """Raise ValueError for a number below 1, and for a folder outside of ``runs/``."""
         if self.number < 1:
             raise ValueError(f"number is {self.number}: expected 1 or more")
+        thousand, _, name = self.folder.rpartition("/")
         if (
-            self.folder in ("", ".", "..")
-            or "/" in self.folder
-            or "\0" in self.folder
-            or len(os.fsencode(self.folder)) > _LONGEST_NAME
+            name in ("", ".", "..")
+            or (thousand and not re.fullmatch("[0-9]{2,9}", thousand))
+            or "\0" in name
+            or len(os.fsencode(name)) > _LONGEST_NAME
         ):
             raise ValueError(f"folder is {brief(self.folder)}: expected the name of a folder")
 
@@ -58,6 +61,11 @@ class BatchFile:
         for what in ("number", "folder", "key"):
             if len({getattr(run, what) for run in self.runs}) < len(self.runs):
                 raise ValueError(f"two runs have the same {what}")
+
+
+def batch_of(run: Path) -> Path:
+    """Return the folder of the batch that a planned run would be part of, by the path of its folder."""
+    return run.parents[1 if run.parent.name == RUNS else 2]
 
 
 def read(folder: Path) -> BatchFile:

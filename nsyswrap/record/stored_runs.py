@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nsyswrap.base.batch_file import batch_of
 from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.folder_lock import LOCK, is_lock_file, is_locked, locked
 from nsyswrap.base.rank_folders import rank_folders
@@ -105,6 +106,8 @@ class StoredRun:
             if self.kind == "batch":
                 with locked(self.path, "a batch"):
                     freed = sum(map(_emptied, _with_ranks(self.members)))
+                    for thousand in {run.parent for run in self.members} - {self.path / RUNS}:
+                        _remove_empty(thousand)
                     _remove_empty(self.path / RUNS)
                     _remove_files(self.path, BATCH, *_page(self.path))
                     _remove_empty(self.path)
@@ -180,8 +183,8 @@ def _obstacle(folder: Path) -> str:
     run = RunFolder(folder).read_run()
     if (folder / RUN).is_symlink() or not ("nsyswrap" in run or {"program", "nsys"} <= run.keys()):
         return f"{folder / RUN} was not written by nsyswrap"
-    if (folder.parent.parent / BATCH).exists():
-        return f"it is part of the batch {folder.parent.parent}"
+    if len(folder.parents) > 2 and (batch_of(folder) / BATCH).exists():  # noqa: PLR2004 - as deep as it is
+        return f"it is part of the batch {batch_of(folder)}"
     host = run.get("host", "")
     if not (folder / STATUS).exists() and host != socket.gethostname():
         return f"it has not ended, and may still run on {host or 'another machine'}"

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nsyswrap.base.batch_file import batch_of
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import LOCK, holder_here, is_lock_file, is_locked, locked
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import CLAIM, SPEC, STATUS, RunFolder, Status
+from nsyswrap.record.batch.executors.slurm.script import job_script
 from nsyswrap.record.batch.folder import (
     Batch,
     Claim,
@@ -207,3 +209,30 @@ def test_a_claim_of_no_process_is_none(tmp_path: Path, facts: dict[str, object])
     assert read_state(tmp_path).state == "lost"
     (tmp_path / CLAIM).write_text(json.dumps({**claim, **facts}))
     assert read_state(tmp_path).state == "planned"
+
+
+def test_the_folders_of_a_large_batch_lie_in_folders_of_a_thousand(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A batch that grows keeps the folders that it has. The lines of the job script find all of them."""
+    monkeypatch.setattr("nsyswrap.record.batch.folder._MOST_IN_A_FOLDER", 3)
+    made(tmp_path / "b", 1, 2)
+    batch = made(tmp_path / "b", 1, 2, 3, 4)
+    assert list(batch.runs.values()) == ["00001-n=1", "00002-n=2", "00/00003-n=3", "00/00004-n=4"]
+    assert open_batch(tmp_path / "b").runs == batch.runs
+    assert {batch_of(batch.run_folder(number)) for number in batch.runs} == {tmp_path / "b"}
+    script = job_script(batch, Plan("test", ())).splitlines()
+    lines = [
+        line
+        for line in script
+        if line.startswith((f"cd -- {tmp_path}", "nsyswrap_run=$(", "set --", "until "))
+    ]
+    for number, name in batch.runs.items():
+        ran = subprocess.run(
+            ["bash", "-c", "\n".join([*lines, 'printf %s "$1"'])],
+            env={"SLURM_ARRAY_TASK_ID": str(number)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ran.stdout == name

@@ -358,7 +358,6 @@ def test_typed_values(typed: str, values: list[object]) -> None:
         (["m=1"], [], "no parameter named 'n', used in '{n}'"),
         (["n=1"], ["array=1"], "sweep: --slurm: 'array' is set by nsyswrap"),
         (["n=1"], ["=1"], "invalid sbatch setting"),
-        ([f"n={','.join(map(str, range(100_000)))}"], [], "100,000 runs are too many: the limit is 99,999"),
     ],
 )
 def test_what_is_typed_wrongly_is_wrong_usage(parameters: list[str], settings: list[str], says: str) -> None:
@@ -366,3 +365,9 @@ def test_what_is_typed_wrongly_is_wrong_usage(parameters: list[str], settings: l
         sweep(Block("sweep", command=("a", "{n}")), parameters, {"slurm": settings})
     assert says in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_there_is_a_limit_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nsyswrap.record.batch.plan.expand._MOST_RUNS", 3)
+    with pytest.raises(UsageError, match="4 runs are too many: the limit is 3"):
+        sweep(Block("sweep", command=("a", "{n}")), ["n=1,2,3,4"], {})

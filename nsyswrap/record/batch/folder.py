@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.plan.expand import Plan
 
 NUMBER_WIDTH = 5  # digits of a run folder's number, for folders to sort and job scripts to find them
+_MOST_IN_A_FOLDER = 1000  # run folders: parallel file systems are slow with more
 _LABEL_LENGTH = 80
 _REMOVED = "the run was done, but its capture and digest are gone"
 _SAFE = "=.,+-_"  # allowed in the name of a run folder, beside letters and digits
@@ -180,9 +181,13 @@ def make_batch(folder: Path, plan: Plan) -> Batch:
     make_place(folder, plan.share)
     make_folder(folder / RUNS, plan.share)
     batch, specs = _planned(folder, plan)
+    made = {folder / RUNS}
     for number, spec in specs.items():
         run_folder = batch.run_folder(number)
         try:
+            if run_folder.parent not in made:
+                make_folder(run_folder.parent, plan.share)
+                made.add(run_folder.parent)
             make_folder(run_folder, plan.share)
         except OSError as error:
             raise OutputError(f"cannot write {run_folder}: {error.strerror}") from None
@@ -214,7 +219,11 @@ def _planned(folder: Path, plan: Plan) -> tuple[Batch, dict[int, TaskSpec]]:
     numbers = dict(before.numbers)
     specs = {numbers.setdefault(spec.key, len(numbers) + 1): spec for spec in plan.specs}
     names = {**before.runs, **before.left_out}
-    runs = {number: names.get(number) or folder_name(number, specs[number].name) for number in sorted(specs)}
+    spread = len(numbers) > _MOST_IN_A_FOLDER
+    runs = {
+        number: names.get(number) or folder_name(number, specs[number].name, spread=spread)
+        for number in sorted(specs)
+    }
     left_out = {number: names[number] for number in sorted(names) if number not in specs}
     batch = Batch(folder, plan.name, before.id, runs, left_out, numbers)
     return batch, {number: specs[number] for number in runs}
@@ -239,7 +248,11 @@ def _check_place(folder: Path) -> None:
         raise OutputError(f"{folder} is not empty and is not a batch folder", "use another --output")
 
 
-def folder_name(number: int, label: str) -> str:
-    """Return the name of a run folder: its number and the beginning of its label, as safe characters."""
+def folder_name(number: int, label: str, *, spread: bool = False) -> str:
+    """Return the name of a run folder: its number and the beginning of its label, as safe characters.
+
+    With ``spread`` it lies in a folder for each thousand, which is the number without the last three digits.
+    """
     readable = "".join(c if c.isascii() and (c.isalnum() or c in _SAFE) else "-" for c in label)
-    return f"{number:0{NUMBER_WIDTH}}-{readable[:_LABEL_LENGTH]}".rstrip("-.")
+    digits = f"{number:0{NUMBER_WIDTH}}"
+    return (f"{digits[:-3]}/" if spread else "") + f"{digits}-{readable[:_LABEL_LENGTH]}".rstrip("-.")

@@ -36,7 +36,7 @@ RUN_FOLDER = RUN_DIR.strip("{}")  # the same, when the run begins
 _LONGEST_IN_LABEL = 40
 _SOURCES = (".py", ".cu")
 
-_MOST_RUNS = 99_999  # the numbers of run folders have five digits
+_MOST_RUNS = 999_999
 Combination: TypeAlias = Mapping[str, Value]
 _CombinationId: TypeAlias = tuple[int, int]  # the number of its block, and its own number in the block
 
