@@ -2,6 +2,8 @@
 
     python tests/support/screenshots.py [FOLDER]
 
+All but training.png and million.png, which are of captures that do not ship with it.
+
 Needs Chromium, and playwright to drive it (``pip install '.[test]'``). FOLDER is docs/ where none is named.
 """
 
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from browser import chromium_path
+from PIL import Image
 from playwright.sync_api import sync_playwright
 from recorded import PICTURED, ROOT, SHIPPED
 from rich.console import Console
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 _FIRST = SHIPPED / "add2" / "none"  # what the README's picture and the terminal show
 _COMMAND = "nsyswrap report nsyswrap/recorded/add2/none"
 _WIDTH = 100  # columns of the terminal
+_COLORS = 128  # of a picture of the page or terminal
 _OVERVIEW = """<!DOCTYPE html><style>body {{ margin: 0; background: white; }}
 div {{ width: max-content; padding: 8px; }} img {{ display: block; margin: 4px; }}
 </style><div>{}</div>"""
@@ -61,6 +65,15 @@ def main(folder: Path) -> None:
         _timeline(_opened(browser, page), folder / "timeline.png")
         _opened(browser, terminal).locator("pre").screenshot(path=folder / "terminal.png")
         browser.close()
+    for picture in folder.glob("*.png"):
+        _shrink(picture)
+
+
+def _shrink(path: Path) -> None:
+    """Reduce a picture to 128 colors."""
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)
 
 
 def save_plots(folder: Path) -> None:
@@ -93,8 +106,8 @@ def _timeline(page: Page, path: Path) -> None:
 
 def _select_kernel(page: Page) -> None:
     """Select a kernel among the last ones, and zoom the timeline to it."""
-    page.locator("article.timeline canvas").focus()
-    for key in ("ArrowDown", *["n"] * 30, "-", "-"):
+    page.locator("article.timeline .picture canvas").focus()
+    for key in ("ArrowDown", "ArrowDown", *["."] * 30, "-", "-"):
         page.keyboard.press(key)
     page.wait_for_timeout(200)  # for the frame to be drawn
 
@@ -103,7 +116,9 @@ def _overview(page: Page) -> str:
     """Return a page of two pictures: the answer, and the timeline without its keys."""
     answer = page.locator("article.answer").screenshot()
     _select_kernel(page)
-    picture, canvas = (page.locator(f"article.timeline{part}").bounding_box() for part in ("", " canvas"))
+    picture, canvas = (
+        page.locator(f"article.timeline{part}").bounding_box() for part in ("", " .picture canvas")
+    )
     assert picture
     assert canvas
     height = canvas["y"] + canvas["height"] - picture["y"] + 2
