@@ -106,9 +106,16 @@ def _timeline(page: Page, path: Path) -> None:
 
 def _select_kernel(page: Page) -> None:
     """Select a kernel among the last ones, and zoom the timeline to it."""
-    page.locator("article.timeline .picture canvas").focus()
-    for key in ("ArrowDown", "ArrowDown", *["."] * 30, "-", "-"):
-        page.keyboard.press(key)
+    page.evaluate(
+        """() => {
+          const [timeline] = timelines;
+          const { events, series } = timeline.content;
+          const kernels = [...events.series.keys()].filter(
+            i => series[events.series[i]].family === "kernels" && events.call[i] >= 0);
+          timeline.select(kernels.at(-3));
+          timeline.fit(kernels.at(-3), 3);
+        }"""
+    )
     page.wait_for_timeout(200)  # for the frame to be drawn
 
 
