@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from nsyswrap.analysis.arrays import groups
 from nsyswrap.analysis.arrays.groups import Groups, Statistics, group_keys, grouped, number_texts
 
 if TYPE_CHECKING:
@@ -55,14 +56,21 @@ def test_groups_do_not_mix_and_need_no_order() -> None:
     assert found.std[[0, 2]].tolist() == [pytest.approx(0.5**0.5), 10.0]
 
 
+@pytest.mark.parametrize("limits", [{}, {"_TOGETHER": 0, "_LOOP_ROWS": 1}], ids=["together", "by group"])
 @pytest.mark.parametrize("codes_kind", [np.uint8, np.int64])
 @pytest.mark.parametrize(
     ("values_kind", "farthest"),
     [(np.int32, 100), (np.int32, 2**31 - 1), (np.int64, 2**40), (np.int64, 2**61), (np.float64, 100)],
 )
 def test_values_are_ordered_by_group_then_by_value(
-    codes_kind: type, values_kind: type, farthest: int
+    codes_kind: type,
+    values_kind: type,
+    farthest: int,
+    limits: dict[str, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name, rows in limits.items():
+        monkeypatch.setattr(groups, name, rows)
     random = np.random.default_rng(1)
     codes: NDArray[Any] = random.integers(0, 50, 500).astype(codes_kind)
     values: NDArray[Any] = random.integers(-farthest, farthest, 500, endpoint=True).astype(values_kind)

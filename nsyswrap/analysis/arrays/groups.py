@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _RADIX, _RADIX_BYTES = 2**16, 2  # groups that 16-bit codes can number
 _PART = 2**16  # rows at a time, so that intermediate arrays stay in the CPU cache
 _LOOP_ROWS = 64  # average rows per group from which a Python loop over groups is faster
+_TOGETHER = 2**21  # rows from which one sort of all of them takes too much memory
 _DENSE = 4  # largest ratio of the range of values to the rows for which a lookup table is used
 _TRIMMED = 10  # one in so many values is left out of a trimmed mean at either end
 _BLOCKS = 16  # of consecutive values: their means tell the error of a mean
@@ -190,28 +191,34 @@ class Groups:
         if self._last is not None and self._last[0] is values:
             return self._last[1]
         self._last = None  # the memory of the values before
-        if self._large:  # one group after another, as each fits the cache
+        width = self._width(values)
+        if self._large and (width is None or len(values) >= _TOGETHER):  # one group after another
             ordered = self._by_group(values)
             for rows in self._slices():
                 ordered[rows].sort()
         else:
-            ordered = self._sorted_together(values)
+            ordered = self._sorted_together(values, width)
         self._last = values, ordered  # statistics and quantiles of one column follow each other
         return ordered
 
-    def _sorted_together(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _width(self, values: NDArray[Any]) -> int | None:
+        """Return the range of integers if one number can be made of a group and a value; else None."""
+        if values.dtype.kind != "i":
+            return None
+        width = int(values.max(initial=0)) - int(values.min(initial=0)) + 1
+        return width if width * len(self._all_counts) < MOST else None
+
+    def _sorted_together(self, values: NDArray[Any], width: int | None) -> NDArray[Any]:
         """Return the values sorted by group, then by value: one sort of numbers that are made of both."""
-        rows, width = int(self._count.sum()), MOST
-        if values.dtype.kind == "i":
-            width = int(values.max(initial=0)) - int(values.min(initial=0)) + 1
-        if width * len(self._all_counts) >= MOST:
+        rows = int(self._count.sum())
+        if width is None:
             return values[np.lexsort((values, self._codes))[:rows]]  # takes three times as long
         together: NDArray[Any] = self._codes.astype(np.int64)  # numpy 1 would keep the type of the codes
         together *= width
         together += values
         together.sort()
         together = together[:rows]
-        together -= self.codes * width
+        together -= np.repeat(np.arange(len(self._count)) * width, self._count)
         return together.astype(values.dtype, copy=False)
 
     @cached_property
