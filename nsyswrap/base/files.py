@@ -97,9 +97,14 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - any JSON
 
     Raises OSError, also for a pipe, and ValueError, also for what JSON does not define: NaN, and a key twice.
     """
-    if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait forever
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return parsed(_json, path.read_text(encoding="utf-8", errors="surrogateescape"))
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # reading a pipe would wait forever
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return parsed(_json, file.read().decode("utf-8", "surrogateescape"))
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _json(text: str) -> Any:  # noqa: ANN401 - any JSON

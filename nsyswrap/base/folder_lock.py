@@ -80,7 +80,7 @@ def is_locked(folder: Path) -> bool:
     A process on another machine counts only if the file system shares its locks.
     """
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDONLY)
+        descriptor = os.open(f"{folder}/{LOCK}", os.O_RDONLY)
     except OSError:
         return False
     try:

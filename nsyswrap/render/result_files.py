@@ -10,36 +10,33 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import replacing, write
-from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, parquet
-from nsyswrap.reports import SUMMARIES, find_report
+from nsyswrap.render.summary_rows import SummaryRows, body_lines, header_line
+from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import combinations, runs_of
-from nsyswrap.reports.runs.digest import read_digest
+from nsyswrap.reports.runs.digest import reread_digest
 from nsyswrap.reports.runs.merge import Pool, shares
-from nsyswrap.reports.runs.tables import LABEL, RANK, REPEAT, REPORT, RUN, RUNS, combination
+from nsyswrap.reports.runs.tables import LABEL, RUN, RUNS, combination
 from nsyswrap.reports.table import Schema, Table, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import Any, TextIO
+    from typing import TextIO
 
-    from nsyswrap.reports.runs.digest import Summary
-    from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.runs.merge import PooledStatistics
     from nsyswrap.reports.runs.tables import Parameters
-    from nsyswrap.reports.table import Column
 
 RESULTS, PARQUET = "results.csv", "results.parquet"
-_SUMMARIES, _KERNELS = "summaries.csv", "kernels.csv"
+_SUMMARIES, _SUMMARIES_PARQUET, _KERNELS = "summaries.csv", "summaries.parquet", "kernels.csv"
 _FIRST_COLUMNS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first file that is written
 
 
 def check_replaceable(output: Path) -> None:
     """Raise OutputError for files in the way, unless results.csv shows that they were written here before."""
-    files = [output / name for name in (RESULTS, PARQUET, _SUMMARIES, _KERNELS)]
+    files = [output / name for name in (RESULTS, PARQUET, _SUMMARIES, _SUMMARIES_PARQUET, _KERNELS)]
     present = [file for file in files if file.exists()]
     if present and not _is_ours(output / RESULTS):
         raise OutputError(
@@ -75,24 +72,35 @@ def write_results(output: Path, results: Table) -> list[Path]:
 def write_rows(
     output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: Collection[str], scratch: Path
 ) -> list[Path]:
-    """Write summaries.csv and kernels.csv, one digest in memory at a time. Return what was written."""
+    """Write summaries and kernels.csv, a few digests in memory at a time. Return what was written."""
     groups = combinations(results)
     parts = {key: part for part, key in enumerate(groups)}
     reports = [name for name in SUMMARIES if name in wanted and any(name in one.reports for one in results)]
-    schema = _summaries_schema(parameters, reports)
     with closing(Pool(scratch / "kernels.sqlite")) as pool:
         with _replacing(output / _SUMMARIES) as file:
-            file.write(_header(schema))
+            summaries = SummaryRows(file, parameters, reports)
             for result in results:
                 if result.digest:
-                    digest = read_digest(result.digest)
-                    summaries = {name: digest.summaries[name] for name in reports if name in digest.summaries}
-                    file.write(_without_header(_summary_rows(schema, parameters, result.run, summaries)))
+                    digest = reread_digest(result.digest)
+                    summaries.add(result.run, digest.summaries)
                     if result.compared:
                         pool.add(parts[combination(result.run)], digest.kernels)
+            summaries.flush()
+        written = [output / _SUMMARIES, *_as_parquet(output, summaries.kinds())]
         with _replacing(output / _KERNELS) as file:
             file.writelines(_merged_kernels(pool, list(groups.values()), parameters))
-    return [output / _SUMMARIES, output / _KERNELS]
+    return [*written, output / _KERNELS]
+
+
+def _as_parquet(output: Path, kinds: Mapping[str, type]) -> list[Path]:
+    """Write summaries.parquet, where pyarrow is installed. An old one is removed otherwise."""
+    try:
+        with replacing(output / _SUMMARIES_PARQUET) as part:
+            parquet.from_csv(output / _SUMMARIES, part, kinds)
+    except Unavailable:
+        (output / _SUMMARIES_PARQUET).unlink(missing_ok=True)
+        return []
+    return [output / _SUMMARIES_PARQUET]
 
 
 @contextmanager
@@ -104,39 +112,6 @@ def _replacing(path: Path) -> Iterator[TextIO]:
         yield file
 
 
-def _header(schema: Schema) -> str:
-    return csv.delimited(table_of(schema, []), ",", "ns", safe=False)
-
-
-def _without_header(table: Table) -> str:
-    return csv.delimited(table, ",", "ns", safe=False).removeprefix(_header(table.schema))
-
-
-def _summaries_schema(parameters: Parameters, reports: Sequence[str]) -> Schema:
-    """Return the labels of a run, then the columns of all reports. A text in one of them is a text."""
-    columns: dict[str, Column] = {}
-    for column in (column for name in reports for column in find_report(name).columns):
-        if column.name not in columns or column.unit is Unit.TEXT:
-            columns[column.name] = column
-    front = (RUN, LABEL, *parameters.columns, REPEAT, RANK)
-    return Schema("summaries", "Summaries of all runs", (*front, REPORT, *columns.values()))
-
-
-def _summary_rows(
-    schema: Schema, parameters: Parameters, run: RecordedRun, summaries: Mapping[str, Summary]
-) -> Table:
-    """Return the rows of one run. A column that a report lacks is empty."""
-    data: dict[str, list[Any]] = {column.name: [] for column in schema.columns}
-    labels = (run.label, run.name or None, *parameters.of(run), run.repeat, run.rank)
-    for name, summary in summaries.items():
-        rows = len(summary.values[0])
-        own: dict[str, list[Any]] = dict(zip(summary.columns, summary.values, strict=True))
-        own |= {column: [label] * rows for column, label in zip(data, (*labels, name), strict=False)}
-        for column, values in data.items():
-            values.extend(own.get(column, [None] * rows))
-    return Table(schema, data)
-
-
 def _merged_kernels(
     pool: Pool, groups: Sequence[Sequence[RunResult]], parameters: Parameters
 ) -> Iterator[str]:
@@ -145,11 +120,11 @@ def _merged_kernels(
     The pool's parts are the positions of the combinations.
     """
     schema = Schema("kernels", "Kernels over repeats", (LABEL, *parameters.columns, RUNS, *KERNELS.columns))
-    yield _header(schema)
+    yield header_line(schema)
     for part, kernels in pool.parts():
         run = groups[part][0].run
         front = (run.name or None, *parameters.of(run), _compared_runs(groups[part]))
-        yield _without_header(table_of(schema, [(*front, *row) for row in _kernel_rows(kernels)]))
+        yield body_lines(table_of(schema, [(*front, *row) for row in _kernel_rows(kernels)]))
 
 
 def _compared_runs(group: Sequence[RunResult]) -> int:

@@ -19,15 +19,18 @@ from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.json import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Column, Table, Values
 
+_CSV_BLOCK = 2**23  # bytes
 _ROWS = 2**17  # of a row group: as text it can take a hundred times its size in the file
 
 with lazy_imports():
     import pyarrow as pa
+    from pyarrow import csv as pa_csv
     from pyarrow import parquet
 
 
@@ -42,11 +45,15 @@ def render(tables: Iterable[Table], *, captures: Sequence[tuple[str, Capture]] =
     return {f"{table.label}.parquet": _parquet(table, about) for table in tables}
 
 
-def _parquet(table: Table, captures: Sequence[dict[str, Any]]) -> bytes:
+def _check_pyarrow() -> None:
     try:
         pa.Table  # noqa: B018 - imports pyarrow, which is an extra
     except ImportError:
         raise Unavailable("Parquet needs pyarrow", pip_install("parquet")) from None
+
+
+def _parquet(table: Table, captures: Sequence[dict[str, Any]]) -> bytes:
+    _check_pyarrow()
     fields = [
         pa.field(
             column.name, _array(table.data[column.name][:0], column).type, metadata=_column_facts(column)
@@ -61,6 +68,27 @@ def _parquet(table: Table, captures: Sequence[dict[str, Any]]) -> bytes:
             arrays = [_array(table.data[column.name][rows], column) for column in table.columns]
             writer.write_table(pa.table(arrays, schema))
     return out.getvalue()
+
+
+def from_csv(source: Path, target: Path, kinds: Mapping[str, type]) -> None:
+    """Write a CSV file as Parquet, a block in memory at a time. Raises Unavailable without pyarrow.
+
+    ``kinds`` has the type of each column: str, int or float. Empty cells are missing.
+    """
+    _check_pyarrow()
+    types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    schema = pa.schema([pa.field(name, types[kind]) for name, kind in kinds.items()])
+    with (
+        pa_csv.open_csv(
+            source,
+            pa_csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
+            pa_csv.ParseOptions(newlines_in_values=True),
+            pa_csv.ConvertOptions(column_types=schema, strings_can_be_null=True, null_values=[""]),
+        ) as blocks,
+        parquet.ParquetWriter(target, schema) as writer,
+    ):
+        for block in blocks:
+            writer.write_batch(block)
 
 
 def _array(values: Values, column: Column) -> pa.Array:
