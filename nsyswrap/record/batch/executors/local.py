@@ -37,7 +37,7 @@ class _LocalExecutor(Executor):
         Option(
             "--gpus",
             "N,N",
-            "local: use these GPUs, as many at a time as a run needs.",
+            "local: share these GPUs among the runs.",
             refusal="--gpus requires --executor local",
         ),
     )
