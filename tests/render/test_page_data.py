@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,9 +125,17 @@ def test_lanes_of_streams_and_threads(tmp_path: Path) -> None:
 
 
 def test_ranges_that_have_no_lane_are_counted(tmp_path: Path) -> None:
-    deep = [nvtx(f"level {i}", i, 100 - i) for i in range(9)]
+    deep = [nvtx(f"level {i}", i, 100 - i) for i in range(15)]
     crossing = nvtx("crossing", 0, 5, endGlobalTid=1, eventType=60)
     assert ranges_left_out(opened(tmp_path, *deep, crossing)) == 3 + 1
+
+
+def test_ranges_that_cross_do_not_overlap_in_their_lanes(tmp_path: Path) -> None:
+    spans = [("run", 0, 100), ("a", 0, 40), ("hand a", 5, 45), ("b", 40, 90), ("in b", 50, 60)]
+    every = lanes_of(opened(tmp_path, *(nvtx(*span) for span in spans)))
+    assert sum(map(len, every.values())) == len(spans)
+    for lane in every.values():
+        assert all(before[1] <= after[0] for before, after in pairwise(lane))
 
 
 def test_all_events_of_a_small_capture_are_kept(tmp_path: Path) -> None:

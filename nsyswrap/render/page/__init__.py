@@ -21,30 +21,9 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
 
-_SCRIPTS = (
-    *(
-        "tables.js",
-        "columns.js",
-        "events.js",
-        "bins.js",
-        "view.js",
-        "pixels.js",
-        "picture.js",
-        "rows.js",
-        "overview.js",
-    ),
-    *(
-        "readout.js",
-        "measure.js",
-        "search.js",
-        "legends.js",
-        "limit.js",
-        "pointer.js",
-        "wayback.js",
-        "timeline.js",
-    ),
-    *("links.js", "redraw.js", "icicle.js", "ranks.js"),
-)
+_DRAWING = ("columns", "events", "bins", "view", "pixels", "curves", "picture", "rows", "overview")
+_READING = ("readout", "measure", "search", "legends", "limit", "pointer", "wayback", "timeline", "links")
+_SCRIPTS = tuple(f"{name}.js" for name in ("tables", *_DRAWING, *_READING, "redraw", "icicle", "ranks"))
 _RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each
 
 

@@ -74,7 +74,7 @@ _OTHER_CALLS = {
 _OVERHEAD = ("overhead", "cuda_overhead")  # without a lane on threads that do nothing else: those of nsys
 
 _MOST_DIRECTIONS = 16  # of copies; nsys has fewer
-_LEVELS = 6  # of nested NVTX ranges; deeper ranges have no lane
+_LEVELS = 12  # of nested NVTX ranges; deeper ranges have no lane
 
 
 @dataclass(frozen=True)

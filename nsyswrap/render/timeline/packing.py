@@ -155,10 +155,13 @@ def outermost(start: Ints, end: Ints) -> NDArray[np.bool_]:
 
 
 def depths(start: Ints, end: Ints) -> Ints:
-    """Return for each span the number of spans that are open when it starts.
+    """Return for each span the number of spans that are open when it starts, if all spans nest.
 
-    Spans are sorted by start. Of equal starts the longest is first.
+    Spans are sorted by start. Of equal starts the longest is first. If some cross, the depths are such that
+    no two spans of a depth overlap.
     """
+    if crossing(start, end).any():
+        return disjoint(start, _until(start, end))
     ends = np.sort(_until(start, end))
     depth: Ints = np.arange(len(start)) - np.searchsorted(ends, start, "right")
     return depth

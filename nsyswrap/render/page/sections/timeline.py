@@ -13,6 +13,7 @@ from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.page.timeline.content import Picture, script_data
 from nsyswrap.render.page.timeline.detail import Kept
 from nsyswrap.render.page.timeline.focus import focus
+from nsyswrap.render.timeline.curves import curves
 from nsyswrap.render.timeline.insight_lanes import idle, steps
 from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
 from nsyswrap.reports.table import Column, Schema, table_of
@@ -77,7 +78,11 @@ def _pictures(subject: Subject, captures: Mapping[str, Capture]) -> Iterator[tup
             answer = subject.summaries[label].answer
             where = focus(captures[label], answer.findings if answer else (), ends)
             kept = Kept(busiest, where.spots, _EVENTS // len(captures))
-            yield label, Picture(busiest, kept, ends, where), len(every) - len(busiest)
+            yield (
+                label,
+                Picture(busiest, kept, ends, where, list(curves(captures[label]))),
+                len(every) - len(busiest),
+            )
 
 
 def _lanes(capture: Capture) -> list[Lane]:
@@ -203,10 +208,10 @@ _BUTTONS = (
 
 _KEYS = (
     "Drag to move, scroll to zoom, drag with Shift to measure, double-click to fit. Keys: ← and → move, "
-    "+ and \N{MINUS SIGN} zoom, Home shows all, U goes back, F fits the selected event, / searches, ↑ and ↓ "
-    "choose a lane, comma and full stop select its previous and next event, N and P the next and previous "
-    "event of the same name. A box is one event. Where events are narrower than a pixel, the height is the "
-    "share of time taken. Pale: many events drawn as one."
+    "+ and \N{MINUS SIGN} zoom, Home shows all. U goes back, F fits the selected event, / searches. "
+    "↑ and ↓ choose a lane; comma and full stop select its previous and next event. N and P select the "
+    "next and previous event of the same name. A box is one event. Where events are narrower than a pixel, "
+    "the height is the share of time taken. Pale: many events drawn as one."
 )
 
 

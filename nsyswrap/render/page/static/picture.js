@@ -120,6 +120,11 @@ class Picture {
     const { start, end } = this.view;
     const top = this.rows.tops[lane];
     if (this.tickTimes.length) this.ground(top, lane === this.lane);
+    const { curve } = this.content.lanes[lane];
+    if (curve) {
+      drawCurve(this, curve, top);
+      return;
+    }
     this.sums = new Map();
     const singles = [];
     const marks = [];

@@ -55,7 +55,11 @@ class Readout {
   }
 
   lane(lane) {
-    const { count, kept } = this.content.lanes[lane];
+    const { count, kept, curve } = this.content.lanes[lane];
+    if (curve) {
+      this.say(`${this.place(lane)}: ${curve.least} to ${curve.most} ${curve.unit}.`);
+      return;
+    }
     const part = kept === count ? "" : `, ${kept} kept one by one`;
     this.say(`${this.place(lane)}: ${count} events${part}.`);
   }
@@ -64,6 +68,11 @@ class Readout {
   crowd(lane, x) {
     if (lane < 0) {
       this.tell(this.picture.selected);
+      return;
+    }
+    const { curve } = this.content.lanes[lane];
+    if (curve) {
+      this.say(`${this.place(lane)}, at ${this.moment(this.picture.time(x))}: ${curveAt(curve, this.picture.time(x))}.`);
       return;
     }
     const [from, to] = [this.picture.time(x - 1), this.picture.time(x + 2)];

@@ -3,6 +3,8 @@
 const LANE = 22; // height of a lane, in pixels
 const GROUP = 20; // height of the line above a group of lanes
 
+const ON_PAPER = 14; // lanes: a printed page has no room for more
+
 class Rows {
   constructor(lanes) {
     this.lanes = lanes;
@@ -17,6 +19,7 @@ class Rows {
     let top = HEAD;
     let group = null;
     this.lanes.forEach((lane, i) => {
+      if (this.onPaper && (lane.level || lane.family === "other calls" || this.shown.length === ON_PAPER)) return;
       if (lane.group !== group) top += GROUP;
       group = lane.group;
       if (this.folded.has(group) || this.hidden.has(i)) return;
@@ -79,6 +82,7 @@ class Rows {
     add("div", "axis", "", HEAD);
     let group = null;
     this.lanes.forEach((lane, i) => {
+      if (this.onPaper && Number.isNaN(this.tops[i])) return;
       if (lane.group !== group) {
         ({ group } = lane);
         const { group: name } = lane;

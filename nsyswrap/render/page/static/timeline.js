@@ -15,6 +15,7 @@ class Timeline {
     const [columns, texts] = await unpack(content);
     delete content.packed;
     this.content = content;
+    addCurves(content, columns);
     content.events = new Events(content, columns, texts);
     content.bins = new Bins(content, columns);
     content.rows = new Rows(content.lanes);

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nsyswrap.render.page.timeline.bins import Level
     from nsyswrap.render.page.timeline.detail import Kept
     from nsyswrap.render.page.timeline.focus import Focus
+    from nsyswrap.render.timeline.curves import Curve
     from nsyswrap.render.timeline.lanes import Lane
 
 
@@ -40,7 +41,6 @@ _OVERVIEW = 4096  # bins of the whole time
 _NAME_LENGTH, _LONGEST_NAME = 300, 4_000  # characters of a readable and of a full name
 _STYLES = {
     KERNELS: colors.KERNELS,
-    COPIES: colors.COPIES,
     CALLS: colors.CALLS,
     RANGES: colors.RANGES,
     OTHERS: colors.OTHERS,
@@ -49,7 +49,7 @@ _STYLES = {
 }
 _SPELLED = {"synchronise": "synchronize", "range": "NVTX range"}  # kinds as people read them
 _NO_CALL, _CALL_NOT_KEPT = -1, -2
-_ASCENDING = frozenset(("start", "call", "correlation", "at", "lane"))
+_ASCENDING = frozenset(("start", "call", "correlation", "at", "times"))
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class Picture:
     kept: Kept
     ends: tuple[int, int]
     focus: Focus
+    curves: Sequence[Curve] = ()
 
     @cached_property
     def kinds(self) -> list[tuple[str, str]]:
@@ -120,12 +121,20 @@ def script_data(capture: Capture, picture: Picture, most_cells: int) -> dict[str
             name: [start - first, end - first] for name, (start, end) in picture.focus.findings.items()
         },
         "source": plain(capture.source.name),
-        **pack({**events, **cells.columns}, texts, _ASCENDING),
+        "curves": [[curve.title, curve.unit, len(curve.values)] for curve in picture.curves],
+        **pack({**events, **cells.columns, **_curves(picture)}, texts, _ASCENDING),
     }
 
 
+def _curves(picture: Picture) -> dict[str, NDArray[Any]]:
+    empty = np.empty(0, np.int64)
+    times = np.concatenate([empty, *(curve.times_ns for curve in picture.curves)])
+    values = np.concatenate([empty, *(curve.values for curve in picture.curves)])
+    return {"times": times - picture.ends[0], "values": values}
+
+
 def _series(family: str, kind: str) -> dict[str, Any]:
-    style = colors.style_of(_STYLES[family], kind)
+    style = colors.copy_color(kind) if family == COPIES else colors.style_of(_STYLES[family], kind)
     name = plain(_SPELLED.get(kind, kind))
     if family == IDLE:
         name = CAUSES.get(kind, name)
