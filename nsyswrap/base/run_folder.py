@@ -32,9 +32,6 @@ EXPORT = "report.sqlite"
 PROGRAM_OUTPUT = "program.out"  # the program's stdout, if it is kept
 PROGRAM_ERRORS = "program.err"  # the program's stderr, if it is kept
 DIGEST = "digest.json"  # the summary that `collect` reads
-RANKS_DIGEST = (
-    "ranks.json"  # in the folder of a run of several ranks: their comparison, which `collect` reads
-)
 CONDITIONS = "conditions.csv"  # samples of the GPUs during the run, see base/conditions.py
 PAGE = "view.html"  # the page that `nsyswrap runs open` writes; the program can write one, too
 FILES = (
@@ -67,15 +64,8 @@ _LOG_ROOM = 16_384  # bytes
 _STATUS_ROOM = 4096  # bytes reserved for status.json at the start, so that it can be written on a full disk
 
 Outcome = Literal[
-    "done",
-    "program_failed",
-    "interrupted",
-    "timed_out",
-    "nsys_failed",
-    "disk_full",
-    "not_redacted",
-    "not_started",
-]
+    "done", "program_failed", "interrupted", "timed_out", "nsys_failed", "disk_full", "not_redacted", "not_started"
+]  # fmt: skip
 Share = Literal["group"]  # who may read a run folder besides its owner
 _ENDINGS: dict[Outcome, str] = {
     "done": "",

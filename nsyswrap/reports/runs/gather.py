@@ -21,7 +21,7 @@ from nsyswrap.base.run_folder import DIGEST
 from nsyswrap.capture.identity import identity_of
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs.digest import FACTS, TOTALS, digest, stored, write
-from nsyswrap.reports.runs.rank_digest import damaged, rank_digest, stored_rank_digest
+from nsyswrap.reports.runs.rank_digest import damaged, rank_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -249,11 +249,7 @@ def _with_ranks(results: list[RunResult], jobs: int) -> list[RunResult]:
     tasks = []
     for numbers in by_run.values():
         paths = tuple(results[number].run.path for number in numbers)
-        if len(paths) <= 1:
-            continue
-        if known := stored_rank_digest(paths[0].parent, paths):
-            compared[numbers[0]] = known
-        elif all(map(identity_of, paths)):
+        if len(paths) > 1 and all(map(identity_of, paths)):
             tasks.append(Task(numbers[0], paths[0], paths[0], paths))
     if tasks:
         with closing(digest_all(tasks, jobs)) as made:

@@ -16,7 +16,6 @@ from tiny_export import kernel, write
 from nsyswrap.base.run_folder import CLAIM, EXPORT, RUN, RunFolder, Status
 from nsyswrap.cli.collect import collect
 from nsyswrap.reports.runs.find import RecordedRun, find_runs
-from nsyswrap.reports.runs.rank_digest import rank_digest, stored_rank_digest, write_rank_digest
 from nsyswrap.reports.runs.shared_nodes import shared_nodes, shared_note
 
 VERDICT = "rank 1 was last in 6 of 6 collectives; rank 0 waited 1.20 µs for it, 51.3 % of its GPU time"
@@ -106,19 +105,6 @@ def test_the_same_capture_as_two_ranks_has_no_verdict(tmp_path: Path) -> None:
     verdict = results(tmp_path / "out")[0]["rank_verdict"]
     assert verdict.startswith("cannot tell which rank delays the others: ")
     assert "are the same capture" in verdict
-
-
-def test_a_stored_comparison_is_of_the_captures_beside_it(tmp_path: Path) -> None:
-    job = launch(tmp_path / "job")
-    paths = [job / "rank-0", job / "rank-1"]
-    write_rank_digest(rank_digest(paths), job)
-    found = stored_rank_digest(job, paths)
-    assert found is not None
-    assert found.verdict.startswith(VERDICT)
-    (job / "rank-1" / EXPORT).unlink()
-    assert stored_rank_digest(job, paths) is None
-    (job / "rank-0" / EXPORT).unlink()
-    assert stored_rank_digest(job, paths) == found
 
 
 def test_what_a_run_was_made_on(tmp_path: Path) -> None:
