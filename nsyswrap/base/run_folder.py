@@ -64,7 +64,8 @@ _LOG_ROOM = 16_384  # bytes
 _STATUS_ROOM = 4096  # bytes reserved for status.json at the start, so that it can be written on a full disk
 
 Outcome = Literal[
-    "done", "program_failed", "interrupted", "timed_out", "nsys_failed", "disk_full", "not_redacted", "not_started"
+    "done", "program_failed", "interrupted", "timed_out", "nsys_failed", "disk_full", "not_redacted",
+    "not_started",
 ]  # fmt: skip
 Share = Literal["group"]  # who may read a run folder besides its owner
 _ENDINGS: dict[Outcome, str] = {
