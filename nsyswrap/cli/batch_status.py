@@ -129,7 +129,7 @@ def wait_for_holder(batch: Batch, on_progress: OnProgress) -> None:
     states: Mapping[int, RunState] = {}
     while is_locked(batch.folder):
         states = executors.batch_state(batch, states).runs
-        on_progress(states, "another `nsyswrap batch` is at work")
+        on_progress(states, "another `nsyswrap batch` uses the folder")
         time.sleep(pause.seconds())
 
 

@@ -133,7 +133,7 @@ def _judge_content(spec: TaskSpec, folder: Path) -> Status:
         return _without_capture(f"the capture of {_listed(empty)} has no event, those of other ranks have")
     idle = [rank for rank, own in kinds.items() if GPU in all_kinds and not own & {GPU, CUDA}]
     if idle:
-        hint = "if these ranks use no GPU, leave them out of profiled_ranks"
+        hint = "if these ranks use no GPU, omit them from profiled_ranks"
         return _without_capture(
             f"the capture of {_listed(idle)} has no CUDA call, others have GPU work", hint
         )
