@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
+import itertools
 import re
+import tempfile
+import time
 from collections import Counter, defaultdict
+from contextlib import ExitStack, contextmanager
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
-    from pathlib import Path
 
 # A test that asks for the fixture, itself or through another one, gets the marker.
 MARKERS = {"nsys": "nsys", "cluster": "slurm", "chromium": "browser", "nvcc": "nvcc", "torch": "torch"}
@@ -30,6 +35,10 @@ LEFT_OUT = {
 # What a test with a marker takes, in seconds, roughly: workers begin with the files that take longest.
 SECONDS = {"slurm": 15.0, "nsys": 4.0, "nvcc": 4.0, "torch": 3.0, "browser": 2.0, "slow": 1.5}
 LONG_FILES = {"test_fuzz.py": 100.0}  # of tests without a marker
+
+# Two tests at a time record: with more, nsys itself fails now and then. Others run beside them.
+RECORDING = ("nsys", "slurm")
+SLOTS = 2
 
 _REASON = pytest.StashKey[str]()
 _FOLDERS = re.compile(r"(?<!\S)/\S*/")
@@ -73,6 +82,13 @@ class Tiers:
         if report.skipped:
             self.files[f"{skip_reason(report)} (files)"] += 1
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        if not (hasattr(self.config, "workerinput") and any(map(item.get_closest_marker, RECORDING))):
+            return (yield)
+        with slot(Path(tempfile.gettempdir())):
+            return (yield)
+
     # With xdist every worker collects all tests. The counts of one are the counts of all.
 
     @pytest.hookimpl(trylast=True)
@@ -95,15 +111,41 @@ class Tiers:
             terminalreporter.write("".join(f"{line}\n" for line in lines))
 
 
+@contextmanager
+def slot(folder: Path) -> Generator[None]:
+    """Hold one of the SLOTS, which the workers share as locks on files in ``folder``."""
+    with ExitStack() as files:
+        locks = [files.enter_context((folder / f"recording-{number}").open("w")) for number in range(SLOTS)]
+        while not any(map(_is_taken, locks)):
+            time.sleep(0.05)
+        yield
+
+
+def _is_taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _longest_files_first(items: list[pytest.Item]) -> None:
-    """Sort the items so that no worker begins a long file when the others are done."""
+    """Sort the items so that no worker begins a long file when the others are done.
+
+    A file of tests that record nothing follows each SLOTS files of tests that do.
+    """
     spent: defaultdict[Path, float] = defaultdict(float)
     for item in items:
         marker = next(filter(item.get_closest_marker, SECONDS), "")
         spent[item.path] += SECONDS.get(marker, 0.05)
     for path in spent:
         spent[path] += LONG_FILES.get(path.name, 0)
-    items.sort(key=lambda item: (-spent[item.path], item.path))
+    order = sorted(spent, key=lambda path: (-spent[path], path))
+    recording = {item.path for item in items if any(map(item.get_closest_marker, RECORDING))}
+    others = [path for path in order if path not in recording]
+    place = {path: SLOTS * (at + 1) - 0.5 for at, path in enumerate(others)}
+    place |= dict(zip((path for path in order if path in recording), itertools.count()))
+    items.sort(key=lambda item: (place[item.path], item.path))
 
 
 def _cases(items: list[pytest.Item]) -> list[list[pytest.Item]]:

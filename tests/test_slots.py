@@ -1,0 +1,31 @@
+"""Two tests at a time record."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from tiers import SLOTS, slot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_one_more_waits_until_another_ends(tmp_path: Path) -> None:
+    held, free = threading.Semaphore(0), threading.Event()
+
+    def record() -> None:
+        with slot(tmp_path):
+            held.release()
+            assert free.wait(20)
+
+    workers = [threading.Thread(target=record) for _ in range(SLOTS + 1)]
+    for worker in workers:
+        worker.start()
+    for _ in range(SLOTS):
+        assert held.acquire(timeout=20)
+    assert not held.acquire(timeout=0.3)
+    free.set()
+    assert held.acquire(timeout=20)
+    for worker in workers:
+        worker.join()
