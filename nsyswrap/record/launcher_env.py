@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.base import rank_folders
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.lazy import lazy_imports
+
+with lazy_imports():  # a run without ranks needs it not
+    from nsyswrap.base import rank_folders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

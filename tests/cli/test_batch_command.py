@@ -108,7 +108,7 @@ def test_a_dry_run_says_what_is_done_and_how_the_rest_is_submitted(cli: Cli) -> 
         "00003-s=0.2-c=0: prog.py 0.2 0",
         "00004-s=0.3-c=0: prog.py 0.3 0",
     ]
-    assert re.search(r" --array=2-4%2 /\S*/b/slurm/job-2\.sh\)\n", submitting)
+    assert re.search(r" --array=2-4%2 /\S*/b/slurm/job-2\.sh nsyswrap:\w+:0\)\n", submitting)
     assert script.startswith("#!/bin/bash\n")
     assert "4 runs planned, 1 done; 3 to run" in done.stderr
 

@@ -70,7 +70,7 @@ if middle == 0:
         another = open(os.devnull)
         sys.stdin.read()
         os._exit(0)
-    time.sleep(1)
+    time.sleep(1.7)
     os._exit(0)
 print(middle, flush=True)
 sys.stdin.read()
@@ -101,7 +101,7 @@ def users_of(device: Path) -> UsersOf:
             assert process.stdin is not None
             assert process.stdout is not None
             pids = list(map(int, process.stdout.readline().split()))
-            deadline = time.monotonic() + (PATIENCE_S if count else 2)
+            deadline = time.monotonic() + (PATIENCE_S if count else 2.5)
             while time.monotonic() < deadline and (not count or len(users.users) < count):
                 users.look()
                 time.sleep(BACK_TO_BACK_S)

@@ -13,7 +13,6 @@ from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.rank_folders import rank_folders
 from nsyswrap.base.run_folder import (
     BATCH,
     CLAIM,
@@ -33,7 +32,7 @@ from nsyswrap.base.version import __version__
 from nsyswrap.record.batch.task import TaskSpec, read_spec
 
 with lazy_imports():  # a run of a batch needs it not
-    from nsyswrap.base import batch_file
+    from nsyswrap.base import batch_file, rank_folders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,7 +139,9 @@ def read_state(folder: Path, number: int = 0) -> RunState:
 
 def _has_result(folder: Path) -> bool:
     """Return True if a run has a capture or a digest, or ran without nsys on purpose."""
-    if any((folder / name).exists() for name in (EXPORT, REPORT, DIGEST)) or rank_folders(folder):
+    if any((folder / name).exists() for name in (EXPORT, REPORT, DIGEST)):
+        return True
+    if rank_folders.rank_folders(folder):
         return True
     try:
         run = read_json(folder / RUN)

@@ -20,16 +20,19 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable
 from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import CLAIM, STATUS, RunFolder, Status, existing, share_of
-from nsyswrap.record import scenarios
-from nsyswrap.record.batch import executors, launched
+from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import Claim
-from nsyswrap.record.batch.ranks_outcome import profiled_ranks
 from nsyswrap.record.batch.task import RUN_DIR, read_spec
 from nsyswrap.record.file_systems import file_system_of, is_network, mounts
 from nsyswrap.record.launcher_env import detect, rank_facts
 from nsyswrap.record.program import Program, execute_bare, resolve
 from nsyswrap.record.spec import RunSpec
+
+with lazy_imports():  # few runs need these
+    from nsyswrap.record import scenarios
+    from nsyswrap.record.batch import launched, ranks_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +92,7 @@ def carry_out_rank(folder: Path, execute: Execute) -> Status:
     rank = detect(least=1)
     if rank is None:
         raise Unavailable(f"{spec.launcher} gives this process no rank", "check the launcher of the plan")
-    if not (spec.profiled and rank.rank in profiled_ranks(spec)):
+    if not (spec.profiled and rank.rank in ranks_outcome.profiled_ranks(spec)):
         os.chdir(spec.cwd)
         filled = _filled(spec, folder)
         program = resolve(filled.command, module=spec.module, arch=spec.arch, nvcc_words=spec.nvcc)
