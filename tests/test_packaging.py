@@ -41,7 +41,8 @@ run: nsyswrap.Run = nsyswrap.profile(["true"], no_such_option=1)
 def packages(requirements: list[str]) -> set[str]:
     """Return the names under which requirements are imported."""
     names = {re.split(r"[^\w.-]", requirement)[0] for requirement in requirements}
-    return {"markdown_it" if name == "markdown-it-py" else name.replace("-", "_") for name in names}
+    others = {"markdown-it-py": "markdown_it", "pillow": "PIL"}
+    return {others.get(name, name.replace("-", "_")) for name in names}
 
 
 def modules_named(path: Path) -> set[str]:

@@ -36,10 +36,10 @@ class PlannedRun:
         """Raise ValueError for a number below 1, and for a folder outside of ``runs/``."""
         if self.number < 1:
             raise ValueError(f"number is {self.number}: expected 1 or more")
-        thousand, _, name = self.folder.rpartition("/")
+        thousand, slash, name = self.folder.rpartition("/")
         if (
             name in ("", ".", "..")
-            or (thousand and not re.fullmatch("[0-9]{2,9}", thousand))
+            or (slash and not re.fullmatch("[0-9]{2,9}", thousand))
             or "\0" in name
             or len(os.fsencode(name)) > _LONGEST_NAME
         ):

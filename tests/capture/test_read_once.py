@@ -59,7 +59,7 @@ def test_reports_that_are_made_in_turn_free_what_no_later_one_reads(tmp_path: Pa
     assert capture.report("cuda_gpu_trace").frame.equals(Capture(capture.path).report("cuda_gpu_trace").frame)
 
 
-def test_a_page_reads_each_column_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_reads_few_columns_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[str, str]] = []
     load = Export._load  # noqa: SLF001
 
@@ -71,7 +71,8 @@ def test_a_page_reads_each_column_once(tmp_path: Path, monkeypatch: pytest.Monke
     page.render({"x": opened(tmp_path, *everything())})
     kernels = [name for table, name in read if table == "CUPTI_ACTIVITY_KIND_KERNEL"]
     assert "gridX" in kernels
-    assert sorted(kernels) == sorted(set(kernels))
+    again = {name for name in kernels if kernels.count(name) > 1}
+    assert again <= {"correlationId", "streamId"}  # freed with the tables, and read for the timeline
 
 
 def test_a_capture_and_its_views_end_with_the_last_of_them(tmp_path: Path) -> None:

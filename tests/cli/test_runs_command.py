@@ -150,7 +150,7 @@ def test_open_writes_the_page_into_the_run_folder(tmp_path: Path, cli: Cli) -> N
 
 def test_a_launch_and_a_batch_open_twice(tmp_path: Path, cli: Cli) -> None:
     for rank in (0, 1):
-        made(tmp_path / f"launch/rank-{rank}", kernels=2, rank={"rank": rank, "world_size": 2})
+        made(tmp_path / f"launch/rank-{rank}", kernels=2 + rank, rank={"rank": rank, "world_size": 2})
     captured(planned(tmp_path / "batch", 1, {"x": 1}), 10)
     batch_of(tmp_path / "batch")
     for folder in ("launch", "batch"):

@@ -47,8 +47,6 @@ _LABEL_LENGTH = 80
 _REMOVED = "the run was done, but its capture and digest are gone"
 _SAFE = "=.,+-_"  # allowed in the name of a run folder, beside letters and digits
 
-_DONE = Status("done", 0, 0, 0)
-
 State = Literal[Outcome, "planned", "running", "lost"]
 UNFINISHED: tuple[State, ...] = ("planned", "lost", "interrupted")  # what a batch runs without --retry-failed
 ENDED: tuple[State, ...] = (
@@ -130,7 +128,7 @@ def read_state(folder: Path, number: int = 0) -> RunState:
             return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, error.message))
         if status.outcome == "done" and not _has_result(folder):
             return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, _REMOVED))
-        return RunState(number, folder, status.outcome, status, None if status == _DONE else _claim(folder))
+        return RunState(number, folder, status.outcome, status, _claim(folder))
     claim = _claim(folder)
     if claim is None:
         return RunState(number, folder, "planned")
