@@ -231,6 +231,7 @@ EVENTS: dict[str, Events] = {
             **_optionals(end_global_tid="endGlobalTid", domain_id="domainId"),
             "text": _optional("text", kind="text"),
             "text_id": _optional("textId", kind="string"),
+            "payload": _optional("uint64Value"),
         },
     ),
     "overhead": Events("PROFILER_OVERHEAD", "profiler overhead", "--trace cuda,nvtx", _OVERHEAD),
@@ -312,6 +313,7 @@ EVENTS: dict[str, Events] = {
 NVTX_PUSH_POP = (59, 70)
 NVTX_START_END = (60, 71)
 NVTX_DOMAIN = 75
+NVTX_MARK = 34
 OSRT_CALL = 27  # OSRT_API.eventClass of a traced call
 
 SEVERITY_WARNINGS = (2, 3)  # DIAGNOSTIC_EVENT.severity of warnings and errors

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from made_modules import ENGINE, MAIN, Training
-from tiny_export import PID, call, global_id, kernel, nvtx, opened
+from made_modules import ENGINE, MAIN, MODULES, Training
+from tiny_export import PID, call, changed, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.range_tree import range_tree_of, tree_figures_of
+from nsyswrap.capture.capture import Capture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,6 +144,61 @@ def test_two_models_with_modules_of_one_name(tmp_path: Path) -> None:
     made.module("head", 3000, 3100, ENGINE)
     made.launch("k", 3010, 7, ENGINE)
     assert paths(tmp_path, *made.rows) == {"Actor/head": 1, "Critic/head": 1, "head": 7}
+
+
+def numbered(made: Training, *modules: tuple[str, int, int, int, int], tid: int = MAIN) -> None:
+    """Modules by name, start, end, and autograd's next number at both, as the hook of today notes them."""
+    for name, start, end, first, following in modules:
+        made.range(name, start, end, tid, MODULES)
+        made.rows[-1] = changed(made.rows[-1], uint64Value=first)
+        mark = nvtx("next", end - 1, None, tid, eventType=34, domainId=MODULES, uint64Value=following)
+        made.rows.append(mark)
+
+
+def evaluated(made: Training, name: str, start: int, seq: int | None, tid: int = ENGINE) -> None:
+    """A backward function of 50 ns, without operations; a kernel of 1 ns in it, another of 4 after it."""
+    made.range(name if seq is None else f"{name}, seq = {seq}, op_id = {start}", start, start + 50, tid)
+    made.launch("k", start + 10, 1, tid)
+    made.launch("add", start + 60, 4, tid)
+
+
+def test_numbers_of_modules_tell_whose_a_backward_is(tmp_path: Path) -> None:
+    made = Training()
+    numbered(made, ("GPT", 0, 400, 10, 20), ("layers.0", 50, 100, 12, 14), ("layers.1", 200, 300, 16, 18))
+    numbered(made, ("GPT", 2000, 2400, 24, 30))
+    of_number = {23: "SumBackward0", 19: "a", 17: "b", 16: "c", 15: "d", 13: "e", 12: "f", 10: "g"}
+    for at, (seq, name) in enumerate(of_number.items()):
+        evaluated(made, f"{name.upper()}Backward0" if len(name) == 1 else name, 1000 + 100 * at, seq)
+    evaluated(made, "torch::autograd::AccumulateGrad", 1800, None)
+    evaluated(made, "LastBackward0", 3000, 24)
+    assert paths(tmp_path, *made.rows) == {
+        "SumBackward0": 5,  # the loss is in no module
+        "GPT": 3 * 5 + 1,  # after the last one nothing tells what it is of
+        "GPT/layers.1": 10,
+        "GPT/layers.0": 10,
+        "torch::autograd::AccumulateGrad": 5,
+    }
+    tree = range_tree_of(Capture(tmp_path / "tiny.sqlite"))
+    assert tree.unmatched == 0
+
+
+def test_a_checkpoint_has_numbers_of_its_own_thread(tmp_path: Path) -> None:
+    made = Training()
+    numbered(made, ("GPT", 0, 400, 0, 20), ("layers.0", 50, 100, 2, 4), ("layers.1", 200, 300, 4, 5))
+    made.range("CheckpointFunctionBackward, seq = 4, op_id = 1", 1000, 2000, ENGINE)
+    numbered(made, ("layers.1", 1100, 1300, 2, 9), tid=ENGINE)
+    evaluated(made, "ReluBackward0", 1400, 2)
+    evaluated(made, "ReluBackward0", 2100, 3)  # of layers.0: it is in no other backward
+    assert paths(tmp_path, *made.rows) == {"GPT/layers.1": 5, "GPT/layers.0": 1}
+
+
+def test_threads_that_have_the_same_numbers(tmp_path: Path) -> None:
+    made = Training()
+    numbered(made, ("Actor", 0, 100, 0, 9))
+    numbered(made, ("Critic", 0, 100, 4, 19), tid=OTHER)
+    for at, seq in ((1000, 2), (1100, 15), (1200, 5)):
+        evaluated(made, "MulBackward0", at, seq)
+    assert paths(tmp_path, *made.rows) == {"Actor": 5, "Critic": 5, "MulBackward0": 1}
 
 
 def test_a_module_inside_of_another_and_ranges_inside_of_it(tmp_path: Path) -> None:

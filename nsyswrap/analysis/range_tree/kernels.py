@@ -31,7 +31,8 @@ class NodeKernels:
     """One entry per group of kernels; ``total_ns`` is the sum of their durations.
 
     ``node`` is -1 for kernels in no range. ``operation`` is the position in ``operations``, which have the
-    name and the input shapes of an operation of PyTorch, for a backward those of its forward; -1 without one.
+    name and the input shapes of an operation of PyTorch, for a backward those of its forward, if
+    operations are recorded; -1 without one.
     ``name`` is the position in ``names``.
     """
 
@@ -68,7 +69,8 @@ def node_kernels_of(capture: Capture) -> NodeKernels:
 def _operations(tree: RangeTree) -> tuple[NDArray[Any], Labels]:
     """Return the operation that each range is part of, -1 for none, and the operations."""
     ranges = tree.ranges
-    chosen = np.where(tree.forward >= 0, tree.forward, _innermost(ranges))
+    known = (tree.forward >= 0) & (np.append(ranges.kind, -1)[tree.forward] == OPERATION)
+    chosen = np.where(known, tree.forward, _innermost(ranges))
     labels: dict[tuple[str, str], int] = {}
     codes = [
         labels.setdefault((text.names[-1], text.sizes), len(labels)) if text.kind == OPERATION else -1

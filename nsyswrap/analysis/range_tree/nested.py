@@ -11,7 +11,15 @@ from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
 from nsyswrap.analysis.range_tree.names_in_place import named_in_place
-from nsyswrap.analysis.range_tree.range_texts import HIDDEN, MODULE, RangeText, read_text
+from nsyswrap.analysis.range_tree.range_texts import (
+    BACKWARD,
+    ENGINE,
+    HIDDEN,
+    MODULE,
+    OPERATION,
+    RangeText,
+    read_text,
+)
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
@@ -27,9 +35,11 @@ class NestedRanges:
     """The ranges of a capture, by thread, then from the outside in; times in ns.
 
     ``parent`` is the position of the innermost other range around, -1 without one. It comes before its
-    children. ``text`` is the position in ``texts``. ``depth`` counts the ranges around.
+    children. ``text`` is the position in ``texts``. ``depth`` counts the ranges around. ``row`` is the
+    position among the NVTX events.
     """
 
+    row: NDArray[Any]
     spans: Spans
     parent: NDArray[Any]
     depth: NDArray[Any]
@@ -90,9 +100,11 @@ def nested_ranges(whole: Capture) -> NestedRanges:
     above = closest(outer, outer, outer.end - outer.start, same=True)
     parent = np.arange(count) - 1
     parent[first] = np.where(above >= 0, np.append(last, -1)[above], -1)
-    not_ended = whole.columns("nvtx", "end_ns")["end_ns"][rows[order]] == MISSING
+    rows = rows[order]
+    not_ended = whole.columns("nvtx", "end_ns")["end_ns"][rows] == MISSING
     codes, texts = named_in_place(codes, texts, parent, spans.thread, not_ended)
-    return NestedRanges(spans, parent, _depths(parent), codes, texts, first[alike], last[alike])
+    spans = _until_the_next(spans, parent, codes, texts)
+    return NestedRanges(rows, spans, parent, _depths(parent), codes, texts, first[alike], last[alike])
 
 
 def _ended_with_modules(spans: Spans, of_module: NDArray[Any]) -> Spans:
@@ -109,6 +121,28 @@ def _ended_with_modules(spans: Spans, of_module: NDArray[Any]) -> Spans:
     inside = np.flatnonzero(found >= 0)
     end = spans.end.copy()
     end[others[inside]] = np.minimum(end[others[inside]], around.end[found[inside]])
+    return spans._replace(end=end)
+
+
+def _until_the_next(spans: Spans, parent: NDArray[Any], codes: NDArray[Any], texts: list[RangeText]) -> Spans:
+    """Return the ranges; one of a backward function lasts until the next range on its thread.
+
+    Autograd adds up gradients after the function. Its own ranges around that are not always recorded.
+    """
+    if not len(codes) or any(text.kind == ENGINE for text in texts):
+        return spans
+    kind, phase = (
+        np.array(values)[codes] for values in zip(*((text.kind, text.phase) for text in texts), strict=True)
+    )
+    is_backward = (kind == OPERATION) & (phase == BACKWARD)
+    forwards = np.unique(spans.thread[(kind == MODULE) & (parent < 0)])
+    inside = np.where(parent >= 0, is_backward[parent], ~np.isin(spans.thread, forwards))
+    order = np.lexsort((spans.start, parent, spans.thread))
+    this, following = order[:-1], order[1:]
+    same = (spans.thread[this] == spans.thread[following]) & (parent[this] == parent[following])
+    extended = same & is_backward[this] & inside[this]
+    end = spans.end.copy()
+    end[this[extended]] = np.maximum(end[this[extended]], spans.start[following[extended]])
     return spans._replace(end=end)
 
 

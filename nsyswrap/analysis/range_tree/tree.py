@@ -3,8 +3,9 @@
 A GPU operation belongs to the innermost range around its launch on the launching thread. With module ranges
 in the capture, the outermost module of a thread is a root of the tree, whatever ranges are around it, and
 operations of PyTorch inside a module are no nodes: what they launch belongs to the module. An operation of
-a backward pass belongs where its forward does, if autograd's sequence number tells. What a backward runs
-outside of known operations belongs to the ranges of its own thread.
+a backward pass belongs where its forward does, if autograd's sequence number tells: at that operation, or in
+the module that recorded it. What a backward runs outside of known operations belongs to the ranges of its own
+thread.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class RangeTree:
     Of operations, by position in ``gpu_operations_of(whole)``: ``node`` (-1: in no range), ``phase``,
     and ``range``: the position of the innermost range in ``ranges`` (-1: none). ``node_of_range`` is the
     node of each range. ``forward`` is the position of the forward of the range of a backward operation and of
-    all ranges in it; -1 for others.
+    all ranges in it; -1 for others, OUTSIDE if that was in no module.
     """
 
     names: list[str]
@@ -75,7 +76,7 @@ class RangeTree:
         """Return the number of operations in a backward pass whose forward is not known."""
         ranges = self.ranges
         backward = [text.phase == BACKWARD and text.sequence != MISSING for text in ranges.texts]
-        return int((ranges.of_text(backward).astype(bool) & (self.forward < 0)).sum())
+        return int((ranges.of_text(backward).astype(bool) & (self.forward == -1)).sum())
 
     def path(self, node: int) -> tuple[str, ...]:
         """Return the names from the root to a node."""
@@ -93,7 +94,7 @@ def range_tree_of(whole: Capture) -> RangeTree:
     nodes = _Nodes(ranges)
     placed, inherited = nodes.place(np.full(len(ranges), -1), None)
     known = placed
-    forward = forward_of(ranges, lambda one, other: bool(known[one] == known[other]))
+    forward = forward_of(whole, ranges, lambda one, other: bool(known[one] == known[other]))
     if (forward >= 0).any() or (ranges.kind == MODULE).any():  # what comes first may be inside of others
         for _ in range(_MOST_PASSES):
             before = placed

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges, own_texts
+from nsyswrap.analysis.range_tree.module_numbers import marks_of_modules
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.schema import SPANS
+from nsyswrap.capture.schema import NVTX_MARK, SPANS
 from nsyswrap.render.perfetto.host import ThreadEvents, timed
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from nsyswrap.render.perfetto.slices import Looks
 
 KIND = "nvtx"
-_MARK = 34  # NVTX_EVENTS.eventType of a mark
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def nvtx_events(capture: Capture, looks: Looks) -> Nvtx:
 
 def _marks(capture: Capture, looks: Looks) -> ThreadEvents:
     events = capture.whole.columns(KIND, "event_type", "start_ns", "global_tid")
-    row = np.flatnonzero(events["event_type"] == _MARK)
+    row = np.flatnonzero(events["event_type"] == NVTX_MARK)
+    row = row[~marks_of_modules(capture.whole, row)]
     look = looks.plain(KIND, *own_texts(capture.whole, row))
     start, thread = events["start_ns"][row], events["global_tid"][row]
     marks = ThreadEvents(start, start, thread, look, np.full(len(row), -1, np.int32))

@@ -5,8 +5,9 @@ named by its path in the model, such as layers.3.attention.qkv; the model itself
 modules it is the path of ranges, with slashes.
 
 The operation is the one that autograd records, or else the innermost one. A kernel of a backward pass has
-the operation of the forward, and its input shapes. Operations are recorded by profile --modules, or by
-emit_nvtx of PyTorch. Of a kernel that torch.compile fused, it is the list of the operations in it.
+the operation of the forward, and its input shapes. profile --modules records the functions of the backward
+alone. emit_nvtx of PyTorch, or nsys 2025 with --pytorch=autograd-shapes-nvtx, records operations. Of a kernel
+that torch.compile fused, it is the list of the operations in it.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ range. With ``report --steps``, these steps alone are in the tree.
 
 Where module ranges are recorded (profile --modules), a kernel belongs to its module: the outermost module is
 a root, whatever ranges are around it. A kernel of a backward pass belongs to the module, or the range, of its
-forward operation. Autograd's sequence number tells which that is, so the operations of PyTorch have to be
-recorded. A backward kernel whose forward is not known belongs to the ranges of its own thread.
+forward operation. Autograd's sequence number tells which that is. What autograd launches after a function of
+the backward, such as a sum of gradients, belongs where the function does. A backward kernel whose forward is
+not known belongs to the ranges of its own thread.
 
 Forward is the time of kernels that were launched in the forward of a module, or by operations that autograd
 records. Other kernels, such as those of an optimizer, are in neither phase. Names that JAX gives to XLA

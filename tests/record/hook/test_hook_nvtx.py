@@ -24,18 +24,19 @@ steps, modules = nvtx.domain("nsyswrap"), nvtx.domain("nsyswrap.modules")
 push = modules.pushing("layers.3.\\u00e9")
 for number in range(3):
     step = steps.start(f"step {{number}}")
-    push()
-    modules.pushing("inner")()
+    push(number)
+    modules.pushing("inner")(2**40)
+    modules.marking("here")(7)
     modules.pop()
     modules.pop()
     steps.end(step)
 print(steps.recorded)
 """
 QUERY = """
-SELECT eventType, d.text, coalesce(e.text, s.value), count(*), min(e.end > e.start)
+SELECT eventType, d.text, coalesce(e.text, s.value), count(*), min(e.end > e.start), max(e.uint64Value)
 FROM NVTX_EVENTS AS e LEFT JOIN StringIds AS s ON s.id = e.textId
 JOIN (SELECT domainId, text FROM NVTX_EVENTS WHERE eventType = 75) AS d USING (domainId)
-WHERE eventType IN (59, 60) GROUP BY 1, 2, 3
+WHERE eventType IN (34, 59, 60) GROUP BY 1, 2, 3
 """
 
 
@@ -45,9 +46,10 @@ def test_nsys_records_domains_and_registered_texts(cli: Cli, nsys: str, tmp_path
     assert done.stdout.startswith("True\n")
     with closing(sqlite3.connect(tmp_path / "run" / "report.sqlite")) as db:
         assert db.execute(QUERY).fetchall() == [
-            (59, "nsyswrap.modules", "inner", 3, 1),
-            (59, "nsyswrap.modules", "layers.3.é", 3, 1),
-            *((60, "nsyswrap", f"step {number}", 1, 1) for number in range(3)),
+            (34, "nsyswrap.modules", "here", 3, None, 7),
+            (59, "nsyswrap.modules", "inner", 3, 1, 2**40),
+            (59, "nsyswrap.modules", "layers.3.é", 3, 1, 2),
+            *((60, "nsyswrap", f"step {number}", 1, 1, None) for number in range(3)),
         ]
 
 

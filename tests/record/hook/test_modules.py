@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import nsyswrap
+from nsyswrap import open_capture
+from nsyswrap.analysis.range_tree import range_tree_of
 
 if TYPE_CHECKING:
     from conftest import Cli
@@ -53,7 +55,7 @@ WHERE e.eventType = 59 AND e.domainId =
   (SELECT domainId FROM NVTX_EVENTS WHERE eventType = 75 AND text = 'nsyswrap.modules') ORDER BY e.start
 """
 COUNTERS = """
-import json, torch
+import json, torch, cpu_nvtx
 from torch._dynamo.utils import counters
 from train_gpt import GPT
 model = GPT(64, 32, 16, 1)
@@ -143,6 +145,30 @@ def test_torch_compile_sees_no_difference(tmp_path: Path) -> None:
     assert counted(HOOK, NSYSWRAP_HOOK_MODULES="3", **notes) == counted()
     (written,) = [json.loads(path.read_text()) for path in tmp_path.glob("[0-9]*.json")]
     assert not written.get("failures")
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_backward_belongs_to_the_module_that_recorded_its_operation(
+    cli: Cli, nsys: str, tmp_path: Path
+) -> None:
+    done = cli(
+        *("profile", "--no-stats", "--nsys", nsys, "-o", "run", "--modules", "2"),
+        PROGRAMS / "train_told.py",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    tree = range_tree_of(open_capture(tmp_path / "run"))
+    told: dict[str, list[str]] = {}
+    for position, text in enumerate(tree.ranges.text):
+        name = (tree.ranges.texts[text].names or ("",))[-1]
+        function = int(tree.ranges.parent[position])
+        if name.startswith("told ") and function >= 0:
+            node = int(tree.node_of_range[function])
+            told.setdefault(name.removeprefix("told "), []).append(tree.module[node] if node >= 0 else "")
+    blocks = {"first": 12, **{f"blocks.{number}": 12 for number in range(3)}, "last": 24}
+    assert {name: len(of) for name, of in told.items()} == {"": 6, "Model": 6, **blocks}
+    assert {name: set(of) for name, of in told.items()} == {name: {name} for name in told}
+    assert tree.unmatched == 0
 
 
 def test_operations_of_fused_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

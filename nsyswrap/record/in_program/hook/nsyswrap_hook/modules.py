@@ -2,23 +2,24 @@
 
 The hooks are there from the import of torch on and do nothing outside the recorded part: hooks that come
 later would make torch.compile compile again. While it compiles they do nothing that it could see.
-PyTorch's own ranges of its operations, with autograd's sequence numbers, tell whose a backward kernel is.
+Autograd numbers the operations of a thread that it records. The range of a module has the number of the next
+one, and before its end a mark has that, if the module recorded any: so a backward knows whose it is.
 """
 
 from __future__ import annotations
 
 import atexit
-import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from . import forward_hooks, fused, notes, nvtx, recorded
+from . import backward, forward_hooks, fused, notes, nvtx, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 DOMAIN = "nsyswrap.modules"
+NEXT = "next"  # the text of a mark
 # Classes that wrap one module, which has no name of its own then.
 _WRAPPERS = {
     "DistributedDataParallel": "module",
@@ -32,32 +33,37 @@ _WRAPPERS = {
 
 def mark(depth: int) -> None:
     """Mark modules whose name has at most so many parts: ``layers.3.attention`` has three."""
-    torch: Any = sys.modules["torch"]
-    marks = _Marks(torch, depth)
+    marks = _Marks(depth)
     forward_hooks.add(marks.enter, marks.leave)
     recorded.when_open(marks.begin, marks.end)
-    atexit.register(notes.guarded(fused.note))
+    atexit.register(notes.guarded(marks.end))
 
 
 class _Thread(threading.local):
-    """The modules whose forward runs in this thread: the outermost, and the ids of those with a range."""
+    """The modules whose forward runs in this thread: the outermost, and the ids of those with a range.
 
-    def __init__(self) -> None:
+    ``begun`` has the number of the next operation when each began. ``mark`` writes it.
+    """
+
+    def __init__(self, domain: nvtx.Domain) -> None:
         self.outermost: Any = None
         self.marked: list[int] = []
+        self.begun: list[int] = []
+        self.mark = domain.marking(NEXT)
 
 
 class _Marks:
-    def __init__(self, torch: Any, depth: int) -> None:  # noqa: ANN401 - no types without torch
-        self._torch = torch
+    def __init__(self, depth: int) -> None:
         self._is_compiling = forward_hooks.is_compiling()
         self._depth = depth
         self._domain = nvtx.domain(DOMAIN)
         self._on = False
-        self._pushing: dict[int, Callable[[], object] | None] = {}  # by id; None: below the depth
+        self._number = backward.numbers()
+        self._pushing: dict[int, Callable[[int], object] | None] = {}  # by id; None: below the depth
         self._alive: dict[int, weakref.ref[Any]] = {}
-        self._thread = _Thread()
-        self._operations: Any = None
+        self._thread = _Thread(self._domain)
+        self._backward = backward.Backward()
+        notes.guarded(self._backward.give_way)()
 
     def begin(self) -> None:
         """Mark from here on."""
@@ -65,10 +71,9 @@ class _Marks:
 
     def end(self) -> None:
         """Mark no more. The ranges that are open end with their forward."""
-        self._on = False
-        operations, self._operations = self._operations, None
-        if operations is not None:
-            operations.__exit__(None, None, None)
+        if self._on:
+            self._on = False
+            self._thread.mark(self._number())  # of what came after the last module
         fused.note()  # the program may be ended now
 
     def enter(self, module: Any, _inputs: object) -> None:  # noqa: ANN401 - no types without torch
@@ -83,10 +88,12 @@ class _Marks:
             thread = self._thread
             if not thread.marked:
                 thread.outermost = module
-                if self._operations is None:
-                    _mark_operations(self)
+                if not self._backward.on:
+                    _begin(self._backward)
+            number = self._number()
             thread.marked.append(key)
-            pushing()
+            thread.begun.append(number)
+            pushing(number)
 
     def leave(self, module: Any, _inputs: object, _output: object) -> None:  # noqa: ANN401 - no types without torch
         """End the range of ``module``, and those within it whose forward was left without their hook."""
@@ -94,8 +101,10 @@ class _Marks:
             return
         thread, key = self._thread, id(module)
         if key in thread.marked:
-            ended = None
+            ended, number = None, self._number()
             while ended != key:
+                if thread.begun.pop() != number:
+                    thread.mark(number)
                 self._domain.pop()
                 ended = thread.marked.pop()
             if not thread.marked:
@@ -108,13 +117,6 @@ class _Marks:
             self._name_below(outermost)
         if id(module) not in self._pushing:
             self._name_below(module)
-
-    def mark_operations(self) -> None:
-        """Let PyTorch mark its operations. It waits for the GPU, so only a program that uses one."""
-        if self._torch.cuda.is_initialized():
-            operations = self._torch.autograd.profiler.emit_nvtx(record_shapes=True)
-            self._operations = operations
-            operations.__enter__()
 
     def _name_below(self, outermost: Any) -> None:  # noqa: ANN401 - no types without torch
         named: set[int] = set()
@@ -142,7 +144,7 @@ class _Marks:
 
 
 _name = notes.guarded(_Marks.name)
-_mark_operations = notes.guarded(_Marks.mark_operations)
+_begin = notes.guarded(backward.Backward.begin)
 
 
 def _class_name(module: Any) -> str:  # noqa: ANN401 - no types without torch

@@ -19,8 +19,9 @@ LIBRARY = "NVTX_INJECTION64_PATH"
 _CALLBACKS = 1  # the export table with the function below
 _MODULES, _DOMAINS = range(1, 7), 5  # all modules, which a tool asks for; the one with functions on domains
 _SLOTS = 16  # most functions of a module, from 1
-_START, _END, _PUSH, _POP, _REGISTER, _CREATE = 2, 3, 4, 5, 10, 12
+_MARK, _START, _END, _PUSH, _POP, _REGISTER, _CREATE = 1, 2, 3, 4, 5, 10, 12
 _VERSION, _REGISTERED = 3, 3  # of NVTX; a message that is a registered string
+_UNSIGNED = 1  # a payload of 64 bits
 
 _Pointer, _Text = ctypes.c_void_p, ctypes.c_char_p
 _ExportTable = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_uint32)
@@ -29,6 +30,7 @@ _Functions = ctypes.CFUNCTYPE(
 )
 # Pushing and popping take less time than releasing Python's lock. The others may wait for the tool.
 _PROTOTYPES = {
+    _MARK: ctypes.PYFUNCTYPE(None, _Pointer, _Pointer),
     _START: ctypes.CFUNCTYPE(ctypes.c_uint64, _Pointer, _Pointer),
     _END: ctypes.CFUNCTYPE(None, _Pointer, ctypes.c_uint64),
     _PUSH: ctypes.PYFUNCTYPE(ctypes.c_int, _Pointer, _Pointer),
@@ -63,47 +65,63 @@ class Domain:
     def __init__(self, name: str) -> None:
         self._functions = _tool()
         self._handle = None
-        self._prepared: dict[str, _Attributes] = {}
-        self._pushing: dict[str, Callable[[], object]] = {}
+        self._registered: dict[str, int] = {}
         create = self._functions.get(_CREATE)
-        if create and {_START, _END, _PUSH, _POP, _REGISTER} <= self._functions.keys():
+        if create and {_MARK, _START, _END, _PUSH, _POP, _REGISTER} <= self._functions.keys():
             self._handle = create(name.encode())
-        self.pop = self._bound(_POP)
+        self.pop: Callable[[], object] = _nothing
+        if self.recorded:
+            self.pop = functools.partial(self._functions[_POP], _Pointer(self._handle))
 
     @property
     def recorded(self) -> bool:
         """True if a tool records this domain."""
         return self._handle is not None
 
-    def pushing(self, text: str) -> Callable[[], object]:
-        """Return a function that begins a range of this text on its thread. ``pop`` ends the range."""
-        if text not in self._pushing:
-            self._pushing[text] = self._bound(_PUSH, text)
-        return self._pushing[text]
+    def pushing(self, text: str) -> Callable[[int], object]:
+        """Return a function that begins a range of this text on its thread, with a number as its payload.
+
+        ``pop`` ends the range. Threads need a function each, as they share the memory of the payload.
+        """
+        return self._numbered(_PUSH, text)
+
+    def marking(self, text: str) -> Callable[[int], object]:
+        """Return a function that marks a moment with this text, and a number as its payload."""
+        return self._numbered(_MARK, text)
 
     def start(self, text: str) -> int:
         """Begin a range that any thread may end; return its number."""
-        number: Any = self._bound(_START, text)()
-        return number or 0
+        if not self.recorded:
+            return 0
+        number: Any = self._functions[_START](self._handle, ctypes.addressof(self._event(text)))
+        return int(number)
 
     def end(self, number: int) -> None:
         """End the range with this number."""
         if self.recorded:
             self._functions[_END](self._handle, number)
 
-    def _bound(self, function: int, *texts: str) -> Callable[[], object]:
+    def _numbered(self, function: int, text: str) -> Callable[[int], object]:
         if not self.recorded:
             return _nothing
-        addresses = (_Pointer(ctypes.addressof(self._attributes(text))) for text in texts)
-        return functools.partial(self._functions[function], _Pointer(self._handle), *addresses)
+        event = self._event(text)
+        event.payload_type = _UNSIGNED
+        address = _Pointer(ctypes.addressof(event))
+        call = functools.partial(self._functions[function], _Pointer(self._handle), address)
 
-    def _attributes(self, text: str) -> _Attributes:
-        if text not in self._prepared:
-            message = self._functions[_REGISTER](self._handle, text.encode(errors="replace"))
-            event = _Attributes(version=_VERSION, message_type=_REGISTERED, message=message)
-            event.size = ctypes.sizeof(event)
-            self._prepared[text] = event
-        return self._prepared[text]
+        def write(number: int) -> None:
+            event.payload = number
+            call()
+
+        return write
+
+    def _event(self, text: str) -> _Attributes:
+        if text not in self._registered:
+            self._registered[text] = self._functions[_REGISTER](self._handle, text.encode(errors="replace"))
+        message = self._registered[text]
+        event = _Attributes(version=_VERSION, message_type=_REGISTERED, message=message)
+        event.size = ctypes.sizeof(event)
+        return event
 
 
 @functools.lru_cache(maxsize=None)
@@ -112,7 +130,7 @@ def domain(name: str) -> Domain:
     return Domain(name)
 
 
-def _nothing() -> None:
+def _nothing(_number: int = 0) -> None:
     return None
 
 
