@@ -55,10 +55,10 @@ def test_hostile_names_are_names(tmp_path: Path, visit: Visit) -> None:
     assert sorted(names) == sorted(map(plain, HOSTILE))
     assert page.locator("h1").all_inner_texts() == [HOSTILE[3]]
     assert page.locator("img, #kernels b, #kernels i").count() == 0
-    page.locator("article.timeline canvas").focus()
+    page.locator("article.timeline .picture canvas").focus()
     for key in ("ArrowDown", *("n" for _ in HOSTILE)):
         page.keyboard.press(key)
-        page.locator("article.timeline canvas").hover()
+        page.locator("article.timeline .picture canvas").hover()
     assert page.evaluate("typeof window.pwned") == "undefined"
     assert page.evaluate("document.documentElement.scrollWidth") == 1280
 

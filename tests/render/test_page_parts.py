@@ -83,7 +83,7 @@ def test_ranks_of_one_capture_share_the_part_and_the_window(tmp_path: Path) -> N
     page = render_ranks("job", processes(part))
     assert "<title>job: 2 ranks (time 0.000001s/0.000009s) · nsyswrap</title>" in page
     assert re.findall(r'"origin":(\d+),"length":(\d+)', page) == [("1000", "8000")] * 2  # the selected time
-    assert re.findall(r'"start":\[(\d+)\]', page) == ["0", "4000"]
+    assert re.findall(r'"gpu":\[(\d+),(\d+)\]', page) == [("0", "100"), ("4000", "4100")]
 
 
 def test_captures_of_their_own_have_windows_of_their_own(tmp_path: Path) -> None:

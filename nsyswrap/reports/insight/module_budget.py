@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, operation_notes
-from nsyswrap.analysis.judged_part import READS, judged_parts
+from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.range_tree import READS
 from nsyswrap.analysis.range_tree.budget import STATES, node_times
 from nsyswrap.analysis.range_tree.labels import node_labels, numbered
 from nsyswrap.analysis.range_tree.tree import range_tree_of

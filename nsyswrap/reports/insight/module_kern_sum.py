@@ -20,6 +20,7 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, READS, operation_notes
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
+from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.kernels import node_kernels_of
 from nsyswrap.analysis.range_tree.labels import node_labels, numbered
 from nsyswrap.base.units import Unit
@@ -99,7 +100,7 @@ REPORT = Report(
         **READS,
         KERNEL: (*READS[KERNEL], "name"),
         "api": (*READS["api"], *SPANS),
-        "nvtx": (*SPANS, "event_type", "global_tid", "end_global_tid", "domain_id", "text", "text_id"),
+        "nvtx": TREE_READS["nvtx"],
     },
     judges_steps=True,
 )

@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
-from nsyswrap.analysis.judged_part import READS
-from nsyswrap.analysis.range_tree import NOWHERE, tree_figures_of
+from nsyswrap.analysis.range_tree import NOWHERE, READS, tree_figures_of
 from nsyswrap.analysis.range_tree.labels import outside_label
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.reports.table import Column, Option, Report, Result, Schema
