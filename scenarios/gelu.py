@@ -45,16 +45,13 @@ measured. The first call of compile still traces the function, inside the range
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
-import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base.errors import Unavailable
-from nsyswrap.base.run_folder import cache_dir
 from nsyswrap.record.in_program.clocks import time_operation
+from nsyswrap.record.in_program.compilers import has_triton, need_triton, use_caches
 from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
 from nsyswrap.record.in_program.torch_extension import build as build_extension
 from nsyswrap.record.in_program.torch_extension import import_torch, load
@@ -129,12 +126,6 @@ def make_compiled(torch: ModuleType) -> Callable[[Tensor], Tensor]:
     return compiled
 
 
-def need_triton() -> None:
-    """Raise Unavailable if Triton is not installed. torch.compile needs it, too."""
-    if not importlib.util.find_spec("triton"):
-        raise Unavailable("Triton is not installed", "use pip install triton, or other variants")
-
-
 def make_function(torch: ModuleType, variant: str, library: str) -> Callable[[Tensor], Tensor]:
     """Return the function of a variant."""
     if variant == "torch":
@@ -145,18 +136,6 @@ def make_function(torch: ModuleType, variant: str, library: str) -> Callable[[Te
     if variant == "triton":
         return make_triton(torch)
     return make_compiled(torch) if variant == "compile" else manual
-
-
-def use_caches() -> None:
-    """Let Triton and torch.compile keep their kernels in a cache for the next process.
-
-    Call this before either is imported. Variables that the user has set are kept.
-    """
-    os.environ.setdefault("TRITON_CACHE_DIR", str(cache_dir("gelu", "triton")))
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_dir("gelu", "inductor")))
-    os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")
-    # Compile in this process. Worker processes would start even without work, and nsys would follow them.
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 
 def check(torch: ModuleType, functions: dict[str, Callable[[Tensor], Tensor]], x: Tensor) -> None:
@@ -170,10 +149,10 @@ def check(torch: ModuleType, functions: dict[str, Callable[[Tensor], Tensor]], x
 
 def build(options: argparse.Namespace) -> str:
     """Build the extension and fill the compilers' caches. Return the library of the extension."""
-    use_caches()
+    use_caches("gelu")
     torch = import_torch()
     library = str(build_extension(torch, kernels_dir() / "gelu").__file__)
-    if importlib.util.find_spec("triton"):
+    if has_triton():
         x = torch.zeros(options.n).cuda()
         for variant in VARIANT_NEEDS:
             make_function(torch, variant, library)(x)
@@ -183,7 +162,7 @@ def build(options: argparse.Namespace) -> str:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Check the requested variants, then time them."""
-    use_caches()
+    use_caches("gelu")
     torch = import_torch()
     # Made on the CPU, so that the profile has no kernels but the ones compared.
     generator = torch.Generator().manual_seed(SEED)

@@ -48,6 +48,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.record.in_program.clocks import time_operation
+from nsyswrap.record.in_program.cuda_graph import capture
 from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
 from nsyswrap.record.in_program.torch_extension import import_torch
 
@@ -85,24 +86,6 @@ def run_chain(x: Tensor, kernels: int) -> Tensor:
         else:
             x.mul_(0.9)
     return x
-
-
-def capture(torch: ModuleType, chain: Operation) -> Operation:
-    """Capture `chain` as a CUDA graph and return a function that replays it."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):  # loading and allocating at the first use cannot be captured
-        chain()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        x = chain()
-
-    def replay() -> Tensor:
-        graph.replay()
-        return x
-
-    return replay
 
 
 def make_operations(

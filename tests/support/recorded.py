@@ -22,6 +22,7 @@ ARGUMENTS = {
     "ddp": ("--warmup", "1", "--iterations", "4"),
     "copies": ("--warmup", "1", "--iterations", "3"),
     "graphs": ("--warmup", "2", "--iterations", "8"),
+    "inference": ("--tokens", "4", "--warmup", "2", "--iterations", "5"),
     "storm": ("--launches", "4000", "--warmup", "0", "--repeat", "1"),
 }
 

@@ -1,0 +1,32 @@
+"""Triton and torch.compile for scenarios: caches that the next process reads, and an error without Triton."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.run_folder import cache_dir
+
+
+def use_caches(name: str) -> None:
+    """Let Triton and torch.compile keep the kernels of scenario ``name`` in a cache for the next process.
+
+    Call this before either is imported. Variables that the user has set are kept.
+    """
+    os.environ.setdefault("TRITON_CACHE_DIR", str(cache_dir(name, "triton")))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_dir(name, "inductor")))
+    os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")
+    # Compile in this process. Worker processes would start even without work, and nsys would follow them.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+
+def has_triton() -> bool:
+    """Return True if Triton is installed."""
+    return importlib.util.find_spec("triton") is not None
+
+
+def need_triton() -> None:
+    """Raise Unavailable if Triton is not installed. torch.compile needs it, too."""
+    if not has_triton():
+        raise Unavailable("Triton is not installed", "use pip install triton, or other variants")

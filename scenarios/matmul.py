@@ -1,0 +1,177 @@
+"""Multiply matrices by one call, with other types and sizes, and get other kernels.
+
+torch.mm(a, b) of an M x K and a K x N matrix takes 2 M N K operations. cuBLAS
+has hundreds of kernels for it, and chooses by type, size and alignment:
+
+  float32  N x N x N, float32 on the CUDA cores
+  tf32     the same, on the tensor cores: numbers are cut to 10 bits behind the
+           point (torch.backends.cuda.matmul.allow_tf32)
+  bf16     N x N x N, bfloat16 on the tensor cores
+  odd      the same one smaller, (N - 1) x (N - 1) x (N - 1): rows do not begin
+           at multiples of 16 bytes, as they would if N were a multiple of 8
+  deep     256 x 256 x 16 N, bfloat16: few tiles of results, long sums
+  vector   1 x N x N, bfloat16: every number of b is used once
+
+What to look for in nsyswrap's output:
+
+* The names in cuda_gpu_kern_sum. nsyswrap reads them for you: `gemm bf16
+  256x128x64 tnn` is type, tile and layout. A block of threads computes a tile
+  of 256 x 128 results, 64 products at a time. The full names
+  (--full-names) have more: `tensorop` and instructions such as s16816 are
+  tensor cores, `sgemm` and `simt` are CUDA cores. In `64x4` or `stages_64x4` it
+  loads 4 steps ahead. `nvjet` is cuBLAS' family for Hopper and later.
+* Split-k in deep: the result has too few tiles for all SMs, so several blocks
+  share a sum. A second kernel adds their parts (splitKreduce), or the name
+  says splitK. Launches in the closing table shows whether there are two.
+* The time per operation. Each timing in the JSON has `flop`, the operations of
+  a call, and `tflops`, operations by Program. With `peak_tflops` you get the
+  share. The peak is SMs x operations a clock and SM x the highest clock. A
+  power limit keeps large products below it. It is null for a GPU whose figures
+  the script does not know.
+* odd against bf16: almost the same work on a slower kernel. Pad sizes to a
+  multiple of 8.
+* vector: its time is that of reading b. More operations would be free.
+
+Inputs are whole numbers from -2 to 2, so every product and every sum in float32
+is exact. float32 and tf32 must equal the CPU's result. A result in bfloat16 has
+8 bits: it must be within 2^-7 of its value plus the rounding of partial sums.
+
+Tracing makes every launch slower, so quote the samples of a run without nsys.
+The last line on stdout is the result as JSON, times in microseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nsyswrap.record.in_program.clocks import time_operation
+from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
+from nsyswrap.record.in_program.torch_extension import import_torch
+
+if TYPE_CHECKING:
+    import argparse
+    from types import ModuleType
+
+    from torch import Tensor
+
+# The runner reads these literals without importing this file.
+VARIANTS = ("float32", "tf32", "bf16", "odd", "deep", "vector")
+NEEDS = ("torch", "gpu")
+LOOK_FOR = (
+    "The same call launches another kernel in each variant. 'tf32' and 'bf16' use the tensor cores and are "
+    "many times faster than 'float32'. 'odd' is slower than 'bf16' with almost the same work. 'vector' has "
+    "a thousandth of the operations of 'bf16' and takes far more than a thousandth of its time."
+)
+COUNTS = {
+    "n": (2, 4096, "rows and columns of the square matrices"),
+    "warmup": (0, 5, "untimed calls of each variant"),
+    "iterations": (1, 20, "timed calls of each variant"),
+}
+SEED = 11
+
+# Operations a clock and SM by compute capability, a multiply-add counts as two: CUDA cores with float32,
+# tensor cores with tf32 and with bf16. From NVIDIA's architecture papers.
+OPERATIONS = {(8, 0): (128, 1024, 2048), (9, 0): (256, 2048, 4096)}
+_CLOCK_RATE = 13  # CU_DEVICE_ATTRIBUTE_CLOCK_RATE, in kHz: the highest clock of the SMs
+
+
+class Product(NamedTuple):
+    """The sizes of a product, its type, and the unit that computes it: a place in ``OPERATIONS``' figures."""
+
+    m: int
+    n: int
+    k: int
+    dtype: str = "bfloat16"
+    unit: int = 2
+    tf32: bool = False
+
+    @property
+    def flop(self) -> int:
+        """The operations of one call; a multiply-add counts as two."""
+        return 2 * self.m * self.n * self.k
+
+
+def products(n: int) -> dict[str, Product]:
+    """Return what each variant multiplies."""
+    return {
+        "float32": Product(n, n, n, "float32", 0),
+        "tf32": Product(n, n, n, "float32", 1, tf32=True),
+        "bf16": Product(n, n, n),
+        "odd": Product(n - 1, n - 1, n - 1),
+        "deep": Product(256, 256, 16 * n),
+        "vector": Product(1, n, n),
+    }
+
+
+def make_inputs(torch: ModuleType, product: Product) -> tuple[Tensor, Tensor]:
+    """Return two matrices on the CPU, M x K and K x N, with whole numbers from -2 to 2."""
+    generator = torch.Generator().manual_seed(SEED)
+    sizes = ((product.m, product.k), (product.k, product.n))
+    dtype = getattr(torch, product.dtype)
+    a, b = (torch.randint(-2, 3, size, generator=generator).to(dtype) for size in sizes)
+    return a, b
+
+
+def multiply(torch: ModuleType, product: Product, a: Tensor, b: Tensor) -> Tensor:
+    """Return a b."""
+    torch.backends.cuda.matmul.allow_tf32 = product.tf32
+    result: Tensor = torch.mm(a, b)
+    return result
+
+
+def check(torch: ModuleType, product: Product, result: Tensor, expected: Tensor) -> None:
+    """Raise AssertionError unless ``result`` equals ``expected`` to the rounding of its type."""
+    # The variance of a product is 4. Parts of a sum may be rounded to bfloat16 before they are added.
+    error = {"rtol": 0.0, "atol": 0.0}
+    if product.dtype == "bfloat16":
+        error = {"rtol": 2**-7, "atol": 2**-5 * product.k**0.5}
+    torch.testing.assert_close(result.cpu().float(), expected, **error)
+
+
+def peak_tflops(torch: ModuleType) -> tuple[float, float, float] | None:
+    """Return the peaks of the current GPU's units in TFLOP/s; None if they are not known."""
+    of_gpu = OPERATIONS.get(torch.cuda.get_device_capability())
+    kilohertz = ctypes.c_int()
+    if of_gpu is None:
+        return None
+    driver = ctypes.CDLL("libcuda.so.1")
+    if driver.cuDeviceGetAttribute(ctypes.byref(kilohertz), _CLOCK_RATE, torch.cuda.current_device()):
+        return None
+    each = torch.cuda.get_device_properties().multi_processor_count * kilohertz.value * 1e3 / 1e12
+    cores, tf32, bf16 = (round(operations * each, 1) for operations in of_gpu)
+    return cores, tf32, bf16
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Check the requested variants, then time each."""
+    torch = import_torch()
+    peaks = peak_tflops(torch)
+    work = {name: products(options.n)[name] for name in chosen(options, VARIANTS)}
+    inputs = {}
+    for name, product in work.items():
+        a, b = make_inputs(torch, product)
+        inputs[name] = (a.cuda(), b.cuda())
+        with torch.cuda.nvtx.range("check"):
+            check(torch, product, multiply(torch, product, *inputs[name]), a.float() @ b.float())
+    timings = []
+    for name, product in work.items():
+        timing = time_operation(
+            torch,
+            partial(multiply, torch, product, *inputs[name]),
+            variant=name,
+            operator="mm",
+            warmup=options.warmup,
+            iterations=options.iterations,
+        )
+        tflops = round(product.flop / timing["median_us"] / 1e6, 1)
+        peak = peaks[product.unit] if peaks else None
+        timings.append({**timing, "flop": product.flop, "tflops": tflops, "peak_tflops": peak})
+    return {**counted(options, COUNTS), **platform(torch), "timings": timings}
+
+
+if __name__ == "__main__":
+    parser = make_parser(__doc__, VARIANTS, counts=COUNTS, builds=False)
+    sys.exit(main("matmul", parser.parse_args(), measure))
