@@ -14,12 +14,14 @@ has hundreds of kernels for it, and chooses by type, size and alignment:
 
 What to look for in nsyswrap's output:
 
-* The names in cuda_gpu_kern_sum. nsyswrap reads them for you: `gemm bf16
-  256x128x64 tnn` is type, tile and layout. A block of threads computes a tile
-  of 256 x 128 results, 64 products at a time. The full names
-  (--full-names) have more: `tensorop` and instructions such as s16816 are
-  tensor cores, `sgemm` and `simt` are CUDA cores. In `64x4` or `stages_64x4` it
-  loads 4 steps ahead. `nvjet` is cuBLAS' family for Hopper and later.
+* The names in cuda_gpu_kern_sum. nsyswrap reads long ones for you: `gemm bf16
+  256x128x64 nnt` is type, tile and layout. A block of threads computes a tile
+  of 256 x 128 results, 64 products at a time. On an H200 bf16 runs
+  `nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT`: nvjet is cuBLAS' family for
+  Hopper and later, tst stands for bfloat16, and 64x4 for four stages, so that
+  the next products are loaded ahead. In names of CUTLASS and xmma `tensorop`,
+  `tf32` and instructions such as s1688 are tensor cores, `sgemm`, `simt` and
+  `ffma` CUDA cores. `align1` in odd: it loads one number at a time.
 * Split-k in deep: the result has too few tiles for all SMs, so several blocks
   share a sum. A second kernel adds their parts (splitKreduce), or the name
   says splitK. Launches in the closing table shows whether there are two.
@@ -28,9 +30,10 @@ What to look for in nsyswrap's output:
   share. The peak is SMs x operations a clock and SM x the highest clock. A
   power limit keeps large products below it. It is null for a GPU whose figures
   the script does not know.
-* odd against bf16: almost the same work on a slower kernel. Pad sizes to a
-  multiple of 8.
-* vector: its time is that of reading b. More operations would be free.
+* odd against bf16: almost the same work, 5.6 times the time on an H200. Pad
+  sizes to a multiple of 8.
+* vector: 1/4096 of the operations of bf16, but all of b to read. Compare the
+  bytes of b by Kernel Med with the memory bandwidth: it is limited by memory.
 
 Inputs are whole numbers from -2 to 2, so every product and every sum in float32
 is exact. float32 and tf32 must equal the CPU's result. A result in bfloat16 has
@@ -63,7 +66,7 @@ NEEDS = ("torch", "gpu")
 LOOK_FOR = (
     "The same call launches another kernel in each variant. 'tf32' and 'bf16' use the tensor cores and are "
     "many times faster than 'float32'. 'odd' is slower than 'bf16' with almost the same work. 'vector' has "
-    "a thousandth of the operations of 'bf16' and takes far more than a thousandth of its time."
+    "1/4096 of the operations of 'bf16' and takes far more than 1/4096 of its time."
 )
 COUNTS = {
     "n": (2, 4096, "rows and columns of the square matrices"),

@@ -44,7 +44,7 @@ _NVJET = re.compile(
     rf"^nvjet_(?:sm\d+_)?(?P<type>[a-z]+){_TILE}_(?P<depth>\d+)x\d+_.*_(?P<layout>[NT]{{3}})$"
 )
 _XMMA = re.compile(
-    rf"(?<!\w)(?=(\w*?xmma_gemm_(?P<type>{_TYPES})))\1\w*?"
+    rf"(?<!\w)(?=(\w*?xmma_gemm_(?:f32f32_(?=tf32))?(?P<type>{_TYPES})))\1\w*?"
     r"_(?P<layout>[nt]{2})_n_tilesize(?P<tile>\d+x\d+x\d+)_"
 )
 # s16816gemm: the accumulator type and the shape of one instruction.
