@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import course_page
 import pytest
-from recorded import run_folder
+from recorded import ROOT, run_folder
 
 from nsyswrap import open_capture
 from nsyswrap.cli.scenario_runs import closing_tables
-from nsyswrap.record.scenarios import find_scenario, measured
+from nsyswrap.record.scenarios import find_scenario, measured, scenarios
 from nsyswrap.render.readable_names import readable_name
 
 if TYPE_CHECKING:
@@ -102,3 +103,8 @@ def test_a_custom_backward_is_one_kernel(scratch: Path) -> None:
         assert by_cuda < by_torch
     names = kernels("autograd_op/cuda", scratch)
     assert any(name.startswith("void swish_backward_kernel<float>") for name in names)
+
+
+def test_the_course_has_every_scenario_and_says_what_was_recorded() -> None:
+    assert {item.scenario for item in course_page.LESSONS} == {found.name for found in scenarios()}
+    assert (ROOT / course_page.PAGE).read_text(encoding="utf-8") == course_page.page()

@@ -2,8 +2,8 @@
 
 python tests/support/record.py [SCENARIO]... runs the scenarios (all that this machine can run) and
 writes redacted run folders, and beside them every CSV of `nsys stats` and `nsys analyze`; then the tables of
-docs/scenarios.md. Paths of the recording machine are reduced to names. --page makes the page alone, from what
-was recorded: that needs no GPU.
+docs/scenarios.md and docs/course.md. Paths of the recording machine are reduced to names. --page makes the
+pages alone, from what was recorded: that needs no GPU.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import course_page
 import recorded
 import scenario_page
 
@@ -37,7 +38,7 @@ def main() -> None:
     """Record the scenarios named, or all, into this checkout."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO")
-    parser.add_argument("--page", action="store_true", help="make docs/scenarios.md alone")
+    parser.add_argument("--page", action="store_true", help="make the pages in docs/ alone")
     options = parser.parse_args()
     if not options.page:
         with tempfile.TemporaryDirectory() as work:
@@ -47,6 +48,7 @@ def main() -> None:
                 else:
                     record(scenario, Path(work))
     scenario_page.write()
+    course_page.write()
 
 
 def record(scenario: Scenario, work: Path) -> None:

@@ -20,6 +20,7 @@ HEAD = """\
 
 A scenario is a small experiment with a known result. Each is a script that checks its result, and marks the
 parts that it measures with NVTX ranges. It also runs alone: `python scenarios/add2.py --sync both`.
+The [course](course.md) leads through all of them.
 
 ```sh
 nsyswrap scenarios list                          # the scenarios, and those that cannot run here

@@ -1,0 +1,307 @@
+"""docs/course.md: the way through all scenarios, with figures of the runs recorded on a GPU.
+
+Each lesson's function checks what its answer states on the recorded figures, and puts these into the answer.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import recorded
+
+from nsyswrap.base.units import duration
+from nsyswrap.cli.scenario_runs import closing_tables
+from nsyswrap.record.scenarios import find_scenario
+
+PAGE = Path("docs", "course.md")
+HEAD = """\
+# Course
+
+A way through all [scenarios](scenarios.md): one question each, the command that answers it, the figure to
+look at, and the answer on one machine. The figures were recorded on NVIDIA H200s. Yours differ, the answers
+should not. `nsyswrap scenarios explain NAME` has the details of each.
+
+First see that everything is there: a driver, a GPU, nsys, nvcc and PyTorch.
+
+```sh
+nsyswrap doctor           # needs a GPU
+nsyswrap scenarios list
+```
+"""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The rows of a scenario's closing tables, and what they show as texts."""
+
+    rows: tuple[dict[Any, Any], ...]
+
+    def value(self, variant: str, column: str, operator: str = "") -> float:
+        """Return the first figure of a variant in a column."""
+        found = [
+            row[column]
+            for row in self.rows
+            if row["variant"] == variant and column in row and operator in (row.get("operator", ""), "")
+        ]
+        return float(found[0])
+
+    def time(self, variant: str, column: str, operator: str = "") -> str:
+        """Return the same figure as a time."""
+        return duration(self.value(variant, column, operator))
+
+
+Value: TypeAlias = Callable[..., float]  # of a variant, a column, and an operator where there are several
+Time: TypeAlias = Callable[..., str]  # the same
+Answer: TypeAlias = Callable[[Value, Time], str]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A scenario's question, the figure to look at, and the function that checks and writes the answer."""
+
+    scenario: str
+    question: str
+    look: str
+    answer: Answer
+
+
+LESSONS: list[Lesson] = []
+PROGRAM, LAUNCHES, API = "program_med_ns", "launches", "api_med_ns"
+KERNEL, COPY, QUEUED = "kernel_med_ns", "copy_med_ns", "queued_med_ns"
+
+
+def lesson(scenario: str, question: str, look: str) -> Callable[[Answer], Answer]:
+    """Put a lesson at the end of the course."""
+
+    def kept(answer: Answer) -> Answer:
+        LESSONS.append(Lesson(scenario, question, look, answer))
+        return answer
+
+    return kept
+
+
+@lesson("add", "Why is my first kernel slow?", "Kernel Time of each variant")
+def _add(v: Value, t: Time) -> str:
+    assert v("1x1", "kernel_ns") > 10 * v("1x256", "kernel_ns")
+    assert v("grid", "kernel_ns") > 100 * v("prefetch", "kernel_ns")
+    return (
+        f"One thread takes {t('1x1', 'kernel_ns')}, a block of 256 {t('1x256', 'kernel_ns')}, a grid of "
+        f"blocks {t('grid', 'kernel_ns')}. Then the kernel waits for managed memory: with its pages "
+        f"prefetched it takes {t('prefetch', 'kernel_ns')}."
+    )
+
+
+@lesson("add2", "What does a timer around a launch measure?", "Program against Kernel Med, and the verdicts")
+def _add2(v: Value, t: Time) -> str:
+    assert v("none", PROGRAM, "cuda") < v("both", PROGRAM, "cuda")
+    return (
+        f"Without a synchronize the timer says {t('none', PROGRAM, 'cuda')}: the launch. With one before "
+        f"and one after it says {t('both', PROGRAM, 'cuda')}, for a kernel of "
+        f"{t('both', KERNEL, 'cuda')}."
+    )
+
+
+@lesson("events", "Which clock should I use?", "Program of each clock against Kernel Med")
+def _events(v: Value, t: Time) -> str:
+    assert v("nosync", PROGRAM) < v("sync", KERNEL) < v("event", PROGRAM)
+    assert v("event", PROGRAM) < v("sync", PROGRAM)
+    return (
+        f"The kernel takes {t('sync', KERNEL)}. A timer with a synchronize says {t('sync', PROGRAM)}, "
+        f"CUDA events say {t('event', PROGRAM)}, torch.profiler says {t('profiler', PROGRAM)}. A timer "
+        f"without a synchronize says {t('nosync', PROGRAM)}, which is the launch."
+    )
+
+
+@lesson("vector_add", "What does torch.profiler see?", "Operators and Kernels against Launches")
+def _vector_add(v: Value, _t: Time) -> str:
+    assert v("toggle_cuda", "kernels") < v("toggle_cuda", LAUNCHES)
+    assert v("toggle_cpu", "cpu_ops") < v("toggle_cpu", LAUNCHES)
+    return (
+        f"With CUDA toggled off midway it sees {v('toggle_cuda', 'kernels'):.0f} of "
+        f"{v('toggle_cuda', LAUNCHES):.0f} kernels, with the CPU toggled off "
+        f"{v('toggle_cpu', 'cpu_ops'):.0f} of {v('toggle_cpu', LAUNCHES):.0f} operators."
+    )
+
+
+@lesson("square", "Do three ways of writing the same cost the same?", "Kernel Med")
+def _square(v: Value, t: Time) -> str:
+    assert abs(v("pow", KERNEL) / v("mul", KERNEL) - 1) < 0.05
+    assert v("inline", KERNEL) > 1.5 * v("mul", KERNEL)
+    return (
+        f"`a ** 2` takes {t('pow', KERNEL)} and `a * a` {t('mul', KERNEL)}: no power is computed. The "
+        f"kernel with one element per thread takes {t('inline', KERNEL)}."
+    )
+
+
+@lesson("cdist", "What is inside one call?", "Launches, API Med")
+def _cdist(v: Value, t: Time) -> str:
+    assert v("direct", LAUNCHES) == 1
+    return (
+        f"`torch.cdist` launches {v('mm', LAUNCHES):.0f} kernels that take {t('mm', KERNEL)}, or one "
+        f"that takes {t('direct', KERNEL)}. More launches can be the faster way."
+    )
+
+
+@lesson("gelu", "What does fusing kernels bring?", "Launches, Kernel Med")
+def _gelu(v: Value, t: Time) -> str:
+    assert (v("manual", LAUNCHES), v("compile", LAUNCHES)) == (8, 1)
+    return (
+        f"Eight kernels take {t('manual', KERNEL)}; torch.compile makes one of them, which takes "
+        f"{t('compile', KERNEL)}, as it goes through memory once."
+    )
+
+
+@lesson("softmax", "How far is a kernel from the memory's limit?", "Kernel Med by variant")
+def _softmax(v: Value, t: Time) -> str:
+    assert v("triton", KERNEL) < v("torch", KERNEL) < v("naive", KERNEL) / 3
+    least = 2 * 4 * 4096 * 4096 / v("triton", KERNEL)  # bytes by ns: GB/s
+    return (
+        f"Five operations take {t('naive', KERNEL)}. One pass in Triton takes {t('triton', KERNEL)}: "
+        f"{least / 1000:.1f} TB/s for the matrix in and out."
+    )
+
+
+@lesson(
+    "matmul", "Which kernel does a matrix product get, and how fast is it?", "the kernels' names, Kernel Med"
+)
+def _matmul(v: Value, t: Time) -> str:
+    assert v("odd", KERNEL) > 5 * v("bf16", KERNEL)
+    return (
+        f"float32 takes {t('float32', KERNEL)}, tf32 {t('tf32', KERNEL)}, bfloat16 "
+        f"{t('bf16', KERNEL)}. With sizes of 4095 instead of 4096 it takes "
+        f"{v('odd', KERNEL) / v('bf16', KERNEL):.2g} times the time: rows are no longer aligned."
+    )
+
+
+@lesson("autograd_op", "Does an operation of my own pay, backward included?", "Launches, Kernel Med")
+def _autograd_op(v: Value, t: Time) -> str:
+    assert (v("torch", LAUNCHES, "backward"), v("cuda", LAUNCHES, "backward")) == (4, 1)
+    return (
+        f"The backward is one kernel of {t('cuda', KERNEL, 'backward')} instead of four of "
+        f"{t('torch', KERNEL, 'backward')}."
+    )
+
+
+@lesson("storm", "What does a launch cost?", "API Med by Launches")
+def _storm(v: Value, t: Time) -> str:
+    each = v("empty", API) / v("empty", LAUNCHES)
+    assert v("busy", API) > 2 * v("empty", API)
+    return (
+        f"It takes {duration(each)} of CPU time under nsys. If kernels take longer, the launch queue fills "
+        f"up and the calls wait: {t('busy', API)} instead of {t('empty', API)}. That is no overhead."
+    )
+
+
+@lesson("graphs", "What does a CUDA graph save?", "Launches, Program")
+def _graphs(v: Value, t: Time) -> str:
+    assert (v("eager", LAUNCHES), v("graph", LAUNCHES)) == (40, 1)
+    return f"Forty launches become one: Program falls from {t('eager', PROGRAM)} to {t('graph', PROGRAM)}."
+
+
+@lesson("inference", "Why does a language model write slowly?", "Launches, API Med against Kernel Med")
+def _inference(v: Value, t: Time) -> str:
+    assert v("decode", API) > v("decode", KERNEL)
+    return (
+        f"Four tokens take {t('decode', PROGRAM)} for {t('decode', KERNEL)} of kernels: the GPU waits "
+        f"for {v('decode', LAUNCHES):.0f} launches. As graphs they take {t('graph', PROGRAM)}. The "
+        f"whole prompt of 512 tokens takes {t('prefill', PROGRAM)}."
+    )
+
+
+@lesson("copies", "Why are my copies slow?", "Copy Med of pageable and pinned")
+def _copies(v: Value, t: Time) -> str:
+    assert v("pageable", COPY, "h2d 64 MiB") > 3 * v("pinned", COPY, "h2d 64 MiB")
+    return (
+        f"64 MiB to the GPU take {t('pageable', COPY, 'h2d 64 MiB')} from pageable memory and "
+        f"{t('pinned', COPY, 'h2d 64 MiB')} from pinned memory."
+    )
+
+
+@lesson("overlap", "Do copies and kernels run at the same time?", "Program against Kernel Med + Copy Med")
+def _overlap(v: Value, t: Time) -> str:
+    work = {variant: v(variant, KERNEL) + v(variant, COPY) for variant in ("one_stream", "four_streams")}
+    assert v("one_stream", PROGRAM) > work["one_stream"]
+    assert v("four_streams", PROGRAM) < work["four_streams"]
+    return (
+        f"On four streams they do: {duration(work['four_streams'])} of copies and kernels take "
+        f"{t('four_streams', PROGRAM)}. On one stream they do not: {duration(work['one_stream'])} take "
+        f"{t('one_stream', PROGRAM)}."
+    )
+
+
+@lesson("rules", "What do nsys' own rules find?", "`-r cuda_api_sync` and the other rules; Program")
+def _rules(v: Value, t: Time) -> str:
+    assert v("careful", PROGRAM) < v("wasteful", PROGRAM) / 100
+    return (
+        f"Each rule finds something in 'wasteful', which takes {t('wasteful', PROGRAM)}. The same work "
+        f"without it takes {t('careful', PROGRAM)}."
+    )
+
+
+@lesson("nvtx", "Which part of my program is it?", "the ranges of nvtx_sum and nvtx_kern_sum")
+def _nvtx(v: Value, t: Time) -> str:
+    assert v("kernels", LAUNCHES, "forward") == 1
+    return (
+        f"The range `forward` takes {t('kernels', PROGRAM, 'forward')} and launches one kernel of "
+        f"{t('kernels', KERNEL, 'forward')}. Without changing a program, `profile --modules` does the same."
+    )
+
+
+@lesson("hybrid", "What do MPI and OpenMP look like?", "mpi_event_sum, openmp_sum")
+def _hybrid(v: Value, t: Time) -> str:
+    assert v("gpu", LAUNCHES, "rank 0") == 1
+    return (
+        f"A step of rank 0 takes {t('gpu', PROGRAM, 'rank 0')}, its kernel "
+        f"{t('gpu', KERNEL, 'rank 0')}: the rest is calls, copies and waiting."
+    )
+
+
+@lesson("ddp", "Which rank holds the others up?", "Kernel Med of rank 0; `nsyswrap report DIR --by rank`")
+def _ddp(v: Value, t: Time) -> str:
+    assert v("straggler", KERNEL, "rank 0") > 10 * v("even", KERNEL, "rank 0")
+    return (
+        f"One slow rank, and kernels of the fast one take {t('straggler', KERNEL, 'rank 0')} instead of "
+        f"{t('even', KERNEL, 'rank 0')}: NCCL's kernel waits on the GPU."
+    )
+
+
+@lesson("p2p", "How do GPUs exchange data?", "Program by size")
+def _p2p(v: Value, t: Time) -> str:
+    assert v("direct", PROGRAM, "copy 64 MiB") < v("host", PROGRAM, "copy 64 MiB") / 5
+    return (
+        f"64 MiB take {t('direct', PROGRAM, 'copy 64 MiB')} directly, "
+        f"{t('staged', PROGRAM, 'copy 64 MiB')} staged by the driver and "
+        f"{t('host', PROGRAM, 'copy 64 MiB')} through the host."
+    )
+
+
+def page() -> str:
+    """Return the page, after checking every answer on what was recorded."""
+    with tempfile.TemporaryDirectory() as scratch:
+        sections = [_section(number, item, Path(scratch)) for number, item in enumerate(LESSONS, 1)]
+    return HEAD + "".join(sections)
+
+
+def write() -> None:
+    """Make the page from what is recorded in this checkout."""
+    (recorded.ROOT / PAGE).write_text(page(), encoding="utf-8")
+
+
+def _section(number: int, item: Lesson, scratch: Path) -> str:
+    figures = _figures(item.scenario, scratch)
+    return (
+        f"\n## {number}. {item.question}\n\n"
+        f"```sh\nnsyswrap scenarios run {item.scenario}      # needs a GPU\n```\n\n"
+        f"Look at {item.look}. [What it runs, and its tables](scenarios.md#{item.scenario})\n\n"
+        f"{item.answer(figures.value, figures.time)}\n"
+    )
+
+
+def _figures(name: str, scratch: Path) -> Figures:
+    scenario = find_scenario(name)
+    folders = {variant: recorded.run_folder(f"{name}/{variant}", scratch) for variant in scenario.variants}
+    return Figures(tuple(row for table in closing_tables(folders) for row in table.frame.to_dict("records")))
