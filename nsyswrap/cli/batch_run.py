@@ -81,6 +81,7 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
         _print_runs(specs, states, wanted)
         print_data(executor.preview(executors.Request(batch, plan, options), wanted))
         return 0
+    executor.try_submission(plan, lambda: _specs_to_run(folder, plan, options))
     make_place(folder, plan.share)
     with locked(folder, "another batch", "wait, or use `nsyswrap batch cancel`"):
         batch = make_batch(folder, plan)
@@ -172,10 +173,20 @@ def _note_left_out(batch: Batch) -> None:
 def _to_run(batch: Batch, options: Mapping[str, Any]) -> tuple[Mapping[int, RunState], list[int]]:
     """Return the states of the runs and the numbers of those to run. Print how many they are."""
     states = executors.batch_state(batch).runs
-    wanted_states = {*UNFINISHED, *(ENDED if options["retry_failed"] else ())} - {"done"}
-    wanted = [number for number, state in states.items() if state.state in wanted_states]
+    wanted = _wanted(states, options)
     note(f"nsyswrap: {batch.folder}: {_counts(states, len(wanted))}")
     return states, wanted
+
+
+def _wanted(states: Mapping[int, RunState], options: Mapping[str, Any]) -> list[int]:
+    wanted_states = {*UNFINISHED, *(ENDED if options["retry_failed"] else ())} - {"done"}
+    return [number for number, state in states.items() if state.state in wanted_states]
+
+
+def _specs_to_run(folder: Path, plan: Plan, options: Mapping[str, Any]) -> list[TaskSpec]:
+    """Return the runs of a plan that are to be run. Write nothing."""
+    batch, specs = foresee_batch(folder, plan)
+    return [specs[number] for number in _wanted(executors.batch_state(batch).runs, options)]
 
 
 def _counts(states: Mapping[int, RunState], wanted: int) -> str:

@@ -342,6 +342,32 @@ def test_in_a_container_without_squeue_the_environment_tells(
     assert commands.ended_by_time_limit() is expected
 
 
+@pytest.mark.parametrize(
+    ("errors", "states", "expected"),
+    [
+        ("allocation failure: Invalid account or account/partition combination specified", "", "Invalid acc"),
+        ("sbatch: error: Invalid --time specification", "", "Invalid --time"),
+        ("allocation failure: Requested node configuration is not available", "idle\nmixed", "Requested"),
+        ("allocation failure: Requested node configuration is not available", "idle\ndrained", None),
+        ("allocation failure: Requested node configuration is not available", "idle*", None),
+        ("allocation failure: Required node not available (down, drained or reserved)", "idle", None),
+        ("sbatch: error: this site's own words\nallocation failure: Unspecified error", "idle", None),
+        ("sbatch: unrecognized option '--test-only'", "idle", None),
+        ("allocation failure: Invalid authentication credential", "idle", None),
+        ("allocation failure: Unable to contact slurm controller (connect failure)", "idle", None),
+    ],
+)
+def test_only_what_is_wrong_at_any_time_is_refused(
+    squeue: Path, errors: str, states: str, expected: str | None
+) -> None:
+    for name, text in {"sbatch": f"cat >&2 {squeue}; exit 1", "sinfo": f"echo '{states}'"}.items():
+        squeue.with_name(name).write_text(f"#!/bin/sh\n{text}\n")
+        squeue.with_name(name).chmod(0o755)
+    squeue.write_text(errors)
+    said = commands.refusal("#!/bin/bash\n")
+    assert said is None if expected is None else said is not None and said.startswith(expected)
+
+
 def test_a_job_is_known_by_the_mark_behind_its_script(squeue: Path) -> None:
     squeue.write_text(
         "5|N/A|RUNNING|None|a|b\nof two | nsyswrap:other lines\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -215,18 +216,71 @@ def test_a_node_goes_down(work: Work, cluster: Cluster) -> None:
     assert work.said("began") == ["1", "1"]
 
 
+REFUSED = """
+[slurm]
+partition = "debug"
+[[runs]]
+command = "true {gpus}"
+grid = { gpus = [1, 3] }
+slurm = { gres = "gpu:{gpus}" }
+[[runs]]
+command = "true"
+launcher = "srun"
+ntasks = 99
+slurm = { partiton = "debug", time = "bogus" }
+"""
+
+
+def test_all_options_are_tried_before_anything_is_written(work: Work, cluster: Cluster) -> None:
+    plan = work.folder / "plan.toml"
+    plan.write_text(REFUSED)
+    command = ("run", "plan.toml", "--executor", "slurm", "-o", "out")
+    done = cluster.batch(work.folder, *command)
+    assert done.returncode == 69
+    impossible = "Requested node configuration is not available"
+    assert done.stderr.splitlines() == [
+        "nsyswrap: Slurm refuses these options; nothing was submitted:",
+        f'  [runs.slurm] gres = "gpu:3": {impossible} (run gpus=3)',
+        "  [runs.slurm] partiton = \"debug\": unrecognized option '--partiton=debug' (run true)",
+        '  [runs.slurm] time = "bogus": Invalid --time specification (run true)',
+        f"  [[runs]] ntasks = 99: {impossible} (run true)",
+        "  change them, and use the same command",
+    ]
+    assert not (work.folder / "out").exists()
+
+
+def test_nodes_that_are_drained_refuse_nothing(work: Work, cluster: Cluster) -> None:
+    """sbatch --test-only then calls any options impossible."""
+    nodes = "nodename=n1,n2,n3"
+    cluster.run("scontrol", "update", nodes, "state=drain", "reason=test")
+    try:
+        done = work.run("1", "--no-wait")
+        assert done.returncode == 0, done.stderr
+        assert len(cluster.jobs()) == 1
+    finally:
+        cluster.run("scontrol", "update", nodes, "state=resume")
+
+
+NO_TRIAL = """#!/bin/sh
+case "$*" in *--test-only*) echo "sbatch: unrecognized option '--test-only'" >&2; exit 1; esac
+exec {sbatch} "$@"
+"""
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         (["gres=gpu:3"], "refused the jobs: .*Requested node configuration is not available"),
-        (["partiton=debug"], "refused the jobs: unrecognized option '--partiton=debug'"),
-        (["partition=nope"], "refused the jobs: .*Invalid partition name"),
         (["cpus-per-task=99"], r"can never start: .*\(PartitionConfig\)"),
         (["partition=short", "nodes=2"], r"can never start: .*\(PartitionNodeLimit\)"),
     ],
 )
 def test_what_cannot_be_had_is_said(work: Work, cluster: Cluster, settings: list[str], words: str) -> None:
-    done = work.run("1,2", *(word for setting in settings for word in ("--slurm", setting)))
+    """Also where sbatch cannot try options."""
+    (work.folder / "sbatch").write_text(NO_TRIAL.format(sbatch=shutil.which("sbatch")))
+    (work.folder / "sbatch").chmod(0o755)
+    path = f"{work.folder}{os.pathsep}{os.environ['PATH']}"
+    done = work.run("1,2", *(word for setting in settings for word in ("--slurm", setting)), PATH=path)
     assert done.returncode == 69, done.stderr
     assert re.search(words, done.stderr)
     assert work.outcomes() == ["planned"] * 2

@@ -138,6 +138,17 @@ class Executor(Protocol):
         """
         return
 
+    def try_submission(
+        self,
+        plan: Plan,  # noqa: ARG002 - a default
+        to_run: Callable[[], Sequence[TaskSpec]],  # noqa: ARG002 - a default
+    ) -> None:
+        """Raise Unavailable if runs of the plan cannot be submitted. Write nothing.
+
+        ``to_run`` returns those that are to be run, which can take seconds.
+        """
+        return
+
     def preview(self, request: Request, numbers: Sequence[int]) -> str:  # noqa: ARG002 - a default
         """Return what ``--dry-run`` prints below the runs."""
         return ""

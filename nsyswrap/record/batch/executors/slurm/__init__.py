@@ -13,10 +13,11 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, Job, Option, Submitted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nsyswrap.record.batch.executors import OnProgress, Request
     from nsyswrap.record.batch.folder import Batch, RunState
+    from nsyswrap.record.batch.plan.expand import Plan
     from nsyswrap.record.batch.plan.toml_table import Table
     from nsyswrap.record.batch.task import Scalar, TaskSpec
 
@@ -29,6 +30,7 @@ with lazy_imports():  # neither --help nor a batch on this machine needs these
         plan_table,
         script,
         submission,
+        trial,
     )
 
 _NOTHING_TO_SUBMIT = "nsyswrap: no run needs a job"
@@ -63,6 +65,9 @@ class _SlurmExecutor(Executor):
 
     def check_runs(self, specs: Sequence[TaskSpec], settings: Mapping[str, Scalar], where: str) -> None:
         groups.check(specs, settings, where)
+
+    def try_submission(self, plan: Plan, to_run: Callable[[], Sequence[TaskSpec]]) -> None:
+        trial.check(plan, to_run)
 
     def run(
         self, request: Request, numbers: Sequence[int], on_progress: OnProgress

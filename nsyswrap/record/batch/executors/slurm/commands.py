@@ -37,6 +37,12 @@ _FACT = re.compile(r"(ArrayJobId|ArrayTaskId|JobState|Reason)=(\S+)")
 _LINE = re.compile(r"([^=\s]+)\s*= (.*)")
 _WHOLE_LISTS = {"SLURM_BITSTR_LEN": "0"}  # else squeue cuts the list of an array's tasks
 _FULL = "temporarily unable to accept job"
+_TRIAL_TIMEOUT_S = 20
+# What sbatch says of options that are wrong at any time, and of those that no node can meet now.
+_INVALID = re.compile(r"(?i)invalid|unrecognized|ambiguous|requires an argument|not (allowed|permitted)")
+_NOT_THE_OPTIONS = re.compile(r"(?i)test-only|credential|authenticat|user id")
+_IMPOSSIBLE = "Requested node configuration is not available"
+_UP = re.compile(r"idle|mixed|allocated|completing")
 _AT_LIMIT = re.compile(r"job submit limit|SubmitJob")  # AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit
 _PRESENT = re.compile(r"PENDING|RUNNING|COMPLETING|REQUEUED|SUSPENDED|RESIZING")  # accounting may be late
 _NOT_THERE = "run this on a node that has Slurm's commands, or use --executor local"
@@ -147,6 +153,32 @@ def submit(command: Sequence[str]) -> str:
             f"change [slurm] in the plan or --slurm; job script: {command[-2]}",
         )
     return done.stdout.strip().partition(";")[0]  # 17;cluster
+
+
+def refusal(script: str) -> str | None:
+    """Return why Slurm refuses a job script, empty if it takes it; None if that cannot be told.
+
+    Nothing is submitted. Some nodes that are down can make possible options look impossible.
+    """
+    try:
+        done = _run(["sbatch", "--test-only"], _TRIAL_TIMEOUT_S, without=_JOB_VARIABLES, text=script)
+    except (Unavailable, subprocess.TimeoutExpired):
+        return None
+    if not done.returncode:
+        return ""
+    message = _last_line(done.stderr).removeprefix("allocation failure: ")
+    if _IMPOSSIBLE in message and _all_nodes_are_up():
+        return message
+    is_clear = _INVALID.search(message) and not _NOT_THE_OPTIONS.search(done.stderr)
+    return message if is_clear else None
+
+
+def _all_nodes_are_up() -> bool:
+    try:
+        states = _ask("sinfo", "--noheader", "--Node", "--format=%T").split()
+    except Unavailable:
+        return False
+    return all(_UP.fullmatch(state) for state in states)
 
 
 def jobs() -> list[Job]:
@@ -266,9 +298,13 @@ def _ask(*command: str) -> str:
 
 
 def _run(
-    command: Sequence[str], timeout_s: float = _TIMEOUT_S, *, without: tuple[str, ...] = _FILTER_VARIABLES
+    command: Sequence[str],
+    timeout_s: float = _TIMEOUT_S,
+    *,
+    without: tuple[str, ...] = _FILTER_VARIABLES,
+    text: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command without the environment variables that begin with ``without``."""
+    """Run a command without the environment variables that begin with ``without``. It reads ``text``."""
     environment = {
         name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith(without)
     }
@@ -276,7 +312,7 @@ def _run(
         return subprocess.run(
             command,
             env={**environment, **_WHOLE_LISTS},
-            stdin=subprocess.DEVNULL,
+            input=text,
             capture_output=True,
             text=True,
             errors="replace",

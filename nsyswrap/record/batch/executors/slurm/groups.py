@@ -74,17 +74,20 @@ def _of_launcher(spec: TaskSpec, given: Mapping[str, Scalar]) -> dict[str, Scala
     return wanted
 
 
+def grouped(plan: Plan) -> list[tuple[Group, list[TaskSpec]]]:
+    """Return the runs of the plan by equal options."""
+    settings = plan.settings.get(NAME, {})
+    known: dict[tuple[object, ...], tuple[Group, list[TaskSpec]]] = {}
+    for spec in plan.specs:
+        group = Group(options_of(spec, settings), bool(spec.launcher))
+        key = (group.has_ranks, *sorted((name, str(value)) for name, value in group.options.items()))
+        known.setdefault(key, (group, []))[1].append(spec)
+    return list(known.values())
+
+
 def groups(plan: Plan, batch: Batch) -> dict[int, Group]:
     """Return the group of each run of the plan, by the run's number. Runs of a group share one object."""
-    settings = plan.settings.get(NAME, {})
-    known: dict[tuple[object, ...], Group] = {}
-    by_number = {}
-    for spec in plan.specs:
-        options = options_of(spec, settings)
-        group = Group(options, bool(spec.launcher))
-        key = (group.has_ranks, *sorted((name, str(value)) for name, value in options.items()))
-        by_number[batch.numbers[spec.key]] = known.setdefault(key, group)
-    return by_number
+    return {batch.numbers[spec.key]: group for group, specs in grouped(plan) for spec in specs}
 
 
 def check(specs: Sequence[TaskSpec], settings: Mapping[str, Scalar], where: str) -> None:
