@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 _SQLITE = b"SQLite format 3\x00"
 _CONTENT = "the content"
+_BLOCK = 4096
 _INT64 = range(-(2**63), 2**63)
 _SCALARS: dict[Any, str] = {
     int: "a whole number",
@@ -38,6 +39,7 @@ _SCALARS: dict[Any, str] = {
     bool: "true or false",
     type(None): "null",
 }
+_PLAIN = {str, bool, type(None)}  # types of which every value is valid
 RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
@@ -97,14 +99,27 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - any JSON
 
     Raises OSError, also for a pipe, and ValueError, also for what JSON does not define: NaN, and a key twice.
     """
-    with open(path, "rb", opener=_without_waiting) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # reading a pipe would wait forever
+    return json_of(small_file(path))
+
+
+def small_file(path: Path | str) -> bytes:
+    """Return the content of a file. Raises OSError, also for a pipe: reading it would wait forever."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return parsed(_json, file.read().decode("utf-8", "surrogateescape"))
+        parts = []
+        while part := os.read(descriptor, max(facts.st_size, _BLOCK)):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+def json_of(content: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """Return the content of JSON in UTF-8. Raises ValueError as ``read_json`` does."""
+    return parsed(_json, content.decode("utf-8", "surrogateescape"))
 
 
 def _json(text: str) -> Any:  # noqa: ANN401 - any JSON
@@ -157,7 +172,8 @@ def typed(kind: type[T], value: object, name: str = _CONTENT) -> T:
 
 def _typed(kind: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any type
     origin, arguments, scalars = _parts(kind)
-    if kind is Any or (scalars and _are(scalars, [value])):
+    is_plain = type(value) in _PLAIN and type(value) in scalars
+    if kind is Any or is_plain or (scalars and _are(scalars, [value])):
         return value
     if origin in (Union, UnionType) and not scalars:
         return _one_of(arguments, value, name)
@@ -215,9 +231,9 @@ def _listed(origin: Any, kinds: Sequence[Any], values: list[Any], name: str) -> 
 
 def _made(kind: Any, value: dict[str, Any], name: str) -> object:  # noqa: ANN401 - any dataclass
     kinds = _hints(kind)
-    for field in fields(kind):
-        if field.name not in value and field.default is MISSING and field.default_factory is MISSING:
-            raise ValueError(f"{name} has no {field.name!r}")
+    for required in _required(kind):
+        if required not in value:
+            raise ValueError(f"{name} has no {required!r}")
     place = "" if name == _CONTENT else f"{name}."
     known = {key: _typed(kinds[key], one, f"{place}{key}") for key, one in value.items() if key in kinds}
     return kind(**known)
@@ -226,6 +242,13 @@ def _made(kind: Any, value: dict[str, Any], name: str) -> object:  # noqa: ANN40
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind, localns={"Mapping": Mapping, "Sequence": Sequence})
+
+
+@cache
+def _required(kind: type) -> tuple[str, ...]:
+    return tuple(
+        one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING
+    )
 
 
 def _in_words(kind: Any) -> str:  # noqa: ANN401 - any type

@@ -11,11 +11,12 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
-from nsyswrap.base.files import read_json, typed, user_folder, why
+from nsyswrap.base.files import json_of, read_json, small_file, typed, user_folder, why
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
 from nsyswrap.base.lazy import lazy_imports
 
@@ -104,6 +105,9 @@ class Status:
         """Return True if outcome and exit code both say that the run is done, or that it is not."""
         is_done = self.outcome == "done"
         return self.exit_code in ((0, _UNWRITTEN) if is_done else range(1, 256))
+
+
+_status_of = lru_cache(lambda content: typed(Status, json_of(content)))  # most runs of a batch have the same
 
 
 @dataclass(frozen=True)
@@ -281,9 +285,9 @@ class RunFolder:
 
     def read_status(self) -> Status:
         """Read ``status.json``, without keys of newer versions. Raises CaptureError if it is invalid."""
-        path = self.path / STATUS
+        path = f"{self.path}/{STATUS}"
         try:
-            status = typed(Status, read_json(path))
+            status = _status_of(small_file(path))
         except (OSError, ValueError) as error:
             raise CaptureError(f"{path} cannot be read: {why(error)}", _PROFILE_AGAIN) from None
         if not status.is_consistent:

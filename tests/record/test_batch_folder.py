@@ -17,6 +17,7 @@ from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import LOCK, holder_here, is_lock_file, is_locked, locked
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import CLAIM, SPEC, STATUS, RunFolder, Status
+from nsyswrap.record.batch import folder as folder_module
 from nsyswrap.record.batch.executors.slurm.script import job_script
 from nsyswrap.record.batch.folder import (
     Batch,
@@ -169,6 +170,21 @@ def test_states(tmp_path: Path) -> None:
     states = list(batch.survey().values())
     assert [state.state for state in states] == ["done", "timed_out", "lost", "lost", "planned"]
     assert states[3].claim == Claim("n1", 1, 0.0)
+
+
+@pytest.mark.parametrize("slow_s", [0.0, 60.0])
+def test_states_of_many_runs_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow_s: float) -> None:
+    """A file system that answers slowly is asked by several threads."""
+    monkeypatch.setattr(folder_module, "_SLOW_S", slow_s)
+    monkeypatch.setattr(folder_module, "_FIRST_READ", 3)
+    batch = made(tmp_path / "b", *range(1, 12))
+    for number in (2, 5, 11):
+        RunFolder(batch.run_folder(number)).write_status(DONE)
+    now = batch.survey()
+    assert [(number, state.number, state.folder) for number, state in now.items()] == [
+        (number, number, batch.run_folder(number)) for number in range(1, 12)
+    ]
+    assert [number for number, state in now.items() if state.state == "done"] == [2, 5, 11]
 
 
 def test_what_has_ended_is_not_read_again(tmp_path: Path) -> None:

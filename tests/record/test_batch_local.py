@@ -22,7 +22,7 @@ from recorded import ROOT, SHIPPED
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import CLAIM, EXPORT, PROGRAM_OUTPUT, STATUS
-from nsyswrap.record.batch.folder import open_batch
+from nsyswrap.record.batch.folder import open_batch, read_claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,8 +106,9 @@ def test_one_run_at_a_time_on_each_gpu(folder: Path, cli: Cli) -> None:
     spans: dict[str, list[tuple[float, float]]] = {"0": [], "3": []}
     for state in states(folder).values():
         gpu, *_ = (state.folder / PROGRAM_OUTPUT).read_text().split()
-        assert state.claim is not None
-        spans[gpu].append((state.claim.began, (state.folder / STATUS).stat().st_mtime))
+        claim = read_claim(state.folder)
+        assert claim is not None
+        spans[gpu].append((claim.began, (state.folder / STATUS).stat().st_mtime))
     assert sum(map(len, spans.values())) == 4
     assert all(spans.values())
     for one in spans.values():

@@ -20,7 +20,7 @@ from slurm_cluster import BATCH, Cluster, running_cluster
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
-from nsyswrap.record.batch.folder import RunState, open_batch
+from nsyswrap.record.batch.folder import RunState, open_batch, read_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,7 +136,8 @@ def test_six_runs_of_which_one_fails(work: Work) -> None:
     assert states[4].status is not None
     assert states[4].status.exit_code == 3
     assert all(map(has_report, states.values()))
-    assert {state.claim.host for state in states.values() if state.claim} == {"n1", "n2", "n3"}
+    claims = [read_claim(state.folder) for state in states.values()]
+    assert {claim.host for claim in claims if claim} == {"n1", "n2", "n3"}
     rows = (work.output / "results.csv").read_text().splitlines()
     assert len(rows) == 7
     assert sum("program_failed" in row for row in rows) == 1
@@ -211,8 +212,9 @@ def test_a_node_goes_down(work: Work, cluster: Cluster) -> None:
     assert code == 0
     [state] = work.states().values()
     assert state.state == "done"
-    assert state.claim is not None
-    assert state.claim.restarts == 1
+    claim = read_claim(state.folder)
+    assert claim is not None
+    assert claim.restarts == 1
     assert work.said("began") == ["1", "1"]
 
 

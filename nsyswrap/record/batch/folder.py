@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import starmap
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
@@ -31,11 +33,13 @@ from nsyswrap.base.run_folder import (
 from nsyswrap.base.version import __version__
 from nsyswrap.record.batch.task import TaskSpec, read_spec
 
-with lazy_imports():  # a run of a batch needs it not
+with lazy_imports():  # a run of a batch needs these not
+    from concurrent import futures
+
     from nsyswrap.base import batch_file, rank_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from nsyswrap.base.run_folder import Share
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
 NUMBER_WIDTH = 5  # digits of a run folder's number, for folders to sort and job scripts to find them
 _MOST_IN_A_FOLDER = 1000  # run folders: parallel file systems are slow with more
 _LABEL_LENGTH = 80
+_FIRST_READ, _SLOW_S, _THREADS = 200, 0.001, 16  # runs, seconds for one of them
 _REMOVED = "the run was done, but its capture and digest are gone"
 _SAFE = "=.,+-_"  # allowed in the name of a run folder, beside letters and digits
 
@@ -80,7 +85,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of one run. ``lost``: the run was begun, and its process is gone without an outcome."""
+    """The state of one run. ``lost``: the run was begun, and its process is gone without an outcome.
+
+    ``claim`` is None for a run that is done: nothing asks who ran it.
+    """
 
     number: int
     folder: Path
@@ -110,13 +118,28 @@ class Batch:
 
     def survey(self, known: Mapping[int, RunState] | None = None) -> dict[int, RunState]:
         """Return the state of every run by its folder. Runs ``known`` to have ended are not read again."""
-        known = known or {}
-        return {
-            number: known[number]
-            if number in known and known[number].state in ENDED
-            else read_state(self.run_folder(number), number)
-            for number in self.runs
-        }
+        ended = {n: state for n, state in (known or {}).items() if state.state in ENDED and n in self.runs}
+        runs = self.folder / RUNS
+        places = [(runs / name, number) for number, name in self.runs.items() if number not in ended]
+        read = {state.number: state for state in _read_states(places)}
+        return {number: ended.get(number) or read[number] for number in self.runs}
+
+
+def _read_states(places: Sequence[tuple[Path, int]]) -> Iterator[RunState]:
+    """Yield the state of the run in each folder, with its number.
+
+    If the file system takes long to answer, as a shared one does, threads ask it.
+    """
+    first, rest = places[:_FIRST_READ], places[_FIRST_READ:]
+    began = time.monotonic()
+    yield from starmap(read_state, first)
+    if not rest or time.monotonic() - began < _SLOW_S * len(first):
+        yield from starmap(read_state, rest)
+        return
+    parts = [rest[at : at + _FIRST_READ] for at in range(0, len(rest), _FIRST_READ)]
+    with futures.ThreadPoolExecutor(_THREADS) as threads:
+        for states in threads.map(lambda part: list(starmap(read_state, part)), parts):
+            yield from states
 
 
 def read_state(folder: Path, number: int = 0) -> RunState:
@@ -128,8 +151,9 @@ def read_state(folder: Path, number: int = 0) -> RunState:
             return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, error.message))
         if status.outcome == "done" and not _has_result(folder):
             return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, _REMOVED))
-        return RunState(number, folder, status.outcome, status, _claim(folder))
-    claim = _claim(folder)
+        claim = None if status.outcome == "done" else read_claim(folder)
+        return RunState(number, folder, status.outcome, status, claim)
+    claim = read_claim(folder)
     if claim is None:
         return RunState(number, folder, "planned")
     return RunState(number, folder, "running" if is_locked(folder) else "lost", None, claim)
@@ -137,7 +161,7 @@ def read_state(folder: Path, number: int = 0) -> RunState:
 
 def _has_result(folder: Path) -> bool:
     """Return True if a run has a capture or a digest, or ran without nsys on purpose."""
-    if any((folder / name).exists() for name in (EXPORT, REPORT, DIGEST)):
+    if any(os.path.exists(f"{folder}/{name}") for name in (EXPORT, REPORT, DIGEST)):  # noqa: PTH110 - as above
         return True
     if rank_folders.rank_folders(folder):
         return True
@@ -148,7 +172,8 @@ def _has_result(folder: Path) -> bool:
     return not (isinstance(run, dict) and run.get("nsys"))
 
 
-def _claim(folder: Path) -> Claim | None:
+def read_claim(folder: Path) -> Claim | None:
+    """Return the process that began the run in this folder; None if none did."""
     try:
         return typed(Claim, read_json(folder / CLAIM))
     except (OSError, ValueError):

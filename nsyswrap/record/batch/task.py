@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nsyswrap.base.errors import OutputError
@@ -94,7 +94,7 @@ class TaskSpec:
 
         Options that earlier versions lack are omitted unless set, so that earlier runs keep their key.
         """
-        facts = asdict(self)
+        facts: dict[str, Any] = {**vars(self), "nsys": dict(vars(self.nsys))}
         later = ("follow_forks", "steps", "step_at", "then_stop", "modules")
         for options, name in ((facts, "nvcc"), *((facts["nsys"], name) for name in later)):
             if not options[name]:
