@@ -16,6 +16,7 @@ from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun
 from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
+from nsyswrap.base.text import counted
 from nsyswrap.cli.batch_status import in_words, progress, run_again, wait_for_holder
 from nsyswrap.cli.output import note, print_data
 from nsyswrap.record.batch import executors
@@ -192,10 +193,9 @@ def _specs_to_run(folder: Path, plan: Plan, options: Mapping[str, Any]) -> list[
 def _counts(states: Mapping[int, RunState], wanted: int) -> str:
     """Return how many runs are planned and done, and how many are to run if these are not all new ones."""
     counts = Counter(state.state for state in states.values())
-    others = [f"{count} {state}" for state, count in counts.items() if state not in ("planned", "done")]
-    planned = f"{len(states)} run{'' if len(states) == 1 else 's'} planned"
-    text = ", ".join([planned, f"{counts['done']} done", *others])
-    return text if wanted == counts["planned"] == len(states) else f"{text}; {wanted} to run"
+    others = [f"{count:,} {state}" for state, count in counts.items() if state not in ("planned", "done")]
+    text = ", ".join([f"{counted(len(states), 'runs')} planned", f"{counts['done']:,} done", *others])
+    return text if wanted == counts["planned"] == len(states) else f"{text}; {wanted:,} to run"
 
 
 def _print_runs(

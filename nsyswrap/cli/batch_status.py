@@ -29,15 +29,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.record.batch.executors import BatchState, OnProgress
+    from nsyswrap.record.batch.folder import State
 
 _BAR, _SHORTEST_BAR = 30, 6  # columns
+_UNITS = ((1, "s"), (60, "min"), (3600, "h"))
+_MOST_UNITS = 100  # an estimate has no more digits
+_NOT_ENDED: tuple[State, ...] = ("lost", "running", "planned")
 _FAILED = set(ENDED) - {"done", "interrupted"}
 
 
 def in_words(states: Mapping[int, RunState]) -> str:
     """Return how many runs are in each state: ``4 done, 1 running, 2 planned``."""
     counts = Counter(state.state for state in states.values())
-    return ", ".join(f"{n} {state}" for state, n in counts.items())
+    return ", ".join(f"{counts[state]:,} {state}" for state in (*ENDED, *_NOT_ENDED) if counts[state])
 
 
 def ending(state: RunState) -> str:
@@ -60,7 +64,7 @@ def progress(states: Mapping[int, RunState], wanted: Collection[int]) -> Iterato
 
     def show(now: Mapping[int, RunState], text: str) -> None:
         ended = sum(state.state in ENDED for state in now.values())
-        facts = ", ".join(filter(None, (in_words(now), clock.passed(), clock.left(ended, len(now)), text)))
+        facts = _fitting(width - 1, in_words(now), clock.passed(), clock.left(ended, len(now)), text)
         bar = min(_BAR, width - len(facts) - 2)  # the facts come first
         done = "█" * (bar * ended // max(len(now), 1))
         line(f"{done:░<{bar}} {facts}" if bar >= _SHORTEST_BAR else facts)
@@ -69,6 +73,17 @@ def progress(states: Mapping[int, RunState], wanted: Collection[int]) -> Iterato
         yield show
     finally:
         line("")
+
+
+def _fitting(width: int, counts: str, passed: str, left: str, text: str) -> str:
+    """Return the facts that fit on a line. If the reasons of waiting jobs do not fit, the ids stay."""
+    facts = [counts, "", "", ""]
+    for place, choices in ((2, (left,)), (3, (text, text.partition(": ")[0])), (1, (passed,))):
+        for choice in choices:
+            longer = [*facts[:place], choice, *facts[place + 1 :]]
+            if not facts[place] and screen_width(", ".join(filter(None, longer))) <= width:
+                facts = longer
+    return ", ".join(filter(None, facts))
 
 
 class Clock:
@@ -88,7 +103,8 @@ class Clock:
         if ended_since <= 0 or ended == total:
             return ""
         seconds = (self._now() - self._began) / ended_since * (total - ended)
-        return f"about {timedelta(seconds=round(seconds))} left"
+        unit_s, unit = next((one for one in _UNITS if seconds < _MOST_UNITS * one[0]), _UNITS[-1])
+        return f"about {max(1, round(seconds / unit_s)):,} {unit} left"
 
 
 class _Lines:
@@ -117,8 +133,8 @@ def run_again(states: Mapping[int, RunState]) -> str:
     failed = sum(state.state in _FAILED for state in states.values())
     rest = sum(state.state in UNFINISHED for state in states.values())
     parts = [
-        f"the same `nsyswrap batch run` runs {rest:,} more" if rest else "",
-        f"--retry-failed runs {failed:,} failed again" if failed else "",
+        f"the same `nsyswrap batch run` starts {counted(rest, 'more runs')}" if rest else "",
+        f"--retry-failed repeats {counted(failed, 'failed runs')}" if failed else "",
     ]
     return "; ".join(filter(None, parts))
 
@@ -162,7 +178,7 @@ def _screen(batch: Batch, state: BatchState, top: int) -> str:
         for name, run in zip(names, runs, strict=False)
     ]
     if len(runs) > top:
-        lines.append(f"  … {len(runs) - top} more (use --top to show them)")
+        lines.append(f"  … {len(runs) - top:,} more (use --top to show them)")
     if not at_work and not state.is_queued and (again := run_again(state.runs)):
         lines.append(f"  {again}")
     return "\n".join(lines) + "\n"

@@ -70,7 +70,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
         ending = f"{result.run.label}{rank}: {result.run.outcome}" + (f": {why}" if why else "")
         note(f"nsyswrap: {ending}")
     if len(wrong) > _LISTED:
-        note(f"nsyswrap: {len(wrong) - _LISTED:,} more runs with problems")
+        note(f"nsyswrap: {counted(len(wrong) - _LISTED, 'more runs')} with problems")
 
 
 def show_rank_verdicts(results: Sequence[RunResult]) -> None:
@@ -83,7 +83,9 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
     for text in list(verdicts.values())[:_LISTED]:
         say(f"{text}\n")
     if len(verdicts) > _LISTED:
-        note(f"nsyswrap: rank_verdict in results.csv has {len(verdicts) - _LISTED:,} more verdicts on ranks")
+        note(
+            f"nsyswrap: rank_verdict in results.csv has the verdicts of {len(verdicts) - _LISTED:,} more runs"
+        )
 
 
 @click.command(
@@ -181,7 +183,7 @@ def collect(
         readable = any(result.totals for result in results)
         if not readable and not any(run.repeat for run in runs):
             list_lacking(results)
-            raise CaptureError(f"none of {len(runs):,} captures can be read")
+            raise CaptureError(f"no capture can be read of {counted(len(runs), 'runs')}")
         parameters = tables.parameters_of(results)
         with step("writing the tables …"):
             written = result_files.write_results(output, tables.results_table(results, parameters))
@@ -201,7 +203,7 @@ def collect(
         note(f"nsyswrap: {together}")
     note(f"wrote {', '.join(map(str, written))}")
     if not readable:  # the outcomes of the runs were listed all the same
-        raise CaptureError(f"none of {len(runs):,} runs has a readable capture")
+        raise CaptureError(f"no capture can be read of {counted(len(runs), 'runs')}")
 
 
 def expanded(pattern: str) -> list[Path]:

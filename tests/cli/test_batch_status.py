@@ -24,8 +24,46 @@ def test_the_time_left_is_that_of_the_runs_since_it_began() -> None:
     clock = Clock(4, lambda: now)
     assert clock.left(4, 10) == ""  # nothing tells yet
     now += 30
-    assert clock.left(6, 10) == "about 0:01:00 left"
+    assert clock.left(6, 10) == "about 60 s left"
     assert clock.left(10, 10) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "1 s"), (99, "99 s"), (179, "3 min"), (5_000, "83 min"), (9_000, "2 h"), (4_000_000, "1,111 h")],
+)
+def test_the_time_left_has_few_digits(seconds: float, words: str) -> None:
+    now = 0.0
+    clock = Clock(0, lambda: now)
+    now = seconds
+    assert clock.left(1, 2) == f"about {words} left"
+
+
+@pytest.mark.parametrize(
+    ("columns", "line"),
+    [
+        ("100", "1 done, 1 running, 1 planned, 0:00:00, about 1 s left, job 7: 1 waiting for free nodes"),
+        ("80", "1 done, 1 running, 1 planned, about 1 s left, job 7: 1 waiting for free nodes"),
+        ("55", "1 done, 1 running, 1 planned, about 1 s left, job 7"),
+        ("46", "1 done, 1 running, 1 planned, about 1 s left"),
+        ("40", "1 done, 1 running, 1 planned, job 7"),
+    ],
+)
+def test_the_progress_fits_on_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, line: str
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", columns)
+    states = {n: RunState(n, Path(f"{n}"), "planned") for n in (1, 2, 3)}
+    with progress(states, states) as on_progress:
+        now = {
+            **states,
+            1: RunState(1, Path("1"), "running"),
+            2: RunState(2, Path("2"), "done", Status("done", 0, 0, 0)),
+        }
+        on_progress(now, "job 7: 1 waiting for free nodes")
+        said = capsys.readouterr().err
+    assert said.rpartition("\r")[2].lstrip("█░ ") == line
 
 
 def test_counts_and_endings_in_words() -> None:

@@ -150,7 +150,7 @@ def test_a_killed_batch_is_gone_on_with(folder: Path, environment: dict[str, str
     claim = json.loads((states(folder)[1].folder / CLAIM).read_text())
     done = cli(*arguments)
     assert done.returncode == 0, done.stderr
-    assert "waiting for run 1, started earlier" in done.stderr
+    assert "waiting for 1 run, started earlier" in done.stderr
     assert json.loads((states(folder)[1].folder / CLAIM).read_text()) == claim  # it was not run twice
     assert outcomes(folder) == ["done", "done"]
 

@@ -210,7 +210,7 @@ def test_done_is_only_what_has_a_capture_or_digest(tmp_path: Path, cli: Cli) -> 
         (done.folder / name).unlink(missing_ok=True)
     shown = cli("batch", "status", "old").stdout
     assert "lost: the run was done, but its capture and digest are gone" in shown
-    assert "the same `nsyswrap batch run` runs 2 more; --retry-failed runs 1 failed again" in shown
+    assert "the same `nsyswrap batch run` starts 2 more runs; --retry-failed repeats 1 failed run" in shown
 
 
 @pytest.mark.parametrize("name", executors.NAMES)

@@ -124,8 +124,8 @@ def test_what_the_queue_cannot_hold_is_left_and_taken_up_by_wait(cluster: Cluste
     # Indexes up to 3; and in the queue at most half of what it holds: six.
     assert arrays(tmp_path / "out") == [(0, "1-3"), (4, "0-2")]
     assert done.returncode == 69, done.stderr
-    assert "1 runs have no job yet: Slurm's queue has room for 6 runs" in done.stderr
-    assert "1 runs have no job yet" in cluster.batch(tmp_path, "status", "out").stdout
+    assert "no job yet for 1 run: Slurm's queue has room for 6 runs" in done.stderr
+    assert "no job yet for 1 run;" in cluster.batch(tmp_path, "status", "out").stdout
     waited = cluster.batch(tmp_path, "wait", "out")
     assert waited.returncode == 0, waited.stderr
     assert arrays(tmp_path / "out")[2:] == [(4, "3")]
@@ -216,4 +216,4 @@ def test_accounting_alone_knows_how_jobs_ended(cluster: Cluster, forgotten: Path
     assert waited.returncode == 1
     assert f"lost: job {first}_1 ended (TIMEOUT)" in waited.stderr
     assert re.search(rf"lost: job {second}_2 ended \(NODE_FAIL\)", waited.stderr)
-    assert "nsyswrap batch run` runs 2 more" in waited.stderr
+    assert "nsyswrap batch run` starts 2 more runs" in waited.stderr

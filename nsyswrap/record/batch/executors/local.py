@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import counted
 from nsyswrap.record.batch.executors import Executor, Interruption, Option
 
 if TYPE_CHECKING:
@@ -123,10 +124,10 @@ def _wait_for_runs_begun_before(local: _LocalBatch) -> None:
         local.states |= {
             n: folder.read_state(s.folder, n) for n, s in local.states.items() if s.state == "running"
         }
-        running = [str(n) for n, state in local.states.items() if state.state == "running"]
+        running = sum(state.state == "running" for state in local.states.values())
         if not running:
             return
-        local.on_progress(local.states, f"waiting for run {', '.join(running)}, started earlier")
+        local.on_progress(local.states, f"waiting for {counted(running, 'runs')}, started earlier")
         time.sleep(_POLL_OTHERS_S)
 
 

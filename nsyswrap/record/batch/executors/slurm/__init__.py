@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import counted
 from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, Job, Option, Submitted
 
 if TYPE_CHECKING:
@@ -159,14 +160,15 @@ def _submit(request: Request, numbers: Sequence[int]) -> Submitted:
     collected = f"; job {ids[-1]} collects when they have ended" if collects else ""
     lines = [f"nsyswrap: submitted {commands.job_list(ids[: len(ids) - collects])}{collected}"]
     if left:
-        lines.append(f"  {left:,} runs have no job yet: {reason}; the first command submits them")
+        rest = counted(left, "runs")
+        lines.append(f"  no job yet for {rest}: {reason}; the first command submits the rest")
     lines += [f"  nsyswrap batch wait {folder}", f"  nsyswrap batch status {folder}"]
     return Submitted("".join(f"{one}\n" for one in ids), "\n".join(lines), _UNAVAILABLE if left else 0)
 
 
 def _interrupted(batch: Batch, interruption: KeyboardInterrupt) -> Interruption:
     left = sum(len(part.numbers) for part in jobs.read_jobs(batch).left)
-    rest = f"; {left:,} runs have no job yet" if left else ""
+    rest = f"; no job yet for {counted(left, 'runs')}" if left else ""
     folder = shlex.quote(str(batch.folder))
     return Interruption(
         next(iter(interruption.args), signal.SIGINT),

@@ -36,6 +36,7 @@ _FILTER_VARIABLES = ("SQUEUE_", "SCANCEL_", "SACCT_")  # they make Slurm's comma
 _FACT = re.compile(r"(ArrayJobId|ArrayTaskId|JobState|Reason)=(\S+)")
 _LINE = re.compile(r"([^=\s]+)\s*= (.*)")
 _WHOLE_LISTS = {"SLURM_BITSTR_LEN": "0"}  # else squeue cuts the list of an array's tasks
+_MOST_LISTED = 6  # jobs by their ids
 _FULL = "temporarily unable to accept job"
 _TRIAL_TIMEOUT_S = 20
 # What sbatch says of options that are wrong at any time, and of those that no node can meet now.
@@ -338,8 +339,10 @@ def why_never(reason: str) -> tuple[str, str] | None:
 
 
 def job_list(ids: Iterable[str]) -> str:
-    """Return the ids of jobs in words: ``job 17`` or ``jobs 17, 18``, each once."""
+    """Return the ids of jobs, each once: ``job 17``, ``jobs 17, 18`` or ``40 jobs from 17 to 56``."""
     different = sorted(set(ids), key=lambda one: (len(one), one))
+    if len(different) > _MOST_LISTED:
+        return f"{len(different):,} jobs from {different[0]} to {different[-1]}"
     return f"job{'' if len(different) == 1 else 's'} {', '.join(different)}"
 
 

@@ -191,8 +191,8 @@ def _until_all_ended(slurm: _SlurmBatch, on_progress: OnProgress) -> None:
     pause = Pause()
     while True:
         _submit(slurm)
-        ids = f"{job_list(slurm.ids)}: " if slurm.ids else ""
-        on_progress(_states_to_show(slurm), ids + (slurm.note or ("running" if ids else "")))
+        ids = job_list(slurm.ids) if slurm.ids else ""
+        on_progress(_states_to_show(slurm), ": ".join(filter(None, (ids, slurm.note))))
         if not slurm.left and not _at_work(slurm):
             break
         time.sleep(pause.seconds())

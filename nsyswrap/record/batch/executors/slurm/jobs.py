@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.files import read_json, typed
 from nsyswrap.base.run_folder import Status, existing
+from nsyswrap.base.text import counted
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import indexes, spans
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
@@ -125,7 +126,7 @@ def remarks(batch: Batch, queued: Mapping[int, commands.Job]) -> list[str]:
         lines.append(f"in Slurm's queue as {ids}" + (f": {waiting}" if waiting else ""))
     known = read_jobs(batch)
     if left := {number for part in known.left for number in part.numbers} - set(queued):
-        lines.append(f"{len(left):,} runs have no job yet; `nsyswrap batch wait` submits them")
+        lines.append(f"no job yet for {counted(len(left), 'runs')}; `nsyswrap batch wait` submits the rest")
     if queued and (other := working_elsewhere(batch)):
         lines.append(f"this folder was moved or copied: its jobs work in {other}, and fail if it is gone")
     return lines
