@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from reprlib import repr as shortened
 from types import UnionType
@@ -217,6 +218,8 @@ def _one_of(kinds: Sequence[Any], value: object, name: str) -> object:
 
 def _listed(origin: Any, kinds: Sequence[Any], values: list[Any], name: str) -> Sequence[Any]:  # noqa: ANN401 - any type
     is_long = origin is not tuple or kinds[1:] == (...,)
+    if is_long and _is_table(kinds[0], values):
+        return values if origin is list else tuple(values)
     if not is_long and len(values) != len(kinds):
         raise ValueError(f"{name} has {len(values)} values: expected {len(kinds)}")
     if not is_long or not (
@@ -227,6 +230,13 @@ def _listed(origin: Any, kinds: Sequence[Any], values: list[Any], name: str) -> 
             _typed(kind, one, f"{name}[{i}]") for i, (kind, one) in enumerate(zip(each, values, strict=True))
         ]
     return values if origin is list else tuple(values)
+
+
+def _is_table(kind: Any, values: list[Any]) -> bool:  # noqa: ANN401 - any type
+    """Return True for lists of scalars of this kind: a digest has hundreds, which are checked as one."""
+    origin, arguments, _ = _parts(kind)
+    scalars = _parts(arguments[0])[2] if origin is list else frozenset[type]()
+    return bool(scalars) and set(map(type, values)) == {list} and _are(scalars, list(chain(*values)))
 
 
 def _made(kind: Any, value: dict[str, Any], name: str) -> object:  # noqa: ANN401 - any dataclass

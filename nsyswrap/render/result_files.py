@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import replacing, write
 from nsyswrap.render.formats import csv, parquet
-from nsyswrap.render.summary_rows import SummaryRows, body_lines, header_line
+from nsyswrap.render.summary_rows import AT_ONCE, SummaryRows, body_lines, header_line
 from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import combinations, runs_of
@@ -121,10 +121,16 @@ def _merged_kernels(
     """
     schema = Schema("kernels", "Kernels over repeats", (LABEL, *parameters.columns, RUNS, *KERNELS.columns))
     yield header_line(schema)
+    rows: list[tuple[object, ...]] = []
     for part, kernels in pool.parts():
         run = groups[part][0].run
         front = (run.name or None, *parameters.of(run), _compared_runs(groups[part]))
-        yield body_lines(table_of(schema, [(*front, *row) for row in _kernel_rows(kernels)]))
+        rows += ((*front, *row) for row in _kernel_rows(kernels))
+        if len(rows) >= AT_ONCE:
+            yield body_lines(table_of(schema, rows))
+            rows = []
+    if rows:
+        yield body_lines(table_of(schema, rows))
 
 
 def _compared_runs(group: Sequence[RunResult]) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Column
 
-_AT_ONCE = 10_000  # rows: writing a table has a cost for each of its many columns
+AT_ONCE = 10_000  # rows: writing a table has a cost for each of its many columns
 
 
 class SummaryRows:
@@ -30,6 +30,7 @@ class SummaryRows:
         self._file, self._parameters, self._reports = file, parameters, reports
         self._schema = _schema(parameters, reports)
         self._floats: set[str] = set()
+        self._rows = 0
         self._data: dict[str, list[Any]] = {column.name: [] for column in self._schema.columns}
         file.write(header_line(self._schema))
 
@@ -45,21 +46,29 @@ class SummaryRows:
             own |= {
                 column: [label] * rows for column, label in zip(self._data, (*labels, name), strict=False)
             }
-            lacking = [None] * rows
-            for column, values in self._data.items():
-                values.extend(own.get(column, lacking))
-        if len(self._data[RUN.name]) >= _AT_ONCE:
+            for column in own.keys() & self._data.keys():
+                self._filled(column).extend(own[column])
+            self._rows += rows
+        if self._rows >= AT_ONCE:
             self.flush()
+
+    def _filled(self, column: str) -> list[Any]:
+        """Return the values of a column, with None for the rows so far that lack it."""
+        values = self._data[column]
+        values.extend([None] * (self._rows - len(values)))
+        return values
 
     def flush(self) -> None:
         """Write the rows that were added."""
+        for column in self._data:
+            self._filled(column)
         self._floats |= {
             name
             for name, values in self._data.items()
             if name not in self._floats and float in map(type, values)
         }
         self._file.write(body_lines(Table(self._schema, self._data)))
-        self._data = {name: [] for name in self._data}
+        self._data, self._rows = {name: [] for name in self._data}, 0
 
     def kinds(self) -> dict[str, type]:
         """Return the type of each column: str, int, or float if one of the values written was a float."""

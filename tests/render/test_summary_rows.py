@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def test_summaries_as_parquet_have_the_values_of_the_csv(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("nsyswrap.render.summary_rows._AT_ONCE", 3)  # rows of one run
+    monkeypatch.setattr("nsyswrap.render.summary_rows.AT_ONCE", 3)  # rows of one run
     for number, name in enumerate(('k "of", two\nlines', "plain", "")):
         begin = 1000 * number
         rows = [
