@@ -21,16 +21,16 @@ sys.path.insert(0, {str(HOOK)!r})
 from nsyswrap_hook import nvtx
 
 steps, modules = nvtx.domain("nsyswrap"), nvtx.domain("nsyswrap.modules")
-push = modules.pushing("layers.3.\\u00e9")
+push, inner, here = modules.pushing("layers.3.\\u00e9"), modules.pushing("inner"), modules.marking("here")
 for number in range(3):
     step = steps.start(f"step {{number}}")
-    push(number)
-    modules.pushing("inner")(2**40)
-    modules.marking("here")(7)
+    for event, payload in ((push, number), (inner, 2**40), (here, 7)) if steps.recorded else ():
+        event[0].payload = payload
+        event[1]()
     modules.pop()
     modules.pop()
     steps.end(step)
-print(steps.recorded)
+print(steps.recorded, push is not None)
 """
 QUERY = """
 SELECT eventType, d.text, coalesce(e.text, s.value), count(*), min(e.end > e.start), max(e.uint64Value)
@@ -43,7 +43,7 @@ WHERE eventType IN (34, 59, 60) GROUP BY 1, 2, 3
 def test_nsys_records_domains_and_registered_texts(cli: Cli, nsys: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     done = cli("profile", "--no-stats", "--nsys", nsys, "-o", "run", "program.py")
-    assert done.stdout.startswith("True\n")
+    assert done.stdout.startswith("True True\n")
     with closing(sqlite3.connect(tmp_path / "run" / "report.sqlite")) as db:
         assert db.execute(QUERY).fetchall() == [
             (34, "nsyswrap.modules", "here", 3, None, 7),
@@ -56,7 +56,7 @@ def test_nsys_records_domains_and_registered_texts(cli: Cli, nsys: str, tmp_path
 def test_without_a_tool_nothing_happens(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, check=True)
-    assert done.stdout == b"False\n"
+    assert done.stdout == b"False False\n"
 
 
 def test_a_library_that_is_no_tool_is_ignored(tmp_path: Path) -> None:
@@ -64,4 +64,4 @@ def test_a_library_that_is_no_tool_is_ignored(tmp_path: Path) -> None:
     variables = {"NVTX_INJECTION64_PATH": str(tmp_path / "missing.so")}
     command = [sys.executable, "program.py"]
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, check=True)
-    assert done.stdout == b"False\n"
+    assert done.stdout == b"False False\n"

@@ -62,6 +62,19 @@ model = GPT(64, 32, 16, 1)
 compiled = torch.compile(model, backend="aot_eager")
 for length in (16, 16, 8):
     compiled(torch.randint(64, (2, length))).sum().backward()
+
+class Breaks(torch.nn.Sequential):
+    def forward(self, x):
+        x = self[0](x)
+        torch._dynamo.graph_break()
+        return self[1](x)
+
+broken = Breaks(torch.nn.Linear(4, 4), Breaks(torch.nn.Linear(4, 4), torch.nn.ReLU()))
+broken[0].register_forward_hook(lambda *_: None)
+broken(torch.zeros(2, 4))
+broken.compile(backend="aot_eager")
+for _ in range(2):
+    broken(torch.zeros(2, 4))
 print(json.dumps(counters))
 """
 GENERATED = """

@@ -1,7 +1,7 @@
 """Mark the forward of each PyTorch module with an NVTX range of its qualified name, down to a depth.
 
-The hooks are there from the import of torch on and do nothing outside the recorded part: hooks that come
-later would make torch.compile compile again. While it compiles they do nothing that it could see.
+What calls a module is replaced at the import of torch. It does nothing outside the recorded part, and while
+torch.compile compiles nothing that this could see.
 Autograd numbers the operations of a thread that it records. The range of a module has the number of the next
 one, and before its end a mark has that, if the module recorded any: so a backward knows whose it is.
 """
@@ -13,7 +13,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from . import backward, forward_hooks, fused, notes, nvtx, recorded
+from . import backward, fused, module_calls, notes, nvtx, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,32 +34,26 @@ _WRAPPERS = {
 def mark(depth: int) -> None:
     """Mark modules whose name has at most so many parts: ``layers.3.attention`` has three."""
     marks = _Marks(depth)
-    forward_hooks.add(marks.enter, marks.leave)
+    module_calls.replace(marks.make)
     recorded.when_open(marks.begin, marks.end)
     atexit.register(notes.guarded(marks.end))
 
 
 class _Thread(threading.local):
-    """The modules whose forward runs in this thread: the outermost, and the ids of those with a range.
-
-    ``begun`` has the number of the next operation when each began. ``mark`` writes it.
-    """
+    """What runs in this thread: the outermost module with a range, and the mark before the end of one."""
 
     def __init__(self, domain: nvtx.Domain) -> None:
         self.outermost: Any = None
-        self.marked: list[int] = []
-        self.begun: list[int] = []
         self.mark = domain.marking(NEXT)
 
 
 class _Marks:
     def __init__(self, depth: int) -> None:
-        self._is_compiling = forward_hooks.is_compiling()
         self._depth = depth
         self._domain = nvtx.domain(DOMAIN)
         self._on = False
         self._number = backward.numbers()
-        self._pushing: dict[int, Callable[[int], object] | None] = {}  # by id; None: below the depth
+        self._pushing: dict[int, nvtx.Numbered | None] = {}  # by id; None: below the depth
         self._alive: dict[int, weakref.ref[Any]] = {}
         self._thread = _Thread(self._domain)
         self._backward = backward.Backward()
@@ -73,42 +67,50 @@ class _Marks:
         """Mark no more. The ranges that are open end with their forward."""
         if self._on:
             self._on = False
-            self._thread.mark(self._number())  # of what came after the last module
+            if self._thread.mark:  # what came after the last module
+                event, write = self._thread.mark
+                event.payload = self._number()
+                write()
         fused.note()  # the program may be ended now
 
-    def enter(self, module: Any, _inputs: object) -> None:  # noqa: ANN401 - no types without torch
-        """Begin the range of ``module`` before its forward."""
-        if self._is_compiling() or not self._on:
-            return
-        key = id(module)
-        if key not in self._pushing:
-            _name(self, module)
-        pushing = self._pushing.get(key)
-        if pushing:
-            thread = self._thread
-            if not thread.marked:
-                thread.outermost = module
-                if not self._backward.on:
-                    _begin(self._backward)
-            number = self._number()
-            thread.marked.append(key)
-            thread.begun.append(number)
-            pushing(number)
+    def make(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that calls a module by ``call``, with its range around it.
 
-    def leave(self, module: Any, _inputs: object, _output: object) -> None:  # noqa: ANN401 - no types without torch
-        """End the range of ``module``, and those within it whose forward was left without their hook."""
-        if self._is_compiling():
-            return
-        thread, key = self._thread, id(module)
-        if key in thread.marked:
-            ended, number = None, self._number()
-            while ended != key:
-                if thread.begun.pop() != number:
-                    thread.mark(number)
-                self._domain.pop()
-                ended = thread.marked.pop()
-            if not thread.marked:
-                thread.outermost = None
+        It runs with each module of the program: what it reads is here, and it calls as little as it can.
+        """
+        is_compiling, number, thread = module_calls.is_compiling(), self._number, self._thread
+        pushing, pop, autograd = self._pushing, self._domain.pop, self._backward
+
+        def calling(module: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401 - of the forward
+            if is_compiling() or not self._on:
+                return call(module, *args, **keywords)
+            key = id(module)
+            if key not in pushing:
+                _name(self, module)
+            begin = pushing.get(key)
+            if begin is None:
+                return call(module, *args, **keywords)
+            outermost = thread.outermost
+            if outermost is None:
+                thread.outermost = module
+                if not autograd.on:
+                    _begin(autograd)
+            event, write = begin
+            first = event.payload = number()
+            write()
+            try:
+                return call(module, *args, **keywords)
+            finally:
+                following, mark = number(), thread.mark
+                if following != first and mark:
+                    event, write = mark
+                    event.payload = following
+                    write()
+                pop()
+                if outermost is None:
+                    thread.outermost = None
+
+        return calling
 
     def name(self, module: Any) -> None:  # noqa: ANN401 - no types without torch
         """Find the name of ``module`` below the outermost one; on its own it is outermost."""

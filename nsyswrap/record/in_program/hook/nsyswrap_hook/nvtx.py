@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Numbered = tuple["_Attributes", Callable[[], object]]  # set the payload of one, call the other
+
 LIBRARY = "NVTX_INJECTION64_PATH"
 _CALLBACKS = 1  # the export table with the function below
 _MODULES, _DOMAINS = range(1, 7), 5  # all modules, which a tool asks for; the one with functions on domains
@@ -28,13 +30,14 @@ _ExportTable = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_uint32)
 _Functions = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Pointer), ctypes.POINTER(ctypes.c_uint)
 )
-# Pushing and popping take less time than releasing Python's lock. The others may wait for the tool.
+# Marking, pushing and popping take less time than releasing Python's lock, and than to convert what are
+# pointers already or an integer that nobody reads. The others may wait for the tool.
 _PROTOTYPES = {
-    _MARK: ctypes.PYFUNCTYPE(None, _Pointer, _Pointer),
+    _MARK: ctypes.PYFUNCTYPE(None),
     _START: ctypes.CFUNCTYPE(ctypes.c_uint64, _Pointer, _Pointer),
     _END: ctypes.CFUNCTYPE(None, _Pointer, ctypes.c_uint64),
-    _PUSH: ctypes.PYFUNCTYPE(ctypes.c_int, _Pointer, _Pointer),
-    _POP: ctypes.PYFUNCTYPE(ctypes.c_int, _Pointer),
+    _PUSH: ctypes.PYFUNCTYPE(None),
+    _POP: ctypes.PYFUNCTYPE(None),
     _REGISTER: ctypes.CFUNCTYPE(_Pointer, _Pointer, _Text),
     _CREATE: ctypes.CFUNCTYPE(_Pointer, _Text),
 }
@@ -78,15 +81,15 @@ class Domain:
         """True if a tool records this domain."""
         return self._handle is not None
 
-    def pushing(self, text: str) -> Callable[[int], object]:
-        """Return a function that begins a range of this text on its thread, with a number as its payload.
+    def pushing(self, text: str) -> Numbered | None:
+        """Return an event that begins a range of this text on its thread; None if no tool records it.
 
-        ``pop`` ends the range. Threads need a function each, as they share the memory of the payload.
+        ``pop`` ends the range. Threads need an event each, as they share the memory of its number.
         """
         return self._numbered(_PUSH, text)
 
-    def marking(self, text: str) -> Callable[[int], object]:
-        """Return a function that marks a moment with this text, and a number as its payload."""
+    def marking(self, text: str) -> Numbered | None:
+        """Return an event that marks a moment with this text; None if no tool records it."""
         return self._numbered(_MARK, text)
 
     def start(self, text: str) -> int:
@@ -101,19 +104,13 @@ class Domain:
         if self.recorded:
             self._functions[_END](self._handle, number)
 
-    def _numbered(self, function: int, text: str) -> Callable[[int], object]:
+    def _numbered(self, function: int, text: str) -> Numbered | None:
         if not self.recorded:
-            return _nothing
+            return None
         event = self._event(text)
         event.payload_type = _UNSIGNED
         address = _Pointer(ctypes.addressof(event))
-        call = functools.partial(self._functions[function], _Pointer(self._handle), address)
-
-        def write(number: int) -> None:
-            event.payload = number
-            call()
-
-        return write
+        return event, functools.partial(self._functions[function], _Pointer(self._handle), address)
 
     def _event(self, text: str) -> _Attributes:
         if text not in self._registered:
@@ -130,7 +127,7 @@ def domain(name: str) -> Domain:
     return Domain(name)
 
 
-def _nothing(_number: int = 0) -> None:
+def _nothing() -> None:
     return None
 
 

@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from . import forward_hooks, imports, notes
+from . import imports, module_calls, notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,18 +59,26 @@ class Occurrences:
 def at_forward(steps: Steps) -> None:
     """End a step with each forward of a module that is called by no other and has parameters."""
     occurrences = Occurrences(steps)
-    is_compiling = forward_hooks.is_compiling()
+    is_compiling = module_calls.is_compiling()
+    push, pop = notes.guarded(occurrences.push), notes.guarded(occurrences.pop)
 
-    def enter(called: Any, _args: object) -> None:  # noqa: ANN401 - a module
-        if not is_compiling():
-            is_model = next(called.parameters(), None) is not None
-            occurrences.push(is_model)
+    def make(call: Callable[..., Any]) -> Callable[..., Any]:
+        def calling(module: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401 - of the forward
+            if is_compiling():
+                return call(module, *args, **keywords)
+            push(_is_model(module))
+            try:
+                return call(module, *args, **keywords)
+            finally:
+                pop()
 
-    def leave(_called: object, _args: object, _output: object) -> None:
-        if not is_compiling():
-            occurrences.pop()
+        return calling
 
-    forward_hooks.add(notes.guarded(enter), notes.guarded(leave))
+    module_calls.replace(make)
+
+
+def _is_model(module: Any) -> bool:  # noqa: ANN401 - no types without torch
+    return next(module.parameters(), None) is not None
 
 
 def at_call(place: str, make_steps: Callable[[], Steps]) -> None:

@@ -6,7 +6,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from . import forward_hooks, imports, notes
+from . import imports, module_calls, notes
 from .rounds import Rounds
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Optimizers:
         self._steps = steps
         self._rounds = Rounds()
         self._stepped_since: set[int] = set()  # optimizers, since the last update of a scaler
-        self._is_compiling = forward_hooks.is_compiling()
+        self._is_compiling = module_calls.is_compiling()
         self._seen = 0  # steps of optimizers
         self._capturing: list[object] = []  # stepping inside the CUDA graph being captured
 
