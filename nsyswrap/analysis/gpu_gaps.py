@@ -10,11 +10,13 @@ operation of all, the thread that launched it tells the cause.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.arrays.intervals import gaps
@@ -32,9 +34,7 @@ from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.window import Intervals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator, Sequence
 
     from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.gpu_operations import GpuOperations
@@ -107,7 +107,7 @@ class Gaps:
     @cached_property
     def parts(self) -> Mapping[str, NDArray[Any]]:
         """The time of each of CAUSES in each gap, in ns; the causes add up to the gap."""
-        return self.parts_of(np.arange(len(self)))
+        return _Parts(self)
 
     def parts_of(self, rows: NDArray[Any]) -> Mapping[str, NDArray[Any]]:
         """Return the time of each of CAUSES in the gaps at these positions, in ns."""
@@ -153,7 +153,8 @@ class Gaps:
     @cached_property
     def segments_of(self) -> Mapping[str, NDArray[Any]]:
         """The positions of the segments of each of CAUSES."""
-        return {c: np.flatnonzero(self.segments.cause == number) for number, c in enumerate(CAUSES)}
+        rows = {c: np.flatnonzero(self.segments.cause == number) for number, c in enumerate(CAUSES)}
+        return {cause: mine.astype(np.int32) for cause, mine in rows.items()}
 
     @property
     def spent_ns(self) -> Mapping[str, int]:
@@ -184,6 +185,29 @@ class Gaps:
             return np.empty(0, np.int64)
         longest: NDArray[Any] = np.argmax(np.stack([self.parts[cause] for cause in CAUSES]), axis=0)
         return longest
+
+
+class _Parts(Mapping[str, NDArray[Any]]):
+    """The time of each of CAUSES in each gap, computed on first use: most uses need three of the causes."""
+
+    def __init__(self, gaps: Gaps) -> None:
+        self._rows, self._segments = len(gaps), gaps.segments
+        self._known: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, cause: str) -> NDArray[Any]:
+        if cause not in self._known:
+            gap, start, end, number = self._segments
+            which = np.flatnonzero(number == _CAUSE[cause])
+            times = np.zeros(self._rows, np.int64)
+            np.add.at(times, gap[which], (end - start)[which])
+            self._known[cause] = times
+        return self._known[cause]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CAUSES)
+
+    def __len__(self) -> int:
+        return len(CAUSES)
 
 
 @per_capture

@@ -18,6 +18,7 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS, UNIFIED_MEMORY_KINDS
+from nsyswrap.capture.selection import select
 from nsyswrap.capture.window import LEAST, MOST
 
 if TYPE_CHECKING:
@@ -142,52 +143,69 @@ _NO_OPERATIONS = GpuOperations(*(_NOTHING,) * 6, np.empty(0, bool), Streams(*(_N
 @per_capture
 def gpu_operations_of(capture: Capture) -> GpuOperations:
     """Return the selected GPU operations; empty if there are none."""
-    every = _all_operations(capture.whole)
+    every, _ = _all_operations(capture.whole)
     if not capture.view.selection.narrows:
         return every
-    place, kept = places_of(capture.whole), np.zeros(len(every), dtype=bool)
-    rows_of = {kind: place[kind][capture.columns(kind, "row")["row"] - 1] for kind in place}
-    for rows in rows_of.values():
-        kept[rows] = True
-    if not clipped(capture):
-        return every.of(kept)
-    start, end = every.start_ns.copy(), every.end_ns.copy()
-    for kind, rows in rows_of.items():
-        start[rows], end[rows] = capture.columns(kind, *SPANS).values()
-    rows = _in_order(every, np.flatnonzero(kept), start)
-    return every.of(rows, start_ns=start[rows], end_ns=end[rows])
-
-
-def _in_order(every: GpuOperations, rows: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
-    """Sort positions by start where starts were cut; equal ones in the order of KINDS and their tables."""
-    begins = start[rows]
-    moved = np.flatnonzero(begins != every.start_ns[rows])
-    if not len(moved):
-        return rows
-    last = len(rows)
-    if (np.diff(begins) >= 0).all():  # then only what begins as a cut one does can be out of order
-        last = int(np.searchsorted(begins, begins[moved[-1]], "right"))
-    head = rows[:last]
-    return np.append(head[np.lexsort((every.row[head], every.kind[head], begins[:last]))], rows[last:])
+    rows, times = _selected(capture)
+    return every.of(rows, **times)
 
 
 @per_capture
 def positions_of(capture: Capture) -> NDArray[Any]:
     """Return the positions of the selected operations among those of the whole capture."""
-    selected, place = gpu_operations_of(capture), places_of(capture.whole)
     if not capture.view.selection.narrows:
-        return np.arange(len(selected))
-    positions = np.empty(len(selected), np.int64)
-    for kind, places in place.items():
-        mine = np.flatnonzero(selected.kind == KINDS.index(kind))
-        positions[mine] = places[selected.row[mine]]
-    return positions
+        return np.arange(len(gpu_operations_of(capture)), dtype=np.int32)
+    return _selected(capture)[0]
+
+
+@per_capture
+def _selected(capture: Capture) -> tuple[NDArray[np.int32], dict[str, NDArray[Any]]]:
+    """Return the positions of the selected operations by start, and their times if these are cut."""
+    every, has_processes = _all_operations(capture.whole)
+    selection, cut = capture.view.selection, {}
+    if has_processes and not selection.nvtx:  # then a stream is selected as a whole, in the window
+        owners = {"global_pid": every.streams.global_pid, "device_id": every.streams.device_id}
+        kept = select(owners, selection, capture.window)[every.stream]
+        if selection.windowed:
+            times = {"start_ns": every.start_ns, "end_ns": every.end_ns}
+            kept &= capture.window.holding(times, clip=bool(selection.clip))
+        rows = np.flatnonzero(kept).astype(np.int32)
+        if clipped(capture):
+            cut = capture.window.clip({name: getattr(every, name)[rows] for name in SPANS})
+    else:
+        place = places_of(capture.whole)
+        rows_of = {kind: place[kind][capture.columns(kind, "row")["row"] - 1] for kind in place}
+        rows = np.concatenate([np.empty(0, np.int32), *rows_of.values()])
+        if clipped(capture):
+            parts = [tuple(capture.columns(kind, *SPANS).values()) for kind in rows_of]
+            cut = (
+                dict(zip(SPANS, map(np.concatenate, zip(*parts, strict=True)), strict=True)) if parts else {}
+            )
+        order = np.argsort(rows)
+        rows, cut = rows[order], {name: values[order] for name, values in cut.items()}
+    if cut:
+        by_start = _in_order(every, rows, cut["start_ns"])
+        rows, cut = rows[by_start], {name: values[by_start] for name, values in cut.items()}
+    return rows, cut
+
+
+def _in_order(every: GpuOperations, rows: NDArray[Any], begins: NDArray[Any]) -> NDArray[Any] | slice:
+    """Order positions by start where starts were cut; equal ones in the order of KINDS and their tables."""
+    moved = np.flatnonzero(begins != every.start_ns[rows])
+    if not len(moved):
+        return slice(None)
+    last = len(rows)
+    if (np.diff(begins) >= 0).all():  # then only what begins as a cut one does can be out of order
+        last = int(np.searchsorted(begins, begins[moved[-1]], "right"))
+    head = rows[:last]
+    ordered = np.lexsort((every.row[head], every.kind[head], begins[:last]))
+    return np.append(ordered, np.arange(last, len(rows)))
 
 
 @per_capture
 def places_of(whole: Capture) -> dict[str, NDArray[np.int32]]:
     """Return the position among all operations of each event, by kind; kinds without events are left out."""
-    every, places = _all_operations(whole), {}
+    (every, _), places = _all_operations(whole), {}
     for number, kind in enumerate(KINDS):
         mine = np.flatnonzero(every.kind == number)
         if len(mine):
@@ -197,10 +215,13 @@ def places_of(whole: Capture) -> dict[str, NDArray[np.int32]]:
 
 
 @per_capture
-def _all_operations(capture: Capture) -> GpuOperations:
-    parts = [_of_kind(capture, kind) for kind in KINDS if capture.has(kind)]
+def _all_operations(capture: Capture) -> tuple[GpuOperations, bool]:
+    """Return the operations of a whole capture, and whether the export has the process of each."""
+    kinds = [kind for kind in KINDS if capture.has(kind)]
+    has_processes = all((capture.columns(k, "global_pid")["global_pid"] != MISSING).all() for k in kinds)
+    parts = [_of_kind(capture, kind) for kind in kinds]
     if not parts:
-        return _NO_OPERATIONS
+        return _NO_OPERATIONS, has_processes
     codes, keys = group_keys(*map(np.concatenate, zip(*(part.streams for part in parts), strict=True)))
     ends = np.cumsum([len(part.streams.stream_id) for part in parts])[:-1]
     numbers = np.split(codes.astype(np.int32), ends)
@@ -210,11 +231,12 @@ def _all_operations(capture: Capture) -> GpuOperations:
     def column(name: str) -> NDArray[Any]:
         return np.concatenate([getattr(part, name) for part in parts])[order]
 
-    return GpuOperations(
+    operations = GpuOperations(
         **{name: column(name) for name in ("kind", "row", *SPANS, "call", "migration")},
         stream=streams[order],
         streams=Streams(*keys),
     )
+    return operations, has_processes
 
 
 @per_capture

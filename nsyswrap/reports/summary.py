@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.advice import READS
+from nsyswrap.analysis.advice import ONCE, READS, prepare
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.diagnostics.summary_line import trust
-from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports import Request, find_report
 from nsyswrap.reports.answer import answer_lines
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 # Each report with the number of rows that are shown.
 SECTIONS = (("cuda_gpu_sum", 5), ("memcpy_bandwidth", 3), ("launch_overhead", 3), ("cuda_api_sum", 3))
-# What GPU operations and launches are computed from, and nothing else of a summary.
-_READ_ONCE = ("correlation_id", "device_id", "context_id", "stream_id", "graph_node_id", "graph_exec_id")
 
 
 @dataclass(frozen=True)
@@ -61,16 +59,18 @@ def summarize(capture: Capture) -> Summary:
     first = replace(reports[0], reads=READS)
     made = make_reports({"": capture}, [Request(report) for report in (first, *reports[1:])])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
-    for kind in KINDS:
-        spend(capture, kind, *_READ_ONCE)
+    trusted = trust(capture)
+    prepare(capture.whole)
+    for kind, fields in ONCE.items():
+        spend(capture, kind, *fields)
     answer, lines = answer_with_lines(capture)
     refused = [
         f"no {report.label}: {report.reason.removeprefix(f'{capture.source}: ')}"
         for report in made.missing
         if not find_report(report.schema.name).lacks(capture)
     ]
-    trusted = [*trust(capture), *refused]
-    return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), trusted, tables)
+    doubts = [*trusted, *refused]
+    return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), doubts, tables)
 
 
 def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:

@@ -8,12 +8,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, ranks, remaining
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, Advice, AdviceContext
+from nsyswrap.analysis.api_call_kinds import call_classes
 from nsyswrap.analysis.arrays.intervals import intersection
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
 from nsyswrap.analysis.judged_part import READS as JUDGED_READS
 from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +36,26 @@ READS = {
     "kernel": (*JUDGED_READS["kernel"], *gpu_work.GRID),
     "memcpy": (*JUDGED_READS["memcpy"], "bytes", "src_kind", "dst_kind", "migration_cause"),
 }
+# What is computed from at once, and never looked at again by row; see ``prepare``.
+_GPU_ONCE = ("correlation_id", "device_id", "context_id", "stream_id", "graph_node_id", "graph_exec_id")
+ONCE = {
+    **dict.fromkeys(KINDS, (*_GPU_ONCE, *SPANS, "global_pid")),
+    KERNEL: (*_GPU_ONCE, *SPANS, "global_pid", "name", *gpu_work.GRID),
+    "api": ("correlation_id",),
+}
 CHECKS = (*host.CHECKS, *memory.CHECKS, *gpu_work.CHECKS)
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
+
+
+def prepare(whole: Capture) -> None:
+    """Compute what findings take of the columns in ONCE, so that these can be freed: they are large."""
+    launches_of(whole)
+    if whole.has("api"):
+        call_classes(whole)
+    if whole.has(KERNEL):
+        gpu_work.blocks_of(whole)
+        kernel_classes(whole)
+        communicating(whole, gpu_operations_of(whole).of(np.empty(0, np.int32)))
 
 
 @per_capture

@@ -13,14 +13,16 @@ from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration
+from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.advice.context import AdviceContext
     from nsyswrap.analysis.gpu_operations import GpuOperations
+    from nsyswrap.capture.capture import Capture
 
 GRID = ("grid_x", "grid_y", "grid_z")
 _FEW = 0.5  # blocks for each multiprocessor
@@ -34,10 +36,12 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     if not len(kernels) or count is None:
         return
     whole = context.capture.whole
-    x, y, z = (size[kernels.row] for size in whole.columns(KERNEL, *GRID).values())
-    blocks = x.astype(float) * y * z
+    blocks = blocks_of(whole)[kernels.row]
     took = kernels.end_ns - kernels.start_ns
     few = (blocks < _FEW * count) & ~communicating(context.capture, kernels)
+    # At most the rest of the GPU is idle beside each of them. Where that is too little, the sort is saved.
+    if not context.worth(int((took[few] * (1 - blocks[few] / count)).sum()) + 1):
+        return
     unused = max(
         _unused_ns(kernels.of(rows), blocks[rows] / count, few[rows]) for *_, rows in kernels.by_device()
     )
@@ -61,16 +65,29 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     )
 
 
+@per_capture
+def blocks_of(whole: Capture) -> NDArray[Any]:
+    """Return the number of blocks of each kernel, at most 2^31 - 1."""
+
+    def product(size: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        x, y, z = (size[axis] for axis in GRID)
+        return {"blocks": np.clip(x.astype(float) * y * z, -1, np.iinfo(np.int32).max).astype(np.int32)}
+
+    return whole.stream(KERNEL, GRID, product)["blocks"]
+
+
 def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) -> int:
     """Return the time that multiprocessors were idle beside kernels with few blocks alone, in ns.
 
     Each moment counts with the idle share of the GPU. ``part`` is the share of the GPU that each kernel can
     use; the parts of kernels that run at the same time add up. A kernel with enough blocks fills the GPU.
     """
-    share, one = np.where(few, part, 1.0), np.ones(len(few), np.int32)
+    share, count = np.where(few, part, 1.0), len(few)
     times = np.concatenate([kernels.start_ns, kernels.end_ns])
     order = np.argsort(times, kind="stable")
-    used, running = (np.cumsum(np.concatenate([now, -now])[order])[:-1] for now in (share, one))
+    running = np.cumsum(np.where(order < count, np.int8(1), np.int8(-1)), dtype=np.int32)[:-1]
+    used = np.concatenate([share, -share])[order]
+    used = np.cumsum(used, out=used)[:-1]
     idle = np.where(running > 0, np.maximum(1 - used, 0), 0)
     return int((np.diff(times[order]) * idle).sum())
 
