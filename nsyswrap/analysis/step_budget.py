@@ -24,7 +24,7 @@ from nsyswrap.analysis.kernel_names import CLASSES, OTHER
 from nsyswrap.analysis.names import kernel_classes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -87,16 +87,20 @@ def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | Non
         start, end = intervals or windows(view, mine)
         here = slice(*np.searchsorted(gaps.segments.gap, gaps.rows_of(process, device)))
         _, begins, ends, number = (part[here] for part in gaps.segments)
-        rows_of_cause = [np.flatnonzero(number == i) for i in range(len(CAUSES))]
-        idle = {c: union(begins[i], ends[i]) for c, i in zip(CAUSES, rows_of_cause, strict=True)}
         others = whole.of(
             np.concatenate(
                 [rows[:0], *(at for owner, at in whole.rows_of.items() if _is_other(owner, process, device))]
             )
         )
-        made = _budget((process, device), (start, end), _layers(view, mine), _with_others(idle, others))
+        idle = _with_others((_covered(begins, ends, number == i) for i in range(len(CAUSES))), others)
+        made = _budget((process, device), (start, end), _layers(view, mine), idle)
         budgets.append(replace(made, gil_ns=_gil(view, gaps.rows_of(process, device), (start, end))))
     return budgets
+
+
+def _covered(start: NDArray[Any], end: NDArray[Any], marks: NDArray[Any]) -> Cover:
+    rows = np.flatnonzero(marks)
+    return union(start[rows], end[rows])
 
 
 def _is_other(owner: tuple[int, ...], process: int, device: int) -> bool:
@@ -115,8 +119,8 @@ def _gil(
     return found
 
 
-def _layers(view: Capture, mine: GpuOperations) -> list[tuple[str, Cover]]:
-    """Return the time of each busy state, whatever runs at the same time, in the order of precedence."""
+def _layers(view: Capture, mine: GpuOperations) -> Iterator[tuple[str, Cover]]:
+    """Yield the time of each busy state, whatever runs at the same time, in the order of precedence."""
     state = np.full(len(mine), BUSY.index(MEMCPY), np.uint8)
     state[mine.kind == KINDS.index(GRAPH)] = BUSY.index(GRAPH)
     kernels = np.flatnonzero(mine.kind == KINDS.index(KERNEL))
@@ -126,24 +130,31 @@ def _layers(view: Capture, mine: GpuOperations) -> list[tuple[str, Cover]]:
         names = [COMMUNICATION if name == COMMUNICATION else f"{name}_kernel" for name in known]
         of_class = np.array([BUSY.index(name) for name in names], np.uint8)
         state[kernels] = of_class[codes[mine.row[kernels]]]
-    rows_of_state = {i: np.flatnonzero(state == i) for i in np.flatnonzero(np.bincount(state)).tolist()}
-    return [(BUSY[i], union(mine.start_ns[rows], mine.end_ns[rows])) for i, rows in rows_of_state.items()]
+    for i in np.flatnonzero(np.bincount(state)).tolist():
+        yield BUSY[i], _covered(mine.start_ns, mine.end_ns, state == i)
 
 
-def _with_others(idle: dict[str, Cover], others: GpuOperations) -> dict[str, Cover]:
-    """Move the time that another process used the device out of the causes that may be due to it."""
+def _with_others(idle: Iterator[Cover], others: GpuOperations) -> Iterator[tuple[str, Cover]]:
+    """Yield the idle time of each cause, the last for the time in which another process used the device.
+
+    That time is taken out of the causes that may be due to it.
+    """
     used = union(others.start_ns, others.end_ns)
-    waited = [(idle[cause], intersection(idle[cause], used)) for cause in _WAITING]
-    alone = {cause: difference(idle[cause], used) for cause in _WAITING}
-    taken = joined(*(part for _, part in waited))
-    return {**idle, **alone, OTHER_PROCESS: taken}
+    taken = []
+    for cause, cover in zip(CAUSES, idle, strict=True):
+        if cause in _WAITING:
+            taken.append(intersection(cover, used))
+            yield cause, difference(cover, used)
+        else:
+            yield cause, cover
+    yield OTHER_PROCESS, joined(*taken)
 
 
 def _budget(
     owner: tuple[int, int],
     interval: tuple[NDArray[Any], NDArray[Any]],
-    layers: list[tuple[str, Cover]],
-    idle: Mapping[str, Cover],
+    layers: Iterator[tuple[str, Cover]],
+    idle: Iterator[tuple[str, Cover]],
 ) -> Budget:
     start, end = interval
     state_ns = {state: np.zeros(len(start), np.int64) for state in STATES}
@@ -157,6 +168,6 @@ def _budget(
             kind = COPY if state == MEMCPY else state
             overlapped_ns[kind] = cover.within(start, end) - state_ns[state]
         before = taken
-    for cause, cover in idle.items():
+    for cause, cover in idle:
         state_ns[f"idle_{cause}"] = cover.within(start, end)
     return Budget(*owner, start, end, state_ns, overlapped_ns, {})

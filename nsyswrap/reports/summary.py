@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.advice import ONCE, READS, prepare
+from nsyswrap.analysis.advice import ONCE, PREPARED, READS, prepare
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.diagnostics.summary_line import trust
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
@@ -16,10 +17,10 @@ from nsyswrap.reports import Request, find_report
 from nsyswrap.reports.answer import answer_lines
 from nsyswrap.reports.answer.line import wrapped_lines
 from nsyswrap.reports.make import make_reports
-from nsyswrap.reports.table import spend
+from nsyswrap.reports.table import read_ahead, spend
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nsyswrap.analysis.answer import Answer
     from nsyswrap.capture.capture import Capture
@@ -55,14 +56,15 @@ def summarize(capture: Capture) -> Summary:
     """
     capture = capture.decided()
     reports = [replace(find_report(name), conclude=None) for name, _ in SECTIONS]
-    # Each table of the export is read once.
-    first = replace(reports[0], reads=READS)
-    made = make_reports({"": capture}, [Request(report) for report in (first, *reports[1:])])
+    # Each table of the export is read once, and its columns are freed as soon as what takes them is made.
+    read_ahead(capture, [replace(reports[0], reads=READS), *reports])
+    with suppress(NotInCapture):  # the answer says why
+        prepare(capture.whole)
+    _spend(capture, PREPARED)
+    made = make_reports({"": capture}, [Request(report) for report in reports])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     trusted = trust(capture)
-    prepare(capture.whole)
-    for kind, fields in ONCE.items():
-        spend(capture, kind, *fields)
+    _spend(capture, ONCE)
     answer, lines = answer_with_lines(capture)
     refused = [
         f"no {report.label}: {report.reason.removeprefix(f'{capture.source}: ')}"
@@ -71,6 +73,11 @@ def summarize(capture: Capture) -> Summary:
     ]
     doubts = [*trusted, *refused]
     return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), doubts, tables)
+
+
+def _spend(capture: Capture, columns: Mapping[str, Sequence[str]]) -> None:
+    for kind, fields in columns.items():
+        spend(capture, kind, *fields)
 
 
 def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:

@@ -8,13 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, ranks, remaining
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, Advice, AdviceContext
-from nsyswrap.analysis.api_call_kinds import call_classes
 from nsyswrap.analysis.arrays.intervals import intersection
-from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS
 from nsyswrap.analysis.judged_part import READS as JUDGED_READS
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.launches import launches_of
@@ -36,11 +33,12 @@ READS = {
     "kernel": (*JUDGED_READS["kernel"], *gpu_work.GRID),
     "memcpy": (*JUDGED_READS["memcpy"], "bytes", "src_kind", "dst_kind", "migration_cause"),
 }
-# What is computed from at once, and never looked at again by row; see ``prepare``.
-_GPU_ONCE = ("correlation_id", "device_id", "context_id", "stream_id", "graph_node_id", "graph_exec_id")
+# What ``prepare`` needs of kernels and no other part of a screen does; then what its tables need, too.
+_JOINED = ("correlation_id", "device_id", "context_id", "stream_id", "graph_node_id")
+PREPARED = {KERNEL: (*_JOINED, *gpu_work.GRID)}
 ONCE = {
-    **dict.fromkeys(KINDS, (*_GPU_ONCE, *SPANS, "global_pid")),
-    KERNEL: (*_GPU_ONCE, *SPANS, "global_pid", "name", *gpu_work.GRID),
+    **dict.fromkeys(KINDS, (*_JOINED, *SPANS, "global_pid", "graph_exec_id")),
+    KERNEL: (*SPANS, "global_pid", "name"),
     "api": ("correlation_id",),
 }
 CHECKS = (*host.CHECKS, *memory.CHECKS, *gpu_work.CHECKS)
@@ -48,14 +46,12 @@ _SHARED = 0.1  # of the shorter of two findings: less in common is not said
 
 
 def prepare(whole: Capture) -> None:
-    """Compute what findings take of the columns in ONCE, so that these can be freed: they are large."""
-    launches_of(whole)
-    if whole.has("api"):
-        call_classes(whole)
+    """Compute what findings take of the largest columns, so that these can be freed: PREPARED, later ONCE."""
     if whole.has(KERNEL):
         gpu_work.blocks_of(whole)
+        whole.forget_columns(KERNEL, *gpu_work.GRID)
         kernel_classes(whole)
-        communicating(whole, gpu_operations_of(whole).of(np.empty(0, np.int32)))
+    launches_of(whole)
 
 
 @per_capture
@@ -75,12 +71,7 @@ def advise_parts(
     """
     largest: dict[str, Advice] = {}
     for part in parts:
-        context = AdviceContext(part, least_percent)
-        advice = [piece for check in CHECKS for piece in check(context)]
-        advice += remaining.idle_time(context, advice)
-        for piece in (
-            replace(one, window_ns=context.window_ns, shares=_shares(one, advice)) for one in advice
-        ):
+        for piece in _of_part(part, least_percent):
             known = largest.get(piece.name)
             if known is None or (piece.potential_percent or 0) > (known.potential_percent or 0):
                 largest[piece.name] = piece
@@ -97,6 +88,13 @@ def advise_parts(
         for piece in ordered
     ]
     return [*doubts, *kept, *wrong_timings], notes
+
+
+def _of_part(part: JudgedPart, least_percent: float) -> list[Advice]:
+    context = AdviceContext(part, least_percent)
+    advice = [piece for check in CHECKS for piece in check(context)]
+    advice += remaining.idle_time(context, advice)
+    return [replace(one, window_ns=context.window_ns, shares=_shares(one, advice)) for one in advice]
 
 
 def _take_out_waiting(found: dict[str, Advice], wait: Advice, least_percent: float) -> None:

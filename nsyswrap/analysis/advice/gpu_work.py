@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 GRID = ("grid_x", "grid_y", "grid_z")
 _FEW = 0.5  # blocks for each multiprocessor
+_BLOCK = 2**16  # kernels at a time, so that intermediate arrays stay in the CPU cache
 
 
 def few_blocks(context: AdviceContext) -> Iterator[Advice]:
@@ -82,14 +83,24 @@ def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) ->
     Each moment counts with the idle share of the GPU. ``part`` is the share of the GPU that each kernel can
     use; the parts of kernels that run at the same time add up. A kernel with enough blocks fills the GPU.
     """
-    share, count = np.where(few, part, 1.0), len(few)
-    times = np.concatenate([kernels.start_ns, kernels.end_ns])
-    order = np.argsort(times, kind="stable")
-    running = np.cumsum(np.where(order < count, np.int8(1), np.int8(-1)), dtype=np.int32)[:-1]
-    used = np.concatenate([share, -share])[order]
-    used = np.cumsum(used, out=used)[:-1]
-    idle = np.where(running > 0, np.maximum(1 - used, 0), 0)
-    return int((np.diff(times[order]) * idle).sum())
+    share, by_end = np.where(few, part, 1.0), np.argsort(kernels.end_ns, kind="stable").astype(np.int32)
+    start, end = kernels.start_ns, kernels.end_ns[by_end]
+    edges = start[_BLOCK::_BLOCK]
+    begun, ended = ([0, *np.searchsorted(times, edges).tolist(), len(times)] for times in (start, end))
+    unused = np.zeros(2 * len(start))  # from each start or end to the next
+    used, running, last = 0.0, 0, int(min(start[0], end[0]))
+    for started, over in zip(map(slice, begun, begun[1:]), map(slice, ended, ended[1:]), strict=True):
+        times = np.concatenate([start[started], end[over]])
+        order = np.argsort(times, kind="stable")
+        changes = np.concatenate([share[started], -share[by_end[over]]])[order]
+        at = slice(started.start + over.start, started.stop + over.stop)
+        shares = np.cumsum(np.append(used, changes))
+        kernels_now = running + np.cumsum(np.append(0, np.where(order < started.stop - started.start, 1, -1)))
+        idle = np.where(kernels_now > 0, np.maximum(1 - shares, 0), 0)
+        unused[at] = np.diff(times[order], prepend=last) * idle[:-1]
+        if len(times):
+            used, running, last = shares[-1], kernels_now[-1], int(times[order[-1]])
+    return int(unused[1:].sum())
 
 
 def _multiprocessors(context: AdviceContext) -> int | None:
