@@ -4,6 +4,9 @@ const OLD_BROWSER =
   "This browser cannot unpack the timeline: it lacks DecompressionStream. " +
   "Use Chrome or Edge 103, Firefox 113, Safari 16.4, or newer.";
 
+// Let the browser draw and answer before more is done.
+const pause = () => new Promise((resume) => setTimeout(resume));
+
 async function inflate(text) {
   const letters = atob(text);
   const bytes = new Uint8Array(letters.length);

@@ -22,11 +22,12 @@ class Picture {
     const style = getComputedStyle(document.documentElement);
     const colors = {};
     this.color = (name) => (colors[name] ??= style.getPropertyValue(`--${name}`).trim());
-    this.plain = (name) => ({ color: word(this.color(name)), texture: 0 });
+    const plain = {};
+    this.plain = (name) => (plain[name] ??= inkOf(word(this.color(name))));
     const ground = word(this.color("ground"));
     const lane = this.color("lane");
     const inks = (share) =>
-      this.content.series.map(({ hue, texture }) => ({ color: word(this.color(`hue-${hue}`), lane, share), texture, ground }));
+      this.content.series.map(({ hue, texture }) => inkOf(word(this.color(`hue-${hue}`), lane, share), texture, ground));
     [this.inks, this.pales] = [inks(1), inks(PALE)];
     this.widths = new Map();
   }
@@ -77,7 +78,9 @@ class Picture {
   look() {
     this.perPixel = this.view.span / this.width;
     this.tickTimes = this.view.ticks(this.width);
-    this.regions = this.content.bins.regions(this.view.start, this.view.end, this.perPixel);
+    this.regions = this.content.bins.regions(this.view.start, this.view.end, this.perPixel, true);
+    this.fine = this.regions.filter(([, , level]) => !this.isWide(level));
+    this.coarse = this.regions.filter(([, , level]) => this.isWide(level));
     this.name = this.selected >= 0 ? this.content.events.name[this.selected] : -1;
   }
 
@@ -98,8 +101,7 @@ class Picture {
 
   // True where the picture is of bins that are wider than pixels: single events are not known here.
   get endsHere() {
-    const wide = (this.regions || []).filter(([, , level]) => this.isWide(level));
-    return wide.reduce((sum, [from, to]) => sum + to - from, 0) > 0.02 * this.view.span;
+    return (this.coarse || []).reduce((sum, [from, to]) => sum + to - from, 0) > 0.02 * this.view.span;
   }
 
   isWide(level) {
@@ -139,9 +141,8 @@ class Picture {
       else if (whole) this.add(events.start[i], events.end[i], events.duration[i], events.series[i]);
       if (marking && (events.name[i] === name || found?.has(events.name[i]))) marks.push(i);
     }
-    const regions = whole ? [] : this.regions; // with what was added above where the lane is whole
-    this.addRegions(lane, regions.filter(([, , level]) => !this.isWide(level)), this.inks);
-    this.addRegions(lane, regions.filter(([, , level]) => this.isWide(level)), this.pales);
+    this.addRegions(lane, whole ? [] : this.fine, this.inks); // with what was added above where the lane is whole
+    this.addRegions(lane, whole ? [] : this.coarse, this.pales);
     this.singles(top, singles);
     this.marks(top, marks);
   }
@@ -190,9 +191,9 @@ class Picture {
   }
 
   addBins({ start, width }, { series, at, taken }, from, to) {
+    const [first, last] = placesOf(at, (from - start) / width, (to - start) / width);
+    if (first === last) return;
     const sums = this.sumsOf(series);
-    const first = firstFrom(at, Math.floor((from - start) / width), 0, at.length);
-    const last = firstFrom(at, Math.ceil((to - start) / width), first, at.length);
     for (let i = first; i < last; i++) {
       const begins = start + at[i] * width;
       if (begins >= from && begins + width <= to) this.spread(sums, begins, begins + width, taken[i]);
@@ -221,25 +222,21 @@ class Picture {
     for (let x = first; x < last; x++) sums[x] += Math.max((Math.min(to, x + 1) - Math.max(from, x)) * perColumn, 1e-9);
   }
 
-  // Draw the sums from the ground up, the same heights side by side as one box.
+  // Draw the sums from the ground up, column by column.
   stack(top, inks) {
-    if (!this.sums.size) return;
+    const every = [...this.sums.keys()].sort((a, b) => a - b);
+    const [sums, paints] = [every.map((series) => this.sums.get(series)), every.map((series) => inks[series])];
     const [floor, ground] = [this.row(top + 2), this.row(top + LANE - 2)];
     const per = (ground - floor) / this.perColumn;
     const least = Math.round(1.5 * this.scale);
-    const bottoms = (this.bottoms = this.bottoms?.length === this.columns ? this.bottoms : new Int16Array(this.columns));
-    bottoms.fill(ground - floor);
-    for (const series of [...this.sums.keys()].sort((a, b) => a - b)) {
-      const sums = this.sums.get(series);
-      let [begin, low, high] = [0, 0, 0];
-      for (let x = 0; x <= this.columns; x++) {
-        const bottom = x < this.columns ? bottoms[x] : 0;
-        const height = x < this.columns && sums[x] ? Math.min(Math.max(Math.round(sums[x] * per), least), bottom) : 0;
-        if (bottom !== low || height !== high) {
-          if (high) this.pixels.fill(begin, x, floor + low - high, floor + low, inks[series]);
-          [begin, low, high] = [x, bottom, height];
-        }
-        if (height) bottoms[x] -= height;
+    for (let x = 0; every.length && x < this.columns; x++) {
+      let bottom = ground;
+      for (let i = 0; i < sums.length && bottom > floor; i++) {
+        const sum = sums[i][x];
+        if (!sum) continue;
+        const height = Math.max(Math.round(sum * per), least);
+        this.pixels.rise(x, Math.max(bottom - height, floor), bottom, paints[i]);
+        bottom -= height;
       }
     }
   }

@@ -22,23 +22,35 @@ class Pixels {
     this.words.fill(0);
   }
 
-  // Fill the columns from `left` to `right` of the rows from `top` to `bottom`; an ink has a color and a texture.
-  fill(left, right, top, bottom, { color, texture, ground }) {
-    const [first, last] = [Math.max(left, 0), Math.min(right, this.width)];
+  // Fill the columns from `left` to `right` of the rows from `top` to `bottom`.
+  fill(left, right, top, bottom, ink) {
+    const { words, width } = this;
+    const [first, last] = [Math.max(left, 0), Math.min(right, width)];
     const end = Math.min(bottom - this.top, this.height);
     for (let y = Math.max(top - this.top, 0); y < end; y++) {
-      const row = y * this.width;
-      const hatched = HATCHES[texture][(y + this.top) & 3];
-      if (hatched === 0) {
-        if (last - first > 8) this.words.fill(color, row + first, row + last);
-        else for (let x = first; x < last; x++) this.words[row + x] = color;
-      } else for (let x = first; x < last; x++) this.words[row + x] = (hatched >> (x & 3)) & 1 ? ground : color;
+      const row = y * width;
+      const at = ((y + this.top) & 3) << 2;
+      const plain = ink[at] === ink[at + 1] && ink[at] === ink[at + 2] && ink[at] === ink[at + 3];
+      if (plain && last - first > 8) words.fill(ink[at], row + first, row + last);
+      else for (let x = first; x < last; x++) words[row + x] = ink[at | (x & 3)];
     }
+  }
+
+  // Fill a part of one column.
+  rise(x, top, bottom, ink) {
+    const { words, width } = this;
+    const end = Math.min(bottom - this.top, this.height);
+    for (let y = Math.max(top - this.top, 0); y < end; y++) words[y * width + x] = ink[(((y + this.top) & 3) << 2) | (x & 3)];
   }
 
   show(pen) {
     pen.putImageData(this.image, 0, this.top);
   }
+}
+
+// An ink: the words of a color with a texture at each place of four by four pixels.
+function inkOf(color, texture = 0, ground = color) {
+  return Uint32Array.from({ length: 16 }, (_, i) => ((HATCHES[texture][i >> 2] >> (i & 3)) & 1 ? ground : color));
 }
 
 // A color as a word of an image, mixed with another one.

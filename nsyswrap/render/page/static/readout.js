@@ -114,7 +114,10 @@ function contents(content, picture, lane, from, to) {
       const first = Math.floor((start - level.start) / level.width) * level.width + level.start;
       const last = Math.max(Math.ceil((end - level.start) / level.width) * level.width + level.start, first + level.width);
       [least, most] = [Math.min(least, first), Math.max(most, last)];
-      bins.each(level, lane, first, last, (_, __, taken, begun, series) => add(series, begun, taken));
+      for (const { series, at, taken, begun } of level.parts.get(lane) || []) {
+        const [from, to] = placesOf(at, (first - level.start) / level.width, (last - level.start) / level.width);
+        for (let i = from; i < to; i++) add(series, begun[i], taken[i]);
+      }
       continue;
     }
     const [first, last] = events.range(lane, start, end);

@@ -14,11 +14,14 @@ class Timeline {
     }
     const [columns, texts] = await unpack(content);
     delete content.packed;
-    this.content = content;
+    await pause();
     addCurves(content, columns);
     content.events = new Events(content, columns, texts);
+    await pause();
     content.bins = new Bins(content, columns);
+    await content.bins.build();
     content.rows = new Rows(content.lanes);
+    this.content = content;
     this.view = new View(content.length, content.origin);
     this.picture = new Picture(this.canvas, content, this.view);
     const find = (name) => this.article.querySelector(name);
@@ -33,8 +36,11 @@ class Timeline {
     this.pointer = new Pointer(this);
     this.wayBack = new WayBack(this);
     this.listen();
-    this.act("opens");
-    this.view.past = [];
+    this.view.around(...content.opens);
+    for (const part of [this.overview, this.picture]) {
+      await pause(); // the first pictures take longest: they are not left to the first frame
+      part.draw();
+    }
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     addEventListener("scroll", () => this.draw(), { passive: true });
   }
