@@ -256,11 +256,15 @@ class Capture:
 
     def _part(self, kind: str, fields: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Return fields of the selected rows, before they are clipped."""
-        events, kept = schema.events(kind), self._kept(kind)
+        return self.at(kind, self._kept(kind), *fields)
+
+    def at(self, kind: str, rows: NDArray[Any], *fields: str) -> dict[str, NDArray[Any]]:
+        """Return fields at ascending positions among all events of a kind; few are read by themselves."""
+        events = schema.events(kind)
         tables = events.tables(self._export.tables)
         if len(tables) == 1:
-            return self._table_columns(events, tables[0], 0, fields, kept)
-        return {field: values[kept] for field, values in self._all_columns(kind, fields).items()}
+            return self._table_columns(events, tables[0], 0, fields, rows)
+        return {field: values[rows] for field, values in self._all_columns(kind, fields).items()}
 
     def _clipped_times(self, kind: str) -> dict[str, NDArray[Any]]:
         if kind not in self._clipped:

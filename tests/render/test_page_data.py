@@ -121,13 +121,14 @@ def test_lanes_of_streams_and_threads(tmp_path: Path) -> None:
             (20, 20, "cudaFree"),
         ],
     }
-    assert ranges_left_out(capture) == 0
+    assert ranges_left_out(capture, threads(capture)) == 0
 
 
 def test_ranges_that_have_no_lane_are_counted(tmp_path: Path) -> None:
     deep = [nvtx(f"level {i}", i, 100 - i) for i in range(15)]
     crossing = nvtx("crossing", 0, 5, endGlobalTid=1, eventType=60)
-    assert ranges_left_out(opened(tmp_path, *deep, crossing)) == 3 + 1
+    capture = opened(tmp_path, *deep, crossing)
+    assert ranges_left_out(capture, threads(capture)) == 3 + 1
 
 
 def test_ranges_that_cross_do_not_overlap_in_their_lanes(tmp_path: Path) -> None:

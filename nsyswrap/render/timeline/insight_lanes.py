@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.owners import gpu_name, process_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
     from nsyswrap.capture.capture import Capture
 
@@ -31,21 +29,21 @@ def steps(capture: Capture) -> Iterator[Lane]:
     found = [one for one in steps_of(capture) if len(one)]
     selection = capture.view.selection
     for one in found:
-        start, end = one.start_ns, one.end_ns
-        kind = np.full(len(one), LEFT_OUT)
+        kind = np.full(len(one), LEFT_OUT, np.int32)
         kind[one.steady] = STEADY
         kind[one.outlier] = OUTLIER
         kind[: one.warm_up] = WARM_UP
-        number = np.arange(len(one)) + one.first
+        number = np.arange(len(one), dtype=np.int32)
         if selection.windowed:
-            inside = np.flatnonzero((end > capture.window.start_ns) & (start < capture.window.end_ns))
-            start, end, kind, number = (part[inside] for part in (start, end, kind, number))
-        if len(start):
+            first, last = capture.window.start_ns, capture.window.end_ns
+            number = number[(one.end_ns > first) & (one.start_ns < last)]
+        if len(number):
             process = f", process {process_text(one.global_pid)}" if len(found) > 1 else ""
-            names = [f"step {i}" for i in number.tolist()]
-            columns = (start, end, kind, np.arange(len(start)))
-            title = f"{one.label or 'steps'}{process}"
-            yield _lane(STEPS, one.global_pid, ("steps", title), columns, (_STEP_KINDS, names))
+            place = (STEPS, one.global_pid, "steps", f"{one.label or 'steps'}{process}")
+            kinds = [(STEPS, text) for text in _STEP_KINDS]
+            names = [f"step {one.first + i}" for i in range(len(one))]
+            spans = (one.start_ns[number], one.end_ns[number])
+            yield Lane(*place, *spans, kinds, number, names, kind[number])
 
 
 def idle(capture: Capture) -> Iterator[Lane]:
@@ -53,41 +51,22 @@ def idle(capture: Capture) -> Iterator[Lane]:
     if not len(gpu_operations_of(capture)):
         return
     gaps = gaps_of(capture)
-    gap, start, end, cause = gaps.segments
+    gap = gaps.segments.gap
     several = len({process for process, *_ in gaps.owners}) > 1
     first = 0
     for process, device, last in gaps.owners:
-        mine = np.flatnonzero((gap >= first) & (gap < last) & (end > start))
+        rows = slice(*np.searchsorted(gap, (first, last)))
         first = last
-        if not len(mine):
+        start, end, cause = (part[rows] for part in gaps.segments[1:])
+        if not (end > start).all():
+            start, end, cause = (part[end > start] for part in (start, end, cause))
+        if not len(start):
             continue
-        mine = mine[np.argsort(start[mine], kind="stable")]
+        if (start[1:] < start[:-1]).any():
+            order = np.argsort(start, kind="stable")
+            start, end, cause = start[order], end[order], cause[order]
         title = "idle, by cause" + (f", process {process_text(process)}" if several else "")
-        columns = (start[mine], end[mine], cause[mine], cause[mine])
-        names = list(CAUSES.values())
-        yield _lane(IDLE, process, (gpu_name(capture, device), title), columns, (tuple(CAUSES), names))
-
-
-def _lane(
-    family: str,
-    owner: int,
-    place: tuple[str, str],
-    columns: tuple[NDArray[Any], ...],
-    names: tuple[Sequence[str], list[str]],
-) -> Lane:
-    start, end, series, name = columns
-    nothing = np.broadcast_to(np.array(-1, np.int32), (len(start),))
-    return Lane(
-        family=family,
-        owner=owner,
-        group=place[0],
-        title=place[1],
-        start_ns=start,
-        end_ns=end,
-        series=series.astype(np.int32),
-        kinds=[(family, kind) for kind in names[0]],
-        name=name.astype(np.int32),
-        names=names[1],
-        row=nothing,
-        call=nothing,
-    )
+        causes = cause.astype(np.int32)
+        kinds, names = [(IDLE, name) for name in CAUSES], list(CAUSES.values())
+        place = (IDLE, process, gpu_name(capture, device), title)
+        yield Lane(*place, start, end, kinds, causes, names, causes)

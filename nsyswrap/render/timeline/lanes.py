@@ -7,15 +7,16 @@ other kind of call that was recorded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, call_classes
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
+from nsyswrap.analysis.arrays.groups import distinct, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
+from nsyswrap.analysis.arrays.spans import Spans
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
     GRAPH_NAME,
@@ -26,11 +27,11 @@ from nsyswrap.analysis.gpu_operations import (
     clipped,
     gpu_operations_of,
 )
-from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.names import MEMSET_NAME, copy_name, most_frequent, name_codes
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, most_frequent, name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import machine_ids
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.timeline.owners import (
     IN_STREAM,
     MIGRATION,
@@ -43,16 +44,15 @@ from nsyswrap.render.timeline.owners import (
 from nsyswrap.render.timeline.packing import few_disjoint, levels, outermost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import GpuOperations
+    from nsyswrap.analysis.gpu_operations import GpuOperations, Streams
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.window import Intervals
 
     Coded = tuple[NDArray[Any], Sequence[Any]]  # a code per operation, and the value of each code
-    Spans = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # thread, start, end
 
 
 # Families of events. A lane of a GPU has kernels and copies, another one has events of its own family.
@@ -77,7 +77,7 @@ _MOST_DIRECTIONS = 16  # of copies; nsys has fewer
 _LEVELS = 12  # of nested NVTX ranges; deeper ranges have no lane
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Lane:
     """The events of one lane in order of start; times in ns.
 
@@ -95,14 +95,20 @@ class Lane:
     title: str
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
-    series: NDArray[Any]
     kinds: Sequence[tuple[str, str]]
     name: NDArray[Any]
     names: Sequence[str]
-    row: NDArray[Any]
-    call: NDArray[Any]
+    series: NDArray[Any] = field(default_factory=lambda: np.array(0, np.int32))
+    row: NDArray[Any] = field(default_factory=lambda: np.array(-1, np.int32))
+    call: NDArray[Any] = field(default_factory=lambda: np.array(-1, np.int32))
     selected: Cover | None = None
     level: int = 0
+
+    def __post_init__(self) -> None:
+        """Make each column as long as the lane; what is the same for all events takes no memory."""
+        self.series, self.row, self.call = (
+            np.broadcast_to(values, len(self)) for values in (self.series, self.row, self.call)
+        )
 
     def __len__(self) -> int:
         """Return the number of events."""
@@ -113,15 +119,22 @@ class Lane:
         """The positions in ``kinds`` that the events have, ascending."""
         return np.flatnonzero(np.bincount(self.series)).tolist()
 
+    @cached_property
+    def reach_ns(self) -> NDArray[Any]:
+        """The latest end of the events up to each one, in ns."""
+        end = self.end_ns
+        return end if (end[1:] >= end[:-1]).all() else np.maximum.accumulate(end)
+
+    def meeting(self, start_ns: int, end_ns: int) -> slice:
+        """Return the positions from the first to the last event that is in a part of time."""
+        first = np.searchsorted(self.reach_ns, start_ns, "right")
+        return slice(int(first), int(np.searchsorted(self.start_ns, end_ns)))
+
     @property
     def busy_ns(self) -> int:
         """The selected time in which at least one event went on, in ns."""
         busy = union(self.start_ns, self.end_ns)
         return busy.length if self.selected is None else intersection(busy, self.selected).length
-
-
-def _none(count: int) -> NDArray[Any]:
-    return np.broadcast_to(np.array(-1, np.int32), (count,))  # takes no memory
 
 
 def _rows_by_code(codes: NDArray[Any], count: int) -> list[NDArray[Any]]:
@@ -166,17 +179,23 @@ def streams(capture: Capture) -> Iterator[Lane]:
 
 
 def _streams(operations: GpuOperations) -> tuple[NDArray[Any], list[Stream]]:
-    """Return the number of each operation's stream, and the streams. Migrations have neither."""
-    pid, migration = operations.global_pid, operations.migration
-    codes, keys = group_keys(
-        np.where(pid == MISSING, 0, machine_ids(pid)),
-        operations.device_id,
-        np.where(migration, MIGRATION, IN_STREAM),
-        pid,
-        np.where(migration, MISSING, operations.context_id),
-        np.where(migration, MISSING, operations.stream_id),
-    )
-    return codes, [Stream(*key) for key in zip(*(key.tolist() for key in keys), strict=True)]
+    """Return the number of each operation's stream, and the streams in order."""
+    code = 2 * operations.stream + operations.migration
+    used = np.flatnonzero(np.bincount(code))
+    found = [_stream(operations.streams, *divmod(one, 2)) for one in used.tolist()]
+    every = sorted(set(found))
+    number = np.zeros(used[-1] + 1, np.int32)
+    number[used] = [every.index(stream) for stream in found]
+    return number[code], every
+
+
+def _stream(streams: Streams, place: int, migration: int) -> Stream:
+    """Return one of the streams of operations; migrations (1) have no context and no stream."""
+    pid, device, context, number = (int(ids[place]) for ids in streams)
+    machine = 0 if pid == MISSING else int(machine_ids(np.array([pid]))[0])
+    if migration:
+        return Stream(machine, device, MIGRATION, pid, MISSING, MISSING)
+    return Stream(machine, device, IN_STREAM, pid, context, number)
 
 
 def _selected(capture: Capture, ranges: Intervals) -> Cover | None:
@@ -203,11 +222,8 @@ def _kinds(capture: Capture, kind: str, rows: NDArray[Any]) -> Coded:
     if kind in _ALONE:
         return np.zeros(len(rows), np.int64), [_ALONE[kind][0]]
     if kind == KERNEL:
-        ids, codes = distinct(capture.whole.columns(kind, "name")["name"][rows])
-        classes = [classify(capture.text(i), capture.view.classes) for i in ids.tolist()]
-        known = sorted(set(classes))
-        numbers = np.array([known.index(name) for name in classes], np.int64)
-        return numbers[codes], [(KERNELS, name) for name in known]
+        codes, classes = kernel_classes(capture.whole)
+        return codes[rows], [(KERNELS, name) for name in classes]
     codes, directions = most_frequent(*_directions(capture, rows), _MOST_DIRECTIONS, "other copies")
     return codes, [(COPIES, direction) for direction in directions]
 
@@ -249,64 +265,38 @@ def _thread_names(capture: Capture) -> dict[int, str]:
     return thread_names(capture, np.unique(np.concatenate(found)).tolist()) if found else {}
 
 
-def ranges_left_out(capture: Capture) -> int:
+def ranges_left_out(capture: Capture, lanes: Iterable[Lane]) -> int:
     """Return the number of NVTX ranges without a lane: nested too deep, or ended on another thread."""
     if not capture.has("nvtx"):
         return 0
     every = int(np.isin(capture.columns("nvtx", "event_type")["event_type"], ALL).sum())
-    return every - sum(len(lane) for lane in _ranges(capture, _thread_names(capture)))
+    return every - sum(len(lane) for lane in lanes if lane.family == RANGES)
 
 
 def _calls(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:
     """Yield a lane for each thread, with its outermost calls and all calls that launched something."""
-    fields = capture.columns("api", "start_ns", "end_ns", "global_tid", "row")
-    start, end, row = fields["start_ns"], fields["end_ns"], (fields["row"] - 1).astype(np.int32)
+    fields = capture.columns("api", "global_tid", *SPANS)
+    row = (capture.columns("api", "row")["row"] - 1).astype(np.int32)
     codes, names = name_codes(capture, "api")
-    codes, series = codes.astype(np.int32), call_classes(capture).astype(np.int32)
-    launching, texts = _launching(capture), _name_texts(names)
-    for thread, every in _by_thread((fields["global_tid"], start, end)):
-        mine = every[outermost(start[every], end[every]) | launching[row[every]]]
-        yield Lane(
-            family=CALLS,
-            owner=thread,
-            group=owners[thread],
-            title="CUDA API",
-            start_ns=start[mine],
-            end_ns=end[mine],
-            series=series[mine],
-            kinds=[(CALLS, kind) for kind in CLASSES],
-            name=codes[mine],
-            names=texts,
-            row=row[mine],
-            call=_none(len(mine)),
-            selected=_selected(capture, capture.window.of_thread(thread)),
-        )
+    events = _Events(Spans(*fields.values()), codes, _name_texts(names), row, call_classes(capture))
+    launching = _launching(capture)[row]
+    for thread, every in events.by_thread():
+        mine = every[events.outermost(every) | launching[every]]
+        kinds = [(CALLS, kind) for kind in CLASSES]
+        yield events.lane(capture, mine, (CALLS, thread, owners[thread], "CUDA API"), kinds)
 
 
 def _other_calls(capture: Capture, kind: str, owners: dict[int, str]) -> Iterator[Lane]:
     """Yield a lane for each thread, with its outermost calls of one kind."""
-    fields = capture.columns(kind, "start_ns", "end_ns", "global_tid")
+    fields = capture.columns(kind, "global_tid", *SPANS)
     timed = np.flatnonzero((fields["end_ns"] != MISSING) & (fields["end_ns"] >= fields["start_ns"]))
-    start, end, threads_of = (values[timed] for values in fields.values())
     codes, names = name_codes(capture, kind)
-    codes = codes[timed].astype(np.int32)
-    for thread, every in _by_thread((threads_of, start, end)):
-        mine = every[outermost(start[every], end[every])]
-        yield Lane(
-            family=OTHERS,
-            owner=thread,
-            group=owners[thread],
-            title=_OTHER_CALLS[kind],
-            start_ns=start[mine],
-            end_ns=end[mine],
-            series=np.zeros(len(mine), np.int32),
-            kinds=[(OTHERS, _OTHER_CALLS[kind])],
-            name=codes[mine],
-            names=_name_texts(names),
-            row=_none(len(mine)),
-            call=_none(len(mine)),
-            selected=_selected(capture, capture.window.of_thread(thread)),
-        )
+    spans = Spans(*(values[timed] for values in fields.values()))
+    events = _Events(spans, codes[timed], _name_texts(names))
+    title = _OTHER_CALLS[kind]
+    for thread, every in events.by_thread():
+        mine = every[events.outermost(every)]
+        yield events.lane(capture, mine, (OTHERS, thread, owners[thread], title), [(OTHERS, title)])
 
 
 def _launching(capture: Capture) -> NDArray[Any]:
@@ -323,37 +313,56 @@ def _ranges(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:
     known = np.flatnonzero(ranges.spans.end != MISSING)
     if not len(known):
         return
-    thread, start, end = (part[known] for part in ranges.spans)
     row = (ranges.row[known] - 1).astype(np.int32)
     name, names = range_labels(capture.whole, row)
-    name, texts = name.astype(np.int32), _name_texts(names)
-    for owner, every in _by_thread((thread, start, end)):
-        level = levels(start[every], end[every])
+    spans = Spans(*(part[known] for part in ranges.spans))
+    events = _Events(spans, name, _name_texts(names), row)
+    for thread, every in events.by_thread():
+        level = levels(spans.start[every], spans.end[every])
         for depth in range(min(int(level.max()) + 1, _LEVELS)):
-            mine = every[level == depth]
-            yield Lane(
-                family=RANGES,
-                owner=owner,
-                group=owners[owner],
-                title=f"NVTX level {depth + 1}" if depth else "NVTX",
-                start_ns=start[mine],
-                end_ns=end[mine],
-                series=np.zeros(len(mine), np.int32),
-                kinds=[(RANGES, "range")],
-                name=name[mine],
-                names=texts,
-                row=row[mine],
-                call=_none(len(mine)),
-                selected=_selected(capture, capture.window.of_thread(owner)),
-                level=depth,
-            )
+            place = (RANGES, thread, owners[thread], f"NVTX level {depth + 1}" if depth else "NVTX")
+            yield events.lane(capture, every[level == depth], place, [(RANGES, "range")], depth)
 
 
-def _by_thread(spans: Spans) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield each thread and the positions of its spans by start. Of equal starts the longest is first."""
-    owner, start, end = spans
-    known, number = distinct(owner)
-    for thread, rows in zip(known.tolist(), _rows_by_code(number, len(known)), strict=True):
-        starts = start[rows]
-        in_order = (starts[1:] > starts[:-1]).all()  # as nsys writes calls, mostly
-        yield thread, rows if in_order else rows[np.lexsort((-end[rows], starts))]
+@dataclass(frozen=True)
+class _Events:
+    """Events of threads: their threads and times in ns, names, rows and series."""
+
+    spans: Spans
+    name: NDArray[Any]
+    names: Sequence[str]
+    row: NDArray[Any] | None = None
+    series: NDArray[Any] | None = None
+
+    def by_thread(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield each thread and the positions of its events by start; of equal starts the longest first."""
+        known, number = distinct(self.spans.thread)
+        for thread, rows in zip(known.tolist(), _rows_by_code(number, len(known)), strict=True):
+            start = self.spans.start[rows]
+            in_order = (start[1:] > start[:-1]).all()  # as nsys writes calls, mostly
+            yield thread, rows if in_order else rows[np.lexsort((-self.spans.end[rows], start))]
+
+    def outermost(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Mark those of these events of a thread that are in no other one."""
+        return outermost(self.spans.start[rows], self.spans.end[rows])
+
+    def lane(
+        self,
+        capture: Capture,
+        mine: NDArray[Any],
+        place: tuple[str, int, str, str],
+        kinds: Sequence[tuple[str, str]],
+        level: int = 0,
+    ) -> Lane:
+        """Return the lane of these events; ``place`` is its family, its thread, and where it stands."""
+        columns = {name: getattr(self, name) for name in ("name", "row", "series")}
+        return Lane(
+            *place,
+            self.spans.start[mine],
+            self.spans.end[mine],
+            kinds,
+            names=self.names,
+            **{name: part[mine].astype(np.int32) for name, part in columns.items() if part is not None},
+            selected=_selected(capture, capture.window.of_thread(place[1])),
+            level=level,
+        )

@@ -122,14 +122,21 @@ def _fits_inside(stack: list[int], start: int, end: int) -> bool:
 
 def disjoint(start: Ints, end: Ints) -> Ints:
     """Return for each slice of a lane a sub-lane in which no slices overlap; 0 is the lane itself."""
-    sublane = np.zeros(len(start), np.int64)
     overlaps = np.zeros(len(start), dtype=bool)
     reached = np.maximum.accumulate(end)
-    overlaps[1:] = (start[1:] < reached[:-1]) | (start[1:] == start[:-1])
-    overlaps[:-1] |= overlaps[1:]
+    overlaps[1:] = start[1:] < reached[:-1]
+    numbers = np.arange(len(start))
+    place = numbers - np.maximum.accumulate(np.where(overlaps, 0, numbers))  # among slices that are joined
+    sublane = place & 1  # where no three overlap
+    many = np.flatnonzero(start[2:] < reached[:-2]) + 2
+    if not len(many):
+        return sublane
+    group = np.cumsum(~overlaps)
+    crowded = np.zeros(group[-1] + 1, dtype=bool)
+    crowded[group[many]] = True
     busy: list[tuple[int, int]] = []  # end and number of each used sub-lane, as a heap
     free: list[int] = []  # a heap, too
-    for row, begins, until in _meeting(start, end, overlaps):
+    for row, begins, until in _meeting(start, end, crowded[group]):
         while busy and busy[0][0] <= begins:
             heappush(free, heappop(busy)[1])
         sublane[row] = heappop(free) if free else len(busy)

@@ -52,10 +52,9 @@ def timeline(subject: Subject) -> Markup:
     drawn = dict(list(subject.captures.items())[:_CAPTURES])
     frames: list[Markup] = []
     tables: dict[str, Table] = {}
-    for label, picture, lanes_left_out in _pictures(subject, drawn):
+    for label, picture, left_out in _pictures(subject, drawn):
         tables[label] = _table(picture)
         content = script_data(drawn[label], picture, _CELLS // len(drawn))
-        left_out = (lanes_left_out, ranges_left_out(drawn[label]))
         frames.append(_frame(label, f"timeline-{len(frames)}", content, left_out, is_first=not frames))
     all_lanes = subject.as_one(tables)
     return section(
@@ -68,8 +67,10 @@ def timeline(subject: Subject) -> Markup:
     )
 
 
-def _pictures(subject: Subject, captures: Mapping[str, Capture]) -> Iterator[tuple[str, Picture, int]]:
-    """Yield label, picture and the number of lanes left out of it, for each capture with events."""
+def _pictures(
+    subject: Subject, captures: Mapping[str, Capture]
+) -> Iterator[tuple[str, Picture, tuple[int, int]]]:
+    """Yield label, picture and the numbers of lanes and ranges left out, for each capture with events."""
     for _, labels in groupby(captures, lambda label: captures[label].source):
         lanes = {label: every for label in labels if (every := _lanes(captures[label]))}
         ends = _ends(lanes.values()) if lanes else (0, 0)
@@ -78,11 +79,9 @@ def _pictures(subject: Subject, captures: Mapping[str, Capture]) -> Iterator[tup
             answer = subject.summaries[label].answer
             where = focus(captures[label], answer.findings if answer else (), ends)
             kept = Kept(busiest, where.spots, _EVENTS // len(captures))
-            yield (
-                label,
-                Picture(busiest, kept, ends, where, list(curves(captures[label]))),
-                len(every) - len(busiest),
-            )
+            picture = Picture(busiest, kept, ends, where, list(curves(captures[label])))
+            left_out = (len(every) - len(busiest), ranges_left_out(captures[label], every))
+            yield label, picture, left_out
 
 
 def _lanes(capture: Capture) -> list[Lane]:

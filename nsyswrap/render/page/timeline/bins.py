@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from nsyswrap.render.timeline.lanes import Lane
 
 PER_MILLE = 1000
+FINEST_NS = 20_000
+_MOST_BINS = 1 << 17  # of a level
 
 
 class Level(NamedTuple):
@@ -48,41 +52,55 @@ def level(first_ns: int, last_ns: int, bins: int) -> Level:
 
 def density(start: NDArray[Any], end: NDArray[Any], series: NDArray[Any], count: int, of: Level) -> Density:
     """Return the density of events of ``count`` series. Times outside the level are cut off."""
-    begins, begun = start, (start >= of.start_ns) & (start < of.end_ns)
+    begun = (start >= of.start_ns) & (start < of.end_ns)
     start, end = (np.clip(times, of.start_ns, of.end_ns) - of.start_ns for times in (start, end))
     size = of.bins + 1  # the last bin is for events that end with the level
-    opened, open_parts = _sums(start, series, count, size, of.width_ns)
-    closed, closed_parts = _sums(end, series, count, size, of.width_ns)
-    running = np.cumsum(opened - closed, axis=1)
-    before = np.concatenate((np.zeros((count, 1), np.int64), running[:, :-1]), axis=1)
-    taken = (before * of.width_ns + open_parts - closed_parts)[:, : of.bins]
-    first = (begins[begun] - of.start_ns) // of.width_ns
-    counts = np.bincount(series[begun] * of.bins + first, minlength=count * of.bins).reshape(count, of.bins)
-    which, place = np.nonzero((taken > 0) | (counts > 0))
-    return Density(which, place, taken[which, place], counts[which, place])
+    first, last = start // of.width_ns, end // of.width_ns
+    key = series * np.int64(size) + first
 
+    def sums(keys: NDArray[Any], ns: NDArray[Any] | None = None) -> NDArray[Any]:
+        return np.bincount(keys, ns, count * size).astype(np.int64)  # a float sum is exact up to 104 days
 
-def _sums(
-    times: NDArray[Any], series: NDArray[Any], count: int, size: int, width: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return for each series and bin the number of times in it and the sum of their ns to its end."""
-    place = times // width
-    left = (place + 1) * width - times
-    key = series * size + place
-    number = np.bincount(key, minlength=count * size).reshape(count, size)
-    rest = np.bincount(key, left, count * size).reshape(count, size)
-    return number, rest.astype(np.int64)  # a float sum is exact up to 104 days
+    taken = sums(key, end - start)  # as if all of an event were in the bin that it starts in
+    over = np.flatnonzero(first != last)
+    if len(over):
+        left, right, rest = key[over], key[over] + (last - first)[over], end[over] % of.width_ns
+        taken += sums(right, rest) - sums(left, end[over] - (first[over] + 1) * of.width_ns)
+        taken += of.width_ns * np.cumsum(sums(left + 1) - sums(right))  # the bins in between
+    begins = sums(key[begun])
+    which, place = np.nonzero(((taken > 0) | (begins > 0)).reshape(count, size)[:, : of.bins])
+    cell = which * size + place
+    return Density(which, place, taken[cell], begins[cell])
 
 
 def lane_density(lane: Lane, of: Level) -> Density:
-    """Return the density of a lane. ``series`` are positions in its ``kinds``."""
-    first = int(np.searchsorted(np.maximum.accumulate(lane.end_ns), of.start_ns, "right"))
-    last = int(np.searchsorted(lane.start_ns, of.end_ns))
-    start, end, series = (part[first:last] for part in (lane.start_ns, lane.end_ns, lane.series))
-    parts = []
-    for number in np.flatnonzero(np.bincount(series)).tolist():  # one by one: all at once take much memory
-        mine = np.flatnonzero(series == number)
-        found = density(start[mine], end[mine], np.zeros_like(mine), 1, of)
-        parts.append(found._replace(series=np.full(len(found.bin), number)))
-    empty = np.empty(0, np.int64)
-    return Density(*map(np.concatenate, zip((empty,) * 4, *parts, strict=True)))
+    """Return the density of a lane. ``series`` are positions in its ``kinds``, ascending."""
+    meeting = lane.meeting(of.start_ns, of.end_ns)
+    number = np.zeros(len(lane.kinds), np.int32)
+    number[lane.present] = np.arange(len(lane.present))
+    spans = (lane.start_ns[meeting], lane.end_ns[meeting])
+    found = density(*spans, number[lane.series[meeting]], len(lane.present), of)
+    return found._replace(series=np.array(lane.present)[found.series])
+
+
+def finest(lanes: Sequence[Lane], span: tuple[int, int], cells: float) -> tuple[Level, float]:
+    """Return bins for a part of time, as fine as that many filled ones of all lanes and series allow.
+
+    Returns also how many are filled at most.
+    """
+    counts: list[NDArray[Any]] = []
+    times: list[NDArray[Any]] = []
+    for lane in lanes:
+        meeting = lane.meeting(*span)
+        series = lane.series[meeting]
+        counts.append(np.bincount(series))
+        times.append(np.bincount(series, lane.end_ns[meeting] - lane.start_ns[meeting]))
+    count, time = np.concatenate(counts), np.concatenate(times)
+    length, width = max(span[1] - span[0], 1), max(FINEST_NS, (span[1] - span[0]) // _MOST_BINS)
+
+    def filled() -> float:
+        return float(np.minimum(2 * count + time / width, length / width + 1).sum())
+
+    while filled() > cells and width < length:
+        width += width // 4
+    return level(*span, -(-length // width)), filled()

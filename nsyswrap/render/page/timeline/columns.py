@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _RAW = -15  # window bits of zlib: without header, as the browser's "deflate-raw" reads it
-_LEVEL = 9
 
 
 def pack(columns: Mapping[str, NDArray[Any]], texts: object, ascending: frozenset[str]) -> dict[str, Any]:
@@ -37,9 +36,17 @@ def pack(columns: Mapping[str, NDArray[Any]], texts: object, ascending: frozense
         described.append([name, len(values), size, base, int(name in ascending)])
         parts.append(numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size].T.tobytes())
     text = json.dumps(texts, separators=(",", ":"), allow_nan=False).encode()
-    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW)
-    compressed = b"".join([packer.compress(b"".join([*parts, text])), packer.flush()])
-    return {"columns": described, "packed": base64.b64encode(compressed).decode()}
+    # In columns of bytes only repeats of one byte are worth looking for, which takes a tenth of the time.
+    runs, words = (
+        zlib.compressobj(wbits=_RAW, strategy=how) for how in (zlib.Z_RLE, zlib.Z_DEFAULT_STRATEGY)
+    )
+    compressed = [
+        *map(runs.compress, parts),
+        runs.flush(zlib.Z_FULL_FLUSH),
+        words.compress(text),
+        words.flush(),
+    ]
+    return {"columns": described, "packed": base64.b64encode(b"".join(compressed)).decode()}
 
 
 def unpack(content: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], Any]:

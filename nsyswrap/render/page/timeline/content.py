@@ -15,7 +15,7 @@ from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.render import colors
 from nsyswrap.render.page.html import plain
 from nsyswrap.render.page.tables import clipped
-from nsyswrap.render.page.timeline.bins import PER_MILLE, lane_density, level
+from nsyswrap.render.page.timeline.bins import PER_MILLE, finest, lane_density
 from nsyswrap.render.page.timeline.columns import pack
 from nsyswrap.render.page.timeline.facts import facts_of
 from nsyswrap.render.readable_names import distinct_names
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from nsyswrap.render.timeline.lanes import Lane
 
 
-FINEST_NS = 20_000  # of bins
 _MARGIN = 20  # of the time with fine bins, at each end
-_OVERVIEW = 4096  # bins of the whole time
 _NAME_LENGTH, _LONGEST_NAME = 300, 4_000  # characters of a readable and of a full name
 _STYLES = {
     KERNELS: colors.KERNELS,
@@ -144,20 +142,22 @@ def _series(family: str, kind: str) -> dict[str, Any]:
 def _levels(picture: Picture, most_cells: int) -> list[Level]:
     """Return bins of the whole time, and finer ones of the part that is looked at first.
 
-    Bins are as fine as their number allows, but not finer than FINEST_NS.
+    These are half of all bins, or fewer where the finest ones are.
     """
-    if not picture.crowded:
-        return []
-    filled = sum(len(picture.lanes[i].present) for i in picture.crowded)
-    found = [level(*picture.ends, min(_OVERVIEW, max(most_cells // (4 * filled), 128)))]
-    spans = [span for span in (picture.focus.gpu, picture.focus.opens) if span]
-    for opens, closes in spans:
-        margin = (closes - opens) // _MARGIN
-        start, end = max(opens - margin, picture.ends[0]), min(closes + margin, picture.ends[1])
-        width = max(FINEST_NS, (end - start) * filled * len(spans) // max(most_cells, 1))
-        fine = level(start, end, max((end - start) // width, 1))
-        if 2 * fine.width_ns <= found[-1].width_ns:
-            found.append(fine)
+    lanes = [picture.lanes[i] for i in picture.crowded]
+    first, last = picture.ends
+    spans = [picture.ends]
+    for start, end in filter(None, (picture.focus.gpu, picture.focus.opens)):
+        margin = (end - start) // _MARGIN
+        part = max(start - margin, first), min(end + margin, last)
+        if 2 * (part[1] - part[0]) <= spans[-1][1] - spans[-1][0]:
+            spans.append(part)
+    found: list[Level] = []
+    left = float(most_cells)
+    while spans and lanes:
+        fine, filled = finest(lanes, spans.pop(), left / 2 if spans else left)
+        found.insert(0, fine)
+        left -= filled
     return found
 
 
@@ -173,12 +173,10 @@ def _cells(picture: Picture, levels: Sequence[Level]) -> Cells:
         for i in picture.crowded:
             found = lane_density(picture.lanes[i], of)
             share = np.minimum(-(-found.taken_ns * PER_MILLE // of.width_ns), PER_MILLE)
-            series = picture.series(picture.lanes[i])
-            for kind in np.unique(found.series).tolist():
-                mine = found.series == kind
-                parts.append([number, i, int(series[kind]), int(mine.sum())])
-                for name, values in (("at", found.bin), ("share", share), ("begun", found.begun)):
-                    columns[name].append(values[mine])
+            series, counts = picture.series(picture.lanes[i]), np.bincount(found.series)
+            parts += [[number, i, int(series[kind]), int(counts[kind])] for kind in np.flatnonzero(counts)]
+            for name, values in (("at", found.bin), ("share", share), ("begun", found.begun)):
+                columns[name].append(values)
     empty = np.empty(0, np.int64)
     return Cells({name: np.concatenate([empty, *each]) for name, each in columns.items()}, parts)
 

@@ -5,7 +5,7 @@ A small capture keeps all. A large one keeps all events of some windows of time,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 0.1  # of all kept events: the longest of each lane
+_SLIGHTLY = 16  # a window does not grow by less than this part of its length
 _LARGEST = 0.1  # of all kept events: those around one spot at most
 
 
@@ -36,7 +37,6 @@ class Kept:
     def __init__(self, lanes: Sequence[Lane], spots: Sequence[Spot], limit: int) -> None:
         """Keep about ``limit`` events of all lanes: all of them, or those around the spots, best first."""
         self._lanes, self._limit = lanes, limit
-        self._reach = [np.maximum.accumulate(lane.end_ns) for lane in lanes]
         self.whole = sum(map(len, lanes)) <= limit
         if self.whole:
             self.windows: list[Spot] = []
@@ -45,19 +45,21 @@ class Kept:
         chosen = self._chosen(spots)
         self.windows = list(zip(chosen.start.tolist(), chosen.end.tolist(), strict=True))
         longest = max(int(_LONGEST * limit) // max(len(lanes), 1), 10)
-        kept = [np.union1d(_longest(lane, longest), self._inside(i)) for i, lane in enumerate(lanes)]
-        calls = np.unique(np.concatenate([lane.call[rows] for lane, rows in zip(lanes, kept, strict=True)]))
-        self.rows = [np.union1d(rows, _of_calls(lane, calls)) for lane, rows in zip(lanes, kept, strict=True)]
+        kept = [self._kept(lane, longest) for lane in lanes]
+        calls = np.concatenate([lane.call[marks] for lane, marks in zip(lanes, kept, strict=True)])
+        made = [lane for lane in lanes if lane.family == CALLS]
+        launched = np.zeros(max(int(part.max()) for part in (calls, *(lane.row for lane in made))) + 2, bool)
+        launched[calls] = True
+        launched[-1] = False  # what no call launched
+        self.rows = [
+            np.flatnonzero(marks | launched[lane.row] if lane.family == CALLS else marks)
+            for lane, marks in zip(lanes, kept, strict=True)
+        ]
 
     def _count(self, start: int, end: int) -> int:
         """Return the number of events that a window meets."""
-        return sum(last - first for first, last in self._places(start, end))
-
-    def _places(self, start: int, end: int) -> list[tuple[int, int]]:
-        return [
-            (int(np.searchsorted(reach, start, "right")), int(np.searchsorted(lane.start_ns, end)))
-            for lane, reach in zip(self._lanes, self._reach, strict=True)
-        ]
+        found = [lane.meeting(start, end) for lane in self._lanes]
+        return sum(places.stop - places.start for places in found)
 
     def _chosen(self, spots: Sequence[Spot]) -> Cover:
         """Return the windows around the spots that fit; the first grows until nothing more fits."""
@@ -72,14 +74,16 @@ class Kept:
                 left -= count
         if found:
             (start, end), size = found[0], self._count(*found[0])
-            while True:
-                wider = (start - (end - start) // 2, end + (end - start) // 2)
-                more = self._count(*wider)
-                if more - size > left or wider[1] - wider[0] <= end - start:
+            first = min(int(lane.start_ns[0]) for lane in self._lanes)
+            part = 2  # of its length, by which it grows at both ends
+            while part <= _SLIGHTLY and (more := (end - start) // part):
+                wider = self._count(start - more, end + more)
+                if wider - size > left:
+                    part *= 2
+                    continue
+                if start < first and wider == size:
                     break
-                if start < min(int(lane.start_ns[0]) for lane in self._lanes) and more == size:
-                    break
-                start, end = wider
+                start, end = start - more, end + more
             found[0] = (start, end)
         times = np.array(found, np.int64).reshape(-1, 2)
         return union(times[:, 0], times[:, 1])
@@ -91,25 +95,12 @@ class Kept:
             start, end = start + quarter, end - quarter
         return start, end
 
-    def _inside(self, lane: int) -> NDArray[Any]:
-        """Return the positions of a lane's events in the windows."""
-        start, end = self._lanes[lane].start_ns, self._lanes[lane].end_ns
-        parts = [np.empty(0, np.int64)]
-        for first_ns, last_ns in self.windows:
-            first = int(np.searchsorted(self._reach[lane], first_ns, "right"))
-            rows = np.arange(first, int(np.searchsorted(start, last_ns)))
-            parts.append(rows[end[rows] > first_ns])
-        return np.unique(np.concatenate(parts))
-
-
-def _longest(lane: Lane, count: int) -> NDArray[Any]:
-    if len(lane) <= count:
-        return np.arange(len(lane))
-    return np.argpartition(lane.start_ns - lane.end_ns, count)[:count]
-
-
-def _of_calls(lane: Lane, calls: NDArray[Any]) -> NDArray[Any]:
-    """Return the positions of the events that are these API calls."""
-    if lane.family != CALLS:
-        return np.empty(0, np.int64)
-    return np.flatnonzero(np.isin(lane.row, calls[calls >= 0]))
+    def _kept(self, lane: Lane, longest: int) -> NDArray[np.bool_]:
+        """Mark a lane's longest events and those in the windows."""
+        marks = np.full(len(lane), len(lane) <= longest)
+        if len(lane) > longest:
+            marks[np.argpartition(lane.start_ns - lane.end_ns, longest)[:longest]] = True
+        for start, end in self.windows:
+            places = lane.meeting(start, end)
+            marks[places] |= lane.end_ns[places] > start
+        return marks

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
 from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.timeline.lanes import Lane
 
-    Coded = tuple[NDArray[Any], list[str]]
-
 _SHAPE = tuple(f"{part}_{axis}" for part in ("grid", "block") for axis in "xyz")
 _MEMORY = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
+_FIELDS = {
+    KERNEL: (*_SHAPE, *_MEMORY),
+    MEMCPY: ("src_kind", "dst_kind", "bytes"),
+    MEMSET: ("bytes",),
+    GRAPH: (),
+}
 
 
 class Facts(NamedTuple):
@@ -56,7 +60,7 @@ def facts_of(capture: Capture, lanes: Sequence[Lane], kept: Sequence[NDArray[Any
     _of_operations(capture, facts, gpu)
     mine = np.flatnonzero(calls >= 0)
     if len(mine):
-        facts.correlation[mine] = whole.columns("api", "correlation_id")["correlation_id"][calls[mine]]
+        facts.correlation[mine] = _at(capture, "api", calls[mine], "correlation_id")[0]
     if whole.has("nvtx") and whole.has("api") and (launched >= 0).any():
         code, paths = call_paths(whole, launched)
         facts.path[:] = np.where((code == MISSING) | (launched < 0), 0, code + 1)
@@ -76,21 +80,22 @@ def _of_operations(capture: Capture, facts: Facts, gpu: NDArray[Any]) -> None:
         rows = operations.row[gpu[mine]]
         if not len(mine):
             continue
-        columns = capture.whole.columns(kind, "correlation_id")
-        facts.correlation[mine] = columns["correlation_id"][rows]
+        facts.correlation[mine], *found = _at(capture, kind, rows, "correlation_id", *_FIELDS[kind])
         if kind in (MEMCPY, MEMSET):
-            size = capture.whole.columns(kind, "bytes")["bytes"][rows]
+            size = found.pop()
             facts.bytes[mine] = np.where(size == MISSING, 0, size)
-        if kind in (KERNEL, MEMCPY):
-            code, texts = (_kernel_shapes if kind == KERNEL else _copy_ends)(capture, rows)
+        if found:
+            code, keys = group_keys(*found)
+            values = zip(*(key.tolist() for key in keys), strict=True)
+            labels = capture.labels("mem_kind")
+            texts = [_shape_text(*key) if kind == KERNEL else _ends_text(labels, key) for key in values]
             facts.shape[mine] = code + len(facts.shapes)
             facts.shapes.extend(texts)
 
 
-def _kernel_shapes(capture: Capture, rows: NDArray[Any]) -> Coded:
-    columns = capture.whole.columns(KERNEL, *_SHAPE, *_MEMORY)
-    codes, keys = group_keys(*(values[rows] for values in columns.values()))
-    return codes, [_shape_text(*key) for key in zip(*(key.tolist() for key in keys), strict=True)]
+def _at(capture: Capture, kind: str, rows: NDArray[Any], *fields: str) -> list[NDArray[Any]]:
+    used, codes = np.unique(rows, return_inverse=True)
+    return [values[codes] for values in capture.whole.at(kind, used, *fields).values()]
 
 
 def _shape_text(*numbers: int) -> str:
@@ -105,11 +110,9 @@ def _shape_text(*numbers: int) -> str:
     return ", ".join(parts)
 
 
-def _copy_ends(capture: Capture, rows: NDArray[Any]) -> Coded:
-    columns = capture.whole.columns(MEMCPY, "src_kind", "dst_kind")
-    codes, keys = group_keys(*(values[rows] for values in columns.values()))
-    labels = capture.labels("mem_kind")
-    return codes, [
-        "" if MISSING in key else f"{labels.get(key[0], '?')} to {labels.get(key[1], '?')} memory"
-        for key in zip(*(key.tolist() for key in keys), strict=True)
-    ]
+def _ends_text(labels: dict[int, str], kinds: tuple[int, ...]) -> str:
+    """Return the kinds of memory that a copy reads and writes."""
+    if MISSING in kinds:
+        return ""
+    source, target = (labels.get(kind, "?") for kind in kinds)
+    return f"{source} to {target} memory"
