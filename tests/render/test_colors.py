@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib import resources
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +78,32 @@ def test_hues_stay_apart(ground: str, sight: str) -> None:
         for number in (palette.SLOWER, palette.FASTER, palette.INK)
     ]
     assert all(np.linalg.norm(one - other) > VERDICTS_APART for one, other in combinations(verdicts, 2))
+
+
+def luminance(color: str) -> float:
+    parts = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(np.array((0.2126, 0.7152, 0.0722)) @ linear)
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colors by WCAG 2: 1 to 21."""
+    least, most = sorted(map(luminance, (one, other)))
+    return (most + 0.05) / (least + 0.05)
+
+
+@pytest.mark.parametrize("ground", ["light", "dark"])
+def test_graphics_have_the_contrast_that_wcag_asks_for(ground: str) -> None:
+    style = resources.files("nsyswrap.render.page").joinpath("static", "page.css").read_text(encoding="utf-8")
+    names = ("ground", "raised", "lane", "chosen")  # what pictures are drawn on
+    grounds = [re.findall(rf"--{name}: (#\w+);", style)[ground == "dark"] for name in names]
+    faint = {
+        (hue, under): ratio
+        for hue in (getattr(hue, ground) for hue in palette.HUES)
+        for under in grounds
+        if (ratio := contrast(hue, under)) < 3
+    }
+    assert faint == {}
 
 
 def test_a_style_means_one_thing() -> None:
