@@ -289,6 +289,37 @@ EVENTS: dict[str, Events] = {
             "root_rank": _optional("rootRank"),
         },
     ),
+    "memory_use": Events(
+        "CUDA_GPU_MEMORY_USAGE_EVENTS",
+        "allocations of memory",
+        "nsyswrap profile --nsys-arg=--cuda-memory-usage=true",
+        {
+            "start_ns": _START,
+            "global_pid": _optional("globalPid"),
+            "device_id": _int("deviceId"),
+            "address": _int("address"),
+            "bytes": _BYTES,
+            "mem_kind": _int("memKind"),
+            "operation": _int("memoryOperationType"),
+        },
+    ),
+    "gpu_metric": Events(
+        "GPU_METRICS",
+        "samples of GPU metrics",
+        "nsyswrap profile --nsys-arg=--gpu-metrics-devices=all",
+        {
+            "start_ns": Field(("timestamp",), "time"),
+            "type_id": _int("typeId"),
+            "metric_id": _int("metricId"),
+            "value": _amount("value"),
+        },
+    ),
+    "gpu_metric_name": Events(
+        "TARGET_INFO_GPU_METRICS",
+        "names of GPU metrics",
+        "nsyswrap profile --nsys-arg=--gpu-metrics-devices=all",
+        {"type_id": _int("typeId"), "metric_id": _int("metricId"), "text": Field(("metricName",), "text")},
+    ),
     "gpu": Events(GPUS, "GPUs", "nsys 2021 or newer", _GPU),
     "mpi_rank": Events(
         "MPI_RANKS",
@@ -333,6 +364,8 @@ UM_TO_DEVICE, UM_TO_HOST = 11, 12
 PAGE_FAULT = 2  # a cause of migrations
 PAGEABLE, PINNED, MANAGED = 0, 1, 4  # kinds of memory
 ON_DEVICE = (2, 3, 5)  # kinds of memory that are only on a GPU
+FREED = 1  # CUDA_GPU_MEMORY_USAGE_EVENTS.memoryOperationType; 0 is an allocation
+METRIC_GPU = 0xFF  # the bits of GPU_METRICS.typeId that number the GPU
 # The meaning of numbers: the ENUM table, and a copy of it for exports before 2022.4, which lack it.
 _COPY_KINDS = (
     "Unknown, Host-to-Device, Device-to-Host, Host-to-Array, Array-to-Host, Array-to-Array, Array-to-Device, "

@@ -72,12 +72,13 @@ def test_a_file_alone_has_no_run(tmp_path: Path) -> None:
 
 
 def test_tables_that_no_report_reads_are_counted(tmp_path: Path) -> None:
-    metrics = [row("GPU_METRICS", timestamp=time, value=1) for time in range(1200)]
+    switches = [row("SCHED_EVENTS", start=time, cpu=1) for time in range(1200)]
     new = row("EVENTS_OF_2031", start=1, end=2)
     others = row("TARGET_INFO_OF_2031", name="x")  # it has no events
-    found = checks(write(tmp_path / "x.sqlite", *WORK, *metrics, new, others))["contents"]
+    found = checks(write(tmp_path / "x.sqlite", *WORK, *switches, new, others))["contents"]
     assert found.level == "note"
-    assert found.text == "no report reads EVENTS_OF_2031 (1 row), GPU_METRICS: GPU metrics (1,200 rows)"
+    text = "no report reads EVENTS_OF_2031 (1 row), SCHED_EVENTS: thread switches on the CPU (1,200 rows)"
+    assert found.text == text
 
 
 def test_a_table_of_cupti_without_times_is_counted(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from pyarrow import parquet as arrow
 from recorded import run_folder
-from tiny_export import call, everything, kernel, nvtx, opened, row, write
+from tiny_export import ON_REQUEST, call, everything, kernel, nvtx, opened, row, write
 from trace_event_rules import read
 from traced import read as read_perfetto
 from traced import traced
@@ -59,7 +59,7 @@ def test_both_are_written_and_said(cli: Cli, capture: Path, tmp_path: Path) -> N
     assert sum(part.name in ("k", "ncclDevKernel_AllReduce()") for part in trace.slices) == 4
     assert (tmp_path / "new" / "out.json.gz").read_bytes()[:2] == b"\x1f\x8b"
     assert set(names(tmp_path / "events")) == {
-        f"{kind}.parquet" for kind in set(EVENTS) - {"synchronization", "cuda_overhead"}
+        f"{kind}.parquet" for kind in set(EVENTS) - {"synchronization", "cuda_overhead", *ON_REQUEST}
     }
     assert names(tmp_path) == ["a.sqlite", "events", "new"]
 

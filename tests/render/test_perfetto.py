@@ -11,6 +11,7 @@ from recorded import capture_names, run_folder
 from tiny_export import (
     API,
     KERNEL,
+    ON_REQUEST,
     PID,
     call,
     domain,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 ON_GPU = ("kernel", "memcpy", "memset", "graph")
 SAME = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
-NOT_DRAWN = ("synchronization", "diagnostic", "gpu", "mpi_rank", "nvtx", "um_cpu_fault")
+NOT_DRAWN = ("synchronization", "diagnostic", "gpu", "mpi_rank", "nvtx", "um_cpu_fault", *ON_REQUEST)
 
 
 @pytest.fixture(scope="module")

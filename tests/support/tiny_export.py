@@ -35,8 +35,12 @@ MPI_P2P = "MPI_P2P_EVENTS"
 MPI_START_WAIT = "MPI_START_WAIT_EVENTS"
 MPI_OTHER = "MPI_OTHER_EVENTS"
 MPI_COLLECTIVE = "MPI_COLLECTIVES_EVENTS"
+MEMORY_USE = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+GPU_METRICS, GPU_METRIC_NAMES = "GPU_METRICS", "TARGET_INFO_GPU_METRICS"
 COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
 MEM_KINDS = "ENUM_CUDA_MEM_KIND"
+
+ON_REQUEST = ("memory_use", "gpu_metric", "gpu_metric_name")  # kinds that only options of nsys record
 
 PID = 100  # of every row that names no other
 _FIRST_ID = 1000  # of the texts that rows give themselves
@@ -46,7 +50,7 @@ _STRING_COLUMNS = (
     *(*_NAMES, "textId", "contentId", "filenameId", "module"),
     *("CpuInstruction", "sourceFile", "srcFile", "funcName", "varName"),
 )
-_TEXT_COLUMNS = ("value", "text", "name", "label", "utcTime", "filename")
+_TEXT_COLUMNS = ("value", "text", "name", "label", "utcTime", "filename", "metricName")
 _EVENT = ("start", "end")
 _ON_GPU = (*_EVENT, "deviceId", "contextId", "streamId", "correlationId", "globalPid", "greenContextId")
 _CALL = (*_EVENT, "globalTid", "nameId")
@@ -171,6 +175,19 @@ def um_gpu_fault(address: int, start: int, end: int, faults: int = 1, **more: ob
     return Row(UM_GPU_FAULT, {"start": start, "end": end, **cells, **more})
 
 
+def allocation(address: int, start: int, size: int, **more: object) -> Row:
+    """Memory that is allocated on a GPU, or freed with ``memoryOperationType=1``."""
+    cells = {"globalPid": global_id(PID), "deviceId": 0, "memKind": 2, "memoryOperationType": 0}
+    return Row(MEMORY_USE, {"start": start, "address": address, "bytes": size, **cells, **more})
+
+
+def metric(name: str, number: int, *values: int, gpu: int = 0, every: int = 10) -> list[Row]:
+    """A metric of a GPU, sampled at these distances from time 0 on."""
+    key = {"typeId": 1 << 40 | gpu, "metricId": number}
+    samples = [row(GPU_METRICS, timestamp=i * every, value=value, **key) for i, value in enumerate(values)]
+    return [row(GPU_METRIC_NAMES, metricName=name, **key), *samples]
+
+
 def enums() -> list[Row]:
     """What nsys' numbers mean, as exports from 2022.4 on say."""
     return [
@@ -181,7 +198,7 @@ def enums() -> list[Row]:
 
 
 def everything() -> list[Row]:
-    """Rows of every kind, in which each report finds something and each rule something to say."""
+    """Rows of every kind but ON_REQUEST, in which each report finds something and each rule has something."""
     thread = global_id(PID, PID)
     return [
         *(*_launches(), *_copies(), *enums()),
@@ -316,6 +333,6 @@ def _type(table: str, column: str) -> str:
     """Keys as in real exports: where there is none, SQLite goes through the rows in another order."""
     if table.startswith("ENUM_") and column == "id":
         return "INTEGER PRIMARY KEY"
-    return (
-        "TEXT" if column in _TEXT_COLUMNS and table != MEMSET else "INTEGER"
-    )  # a memset's value is a number
+    if column == "value" and table in (MEMSET, GPU_METRICS):
+        return "INTEGER"
+    return "TEXT" if column in _TEXT_COLUMNS else "INTEGER"

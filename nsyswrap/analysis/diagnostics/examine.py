@@ -36,10 +36,9 @@ LOG_BYTES = 1 << 20  # the end of nsys.log, which has the fault
 _START_S, _MEASURED_ROWS, _SCREEN_S = 0.3, 2e6, 7.6
 # Tables that no report reads -> what they hold. The first pattern that matches counts.
 _CONTENTS = {
-    "GPU_METRICS": "GPU metrics",
     "COMPOSITE_EVENTS": "CPU samples",
     "SCHED_EVENTS": "thread switches on the CPU",
-    "CUDA_GPU_MEMORY_*": "GPU memory use",
+    "CUDA_GPU_MEMORY_POOL_EVENTS": "memory pools",
     "CUDA_GRAPH_*": "creation of CUDA graphs",
     "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "CUDA events",
     "CUBLAS_EVENTS": "calls of cuBLAS",

@@ -1,4 +1,4 @@
-"""The counters of a trace: bandwidth of the copies in flight by direction, and concurrent kernels."""
+"""The counters of a trace: bandwidth of the copies in flight, concurrent kernels, and recorded curves."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.render.timeline.curves import curves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,6 +43,17 @@ def counters(capture: Capture, bars: Sequence[GpuBars], tracks: CaptureLanes) ->
         elif part.kind == "kernel":
             made += _kernels_running(part, lasting, gpu, tracks)
     return made
+
+
+def curve_counters(capture: Capture, tracks: CaptureLanes) -> tuple[list[Counter], tuple[str, ...]]:
+    """Return a counter for each curve of memory, clocks and metrics, and a note on values that are joined."""
+    made, joined = [], {}
+    for curve in curves(capture):
+        track = tracks.lanes.add_below(tracks.group(curve.group), curve.title, curve.unit or "value")
+        made.append(Counter(track, curve.times_ns, curve.values))
+        if curve.joined:
+            joined[curve.group] = f"{curve.group}: each value is the {curve.joined}"
+    return made, tuple(joined.values())
 
 
 def steps(start: NDArray[Any], end: NDArray[Any], value: NDArray[Any]) -> Steps:

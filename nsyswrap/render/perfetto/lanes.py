@@ -99,6 +99,14 @@ class CaptureLanes:
             self._tracks[key] = self.lanes.add(Track("gpu", name, self.lanes.number(0)))
         return self._tracks[key]
 
+    def group(self, name: str) -> int:
+        """Return the track that holds a group of curves."""
+        key = ("group", name)
+        if key not in self._tracks:
+            track = Track("gpu", self._label + name, self.lanes.number(0))
+            self._tracks[key] = self.lanes.add(track)
+        return self._tracks[key]
+
     def thread(self, global_tid: int) -> int:
         """Return the lane of a host thread."""
         key = ("thread", global_tid)

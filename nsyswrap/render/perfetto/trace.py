@@ -19,7 +19,7 @@ from nsyswrap.base.version import __version__
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render.perfetto import host
-from nsyswrap.render.perfetto.counters import counter_notes, counters
+from nsyswrap.render.perfetto.counters import counter_notes, counters, curve_counters
 from nsyswrap.render.perfetto.gpu import gpu_bars, gpu_slices
 from nsyswrap.render.perfetto.lanes import CaptureLanes, Lanes
 from nsyswrap.render.perfetto.ranges import KIND as NVTX
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
 ARROWS = "arrows from call to GPU work"
 
-# Kinds that name processes and GPUs. They are not drawn and not counted as left out.
-_NAMING_KINDS = ("gpu", "mpi_rank")
+CURVES = "curves"
+
+# Kinds that name others, and those of curves. They are not counted as left out.
+_NAMING_KINDS = ("gpu", "mpi_rank", "gpu_metric_name", "gpu_metric", "memory_use")
 # Why some or all events of a kind are not drawn.
 _REASONS = {
     "synchronization": "the waiting calls are drawn",
@@ -161,6 +163,8 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     del own
     gpu = [gpu_slices(capture, bars, tracks, trace.looks)] if bars else []
     trace.counters += counters(capture, bars, tracks)
+    recorded, joined = curve_counters(capture, tracks)
+    trace.counters += recorded
     drawn.update({part.kind: len(part.row) for part in bars})
     nvtx = nvtx_events(capture, trace.looks) if capture.has(NVTX) else None
     calls = {kind: host.calls(capture, kind, trace.looks) for kind in host.CALLS if capture.has(kind)}
@@ -177,11 +181,12 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
         trace.slices.append(host.cpu_page_faults(capture, tracks, trace.looks))
         drawn[host.FAULT] = len(trace.slices[-1].lane)
     _count(trace, capture, drawn)
+    trace.counts[CURVES] += len(recorded)
     launched = sum(part.launched for part in bars)
     arrows = _add_arrows(trace, gpu, on_host)
     if launched > arrows:
         trace.left_out.append(f"{counted(launched - arrows, ARROWS)} (launch call not recorded)")
-    trace.notes += (*notes, *counter_notes(capture, bars))
+    trace.notes += (*notes, *counter_notes(capture, bars), *joined)
 
 
 def _count(trace: Trace, capture: Capture, drawn: Counts[str]) -> None:

@@ -1,4 +1,4 @@
-"""Curves below the lanes: what a run's samples say of each GPU over time."""
+"""Curves below the lanes: memory, samples of the run, and GPU metrics over time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.conditions import run_conditions_of
+from nsyswrap.analysis.gpu_metrics import gpu_metrics_of
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.memory_use import PINNED_MEMORY, memory_use_of
+from nsyswrap.base.units import duration
+from nsyswrap.render.timeline.owners import process_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
 
-GROUP = "clocks and power"
+_MOST = 8192  # values of a curve; more are joined
 _NS_PER_S = 1_000_000_000
+BYTES = "bytes"
 # Column of the samples: title, unit, and units of the column in it.
 _SAMPLED = {
     "sm_mhz": ("SM clock", "MHz", 1),
@@ -27,16 +33,53 @@ _SAMPLED = {
 
 
 class Curve(NamedTuple):
-    """A curve: samples in order of time, in ns on the clock of the capture, and their values as integers."""
+    """A curve: values in order of time, each from its time on, in ns on the clock of the capture.
 
+    ``joined`` says what a value is of all those that it stands for; empty if it stands for itself.
+    """
+
+    group: str
     title: str
     unit: str
     times_ns: NDArray[Any]
     values: NDArray[Any]
+    joined: str = ""
 
 
 def curves(capture: Capture) -> Iterator[Curve]:
-    """Yield the curves of each GPU that worked; none without samples, or without any change in them."""
+    """Yield the curves of the selected time; none that were not recorded, or that do not change in it."""
+    for curve, join in (*_memory(capture), *_samples(capture), *_metrics(capture)):
+        part = _selected(capture, curve)
+        if len(part.values) and part.values.min() < part.values.max():
+            yield _joined(part, *join)
+
+
+_Join = tuple["Callable[..., NDArray[Any]]", str]
+_HIGHEST: _Join = (lambda values, first, _: np.maximum.reduceat(values, first), "highest")
+_MEAN: _Join = (lambda values, first, count: np.add.reduceat(values, first) / count, "mean")
+
+
+def _memory(capture: Capture) -> Iterator[tuple[Curve, _Join]]:
+    every = memory_use_of(capture)
+    several = len({use.global_pid for use in every}) > 1
+    for use in every:
+        on_host = use.place == PINNED_MEMORY
+        title = use.place if on_host else f"GPU {use.device} {use.place.removeprefix('GPU ')}"
+        title += f", process {process_text(use.global_pid)}" if several else ""
+        last = max(_last_ns(capture.whole), int(use.times_ns[-1]) + 1)  # what is not freed stays allocated
+        times, values = np.append(use.times_ns, last), np.append(use.bytes, use.bytes[-1])
+        yield Curve("allocated memory", title, BYTES, times, values), _HIGHEST
+
+
+def _last_ns(capture: Capture) -> int:
+    """Return the end of the recording, or of the last GPU operation if the export does not have it."""
+    info, operations = capture.info, gpu_operations_of(capture)
+    if info.duration_ns is not None:
+        return info.recorded_from_ns + info.duration_ns
+    return int(operations.end_ns.max(initial=0))
+
+
+def _samples(capture: Capture) -> Iterator[tuple[Curve, _Join]]:
     run = run_conditions_of(capture)
     for gpu in run.gpus if run else ():
         times_ns = np.round(gpu.seconds * _NS_PER_S).astype(np.int64)
@@ -44,5 +87,36 @@ def curves(capture: Capture) -> Iterator[Curve]:
             values = gpu.samples[column]
             known = np.flatnonzero(~np.isnan(values))
             whole = np.round(values[known] / factor).astype(np.int64)
-            if len(known) and whole.min() < whole.max():
-                yield Curve(f"GPU {gpu.gpu.index} {name}", unit, times_ns[known], whole)
+            title = f"GPU {gpu.gpu.index} {name}"
+            yield Curve("clocks and power", title, unit, times_ns[known], whole), _MEAN
+
+
+def _metrics(capture: Capture) -> Iterator[tuple[Curve, _Join]]:
+    for metric in gpu_metrics_of(capture):
+        group = f"GPU {metric.gpu} metrics"
+        yield Curve(group, metric.name, metric.unit, metric.times_ns, metric.values), _MEAN
+
+
+def _selected(capture: Capture, curve: Curve) -> Curve:
+    """Return the part of a curve in the selected time. The value that holds when it begins is part of it."""
+    if not capture.view.selection.windowed:
+        return curve
+    start, end = capture.window.start_ns, capture.window.end_ns
+    first = max(int(np.searchsorted(curve.times_ns, start, "right")) - 1, 0)
+    last = int(np.searchsorted(curve.times_ns, end, "right"))
+    times = np.maximum(curve.times_ns[first:last], start)
+    return curve._replace(times_ns=times, values=curve.values[first:last])
+
+
+def _joined(curve: Curve, join: Callable[..., NDArray[Any]], what: str) -> Curve:
+    """Return a curve with at most _MOST values, each of an equal part of the time."""
+    times = curve.times_ns
+    if len(times) <= _MOST:
+        return curve
+    width = -(-int(times[-1] - times[0] + 1) // _MOST)
+    part = (times - times[0]) // width
+    first = np.flatnonzero(np.diff(part, prepend=-1))
+    count = np.diff(np.append(first, len(part)))
+    return curve._replace(
+        times_ns=times[first], values=join(curve.values, first, count), joined=f"{what} of {duration(width)}"
+    )

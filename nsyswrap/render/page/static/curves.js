@@ -3,11 +3,12 @@
 // Add a lane for each curve behind all others.
 function addCurves(content, columns) {
   let place = 0;
-  for (const [title, unit, count] of content.curves) {
-    const curve = { unit, times: columns.times.subarray(place, place + count), values: columns.values.subarray(place, place + count) };
+  for (const [group, title, unit, joined, count, parts] of content.curves) {
+    const values = columns.values.subarray(place, place + count).map((value) => value / parts);
+    const curve = { unit, joined, times: columns.times.subarray(place, place + count), values };
     curve.least = curve.values.reduce((a, b) => Math.min(a, b));
     curve.most = curve.values.reduce((a, b) => Math.max(a, b));
-    content.lanes.push({ group: "clocks and power", title, family: "curve", level: 0, kept: 0, count: 0, curve });
+    content.lanes.push({ group, title, family: "curve", level: 0, kept: 0, count: 0, curve });
     place += count;
   }
 }
@@ -31,8 +32,17 @@ function drawCurve(picture, { times, values, least, most }, top) {
 }
 
 // What a curve says at a time.
-function curveAt({ times, values, unit, least, most }, time) {
+function curveAt(curve, time) {
+  const { times, values, joined } = curve;
   const i = firstOver(times, time, 0, times.length) - 1;
-  const now = i < 0 ? "no sample yet" : `${values[i]} ${unit}`;
-  return `${now}; from ${least} to ${most} ${unit} in the whole run`;
+  const now = i < 0 ? "no sample yet" : `${quantity(curve, values[i])}${joined ? `, ${joined}` : ""}`;
+  return `${now}; ${curveRange(curve)} in all`;
+}
+
+function curveRange(curve) {
+  return `from ${quantity(curve, curve.least)} to ${quantity(curve, curve.most)}`;
+}
+
+function quantity({ unit }, value) {
+  return unit === "bytes" ? amount(value) : `${value.toLocaleString("en")} ${unit}`.trim();
 }

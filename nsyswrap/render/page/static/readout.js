@@ -57,7 +57,7 @@ class Readout {
   lane(lane) {
     const { count, kept, curve } = this.content.lanes[lane];
     if (curve) {
-      this.say(`${this.place(lane)}: ${curve.least} to ${curve.most} ${curve.unit}.`);
+      this.say(`${this.place(lane)}: ${curveRange(curve)}.`);
       return;
     }
     const part = kept === count ? "" : `, ${kept} kept one by one`;

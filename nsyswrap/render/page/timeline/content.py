@@ -47,6 +47,7 @@ _STYLES = {
 }
 _SPELLED = {"synchronise": "synchronize", "range": "NVTX range"}  # kinds as people read them
 _NO_CALL, _CALL_NOT_KEPT = -1, -2
+_TENTHS = 10
 _ASCENDING = frozenset(("start", "call", "correlation", "at", "times"))
 
 
@@ -119,7 +120,11 @@ def script_data(capture: Capture, picture: Picture, most_cells: int) -> dict[str
             name: [start - first, end - first] for name, (start, end) in picture.focus.findings.items()
         },
         "source": plain(capture.source.name),
-        "curves": [[curve.title, curve.unit, len(curve.values)] for curve in picture.curves],
+        "curves": [
+            [plain(text) for text in (curve.group, curve.title, curve.unit, curve.joined)]
+            + [len(curve.values), _parts(curve)]
+            for curve in picture.curves
+        ],
         **pack({**events, **cells.columns, **_curves(picture)}, texts, _ASCENDING),
     }
 
@@ -127,8 +132,13 @@ def script_data(capture: Capture, picture: Picture, most_cells: int) -> dict[str
 def _curves(picture: Picture) -> dict[str, NDArray[Any]]:
     empty = np.empty(0, np.int64)
     times = np.concatenate([empty, *(curve.times_ns for curve in picture.curves)])
-    values = np.concatenate([empty, *(curve.values for curve in picture.curves)])
-    return {"times": times - picture.ends[0], "values": values}
+    values = [np.round(curve.values * _parts(curve)).astype(np.int64) for curve in picture.curves]
+    return {"times": times - picture.ends[0], "values": np.concatenate([empty, *values])}
+
+
+def _parts(curve: Curve) -> int:
+    """Return how many parts of its unit a curve is written in: 1, or 10 where values are no integers."""
+    return 1 if (curve.values == np.round(curve.values)).all() else _TENTHS
 
 
 def _series(family: str, kind: str) -> dict[str, Any]:

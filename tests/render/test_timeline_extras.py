@@ -1,0 +1,145 @@
+"""Lanes and curves besides CUDA's own: MPI, OS calls and others, memory, clocks and GPU metrics."""
+
+from __future__ import annotations
+
+import lzma
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conditioned import MS, around, recorded, sample
+from recorded import run_folder
+from tiny_export import (
+    MPI_COLLECTIVE,
+    MPI_P2P,
+    OPENMP,
+    OSRT,
+    Row,
+    allocation,
+    call,
+    changed,
+    kernel,
+    metric,
+    on_cpu,
+    opened,
+)
+from traced import traced
+
+from nsyswrap.api import Capture, open_capture
+from nsyswrap.render.timeline import curves as module
+from nsyswrap.render.timeline.curves import Curve, curves
+from nsyswrap.render.timeline.lanes import OTHERS, threads
+
+OPTIONS = Path(__file__).resolve().parents[3] / "shared" / "exports" / "options"
+WORK = (call("cudaLaunchKernel", 0, 10, 1), kernel("k", 1000, 2000, 1))
+
+
+def others(capture: Capture) -> dict[tuple[str, str], list[tuple[int, int, str]]]:
+    return {
+        (lane.group, lane.title): [
+            (int(start), int(end), lane.names[name])
+            for start, end, name in zip(lane.start_ns, lane.end_ns, lane.name, strict=True)
+        ]
+        for lane in threads(capture)
+        if lane.family == OTHERS
+    }
+
+
+def points(curve: Curve) -> list[tuple[int, float]]:
+    return list(zip(curve.times_ns.tolist(), curve.values.tolist(), strict=True))
+
+
+def test_each_kind_of_call_has_a_lane_with_its_outermost_calls(tmp_path: Path) -> None:
+    capture = opened(
+        tmp_path,
+        *WORK,
+        *(on_cpu(OSRT, "poll", 0, 90), on_cpu(OSRT, "read", 10, 20), on_cpu(OSRT, "read", 5, 9, tid=101)),
+        *(on_cpu(MPI_P2P, "MPI_Send", 20, 30), on_cpu(MPI_COLLECTIVE, "MPI_Reduce", 40, 50)),
+        changed(on_cpu(MPI_COLLECTIVE, "MPI_Barrier", 60, 70), end=None),  # it never ended
+        on_cpu(OPENMP, "Parallel", 20, 80),
+    )
+    assert others(capture) == {
+        ("thread 100", "MPI collectives"): [(40, 50, "MPI_Reduce")],
+        ("thread 100", "MPI sends and receives"): [(20, 30, "MPI_Send")],
+        ("thread 100", "OpenMP"): [(20, 80, "Parallel")],
+        ("thread 100", "OS calls"): [(0, 90, "poll")],
+        ("thread 101", "OS calls"): [(5, 9, "read")],
+    }
+
+
+def test_mpi_and_os_calls_of_a_recorded_run(tmp_path: Path) -> None:
+    """Where no call is inside another one, a lane holds all that were recorded."""
+    capture = open_capture(run_folder("hybrid/gpu", tmp_path))
+    found = Counter[str]()
+    for lane in threads(capture):
+        assert (lane.start_ns[1:] >= lane.end_ns[:-1]).all() or lane.family != OTHERS
+        found[lane.title] += len(lane) if lane.family == OTHERS else 0
+    for kind, title in (("mpi_collective", "MPI collectives"), ("mpi_p2p", "MPI sends and receives")):
+        assert 0 < found[title] == capture.count(kind)
+    assert 0 < found["OS calls"] <= capture.count("osrt")
+
+
+def test_memory_is_drawn_to_the_end_in_bytes(tmp_path: Path) -> None:
+    rows = allocation(1, 10, 1 << 30), allocation(2, 500, 1 << 20), allocation(3, 20, 8, memKind=1)
+    freed = allocation(3, 30, 8, memKind=1, memoryOperationType=1)
+    memory, pinned = curves(opened(tmp_path, *WORK, *rows, freed))
+    assert memory[:3] == ("allocated memory", "GPU 0 memory", "bytes")
+    assert points(memory) == [(10, 1 << 30), (500, (1 << 30) + (1 << 20)), (2000, (1 << 30) + (1 << 20))]
+    assert (pinned.title, points(pinned)) == ("pinned host memory", [(20, 8), (30, 0), (2000, 0)])
+
+
+def test_clocks_and_power_are_those_of_the_samples(tmp_path: Path) -> None:
+    samples = around([sample(1100 + 100 * i, 1200 + i, 680) for i in range(20)])
+    capture = recorded(tmp_path / "run", [kernel("k", 1050 * MS, 2950 * MS)], samples)
+    found = {curve.title: curve for curve in curves(capture)}
+    assert {curve.group for curve in found.values()} == {"clocks and power"}
+    assert {title: curve.unit for title, curve in found.items()} == {
+        "GPU 0 SM clock": "MHz",  # the clock of the memory does not change
+        "GPU 0 power": "W",
+        "GPU 0 temperature": "\N{DEGREE SIGN}C",
+    }
+    clock = points(found["GPU 0 SM clock"])
+    assert clock[10:13] == [(1000 * MS, 345), (1100 * MS, 1200), (1200 * MS, 1201)]
+    assert found["GPU 0 power"].values[11] == 680
+
+
+def test_a_selected_time_has_the_part_of_the_curves_in_it(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *WORK, *metric("SMs Active [Throughput %]", 3, *range(100), every=50))
+    [curve] = curves(capture.select(time="1010ns/1120ns"))
+    assert curve[:3] == ("GPU 0 metrics", "SMs Active", "%")
+    assert points(curve) == [(1010, 20), (1050, 21), (1100, 22)]
+
+
+def test_what_does_not_change_has_no_curve(tmp_path: Path) -> None:
+    assert not list(curves(opened(tmp_path, *WORK, *metric("PCIe TX Throughput [Throughput %]", 3, 1, 1))))
+
+
+def test_many_samples_are_means_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST", 3)
+    rows: list[Row] = [*metric("SMs Active [Throughput %]", 3, 0, 100, 50, 60, 10, 20)]
+    rows += [allocation(i, 10 * i, 5) for i in range(6)]
+    rows += [allocation(5, 60, 5, memoryOperationType=1)]
+    memory, active = curves(opened(tmp_path, *WORK, *rows))
+    assert (points(active), active.joined) == ([(0, 50), (20, 55), (40, 15)], "mean of 17 ns")
+    assert (memory.values.max(), memory.joined) == (30, "highest of 667 ns")
+
+
+def test_perfetto_has_a_counter_for_each_curve(tmp_path: Path) -> None:
+    rows = (*metric("SMs Active [Throughput %]", 3, 5, 97), allocation(1, 10, 100), allocation(2, 20, 1))
+    trace = traced(opened(tmp_path, *WORK, *rows), tmp_path)
+    assert trace.counters["GPU 0 metrics", "SMs Active"] == [(0, 5), (10, 97)]
+    assert trace.counters["allocated memory", "GPU 0 memory"] == [(10, 100), (20, 101), (2000, 101)]
+
+
+@pytest.mark.skipif(not OPTIONS.is_dir(), reason=f"no {OPTIONS}")
+def test_memory_and_metrics_of_a_real_training(tmp_path: Path) -> None:
+    found: dict[str, Curve] = {}
+    for name in ("mem", "gpu_metrics"):
+        path = tmp_path / f"{name}.sqlite"
+        path.write_bytes(lzma.decompress((OPTIONS / f"{path.name}.xz").read_bytes()))
+        found |= {curve.title: curve for curve in curves(open_capture(path))}
+    assert found["GPU 0 memory"].values[-1] == 4_836_347_400 + 13_432  # in device and in static memory
+    assert found["SMs Active"].values.max() == 100
+    assert 1900 < np.median(found["GPC Clock Frequency"].values) < 2000
+    assert "PCIe TX Throughput" not in found  # it never changes
