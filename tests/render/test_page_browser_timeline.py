@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tiny_export import call, kernel, opened
+from tiny_export import allocation, call, kernel, metric, opened
 
 from nsyswrap.base.units import duration
 from nsyswrap.render.page import render
@@ -397,7 +397,8 @@ def test_a_view_can_be_sent_as_an_address(page_of: PageOf, visit: Visit) -> None
     start, end = ends(page)
     page.wait_for_function("() => location.hash.startsWith('#timeline-0=')")
     address = page.evaluate("location.hash")
-    page.evaluate("timelines[0].act('home')")
+    timeline(page).get_by_role("button", name="Go back to the view before").click()
+    page.wait_for_function("address => location.hash !== address", arg=address)  # nor is the old view sent
     page.evaluate("address => { location.hash = ''; location.hash = address; }", address)
     page.wait_for_function("start => Math.abs(timelines[0].view.start - start) < 2", arg=start)
     assert ends(page) == pytest.approx((start, end), abs=2)
@@ -426,6 +427,28 @@ def test_findings_and_gaps_lead_into_the_timeline(page_of: PageOf, visit: Visit)
         link.click()
         assert ends(page) != every
         assert picture(page).evaluate("e => e === document.activeElement")
+
+
+def test_a_curve_says_its_value_where_one_points(tmp_path: Path, visit: Visit) -> None:
+    rows = (*metric("SMs Active [Throughput %]", 3, 5, 97, every=5000), allocation(1, 10, 3 << 30))
+    capture = opened(tmp_path, kernel("k", 0, 10_000), *rows, allocation(2, 5000, 1 << 30))
+    path = tmp_path / "page.html"
+    path.write_text(render({"x": capture}), encoding="utf-8")
+    page = opened_all(visit(path))
+    page.evaluate("timelines[0].article.scrollIntoView()")
+    box = picture(page).bounding_box()
+    assert box
+    titles = page.evaluate("timelines[0].content.rows.shown.map(i => timelines[0].content.lanes[i].title)")
+    said = {}
+    for title in ("GPU 0 memory", "SMs Active"):
+        top = page.evaluate(f"timelines[0].content.rows.tops[{titles.index(title)}]")
+        page.mouse.move(box["x"] + 0.75 * box["width"], box["y"] + top + 10)
+        said[title] = readout(page)
+    assert re.fullmatch(
+        r"allocated memory, GPU 0 memory, at 0\.\d+ s: 4\.29 GB; from 3\.22 GB to 4\.29 GB in all\.",
+        said["GPU 0 memory"],
+    )
+    assert said["SMs Active"].endswith("97 %; from 5 % to 97 % in all.")
 
 
 def test_an_old_browser_gets_a_sentence(page_of: PageOf, visit: Visit) -> None:

@@ -52,6 +52,20 @@ def test_nothing_is_cut_off_at_the_edge_of_the_paper(kind: str, page_of: PageOf,
     assert page.evaluate(f"{wide}.map(table => table.dataset.report)") == []
 
 
+def test_a_picture_that_is_cut_on_paper_says_so(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    count = page.evaluate("timelines[0].ready.then(() => timelines[0].content.lanes.length)")
+    note = page.locator(".timeline .paper").first
+    assert note.text_content() == ""
+    printed(page)
+    shown = page.locator(".labels .lane").count()
+    assert shown < count
+    assert note.inner_text() == f"On paper: {shown} of {count} lanes. The page has the others."
+    heights = page.evaluate("['.labels', '.picture canvas'].map(e => document.querySelector(e).offsetHeight)")
+    assert max(heights) <= 390
+    assert abs(heights[0] - heights[1]) <= 4  # each name is beside its lane
+
+
 def test_headers_are_such_that_every_sheet_repeats_them(page_of: PageOf, visit: Visit) -> None:
     page = visit(page_of("two GPUs"))
     printed(page)

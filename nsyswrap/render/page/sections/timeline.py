@@ -145,6 +145,7 @@ def _frame(
         element("div", *buttons, _search(label), class_="tools", role="group", aria_label=f"View of {label}"),
         element("canvas", class_="overview", aria_hidden="true"),
         element("div", element("div", class_="labels"), element("div", canvas), class_="picture"),
+        element("p", class_="paper note"),
         element("p", class_="limit note"),
         element("p", "Point at the picture or tap it.", class_="readout", role="status"),
         element("div", class_="measure", role="status", hidden=True),

@@ -9,7 +9,8 @@ function addressOf(timeline, start, end) {
 
 // The view stands in the address, so that it can be sent.
 function keepInAddress({ view, ...timeline }) {
-  if (view.past.length) history.replaceState(null, "", addressOf(timeline, view.start, view.end));
+  const [, number] = location.hash.match(PLACE) || [];
+  if (view.past.length || Number(number) === timeline.number) history.replaceState(null, "", addressOf(timeline, view.start, view.end));
 }
 
 // Show what the address names.

@@ -3,7 +3,7 @@
 const LANE = 22; // height of a lane, in pixels
 const GROUP = 20; // height of the line above a group of lanes
 
-const ON_PAPER = 14; // lanes: a printed page has no room for more
+const ON_PAPER = 380; // height of a printed picture, in pixels: a page has no room for more
 
 class Rows {
   constructor(lanes) {
@@ -19,15 +19,24 @@ class Rows {
     let top = HEAD;
     let group = null;
     this.lanes.forEach((lane, i) => {
-      if (this.onPaper && (lane.level || lane.family === "other calls" || this.shown.length === ON_PAPER)) return;
-      if (lane.group !== group) top += GROUP;
+      const away = this.folded.has(lane.group) || this.hidden.has(i);
+      const head = lane.group === group ? 0 : GROUP;
+      const left = away || lane.level || lane.family === "other calls" || top + head + LANE > ON_PAPER;
+      if (this.onPaper && left) return;
+      top += head;
       group = lane.group;
-      if (this.folded.has(group) || this.hidden.has(i)) return;
+      if (away) return;
       this.tops[i] = top;
       this.shown.push(i);
       top += LANE;
     });
     this.height = top + 4;
+  }
+
+  // What a printed picture lacks.
+  get cut() {
+    const [count, all] = [this.shown.length, this.lanes.length];
+    return this.onPaper && count < all ? `On paper: ${count} of ${all} lanes. The page has the others.` : "";
   }
 
   laneAt(y) {
@@ -91,7 +100,12 @@ class Rows {
       }
       if (Number.isNaN(this.tops[i])) return;
       const label = add("div", "lane", "", LANE);
-      label.append(Object.assign(document.createElement("span"), { textContent: lane.title }));
+      const [name, depth] = lane.title.split("level ");
+      label.append(Object.assign(document.createElement("span"), { textContent: name }));
+      if (depth) {
+        const word = Object.assign(document.createElement("i"), { className: "aside", textContent: "level " });
+        label.firstChild.append(word, depth); // narrow screens leave the word out
+      }
       label.title = lane.title;
       const hide = document.createElement("button");
       Object.assign(hide, { type: "button", className: "hide", textContent: "×", title: `Hide ${lane.title}` });

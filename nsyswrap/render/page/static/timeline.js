@@ -53,6 +53,7 @@ class Timeline {
     const folded = this.content.rows.shown.length < this.content.lanes.length;
     this.article.querySelector("[data-action=lanes]").hidden = !folded;
     this.canvas.style.height = `${this.content.rows.height}px`;
+    this.article.querySelector(".paper").textContent = this.content.rows.cut;
   }
 
   // Draw with the next frame, once, however often it was asked for.
