@@ -1,17 +1,19 @@
 """Make the pictures of README.md and docs/ again, from recorded captures that ship with nsyswrap.
 
-    python tests/support/screenshots.py [FOLDER]
+    python tests/support/screenshots.py [FOLDER] [--training CAPTURE] [--million CAPTURE]
 
-All but training.png and million.png, which are of captures that do not ship with it.
+training.png and million.png are of captures that do not ship with nsyswrap. Each is made where its capture is
+named: four steps of a GPT on an H200, recorded with ``--steps`` and ``--modules``, and a million kernels that
+``tests/bench/make_export.py`` makes.
 
 Needs Chromium, and playwright to drive it (``pip install '.[test]'``). FOLDER is docs/ where none is named.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +40,8 @@ _FIRST = SHIPPED / "add2" / "none"  # what the README's picture and the terminal
 _COMMAND = "nsyswrap report nsyswrap/recorded/add2/none"
 _WIDTH = 100  # columns of the terminal
 _COLORS = 128  # of a picture of the page or terminal
+_MOST_BYTES = 150_000  # of a picture
+_FEW_LANES = 760  # height of the picture of a timeline with many lanes
 _OVERVIEW = """<!DOCTYPE html><style>body {{ margin: 0; background: white; }}
 div {{ width: max-content; padding: 8px; }} img {{ display: block; margin: 4px; }}
 </style><div>{}</div>"""
@@ -49,23 +53,33 @@ pre {{ margin: 0; padding: 16px 20px; width: max-content; color: {foreground};
 </style><pre>{code}</pre>"""
 
 
-def main(folder: Path) -> None:
-    """Write overview.png, page.png, timeline.png and terminal.png, and plots/ with a picture of each kind."""
+def main(folder: Path, training: Path | None, million: Path | None) -> None:
+    """Write overview.png, page.png, timeline.png and terminal.png, and plots/ with a picture of each kind.
+
+    Write training.png and million.png where their captures are named.
+    """
     save_plots(folder / "plots")
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as scratch:
         browser = driver.chromium.launch(executable_path=chromium_path(), args=sandbox)
-        page, first, overview, terminal = (Path(scratch, f"{name}.html") for name in "pfot")
-        first.write_text(render({"add2 none": open_capture(_FIRST)}), encoding="utf-8")
-        overview.write_text(_overview(_opened(browser, first)), encoding="utf-8")
-        _opened(browser, overview).locator("div").screenshot(path=folder / "overview.png")
-        page.write_text(render({"add2 both": open_capture(PICTURED)}), encoding="utf-8")
-        terminal.write_text(_terminal(), encoding="utf-8")
-        _top(_opened(browser, page), folder / "page.png")
-        _timeline(_opened(browser, page), folder / "timeline.png")
-        _opened(browser, terminal).locator("pre").screenshot(path=folder / "terminal.png")
+
+        def page_of(label: str, capture: Path) -> Page:
+            return _opened(browser, Path(scratch, "page.html"), render({label: open_capture(capture)}))
+
+        made = [folder / f"{name}.png" for name in ("overview", "page", "timeline", "terminal")]
+        overview = _overview(page_of("add2 none", _FIRST))
+        _opened(browser, Path(scratch, "o.html"), overview).locator("div").screenshot(path=made[0])
+        _top(page_of("add2 both", PICTURED), made[1])
+        _timeline(page_of("add2 both", PICTURED), made[2])
+        _opened(browser, Path(scratch, "t.html"), _terminal()).locator("pre").screenshot(path=made[3])
+        if training:
+            made.append(folder / "training.png")
+            _top(page_of("training", training), made[-1])
+        if million:
+            made.append(folder / "million.png")
+            _few_ms(page_of("million", million), made[-1])
         browser.close()
-    for picture in folder.glob("*.png"):
+    for picture in made:
         _shrink(picture)
 
 
@@ -74,6 +88,8 @@ def _shrink(path: Path) -> None:
     with Image.open(path) as picture:
         small = picture.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
+    if path.stat().st_size > _MOST_BYTES:
+        raise SystemExit(f"{path}: {path.stat().st_size:,} bytes, at most {_MOST_BYTES:,} are wanted")
 
 
 def save_plots(folder: Path) -> None:
@@ -84,9 +100,11 @@ def save_plots(folder: Path) -> None:
         (folder / f"{kind}.png").write_bytes(content(capture.plot(kind), "png"))
 
 
-def _opened(browser: Browser, path: Path) -> Page:
+def _opened(browser: Browser, path: Path, content: str) -> Page:
+    path.write_text(content, encoding="utf-8")
     page = browser.new_page(viewport={"width": 1200, "height": 1000})
     page.goto(path.as_uri())
+    page.evaluate("typeof timelines === 'undefined' || Promise.all(timelines.map(one => one.ready))")
     return page
 
 
@@ -104,6 +122,25 @@ def _timeline(page: Page, path: Path) -> None:
     page.locator("article.timeline").screenshot(path=path)
 
 
+def _few_ms(page: Page, path: Path) -> None:
+    """Show the upper lanes of the timeline, zoomed to 5 ms in the middle of what it opens on."""
+    page.evaluate(
+        """() => {
+          const [timeline] = timelines;
+          const middle = (timeline.view.start + timeline.view.end) / 2;
+          timeline.view.show(middle - 2.5e6, middle + 2.5e6);
+          timeline.draw();
+          timeline.article.scrollIntoView();
+        }"""
+    )
+    page.wait_for_timeout(500)  # for the frame to be drawn
+    article = page.locator("article.timeline").bounding_box()
+    assert article
+    top = article["y"] + page.evaluate("scrollY")
+    clip = {**article, "y": top, "height": min(article["height"], _FEW_LANES)}
+    page.screenshot(path=path, full_page=True, clip=clip)  # type: ignore[arg-type]
+
+
 def _select_kernel(page: Page) -> None:
     """Select a kernel among the last ones, and zoom the timeline to it."""
     page.evaluate(
@@ -112,11 +149,12 @@ def _select_kernel(page: Page) -> None:
           const { events, series } = timeline.content;
           const kernels = [...events.series.keys()].filter(
             i => series[events.series[i]].family === "kernels" && events.call[i] >= 0);
+          timeline.article.scrollIntoView(); // what is not on the screen is not drawn
           timeline.select(kernels.at(-3));
           timeline.fit(kernels.at(-3), 3);
         }"""
     )
-    page.wait_for_timeout(200)  # for the frame to be drawn
+    page.wait_for_timeout(500)  # for the frame to be drawn
 
 
 def _overview(page: Page) -> str:
@@ -146,4 +184,8 @@ def _terminal() -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "docs")
+    parser.add_argument("--training", type=Path)
+    parser.add_argument("--million", type=Path)
+    main(**vars(parser.parse_args()))
