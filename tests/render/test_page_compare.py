@@ -56,8 +56,8 @@ def history() -> str:
 def test_the_page_says_what_grew_and_by_how_much() -> None:
     text = text_of(compare_page(slower()))
     assert "before → after" in text
-    assert text.index("Slower : step") < text.index("Times of a step.")
-    bars = text[text.index("Times of a step.") : text.index("One step on both sides")]
+    assert text.index("Slower : step") < text.index("Mean times of a steady step.")
+    bars = text[text.index("Mean times of a steady step.") : text.index("The mean steady step of both sides")]
     assert re.search(r"gemm.*?\+1\.\d+ ms · 4\.\d+ ms → 5\.\d+ ms ▲ slower, \+\d+\.\d % \(\+", bars)
     assert re.search(r"softmax.*?▼ faster, -\d+\.\d %", bars)
     assert re.search(r"gone.*?→ 0 ns removed", bars)
@@ -76,7 +76,7 @@ def test_without_steps_it_is_about_the_run() -> None:
     base, new = (made_side(name, steps=0, seed=seed) for seed, name in enumerate(("a", "b")))
     text = text_of(compare_page(compare(base, new)))
     assert "Times of a run." in text
-    assert "step on both sides" not in text
+    assert "steady step of both sides" not in text
 
 
 def test_sides_that_are_equal_have_no_bars() -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MOST = 16  # bars
 _MIDDLE, _HALF = 50.0, 47.0  # percent of the width; the longest bar or interval is as wide as the half
+_TIMES = {"step": "Mean times of a steady step."}
 
 
 def make(comparison: Comparison) -> Markup | None:
@@ -33,7 +34,7 @@ def make(comparison: Comparison) -> Markup | None:
     return section(
         "growth",
         "What grew and shrank",
-        element("p", f"Times of a {found.unit}.", class_="note"),
+        element("p", _TIMES.get(found.unit, f"Times of a {found.unit}."), class_="note"),
         element(
             "ul",
             *(element("li", swatch(VERDICTS[name]), name) for name in verdicts),

@@ -42,7 +42,7 @@ def make(comparison: Comparison) -> Markup | None:
         "Time by cause",
         element(
             "p",
-            f"One {'step' if by_step else 'run'} on both sides, on one scale: "
+            f"{'The mean steady step' if by_step else 'One run'} of both sides, on one scale: "
             "first what the GPU did, then why it was idle.",
             class_="note",
         ),
