@@ -13,6 +13,7 @@ import sqlite3
 import tempfile
 import weakref
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -145,17 +146,16 @@ class Export:
     def leaves(self, table: str) -> Leaves | None:
         """Return the leaf pages of a table; None if SQLite has to read the table."""
         if table not in self._leaves and table not in self.by_sqlite:
-            with self._by_sqlite(table):
-                self._leaves[table] = find_leaves(self._pages, table)
+            found = self._attempted(table, lambda: find_leaves(self._pages, table))
+            self._leaves |= {table: found} if found else {}
         return self._leaves.get(table)
 
     def from_leaves(
         self, table: str, wanted: Sequence[tuple[str, FieldKind]], leaves: Leaves
     ) -> dict[str, NDArray[Any]] | None:
         """Return columns of numbers from some leaf pages; None if all of the table has to be read."""
-        columns = None
-        with self._by_sqlite(table):
-            columns = read_columns(self._pages, table, leaves, [name for name, _ in wanted])
+        names = [name for name, _ in wanted]
+        columns = self._attempted(table, lambda: read_columns(self._pages, table, leaves, names))
         return columns and self._checked(table, wanted, dict(columns))
 
     def has_read(self, table: str, name: str) -> bool:
@@ -355,8 +355,8 @@ class Export:
             if leaves is None or leaves is before:
                 break
             before = leaves
-            with self._by_sqlite(table):
-                made = read(leaves)
+            made = self._attempted(table, partial(read, leaves))
+            if made is not None:
                 self._counts[table] = int(leaves.rows.sum())
                 return made
         return None
@@ -366,20 +366,20 @@ class Export:
         leaves = self.leaves(table)
         if leaves is None:
             return None
-        with self._by_sqlite(table):
-            self._leaves[table] = count_rows(self._pages, table, leaves.numbers)
-            return self._leaves[table]
-        return None
+        counted = self._attempted(table, lambda: count_rows(self._pages, table, leaves.numbers))
+        self._leaves |= {table: counted} if counted else {}
+        return counted
 
-    @contextmanager
-    def _by_sqlite(self, table: str) -> Iterator[None]:
-        """On an error, note that SQLite has to read the table, or count the rows where they were not."""
+    def _attempted(self, table: str, read: Callable[[], T]) -> T | None:
+        """Return what ``read`` returns. After an error SQLite has to read the table, or rows are counted."""
+        # In Python 3.12 a context manager that ends an error keeps the arrays of its callers in memory.
         try:
-            yield
+            return read()
         except Miscounted:
             self._count_leaves(table)
         except (NotPlain, sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             self.by_sqlite[table] = str(error)
+        return None
 
     def _from_rows(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> dict[str, NDArray[Any]]:
         if not wanted:

@@ -59,6 +59,22 @@ def test_reports_that_are_made_in_turn_free_what_no_later_one_reads(tmp_path: Pa
     assert capture.report("cuda_gpu_trace").frame.equals(Capture(capture.path).report("cuda_gpu_trace").frame)
 
 
+def test_reading_keeps_nothing_of_its_callers_in_memory(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *everything())
+
+    def caller() -> weakref.ref[set[int]]:
+        values = {1}
+        capture.count("memcpy")  # few rows, which raises an error inside
+        return weakref.ref(values)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert caller()() is None
+    finally:
+        gc.enable()
+
+
 def test_a_page_reads_few_columns_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[str, str]] = []
     load = Export._load  # noqa: SLF001
