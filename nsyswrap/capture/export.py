@@ -57,7 +57,7 @@ class Export:
     """An open SQLite export; ``tables`` maps each table to its columns.
 
     ``file`` is the file that is read: ``path`` or a private copy, for which ``note`` has the reason.
-    ``by_sqlite`` has the reason for each table whose integers were read through SQLite.
+    ``by_sqlite`` has the reason for each table whose integers were read through SQLite, not from ``pages``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,8 +84,8 @@ class Export:
         self.tables = self._read_tables()
         self._check_tables()
         with opening(self.path):
-            self._pages = PageFile(self.file, self._db)
-        opened.callback(self._pages.close)
+            self.pages = PageFile(self.file, self._db)
+        opened.callback(self.pages.close)
 
     def close(self) -> None:
         """Close the file; arrays that were returned stay valid."""
@@ -134,7 +134,7 @@ class Export:
 
             def read(leaves: Leaves) -> dict[str, NDArray[Any]]:
                 extremes.clear()
-                parts = stream_columns(self._pages, table, leaves, names, extremes.noting(work))
+                parts = stream_columns(self.pages, table, leaves, names, extremes.noting(work))
                 return joined(parts, int(leaves.rows.sum()))
 
             made = self._paged(table, read)
@@ -146,7 +146,7 @@ class Export:
     def leaves(self, table: str) -> Leaves | None:
         """Return the leaf pages of a table; None if SQLite has to read the table."""
         if table not in self._leaves and table not in self.by_sqlite:
-            found = self._attempted(table, lambda: find_leaves(self._pages, table))
+            found = self._attempted(table, lambda: find_leaves(self.pages, table))
             self._leaves |= {table: found} if found else {}
         return self._leaves.get(table)
 
@@ -155,7 +155,7 @@ class Export:
     ) -> dict[str, NDArray[Any]] | None:
         """Return columns of numbers from some leaf pages; None if all of the table has to be read."""
         names = [name for name, _ in wanted]
-        columns = self._attempted(table, lambda: read_columns(self._pages, table, leaves, names))
+        columns = self._attempted(table, lambda: read_columns(self.pages, table, leaves, names))
         return columns and self._checked(table, wanted, dict(columns))
 
     def has_read(self, table: str, name: str) -> bool:
@@ -345,7 +345,7 @@ class Export:
     def _from_pages(self, table: str, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         if not names:
             return {}
-        return self._paged(table, lambda leaves: read_columns(self._pages, table, leaves, names)) or {}
+        return self._paged(table, lambda leaves: read_columns(self.pages, table, leaves, names)) or {}
 
     def _paged(self, table: str, read: Callable[[Leaves], T]) -> T | None:
         """Return what ``read`` makes of all leaf pages; None if SQLite has to read the table."""
@@ -366,7 +366,7 @@ class Export:
         leaves = self.leaves(table)
         if leaves is None:
             return None
-        counted = self._attempted(table, lambda: count_rows(self._pages, table, leaves.numbers))
+        counted = self._attempted(table, lambda: count_rows(self.pages, table, leaves.numbers))
         self._leaves |= {table: counted} if counted else {}
         return counted
 

@@ -1,20 +1,20 @@
 """Read only the selected rows of a large table: a time window takes little of a long capture.
 
 Which rows are selected is decided block by block, from the few columns that this needs. For a window, only
-the times of all rows are read, and the other columns where a block has a row in it. What is selected is read
-from the pages that hold it. Damage elsewhere in the file is then not found.
+the times of all rows are read, once for each file, and the other columns where a block has a row in it. What
+is selected is read from the pages that hold it. Damage elsewhere in the file is then not found.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.base.errors import DamagedCapture
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.block_times import block_times
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import select
 from nsyswrap.capture.sqlite_pages import Leaves
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nsyswrap.capture.block_times import BlockTimes
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.schema import FieldKind
     from nsyswrap.capture.selection import Selection
@@ -36,17 +37,6 @@ if TYPE_CHECKING:
 _BLOCK_ROWS = 1 << 19  # at a time, so that deciding takes little memory
 _MOST = 0.5  # of a table's pages, from which on all are read and kept for other views
 _OWNERS = ("global_tid", "global_pid")
-
-
-class _Spans(NamedTuple):
-    """The number of rows of each block of a table, and the first and the last time in it, in ns."""
-
-    rows: NDArray[Any]
-    first: NDArray[Any]
-    last: NDArray[Any]
-
-
-_SPANS_OF: WeakKeyDictionary[Export, dict[str, _Spans]] = WeakKeyDictionary()  # for all windows
 
 
 def selected_rows(
@@ -65,7 +55,7 @@ def selected_rows(
         return None
     times = [sources.get(field) for field in SPANS]
     timed = selection.windowed and all(time and time[1] == "time" for time in times)
-    spans = _spans(export, table, times) if timed else None  # type: ignore[arg-type]
+    spans = block_times(export, table, times) if timed else None  # type: ignore[arg-type]
     leaves = export.leaves(table)  # counted again, or None, if that found damage
     if leaves is None:
         return None
@@ -85,21 +75,7 @@ def selected_rows(
     return np.concatenate(selected)
 
 
-def _spans(export: Export, table: str, times: Wanted) -> _Spans:
-    """Return the time that each block spans: rows can lie in any order, and last for any time."""
-    of_tables = _SPANS_OF.setdefault(export, {})
-    if table not in of_tables:
-
-        def span(columns: Columns) -> Columns:
-            start, end = (columns[name] for name, _ in times)
-            first, last = min(start.min(), end.min()), max(start.max(), end.max())
-            return {"rows": np.array([len(start)]), "first": np.array([first]), "last": np.array([last])}
-
-        of_tables[table] = _Spans(**export.stream(table, times, span))
-    return of_tables[table]
-
-
-def _crossing(leaves: Leaves, spans: _Spans, window: Window) -> NDArray[np.bool_]:
+def _crossing(leaves: Leaves, spans: BlockTimes, window: Window) -> NDArray[np.bool_]:
     """Mark the leaf pages of blocks that can have a row in the window."""
     marks = window.crossing(spans.first, spans.last)
     block_ends, ends = np.cumsum(spans.rows), np.cumsum(leaves.rows)

@@ -74,7 +74,7 @@ class PageFile:
         """Open ``path``, which SQLite has read before; raises OSError."""
         self.db = db
         self._file = path.open("rb", buffering=0)
-        header = self._file.read(100)
+        self.header = header = self._file.read(100)
         size = int.from_bytes(header[16:18], "big")
         self.page_bytes = 1 << 16 if size == 1 else size
         self.is_plain = header[20] == 0 and header[59] == _UTF8 and hasattr(os, "pread")
@@ -82,6 +82,10 @@ class PageFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def status(self) -> os.stat_result:
+        """Return size, times of change and number of the file that is open, whatever has its name by now."""
+        return os.fstat(self._file.fileno())
 
     def pages(self, first: int, count: int = 1) -> bytes:
         """Return consecutive pages, from page number ``first``; raises NotPlain if the file is too short."""
