@@ -13,22 +13,33 @@ function addCurves(content, columns) {
   }
 }
 
-// Draw a curve from its least to its greatest value. A value holds until the next sample.
+// Draw a curve from its least to its greatest value. A value holds until the next sample. The samples in one column
+// of pixels are one line, from the lowest to the highest.
 function drawCurve(picture, { times, values, least, most }, top) {
   const { pixels, view } = picture;
   const [floor, ground] = [picture.row(top + 3), picture.row(top + LANE - 3)];
   const ink = picture.plain("text");
-  const high = (i) => Math.round(ground - ((values[i] - least) / (most - least)) * (ground - floor));
-  let i = Math.max(firstOver(times, view.start, 0, times.length) - 1, 0);
-  let before = null;
-  for (; i < times.length && times[i] <= view.end; i++) {
-    const from = Math.max(Math.round(picture.column(times[i])), 0);
-    const to = i + 1 < times.length ? Math.min(Math.round(picture.column(times[i + 1])), picture.columns) : from + 1;
-    const y = high(i);
-    if (before !== null && from < picture.columns) pixels.fill(from, from + 1, Math.min(before, y), Math.max(before, y) + 1, ink);
-    pixels.fill(from, Math.max(to, from + 1), y, y + Math.max(Math.round(picture.scale), 1), ink);
-    before = y;
+  const thick = Math.max(Math.round(picture.scale), 1);
+  const first = Math.max(firstOver(times, view.start, 0, times.length) - 1, 0);
+  const end = Math.min(firstOver(times, view.end, first, times.length), times.length);
+  let [column, low, high, y] = [-1, 0, 0, 0];
+  const close = (until) => {
+    if (column < 0) return;
+    pixels.fill(column, column + 1, low, high + thick, ink);
+    pixels.fill(column + 1, until, y, y + thick, ink);
+  };
+  for (let i = first; i < end; i++) {
+    const at = Math.max(Math.round(picture.column(times[i])), 0);
+    const next = Math.round(ground - ((values[i] - least) / (most - least)) * (ground - floor));
+    if (at === column) [low, high] = [Math.min(low, next), Math.max(high, next)];
+    else {
+      close(at);
+      [low, high] = column < 0 ? [next, next] : [Math.min(y, next), Math.max(y, next)];
+      column = at;
+    }
+    y = next;
   }
+  close(end < times.length ? picture.columns : column + 1);
 }
 
 // What a curve says at a time.
