@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nsyswrap.record import bound, guard
+from nsyswrap.record import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,23 +31,22 @@ class Ended:
     timed_out: bool
 
 
-def bound_to_us(argv: Sequence[str]) -> list[str]:
-    """Return the command that runs ``argv`` so that it ends with this process."""
-    return [sys.executable, "-I", "-S", bound.__file__, str(os.getpid()), *argv]
-
-
 @dataclass(frozen=True)
 class Command:
     """A command line with its environment and the descriptors of its stdout and stderr.
 
-    ``stop`` makes its process end. ``timeout_s`` limits it, in seconds.
+    ``stop`` makes its process end: it is called often from then on, with the seconds since the first call.
+    ``timeout_s`` limits the command, in seconds. It is also stopped if ``has_failed`` returns True. With
+    ``has_input`` its stdin is a pipe, else empty.
     """
 
     argv: Sequence[str]
     env: Mapping[str, str]
     streams: tuple[int, int]
     timeout_s: float | None
-    stop: Callable[[subprocess.Popen[bytes]], None]
+    stop: Callable[[subprocess.Popen[bytes], float], None]
+    has_failed: Callable[[], bool] = lambda: False
+    has_input: bool = False
 
 
 def run(command: Command, received: Sequence[signal.Signals], on_signal: Callable[[], None]) -> Ended:
@@ -60,8 +58,8 @@ def run(command: Command, received: Sequence[signal.Signals], on_signal: Callabl
     token = uuid.uuid4().hex
     members = guard.Members(token)
     process = subprocess.Popen(
-        bound_to_us(command.argv),
-        stdin=subprocess.DEVNULL,
+        guard.bound_to_us(command.argv),
+        stdin=subprocess.PIPE if command.has_input else subprocess.DEVNULL,
         stdout=command.streams[0],
         stderr=command.streams[1],
         env={**command.env, guard.MARK: token},
@@ -72,14 +70,18 @@ def run(command: Command, received: Sequence[signal.Signals], on_signal: Callabl
     timed_out = False
     while process.poll() is None:
         now = time.monotonic()
-        if stopped_at is None and (received or (deadline is not None and now > deadline)):
-            timed_out, stopped_at = not received, now
+        is_late = deadline is not None and now > deadline
+        if stopped_at is None and (received or is_late or command.has_failed()):
+            timed_out, stopped_at = is_late and not received, now
             if received:
                 on_signal()
-            command.stop(process)
-        elif stopped_at is not None and (now > stopped_at + STOP_S or _is_second(received, now, stopped_at)):
-            guard.kill([*members.living(), process.pid])
+        if stopped_at is not None:
+            command.stop(process, now - stopped_at)
+            if now > stopped_at + STOP_S or _is_second(received, now, stopped_at):
+                guard.kill([*members.living(), process.pid])
         time.sleep(POLL_S)
+    if process.stdin:
+        process.stdin.close()
     _end_leftovers(members, at_once=stopped_at is not None)
     code = process.returncode
     return Ended(128 - code if code < 0 else code, received[0] if received else None, timed_out)

@@ -4,6 +4,8 @@ It runs beside nsys. Its arguments are the run's mark and its two private folder
 only nsyswrap holds; nsyswrap writes the process id of nsys and, at the end, ``DONE``. If the pipe closes
 without ``DONE``, the script makes nsys end the program and write its report. It kills nsys if that takes too
 long. It imports the standard library only, so that it starts at once.
+
+The kernel signals nsys as well when nsyswrap dies: the program ends even if this script is killed, too.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
 MARK = "NSYSWRAP_RUN_MARK"  # the variable that every process of a run has in its environment
 DONE = b"done"
@@ -30,8 +32,14 @@ _WRITE_S = 60  # nsys is killed if it prints nothing for this long
 _SETTLE_S = 1  # nsys loses a signal that comes right after the start of the program or of its report
 _AGAIN_S = 5  # a second signal sooner than this would destroy the report
 _QUIET_S = 1  # a new process has its mark within this time
+_ORPHAN_S = 0.2  # the kernel closes the files of a process just before it looks for another parent
 _POLL_S = 0.05
 _PARENT, _BEGAN = 1, 19  # fields of /proc/PID/stat, counted after the program's name
+
+
+def bound_to_us(argv: Sequence[str]) -> list[str]:
+    """Return the command that runs ``argv``, which gets SIGTERM when this process dies, even by SIGKILL."""
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("bound.py")), str(os.getpid()), *argv]
 
 
 class Members:
@@ -65,6 +73,20 @@ def kill(pids: list[int]) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def is_program(pid: int, nsys: Collection[int]) -> bool:
+    """Return True if a process of a run is neither ``nsys`` nor one of its helpers, by its executable.
+
+    False for one that has ended since it was listed: at the program's end nsys may take no signal.
+    """
+    try:
+        executable = Path(f"/proc/{pid}/exe").readlink().name
+    except PermissionError:  # of another user: nsys and its helpers are our own
+        return True
+    except OSError:
+        return False
+    return pid not in nsys and not executable.startswith(("nsys", "QdstrmImporter"))
 
 
 def gather(work: Path, temporary: Path, stem: str) -> None:
@@ -104,18 +126,22 @@ def main(token: str, work: Path, temporary: Path, stem: str) -> None:
     """Wait until nsyswrap is done or gone; if it is gone, end the run and clean up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    nsyswrap = os.getppid()
     lines = sys.stdin.buffer.read().split()
     if DONE in lines:
         return
-    _end(token, [int(line) for line in lines], temporary / LOG)
+    time.sleep(_ORPHAN_S)
+    wait_s = _SETTLE_S if os.getppid() == nsyswrap else _AGAIN_S  # if it died, nsys has its signal
+    _end(token, [int(line) for line in lines], temporary / LOG, wait_s)
     gather(work, temporary, stem)
     remove(temporary)
     remove(work)
 
 
-def _end(token: str, nsys: list[int], log: Path) -> None:
+def _end(token: str, nsys: list[int], log: Path, wait_s: float) -> None:
+    """End the run, with a signal to nsys after ``wait_s`` unless the program has ended by then."""
     printed_at = alive_at = time.monotonic()  # the last output of nsys, and the last time a process was alive
-    due, printed = printed_at + _SETTLE_S, b""
+    due, printed = printed_at + wait_s, b""
     members = Members(token)
     while (left := members.living()) or time.monotonic() < alive_at + _QUIET_S:
         now = time.monotonic()
@@ -124,7 +150,7 @@ def _end(token: str, nsys: list[int], log: Path) -> None:
             printed_at, printed = now, output
         if now > printed_at + _WRITE_S or not set(nsys) & set(left):
             kill(left)
-        elif now > due and WRITING not in output:
+        elif now > due and WRITING not in output and any(is_program(pid, nsys) for pid in left):
             for pid in nsys:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)

@@ -198,8 +198,9 @@ def _run(
     with descriptors(spec) as own, private.log.open("wb") as log, closing(ProgramTime()) as timed:
         reader, writer = os.pipe()
         try:
+            argv = command_line(spec, nsys, (*own, writer, timed.writer), private.output / STEM)
             process = subprocess.Popen(
-                command_line(spec, nsys, (*own, writer, timed.writer), private.output / STEM),
+                guard.bound_to_us(argv),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

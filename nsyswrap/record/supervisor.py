@@ -176,9 +176,23 @@ class Supervisor:
             is_time = settled and any(map(self._is_program, self._members()))
         if is_time:
             if self.log.exists() and guard.WRITING not in self.log.read_bytes()[self._log_bytes :]:
-                self.process.send_signal(self._pending)
+                self._signal(self._pending)
                 self._delivered_at = now
             self._pending = None
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Send a signal to nsys, or in a job to the program: nsys then writes the report as at any end.
+
+        Slurm may have signalled nsys too. On a busy machine nsys can still be about to act on that, and a
+        second signal would destroy the report.
+        """
+        members = self._members() if _IN_JOB in os.environ else []
+        own = [pid for pid in members if _group_of(pid) == self._group and self._is_program(pid)]
+        if not own:
+            self.process.send_signal(number)
+        for pid in own:
+            with suppress(OSError):  # it has ended
+                os.kill(pid, number)
 
     def _note_group(self) -> None:
         """Read the launcher's report, and note the process group of the program."""
@@ -213,7 +227,7 @@ class Supervisor:
         if self._leave_program:
             return
         with suppress(OSError):  # the process has ended
-            if os.getpgid(pid) == self._group and self._is_program(pid) and _dies_of_sigterm(pid):
+            if _group_of(pid) == self._group and self._is_program(pid) and _dies_of_sigterm(pid):
                 os.kill(pid, signal.SIGTERM)
 
     def _show_progress(self, previous: str) -> str:
@@ -256,17 +270,7 @@ class Supervisor:
         return self._run.living()
 
     def _is_program(self, pid: int) -> bool:
-        """Return True if a process is neither nsys nor one of its helpers, by its executable.
-
-        False for one that has ended since it was listed: at the program's end nsys may take no signal.
-        """
-        try:
-            executable = Path(f"/proc/{pid}/exe").readlink().name
-        except PermissionError:  # of another user: nsys and its helpers are our own
-            return True
-        except OSError:
-            return False
-        return pid != self.process.pid and not executable.startswith(("nsys", "QdstrmImporter"))
+        return guard.is_program(pid, [self.process.pid])
 
 
 @contextmanager
@@ -291,6 +295,14 @@ def signals_noted() -> Iterator[list[signal.Signals]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _group_of(pid: int) -> int:
+    """Return the process group of a process; -1 if it has ended."""
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return -1
 
 
 def _dies_of_sigterm(pid: int) -> bool:

@@ -24,7 +24,7 @@ import sys
 def note_modules(event, arguments):
     if event == "subprocess.Popen":
         _, command, *_ = arguments
-        if command[1:2] == ["profile"] and command[2:] != ["--help"]:
+        if "profile" in command and command[-1] != "--help":
             with open({path!r}, "w") as file:
                 print(*sys.modules, file=file)
 

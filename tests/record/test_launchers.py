@@ -13,6 +13,7 @@ import pytest
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.record.batch.launchers import Launch, first_failure
 
+OWN = ("--kill-on-bad-exit=0", "--wait=0", "--input=all")
 RANK = ("python3", "-m", "nsyswrap")
 
 
@@ -25,16 +26,16 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("commands")
 def test_the_command_line_of_each_launcher() -> None:
-    srun = ["srun", "--ntasks=4", "--job-name=x", "--kill-on-bad-exit=1", "--wait=0", *RANK]
+    srun = ["srun", "--ntasks=4", "--job-name=x", *OWN, *RANK]
     assert Launch("srun", 4, RANK, "x", nodes=2).argv == srun
     assert Launch("mpirun", 4, RANK, "x").argv == ["mpirun", "-n", "4", *RANK]
     own = ["a", "python3", "-m", "torch.distributed.run"]
     one_node = [*own, "--standalone", "--nproc-per-node=4", "--no-python", *RANK]
     assert Launch("torchrun", 4, RANK, "x", own[:2]).argv == one_node
     several = Launch("torchrun", 4, RANK, "x", own[:2], 2).argv
-    step = ["srun", "--ntasks=2", "--job-name=x", "--kill-on-bad-exit=1", "--wait=0", "--nodes=2"]
-    assert several[:7] == [*step, "--ntasks-per-node=1"]
-    assert several[7:13] == [*own, "--nnodes=2", "--nproc-per-node=2"]
+    step = ["srun", "--ntasks=2", "--job-name=x", *OWN, "--nodes=2"]
+    assert several[:8] == [*step, "--ntasks-per-node=1"]
+    assert several[8:14] == [*own, "--nnodes=2", "--nproc-per-node=2"]
     assert several[-4:] == ["--no-python", *RANK]
 
 
@@ -57,6 +58,11 @@ def test_a_launcher_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             7,
         ),
         (
+            "srun: error: n1: task 2: Segmentation fault (core dumped)\n",
+            "srun: error: n1: task 2: Segmentation fault (core dumped)",
+            None,
+        ),
+        (
             "E1 api.py:1] failed (exitcode: -9) local_rank: 1 (pid: 5)",
             "failed (exitcode: -9) local_rank: 1",
             137,
@@ -70,9 +76,9 @@ def test_what_launchers_print_of_a_rank_that_failed(printed: str, line: str, cod
 
 PARENT = """
 import os, sys, time
-from nsyswrap.record import attached
+from nsyswrap.record import guard
 os.set_inheritable(1, True)
-child = attached.bound_to_us([sys.executable, "-c", sys.argv[1]])
+child = guard.bound_to_us([sys.executable, "-c", sys.argv[1]])
 import subprocess
 subprocess.Popen(child).wait()
 """

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from nsyswrap.base.run_folder import (
     WORK,
     RunFolder,
 )
+from nsyswrap.record import guard
 from nsyswrap.record.program import resolve
 from nsyswrap.record.run import command_line, execute
 from nsyswrap.record.spec import Callbacks, RunSpec
@@ -281,6 +283,7 @@ def test_profile_says_once_how_the_run_ended(cli: Cli) -> None:
 
 def test_a_run_whose_nsyswrap_was_killed(tmp_path: Path, environment: dict[str, str], cli: Cli) -> None:
     with profiling(tmp_path, environment) as process:
+        time.sleep(1)  # before nsys has begun to record, there is nothing to keep
         process.kill()
     deadline = time.monotonic() + 60
     while not list((tmp_path / "run").glob(f"{WORK}*/{EXPORT}")) and time.monotonic() < deadline:
@@ -297,6 +300,45 @@ def test_a_run_whose_nsyswrap_was_killed(tmp_path: Path, environment: dict[str, 
     assert cli("profile", "--no-stats", "--force", "-o", "run", "true").returncode == 0
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names - {CONDITIONS} == {RUN, STATUS, "nsys.log", REPORT, EXPORT}
+
+
+def test_the_program_ends_if_nsyswrap_and_its_guard_are_killed(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    with profiling(tmp_path, environment) as process:
+        time.sleep(1)  # before nsys has begun to record, there is nothing to keep
+        [program] = [pid for pid in processes_in(tmp_path) if words_of(pid) == [b"sleep", b"60"]]
+        [own] = [pid for pid in children_of(process.pid) if guard.__file__.encode() in words_of(pid)]
+        for pid in (own, process.pid):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while words_of(program):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    while not list((tmp_path / "run").rglob(f"{WORK}*/{EXPORT}")):  # nsys writes
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def processes_in(folder: Path) -> list[int]:
+    """Return the processes that work in a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found += [int(path.name)] if (path / "cwd").readlink() == folder else []
+    return found
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def words_of(pid: int) -> list[bytes]:
+    """Return the command line of a process; nothing if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+    except OSError:
+        return []
 
 
 def test_a_later_version_may_say_more(tmp_path: Path, cli: Cli) -> None:

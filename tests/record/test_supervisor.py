@@ -162,6 +162,7 @@ def test_an_nsys_that_was_signalled_as_well_is_left_to_write(
     monkeypatch.setenv("SLURM_JOB_ID", "1")
     monkeypatch.setattr(supervise, "ALONE_S", 0.3)
     monkeypatch.setattr(supervise, "STOP_PROGRAM_S", 5)
+    monkeypatch.setattr(supervise, "STOP_NSYS_S", 20)
     with supervised(tmp_path, ENDS_A_SLOW_PROGRAM, said) as (supervisor, _):
         assert supervisor.wait(None) == Ending(signals, signal.SIGTERM, timed_out=False, killed=False)
 

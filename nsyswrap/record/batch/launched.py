@@ -24,6 +24,7 @@ from nsyswrap.base.rank_folders import rank_folders
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, PROGRAM_OUTPUT, RUN, STATUS, existing
 from nsyswrap.base.version import __version__
 from nsyswrap.record import attached
+from nsyswrap.record.batch import rank_ends
 from nsyswrap.record.batch.launchers import START_VARIABLE, Launch
 from nsyswrap.record.batch.ranks_outcome import judge, profiled_ranks
 from nsyswrap.record.supervisor import signals_noted
@@ -62,10 +63,13 @@ def run(
         **(launch.variables if launch else {}),
         **(job.launch_variables if job else {}),
     }
-    stop = launch.stop if launch else _terminate
     with signals_noted() as received:
         with _streams(run_folder) as streams:
-            command = attached.Command(argv, environment, streams, spec.timeout_s, stop)
+            command = attached.Command(argv, environment, streams, spec.timeout_s, _stop(launch))
+            if launch and launch.is_step:
+                end = rank_ends.StepEnd(launch, lambda: rank_ends.have_ended(rank_folders(folder)))
+                failure = rank_ends.Failure(folder)
+                command = replace(command, stop=end, has_failed=failure, has_input=True)
             ended = attached.run(command, received, on_signal)
         _await_files(spec, folder)
         status = judge(spec, folder, spec.launcher or program.name, ended)
@@ -106,8 +110,14 @@ def _facts(spec: TaskSpec, program: Program, launch: Launch | None) -> dict[str,
     }
 
 
-def _terminate(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
+def _stop(launch: Launch | None) -> Callable[[subprocess.Popen[bytes], float], None]:
+    """Return a function that stops a launcher or a command when it is first called."""
+
+    def stop(process: subprocess.Popen[bytes], since_s: float) -> None:
+        if since_s == 0:
+            launch.stop(process) if launch else process.terminate()
+
+    return stop
 
 
 @contextmanager
@@ -138,6 +148,6 @@ def _await_files(spec: TaskSpec, folder: Path) -> None:
     while time.monotonic() < deadline:
         present = rank_folders(folder)  # lists the folder, which makes NFS fetch new entries
         began = [rank for rank in wanted if rank in present]
-        if all(any(one.name == STATUS for one in present[rank].iterdir()) for rank in began):
+        if rank_ends.have_ended({rank: present[rank] for rank in began}):
             return
         time.sleep(_GRACE_POLL_S)

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 START_VARIABLE = "NSYSWRAP_START_RANK"  # JSON: the words that start Python in the container of the ranks
+INPUT_VARIABLE = "NSYSWRAP_ENDS_WITH_INPUT"  # set for ranks that are to end when their stdin closes
 NAMES = ("srun", "torchrun", "mpirun")
 # What a launcher prints of a rank that failed: the first such line names the cause.
 _FAILED = (
-    re.compile(r"srun: error: \S+: tasks? [\d,-]+: Exited with exit code (?P<code>\d+)"),
+    re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Exited with exit code (?P<code>\d+)|(?!Exited)\S.*)"),
     re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: \d+"),
     re.compile(r"Exit code: +(?P<code>\d+)"),
 )
@@ -59,17 +60,22 @@ class Launch:
     @property
     def variables(self) -> dict[str, str]:
         """Variables for the launcher, beside those of the run."""
-        return {name: value for name, value in _PATIENCE.items() if name not in os.environ}
+        own = {INPUT_VARIABLE: "1"} if self.is_step else {}
+        return own | {name: value for name, value in _PATIENCE.items() if name not in os.environ}
+
+    @property
+    def is_step(self) -> bool:
+        """True if srun starts the ranks, or torchrun on each node."""
+        return self.launcher == "srun" or (self.launcher == "torchrun" and self.nodes > 1)
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """Make all ranks write their reports and end. To srun SIGTERM means to kill them."""
-        is_step = self.launcher == "srun" or (self.launcher == "torchrun" and self.nodes > 1)
-        if not (is_step and self.end_step(self.name)):
+        if not (self.is_step and self.end_step(self.name)):
             process.terminate()
 
     def _srun(self, ntasks: int) -> list[str]:
-        # A rank that fails ends the others, but one that ends early does not.
-        own = [f"--job-name={self.name}", "--kill-on-bad-exit=1", "--wait=0"]
+        # We end the others when a rank fails, see rank_ends. One that ends early ends none.
+        own = [f"--job-name={self.name}", "--kill-on-bad-exit=0", "--wait=0", "--input=all"]
         return [_found("srun"), f"--ntasks={ntasks}", *own]
 
     def _torchrun(self) -> list[str]:
@@ -93,8 +99,8 @@ def first_failure(errors: str) -> tuple[str, int | None]:
     """
     for line in errors.splitlines():
         if match := next(filter(None, (pattern.search(line) for pattern in _FAILED)), None):
-            code = int(match["code"])
-            return match.group(), code if code >= 0 else 128 - code
+            code = None if match["code"] is None else int(match["code"])
+            return match.group(), 128 - code if code is not None and code < 0 else code
     return "", None
 
 

@@ -1,0 +1,100 @@
+"""End the ranks of a run so that their captures survive: when one fails, at a signal, at the time limit.
+
+Slurm signals all processes of a step, nsys too, and kills them after its KillWait. Both can cost captures.
+So the stdin of srun is a pipe of ours, which srun passes on to all ranks. When it closes, each rank makes its
+own program end, and has the time of any run to write its report.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.run_folder import PROGRAM_ERRORS, STATUS
+from nsyswrap.record.batch.launchers import INPUT_VARIABLE
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from nsyswrap.record.batch.launchers import Launch
+
+STOP_OTHERS_S = 15  # what still runs after the reports were written is killed this long after a SIGTERM
+_ASK_S = 1.0  # between two looks at the folders of the ranks
+_FAILED = re.compile(rb"^srun: error: \S+: tasks? [^:\n]+: ", re.MULTILINE)
+
+
+def take_input() -> int | None:
+    """Return a descriptor of stdin if this rank is to end when it closes. The program gets an empty one."""
+    if not os.environ.pop(INPUT_VARIABLE, ""):
+        return None
+    own = os.dup(0)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    return own
+
+
+def end_with(descriptor: int) -> None:
+    """Give this process SIGTERM when a descriptor has come to its end."""
+
+    def wait() -> None:
+        while os.read(descriptor, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@dataclass
+class Failure:
+    """Looks whether srun has printed that a task failed, in the file of what it prints on stderr."""
+
+    folder: Path
+    _read_bytes: int = 0
+
+    def __call__(self) -> bool:
+        """Return True if there is such a line that was not read before."""
+        try:
+            with (self.folder / PROGRAM_ERRORS).open("rb") as file:
+                if os.fstat(file.fileno()).st_size <= self._read_bytes:
+                    return False
+                file.seek(self._read_bytes)
+                lines = file.read()
+        except OSError:
+            return False
+        self._read_bytes += lines.rfind(b"\n") + 1
+        return bool(_FAILED.search(lines))
+
+
+@dataclass
+class StepEnd:
+    """Ends the ranks of a step. ``has_reports`` tells whether all profiled ranks have ended."""
+
+    launch: Launch
+    has_reports: Callable[[], bool]
+    _asked_at: float = 0.0
+    _signalled_at: float | None = field(default=None)
+
+    def __call__(self, process: subprocess.Popen[bytes], since_s: float) -> None:
+        """Do what is due ``since_s`` seconds after the end was requested. To be called often."""
+        if process.stdin and not process.stdin.closed:
+            process.stdin.close()
+        elif self._signalled_at is not None:
+            if since_s > self._signalled_at + STOP_OTHERS_S:
+                process.terminate()  # srun then kills its tasks
+        elif since_s > self._asked_at + _ASK_S:
+            self._asked_at = since_s
+            if self.has_reports():  # what is left are ranks that nobody profiles
+                self._signalled_at = since_s
+                self.launch.stop(process)
+
+
+def have_ended(folders: dict[int, Path]) -> bool:
+    """Return True if the run folders of ranks have a status. Listing them makes NFS fetch new entries."""
+    return all(any(entry.name == STATUS for entry in folder.iterdir()) for folder in folders.values())
