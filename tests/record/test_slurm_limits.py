@@ -44,22 +44,34 @@ wrapper = ["nice", "-n", "5"]
 [[runs]]
 command = ["{python}", "-c", "{program}"]
 """
-TWO_LOST = """
+EATS = "a = bytearray(300_000_000); import time; time.sleep(200)"
+LOST = """
 slurm = { no-requeue = true, time = 1 }
-node = { setup = ["trap '' TERM", "sleep 200"] }
+node = { setup = ["trap '' TERM", "test $SLURMD_NODENAME != n2 || {python} -c '{program}'", "sleep 200"] }
 [[runs]]
 command = "true 1"
 slurm = { nodelist = "n1" }
 [[runs]]
 command = "true 2"
 slurm = { nodelist = "n3", exclusive = true }
+[[runs]]
+command = "true 3"
+slurm = { nodelist = "n2", mem = 100, acctg-freq = 1 }
 """
+# Memory is only looked at for a job that asks for it.
+MEMORY = {
+    "SelectTypeParameters": "CR_Core_Memory",
+    "DefMemPerCPU": "100",
+    "JobAcctGatherType": "jobacct_gather/linux",
+    "JobAcctGatherFrequency": "0",
+    "JobAcctGatherParams": "OverMemoryKill",
+}
 
 
 @pytest.fixture(scope="module")
 def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
     limits = {"MaxArraySize": "4", "MaxJobCount": "12", "MinJobAge": "2", "KillWait": "5"}
-    with running_cluster(environment, accounting=True, **limits) as cluster:
+    with running_cluster(environment, accounting=True, **limits, **MEMORY) as cluster:
         yield cluster
 
 
@@ -78,18 +90,18 @@ def limited(
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs without an outcome: one reaches its time limit, the node of the other fails."""
+    """Runs without an outcome: one reaches its time limit, one node fails, one run takes too much memory."""
     folder = tmp_path_factory.mktemp("forgotten")
     if not has_database():
         return folder
-    (folder / "plan.toml").write_text(TWO_LOST)
+    (folder / "plan.toml").write_text(LOST.replace("{python}", sys.executable).replace("{program}", EATS))
     done = cluster.batch(folder, "run", "plan.toml", "-o", "out", "--executor", "slurm", "--no-wait")
     assert done.returncode == 0, done.stderr
-    first, second = done.stdout.split()
-    wait_until(lambda: len(list((folder / "out/slurm").glob("*.log"))) == 2)
+    first, second, third = done.stdout.split()
+    wait_until(lambda: len(list((folder / "out/slurm").glob("*.log"))) == 3)
     cluster.run("scontrol", "update", f"jobid={first}", "EndTime=now+1")
     cluster.run("scontrol", "update", "nodename=n3", "state=down", "reason=test")
-    wait_until(lambda: second not in {job.partition("_")[0] for job in cluster.jobs()})
+    wait_until(lambda: {second, third}.isdisjoint(job.partition("_")[0] for job in cluster.jobs()))
     return folder
 
 
@@ -206,14 +218,17 @@ def test_a_folder_that_slurm_cannot_log_to_is_refused(cluster: Cluster, tmp_path
 @pytest.mark.skipif(not has_database(), reason=f"needs accounting of Slurm (Debian: {PACKAGES})")
 def test_accounting_alone_knows_how_jobs_ended(cluster: Cluster, forgotten: Path) -> None:
     cluster.run("scontrol", "update", "nodename=n3", "state=resume", check=False)
-    [first, second] = [job for job, _ in jobs_of(forgotten / "out")]
+    [first, second, third] = [job for job, _ in jobs_of(forgotten / "out")]
     # Without -j a cluster's first job may be hidden.
-    asked = ("sacct", "-nXP", "-o", "State", "-j", f"{first},{second}")
-    wait_until(lambda: sorted(cluster.run(*asked).split()) == ["NODE_FAIL", "TIMEOUT"])
-    kept = [("scontrol", "-o", "show", "job", job) for job in (first, second)]
+    asked = ("sacct", "-nXP", "-o", "State", "-j", f"{first},{second},{third}")
+    # A killed job is OUT_OF_MEMORY with cgroups; then, too, the log says it.
+    wait_until(lambda: sorted(cluster.run(*asked).split()) == ["FAILED", "NODE_FAIL", "TIMEOUT"])
+    kept = [("scontrol", "-o", "show", "job", job) for job in (first, second, third)]
     wait_until(lambda: not any(cluster.run(*asked, check=False) for asked in kept))  # slurmctld forgets them
     waited = cluster.batch(forgotten, "wait", "out")
     assert waited.returncode == 1
     assert f"lost: job {first}_1 ended (TIMEOUT)" in waited.stderr
     assert re.search(rf"lost: job {second}_2 ended \(NODE_FAIL\)", waited.stderr)
-    assert "nsyswrap batch run` starts 2 more runs" in waited.stderr
+    memory = r".*end of its log: .*Exceeded job memory limit; request more with mem in \[slurm\]"
+    assert re.search(rf"lost: job {third}_3 ran out of memory \(FAILED\){memory}", waited.stderr)
+    assert "nsyswrap batch run` starts 3 more runs" in waited.stderr

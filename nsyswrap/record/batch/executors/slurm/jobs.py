@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,10 @@ _JOBS = "jobs.json"
 _CANCELLED = "cancelled"  # a file: a `batch run` on any machine that sees it submits no more
 _LOST_CODE = 70
 _LOG_END_BYTES = 4096
+_OUT_OF_MEMORY = "OUT_OF_MEMORY"  # Slurm knows this state with cgroups only; else its log says it
+_LACKED_MEMORY = re.compile(
+    r"slurmstepd\S*: .*(exceeded \w* ?memory limit|oom.kill|out-of-memory)", re.IGNORECASE
+)
 _MOST_TASKS = 1_000_000  # of an array
 _MOST_ASKED = 50  # jobs whose end is asked for at a time
 
@@ -184,10 +189,13 @@ def _lost(
 
 def _with_reason(batch: Batch, state: RunState, job: str, reason: str) -> RunState:
     log = _log(batch, job)
-    last_line = _last_line(log)
+    lines = _last_lines(log)
+    lacked_memory = reason.startswith(_OUT_OF_MEMORY) or any(map(_LACKED_MEMORY.search, lines))
+    ended = "ran out of memory" if lacked_memory else "ended"
     parts = [
-        f"job {job} ended{f' ({reason})' if reason else ''}",
-        f"end of its log: {last_line}" if last_line else "",
+        f"job {job} {ended}{f' ({reason})' if reason else ''}",
+        f"end of its log: {lines[-1].strip()}" if lines else "",
+        "request more with mem in [slurm]" if lacked_memory else "",
     ]
     status = Status("nsys_failed", None, None, _LOST_CODE, "; ".join(filter(None, parts)), f"see {log}")
     return replace(state, state="lost", status=status)
@@ -197,14 +205,13 @@ def _log(batch: Batch, job: str) -> Path:
     return batch.folder / FOLDER / f"{job}.log"
 
 
-def _last_line(log: Path) -> str:
+def _last_lines(log: Path) -> list[str]:
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _LOG_END_BYTES))
-            lines = file.read().decode(errors="replace").strip().splitlines()
+            return file.read().decode(errors="replace").strip().splitlines()
     except OSError:
-        return ""
-    return lines[-1].strip() if lines else ""
+        return []
 
 
 def cancel(batch: Batch) -> int:
