@@ -18,8 +18,9 @@ from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
 from nsyswrap.base.text import ascii_layout, counted, printable
 from nsyswrap.cli.help import Command, completes, option
-from nsyswrap.cli.options import OUTPUT, SHOW, output_option
+from nsyswrap.cli.options import OUTPUT, SHOW, output_option, with_options
 from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
+from nsyswrap.record.batch import executors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap import reports as all_reports
-    from nsyswrap.cli import batch_status
+    from nsyswrap.cli import batch_status, collect_blocks
+    from nsyswrap.record.batch import plan as plans
     from nsyswrap.render import result_files
     from nsyswrap.render.formats import text
     from nsyswrap.reports.runs import combinations, find, gather, shared_nodes, tables
@@ -132,6 +134,22 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
     show_default="one per CPU",
     help="Read N captures at a time.",
 )
+@option(
+    OUTPUT,
+    "--executor",
+    type=click.Choice(executors.NAMES),
+    metavar="WHERE",
+    default=executors.NAMES[0],
+    help=f"Read captures here or elsewhere: {', '.join(executors.NAMES)}.",
+)
+@with_options(
+    *(
+        option(OUTPUT, f"--{name}", name, multiple=True, metavar="KEY=VALUE", help=one.settings_help)
+        for name, one in executors.by_name().items()
+        if one.settings_help
+    )
+)
+@option(OUTPUT, "--block", type=click.Path(path_type=Path), hidden=True, help="A task of an executor.")
 def command(
     paths: Sequence[str],
     *,
@@ -140,6 +158,9 @@ def command(
     reports: Sequence[str],
     by: str,
     top: int,
+    executor: str,
+    block: Path | None,
+    **settings: Sequence[str],
 ) -> None:
     """Put many runs into one table and compare them.
 
@@ -152,10 +173,17 @@ def command(
       summaries.csv                  every report of every run
       kernels.csv                    kernels over all runs of a combination
     """  # noqa: D301 - click knows a list by the control character itself
+    if block:
+        collect_blocks.run_block(block, int(paths[0]), jobs or 1)
+        return
     places = [Path(path) for pattern in paths for path in expanded(pattern)]
     is_one_batch = len(places) == 1 and (places[0] / BATCH).is_file()
     folder = output or (places[0] if is_one_batch else _DEFAULT_OUTPUT)
-    collect(places, folder, jobs=jobs, reports=reports, by=by, top=top)
+    elsewhere = None
+    if executor != executors.NAMES[0]:
+        own = plans.checked_settings(settings, "collect").get(executor, {})
+        elsewhere = collect_blocks.Elsewhere(executor, folder, own, jobs)
+    collect(places, folder, jobs=jobs, reports=reports, by=by, top=top, elsewhere=elsewhere)
 
 
 def collect(
@@ -166,9 +194,11 @@ def collect(
     reports: Sequence[str] = (),
     by: str = "",
     top: int = _TOP,
+    elsewhere: collect_blocks.Elsewhere | None = None,
 ) -> None:
     """Write the tables of all runs at or below ``paths``, and print the comparison of configurations.
 
+    Captures without a digest are read by ``elsewhere``, if it is given.
     Raises CaptureError if no capture can be read.
     """
     wanted = _summaries(reports)
@@ -179,7 +209,8 @@ def collect(
         raise CaptureError(f"no runs or captures in {places}", "give run folders, .sqlite or .nsys-rep files")
     _make(output)
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as scratch:
-        results = gather.gather(runs, Path(scratch), jobs or gather.usable_cpus(), progress(len(runs)))
+        make = elsewhere.make if elsewhere else gather.digest_all
+        results = gather.gather(runs, Path(scratch), jobs or gather.usable_cpus(), progress(len(runs)), make)
         readable = any(result.totals for result in results)
         if not readable and not any(run.repeat for run in runs):
             list_lacking(results)
@@ -191,6 +222,8 @@ def collect(
                 note(f"nsyswrap: {result_files.PARQUET} not written: it needs pyarrow")
                 note(f"  {pip_install('parquet')}")
             written += result_files.write_rows(output, results, parameters, wanted, Path(scratch))
+            if elsewhere:
+                elsewhere.clear()
     if readable:
         layout = terminal_layout()
         table = combinations.compare(results, parameters, by, top)

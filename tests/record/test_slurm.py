@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -14,11 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from batch_folders import rows_of
+from batch_folders import batch_of, captured, planned, rows_of
 from slurm_cluster import BATCH, Cluster, running_cluster
+from tiny_export import kernel, write
 
 from nsyswrap.base.nsys.command import check_export
-from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.base.run_folder import DIGEST, EXPORT
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import RunState, open_batch, read_claim
 
@@ -305,3 +307,59 @@ def test_a_task_is_killed(work: Work) -> None:
     assert work.run("1,2").returncode == 0
     assert work.outcomes() == ["done", "done"]
     assert work.said("began") == ["1", "1", "2"]
+
+
+def collecting(folder: Path, cluster: Cluster, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "nsyswrap", "collect", "b", "loose", "-o", "out", *words]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=cluster.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_collect_reads_captures_in_a_job_array(tmp_path: Path, cluster: Cluster) -> None:
+    """Its tables are those of a machine that reads them itself."""
+    for number in (1, 2):
+        captured(planned(tmp_path / "b", number, {"n": number}), 10 * number)
+    batch_of(tmp_path / "b")
+    (tmp_path / "loose").mkdir()
+    for rank in range(2):
+        write(tmp_path / f"loose/job.rank{rank}.sqlite", kernel("k", 0, 12 + rank))
+    (tmp_path / "loose/bad.sqlite").write_text("no capture")
+    with collecting(tmp_path, cluster) as process:
+        assert process.communicate(timeout=60)[1]
+    tables = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.csv")}
+    assert len(tables) == 3
+    with collecting(tmp_path, cluster, "--executor", "slurm", "--slurm", "hold") as process:
+        job = tmp_path / "out/.digests/job"
+        wait_until(lambda: job.exists() and cluster.jobs())
+        first = job.read_text()
+        wait_until(lambda: process.stderr and f"job {first} reads 5 captures" in process.stderr.readline())
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+        assert f"job {first} continues; the same command waits for it, and collects" in said
+    cluster.run("scontrol", "release", first)
+    with collecting(tmp_path, cluster, "--executor", "slurm", "--jobs", "3") as process:
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, said
+    assert "reads the ranks of 1 run" in said
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.csv")} == tables
+    assert len(list((tmp_path / "b").rglob(DIGEST))) == 2
+    assert not job.exists()
+
+
+def test_captures_that_no_job_has_read_are_named(tmp_path: Path, cluster: Cluster) -> None:
+    (tmp_path / "loose").mkdir()
+    captured(planned(tmp_path / "b", 1, {"n": 1}), 10)
+    with collecting(tmp_path, cluster, "--executor", "slurm", "--slurm", "hold") as process:
+        wait_until(lambda: len(cluster.jobs()) == 1)
+        cluster.run("scancel", cluster.jobs()[0].partition("_")[0])
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 69
+    assert re.search(r"job \d+ ended without digests of 1 capture, such as b/runs/00001;", said)
+    assert "without --executor this machine makes them" in said
+    assert not (tmp_path / "out/results.csv").exists()

@@ -20,7 +20,7 @@ from nsyswrap.base.errors import CaptureError, NsyswrapError
 from nsyswrap.base.run_folder import DIGEST
 from nsyswrap.capture.identity import identity_of
 from nsyswrap.reports import SUMMARIES, find_report
-from nsyswrap.reports.runs.digest import FACTS, TOTALS, digest, stored, write
+from nsyswrap.reports.runs.digest import FACTS, TOTALS, digest, read_digest, stored, write
 from nsyswrap.reports.runs.rank_digest import damaged, rank_digest
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.rank_digest import RankDigest
 
+    MakeAll = Callable[[Iterable["Task"], int], Generator[tuple["Task", "Made"]]]
 
 _PATIENCE_S = 10.0  # for a worker to clean up after a signal; a large capture is digested in less
 _NOT_ENDED = ("planned", "running", "lost")  # a capture in such a folder is of no run that has ended
@@ -210,15 +211,29 @@ class RunResult:
         return self.run.outcome == "done" and self.digest is not None
 
 
+def made_before(task: Task, error: str = "", compared: RankDigest | None = None) -> Made:
+    """Return what another process made of a task: its ``error``, the comparison of ranks, or its digest.
+
+    Raises CaptureError if there is no digest of this capture.
+    """
+    if error or compared:
+        return Made(None, error=error, compared=compared)
+    digest = read_digest(task.target)
+    if digest.source != identity_of(task.capture):
+        raise CaptureError(f"{task.target} is the digest of another capture")
+    return Made(digest.totals, tuple(digest.summaries), facts=digest.facts)
+
+
 def gather(
     runs: Sequence[RecordedRun],
     scratch: Path,
     jobs: int,
     on_result: Callable[[RunResult], None] = lambda _: None,
+    make: MakeAll = digest_all,
 ) -> list[RunResult]:
     """Return a result for each run, in their order. New digests go into ``scratch``.
 
-    Of a run only its totals are kept in memory.
+    Of a run only its totals are kept in memory. ``make`` makes the digests, and the comparisons of ranks.
     """
     results: dict[int, RunResult] = {}
 
@@ -233,13 +248,13 @@ def gather(
             else:
                 yield Task(number, run.path, scratch / f"{number}.json")
 
-    with closing(digest_all(to_digest(), jobs)) as made:
+    with closing(make(to_digest(), jobs)) as made:
         for task, answer in made:
             keep(task.number, _result(runs[task.number], task.target, answer))
-    return _with_ranks([results[number] for number in range(len(runs))], jobs)
+    return _with_ranks([results[number] for number in range(len(runs))], jobs, make)
 
 
-def _with_ranks(results: list[RunResult], jobs: int) -> list[RunResult]:
+def _with_ranks(results: list[RunResult], jobs: int, make: MakeAll) -> list[RunResult]:
     """Return the results with the comparison of their ranks, for each run of several ranks."""
     by_run: dict[tuple[str, str], list[int]] = {}
     for number, result in enumerate(results):
@@ -252,7 +267,7 @@ def _with_ranks(results: list[RunResult], jobs: int) -> list[RunResult]:
         if len(paths) > 1 and all(map(identity_of, paths)):
             tasks.append(Task(numbers[0], paths[0], paths[0], paths))
     if tasks:
-        with closing(digest_all(tasks, jobs)) as made:
+        with closing(make(tasks, jobs)) as made:
             for task, answer in made:
                 compared[task.number] = answer.compared or damaged(answer.error)
     ranks = {number: digest for one in by_run.values() if (digest := compared.get(one[0])) for number in one}

@@ -9,8 +9,11 @@ import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from nsyswrap.base.errors import Unavailable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from nsyswrap.record.batch.folder import Batch, RunState
     from nsyswrap.record.batch.plan.expand import Plan
@@ -83,6 +86,21 @@ class Submitted:
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """Work on captures in so many equal commands, with ``folder`` for scripts, logs and the job's id.
+
+    Each is ``nsyswrap WORDS NUMBER``, with a number from 0. ``batch`` is the batch that the captures are of,
+    if it is one. ``settings`` are the executor's own.
+    """
+
+    folder: Path
+    words: Sequence[str]
+    count: int
+    batch: Batch | None
+    settings: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True)
 class Job:
     """The job of a scheduler that this process runs in.
 
@@ -126,6 +144,13 @@ class Executor(Protocol):
     def wait(self, batch: Batch, on_progress: OnProgress) -> Interruption | None:  # noqa: ARG002 - a default
         """Wait for the runs that this executor has begun or submitted earlier."""
         return None
+
+    def run_blocks(self, blocks: Blocks, on_progress: Callable[[str], None]) -> str:  # noqa: ARG002 - a default
+        """Run all blocks, and wait. Return the name of their job. Raises Unavailable if that fails.
+
+        If an earlier job of the folder has not ended, wait for it, run nothing, and return an empty text.
+        """
+        raise Unavailable("this executor runs no blocks")
 
     def check_settings(self, table: Table) -> Mapping[str, Scalar]:
         """Return the settings in the executor's table of a plan. Raises PlanError."""

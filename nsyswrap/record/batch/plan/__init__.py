@@ -6,6 +6,6 @@ the value of a parameter; a word stays one word. Relative paths count from the c
 """
 
 from nsyswrap.record.batch.plan.expand import Block, Plan
-from nsyswrap.record.batch.plan.make_plan import read_plan, sweep
+from nsyswrap.record.batch.plan.make_plan import checked_settings, read_plan, sweep
 
-__all__ = ["Block", "Plan", "read_plan", "sweep"]
+__all__ = ["Block", "Plan", "checked_settings", "read_plan", "sweep"]

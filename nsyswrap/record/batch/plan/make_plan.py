@@ -93,12 +93,7 @@ def sweep(
     """
     check_share(share, keep_environment=block.keep_environment)
     try:
-        checked = {}
-        for name, typed in (settings or {}).items():
-            parts = [one.partition("=") for one in typed]
-            content = {key: value if equals else True for key, equals, value in parts}
-            table = Table(content, f"{block.where}: --{name}")
-            checked[name] = executors.find_executor(name).check_settings(table)
+        checked = checked_settings(settings or {}, block.where)
         own = {name: _of_parameters(one) for name, one in checked.items()}
         block = replace(block, grid=_typed_grid(parameters, block.where), settings=own)
         specs, notes = expand([block], block.where)
@@ -107,6 +102,17 @@ def sweep(
     except PlanError as error:
         raise UsageError(error.message, error.hint) from None
     return Plan(PurePath(block.command[0]).stem or block.where, specs, fixed, notes=notes, share=share)
+
+
+def checked_settings(settings: Mapping[str, Sequence[str]], where: str) -> dict[str, Mapping[str, Scalar]]:
+    """Return settings that were typed, by the name of their executor. Raises PlanError."""
+    checked = {}
+    for name, typed in settings.items():
+        parts = [one.partition("=") for one in typed]
+        content = {key: value if equals else True for key, equals, value in parts}
+        table = Table(content, f"{where}: --{name}")
+        checked[name] = executors.find_executor(name).check_settings(table)
+    return checked
 
 
 def _with_table() -> dict[str, Executor]:

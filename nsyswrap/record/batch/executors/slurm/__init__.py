@@ -16,7 +16,7 @@ from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nsyswrap.record.batch.executors import OnProgress, Request
+    from nsyswrap.record.batch.executors import Blocks, OnProgress, Request
     from nsyswrap.record.batch.folder import Batch, RunState
     from nsyswrap.record.batch.plan.expand import Plan
     from nsyswrap.record.batch.plan.toml_table import Table
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 with lazy_imports():  # neither --help nor a batch on this machine needs these
     from nsyswrap.record.batch.executors.slurm import (
         commands,
+        digest_jobs,
         executor,
         groups,
         jobs,
@@ -60,6 +61,9 @@ class _SlurmExecutor(Executor):
     settings_help = "slurm: pass this to sbatch; repeatable."
     uses_node = True
     temporary_variables = ("SLURM_TMPDIR",)
+
+    def run_blocks(self, blocks: Blocks, on_progress: Callable[[str], None]) -> str:
+        return digest_jobs.run(blocks, on_progress)
 
     def check_settings(self, table: Table) -> Mapping[str, Scalar]:
         return plan_table.check(table)

@@ -151,9 +151,13 @@ def submit(command: Sequence[str]) -> str:
         kind = TooMany if _AT_LIMIT.search(done.stderr) else Unavailable
         raise kind(
             f"Slurm refused the jobs: {_last_line(done.stderr)}",
-            f"change [slurm] in the plan or --slurm; job script: {command[-2]}",
+            f"change [slurm] in the plan or --slurm; job script: {_script_of(command)}",
         )
     return done.stdout.strip().partition(";")[0]  # 17;cluster
+
+
+def _script_of(command: Sequence[str]) -> str:
+    return next(word for word in command if word.endswith(".sh"))
 
 
 def refusal(script: str) -> str | None:

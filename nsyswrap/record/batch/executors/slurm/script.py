@@ -61,6 +61,7 @@ nsyswrap_failed=
 trap 'nsyswrap_end $?' EXIT
 trap 'nsyswrap_check $? "$BASH_COMMAND"' ERR
 """
+_OTHER_WORK = ": the first word is the mark of the job"
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 
@@ -106,7 +107,17 @@ def collect_script(batch: Batch, plan: Plan) -> str:
     options["job-name"] = f"{batch.name}-collect"
     start = shlex.join([*plan.wrapper, plan.python or sys.executable, "-m", "nsyswrap", "collect"])
     lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options)), *plan.setup]
-    return "\n".join([*lines, f"exec {start} {shlex.quote(str(batch.folder.absolute()))}"]) + "\n"
+    lines += [
+        f'[ $# -gt 1 ] || set -- "" {shlex.quote(str(batch.folder.absolute()))}',
+        f"{_OTHER_WORK}; shift",
+        f'exec {start} "$@" ${{SLURM_ARRAY_TASK_ID:+--jobs ${{SLURM_CPUS_ON_NODE:-1}} $SLURM_ARRAY_TASK_ID}}',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def does_other_work(script: str) -> bool:
+    """Return True if a script that collects does what stands behind its mark. Older versions' do not."""
+    return _OTHER_WORK in script
 
 
 def _guard(plan: Plan) -> list[str]:
@@ -143,6 +154,15 @@ def _options(name: str, given: Mapping[str, Scalar]) -> dict[str, Scalar]:
         ours["requeue"] = True
     ours["signal"] = f"B:TERM@{margin_s}"
     return {**given, **{key: value for key, value in ours.items() if key not in by_long_name}}
+
+
+def options_as_words(options: Mapping[str, Scalar]) -> Iterator[str]:
+    """Yield options of sbatch as words of a command line."""
+    for name, value in options.items():
+        if value is True:
+            yield f"-{name}" if len(name) == 1 else f"--{name}"
+        elif value is not False:
+            yield f"-{name}{value}" if len(name) == 1 else f"--{name}={value}"
 
 
 def _directives(options: Mapping[str, Scalar]) -> Iterator[str]:

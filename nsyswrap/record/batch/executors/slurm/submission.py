@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.folder import Batch
 
 BY_HAND = "submit.sh"
-_COLLECT = "collect.sh"
+COLLECT = "collect.sh"
 _ID = re.compile(r"\$\{job\d+%%;\*\}")
 _USUAL = commands.Limits(array_size=1001, jobs=10_000)  # Slurm's own defaults
 
@@ -66,7 +66,7 @@ def write_scripts(request: Request, jobs: Jobs) -> None:
     folder = existing(request.batch.folder.absolute() / FOLDER)
     for one, text in job_scripts(request, jobs):
         folder.write(one.script, text)
-    folder.write(_COLLECT, collect_script(request.batch, request.plan))
+    folder.write(COLLECT, collect_script(request.batch, request.plan))
 
 
 def job_scripts(request: Request, jobs: Jobs) -> Iterator[tuple[Array, str]]:
@@ -86,7 +86,7 @@ def array_command(batch: Batch, jobs: Jobs, part: Array, after: Iterable[str] = 
 def collect_command(batch: Batch, after: Iterable[str]) -> list[str]:
     """Return the command that submits the job that collects once the jobs ``after`` have ended."""
     mark = f"nsyswrap:{batch.id}:collect"
-    return sbatch_command(_folder(batch) / _COLLECT, mark, dependency=_dependency("", after))
+    return sbatch_command(_folder(batch) / COLLECT, mark, dependency=_dependency("", after))
 
 
 def can_follow(part: Array) -> bool:

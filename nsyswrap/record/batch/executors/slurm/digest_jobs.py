@@ -1,0 +1,79 @@
+"""Make digests of captures in a job array: for `collect`, whose machine need not read the captures."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.errors import OutputError, Unavailable
+from nsyswrap.base.run_folder import existing
+from nsyswrap.record.batch.executors.slurm import commands, script
+from nsyswrap.record.batch.executors.slurm.submission import COLLECT
+from nsyswrap.record.batch.folder import Batch
+from nsyswrap.record.batch.pause import Pause
+from nsyswrap.record.batch.plan.expand import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from nsyswrap.record.batch.executors import Blocks
+
+_JOB = "job"  # a file with the id of the job that was submitted last
+_POLLS_UNTIL_FINAL = 2  # polls for which a reason has to stand
+
+
+def run(blocks: Blocks, on_progress: Callable[[str], None]) -> str:
+    """Submit the blocks as an array, and wait until it has ended. Return its name.
+
+    A job of an earlier call that has not ended is waited for instead: then the name is empty. Raises
+    Unavailable if Slurm refuses the array or never starts it. KeyboardInterrupt leaves the job.
+    """
+    earlier = _running(blocks.folder)
+    job = earlier or _submit(blocks)
+    pause, final = Pause(), 0
+    while left := [one for one in commands.jobs() if one.id == job and one.state != "COMPLETING"]:
+        ended = blocks.count - sum(len(one.tasks) for one in left)
+        waiting = commands.in_words(left)
+        counts = "" if earlier else f"{ended:,} of {blocks.count:,} tasks ended"
+        on_progress(f"job {job}: {', '.join(filter(None, (counts, waiting)))}")
+        never = next(filter(None, (commands.why_never(one.reason) for one in left)), None)
+        final = final + 1 if never else 0
+        if never and final == _POLLS_UNTIL_FINAL:
+            commands.cancel([job])
+            raise Unavailable(f"job {job} can never start: {never[0]}", "change --slurm")
+        time.sleep(pause.seconds())
+    on_progress("")
+    return "" if earlier else f"job {job}"
+
+
+def _running(folder: Path) -> str:
+    """Return the id of the job of a folder if it is still in the queue, else an empty text."""
+    try:
+        job = (folder / _JOB).read_text().strip()
+    except OSError:
+        return ""
+    return job if any(one.id == job for one in commands.jobs()) else ""
+
+
+def _submit(blocks: Blocks) -> str:
+    folder = blocks.folder.absolute()
+    if "\\" in str(folder):
+        raise OutputError(f"Slurm cannot write logs to a path with a backslash: {folder}", "use another -o")
+    own = folder / COLLECT
+    given = blocks.batch.folder.absolute() / script.FOLDER / COLLECT if blocks.batch else own
+    try:
+        text = given.read_text()
+    except OSError:
+        text = ""
+    if not script.does_other_work(text):  # no batch of Slurm, or of an older version
+        name = blocks.batch.name if blocks.batch else folder.name
+        text = script.collect_script(Batch(folder, name, "", {}), Plan(name, ()))
+    existing(folder).write(COLLECT, text)
+    tasks = commands.as_text(range(blocks.count))
+    command = commands.sbatch_command(own, f"nsyswrap:{folder.name}:digests", tasks)
+    # What is typed goes before the directives of the script.
+    options = list(script.options_as_words(blocks.settings))
+    job = commands.submit([*command[:-2], *options, *command[-2:], *blocks.words])
+    existing(folder).write(_JOB, job)
+    return job
