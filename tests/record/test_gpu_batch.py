@@ -26,6 +26,30 @@ torch.ones(1 << 20, device="cuda").sum().item()
 print(torch.cuda.get_device_properties(0).uuid)
 """
 
+DDP = """
+import os, torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+model = DistributedDataParallel(torch.nn.Linear(512, 512).cuda(), device_ids=[rank])
+for _ in range(3):
+    model(torch.ones(64, 512, device="cuda")).sum().backward()
+torch.cuda.synchronize()
+dist.destroy_process_group()
+"""
+DDP_PLAN = """
+[[runs]]
+command = "ddp.py"
+launcher = "torchrun"
+ntasks = 2
+gpus = 2
+"""
+
+needs_two = pytest.mark.skipif(
+    len(DEVICES.names) < 2, reason=f"needs two GPUs, and there is {len(DEVICES.names)}"
+)
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.nsys,
@@ -46,8 +70,9 @@ def test_the_table_of_a_sweep_is_that_of_its_captures(cli: Cli, tmp_path: Path) 
     variants = "-p", "v=1x1,1x256,grid"
     done = cli("batch", "sweep", "--repeat", "3", "-o", "b", *variants, "--", ADD, "{v}")
     assert done.returncode == 0, done.stderr
-    assert "best v=grid" in done.stdout
-    assert "worst v=1x1" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert "fastest 'v=grid'" in said
+    assert "slowest 'v=1x1'" in said
     found = rows(tmp_path / "b/results.csv")
     assert len(found) == 9
     for row, capture in zip(found, captures(tmp_path / "b"), strict=True):
@@ -60,7 +85,7 @@ def test_the_table_of_a_sweep_is_that_of_its_captures(cli: Cli, tmp_path: Path) 
         assert (int(row["min_ns"]), int(row["max_ns"])) == (own[0], own[2])
 
 
-@pytest.mark.skipif(len(DEVICES.names) < 2, reason=f"needs two GPUs, and there is {len(DEVICES.names)}")
+@needs_two
 def test_each_gpu_gets_its_share(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "which.py").write_text(WHICH)
     done = cli("batch", "sweep", "--repeat", "4", "--gpus", "0,1", "-o", "b", "--", "which.py")
@@ -69,3 +94,19 @@ def test_each_gpu_gets_its_share(cli: Cli, tmp_path: Path) -> None:
     said = {(state.folder / PROGRAM_OUTPUT).read_text() for state in states}
     assert len(said) == 2  # as many GPUs by their ids
     assert all(capture.count("kernel") for capture in captures(tmp_path / "b"))
+
+
+@needs_two
+def test_two_ranks_of_a_run_have_both_gpus(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "ddp.py").write_text(DDP)
+    (tmp_path / "plan.toml").write_text(DDP_PLAN)
+    done = cli("batch", "run", "plan.toml", "--gpus", "0,1", "-o", "b")
+    assert done.returncode == 0, done.stderr
+    found = rows(tmp_path / "b/results.csv")
+    assert [(row["rank"], row["world_size"], row["outcome"]) for row in found] == [
+        ("0", "2", "done"),
+        ("1", "2", "done"),
+    ]
+    assert len({row["gpu_uuids"] for row in found} - {""}) in (0, 2)  # missing before nsys 2025.1
+    assert all(int(row["collectives"]) for row in found)
+    assert len({row["rank_verdict"] for row in found} - {""}) == 1

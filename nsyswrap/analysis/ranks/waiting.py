@@ -89,9 +89,8 @@ def _hidden(result: Waiting, gpu_ns: NDArray[Any]) -> str:
     under = result.hidden_ns * 100 / np.maximum(gpu_ns, 1)
     if under.max() < _MATTERS_PERCENT:
         return ""
-    return (
-        f"; waiting under a rank's own kernels is not counted: up to {percent(under.max())} of its GPU time"
-    )
+    most = f"up to {percent(under.max())} of that rank's GPU time"
+    return f"; waiting under a rank's own kernels is not counted: {most}"
 
 
 def regular(times: int, of: int, ranks: int) -> bool:
@@ -109,10 +108,11 @@ def regular(times: int, of: int, ranks: int) -> bool:
 def _reason(job: Job, late: int, waited_ns: int) -> str:
     """Return whether the additional own GPU time of the last rank explains the wait, as text."""
     own = [int(times.own_ns.sum()) for times in job.times]
-    others = float(np.median([ns for number, ns in enumerate(own) if number != late]))
-    comparison = (
-        f"its own GPU work takes {duration(own[late])} against {duration(others)} (median of the others)"
-    )
+    numbers = [number for number in range(len(own)) if number != late]
+    others = float(np.median([own[number] for number in numbers]))
+    of = f"of {job.members[numbers[0]].label}" if len(numbers) == 1 else "(median of the others)"
+    work = f"{job.members[late].label}'s own GPU work takes {duration(own[late])}"
+    comparison = f"{work} against {duration(others)} {of}"
     if own[late] <= _LONGER * others:
         return f"but {comparison}, which points to its host code"
     more = own[late] - others
