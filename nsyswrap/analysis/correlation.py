@@ -69,6 +69,7 @@ def process_notes(capture: Capture, *kinds: str) -> tuple[str, ...]:
     )
 
 
+@per_capture
 def _has_processes(capture: Capture, kind: str) -> bool:
     processes = capture.columns(kind, "global_pid")["global_pid"]
     return not len(processes) or bool((processes != MISSING).any())

@@ -24,6 +24,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.export import EXACT
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
+from nsyswrap.capture.selection import select
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,11 +112,23 @@ def launches_of(capture: Capture) -> Launches:
 
 
 def _selected(capture: Capture, every: Launches) -> NDArray[Any]:
-    calls = np.zeros(capture.whole.count("api"), dtype=bool)
-    calls[capture.columns("api", "row")["row"] - 1] = True
     operations = np.zeros(len(gpu_operations_of(capture.whole)), dtype=bool)
     operations[positions_of(capture)] = True
-    return calls[every.call] & operations[every.operation]  # type: ignore[no-any-return]
+    return _calls_selected(capture, every) & operations[every.operation]  # type: ignore[no-any-return]
+
+
+def _calls_selected(capture: Capture, every: Launches) -> NDArray[Any]:
+    """Mark the launches whose call is selected."""
+    selection = capture.view.selection
+    if selection.nvtx:  # which select threads: all calls have to be looked at together
+        calls = np.zeros(capture.whole.count("api"), dtype=bool)
+        calls[capture.columns("api", "row")["row"] - 1] = True
+        marks: NDArray[Any] = calls[every.call]
+        return marks
+    events = {"start_ns": every.start_ns, "end_ns": every.end_ns}
+    if selection.processes:
+        events["global_tid"] = capture.whole.columns("api", "global_tid")["global_tid"][every.call]
+    return select(events, selection, capture.window)
 
 
 @per_capture

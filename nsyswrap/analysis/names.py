@@ -64,7 +64,7 @@ def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     ids, codes = distinct(capture.columns("kernel", "name")["name"])
     class_of_name = [classify(capture.text(i), capture.view.classes) for i in ids.tolist()]
     classes = sorted(set(class_of_name))
-    return np.array([classes.index(kind) for kind in class_of_name], np.int64)[codes], classes
+    return np.array([classes.index(kind) for kind in class_of_name], np.int32)[codes], classes
 
 
 def event_names(capture: Capture, kind: str) -> Texts:

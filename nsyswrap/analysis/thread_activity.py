@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import CLASSES, OTHER, by_thread, call_classes
 from nsyswrap.analysis.arrays.groups import check_pairs, repeated, rows_by
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.per_capture import discard, per_capture
 from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ def _split(course: _Course, start: NDArray[Any], end: NDArray[Any]) -> Segments:
     last = np.cumsum(count)[count > 0] - 1
     until[last] = end[count > 0]
     return Segments(interval, begins, until, activity[edge])
+
+
+def forget_courses(whole: Capture) -> None:
+    """Free what is known of the threads of a capture, until it is asked for again."""
+    discard(whole, _course)
 
 
 @per_capture

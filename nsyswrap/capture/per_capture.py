@@ -28,6 +28,12 @@ def forget(capture: Capture, *, but: Callable[..., object] | None = None) -> Non
             results.pop(capture, None)
 
 
+def discard(capture: Capture, *functions: Callable[..., object]) -> None:
+    """Free what these functions computed for this view of a capture, until it is asked for again."""
+    for function in functions:
+        _RESULTS[function].pop(capture, None)
+
+
 def per_capture(
     compute: Callable[Concatenate[Capture, P], R],
 ) -> Callable[Concatenate[Capture, P], R]:

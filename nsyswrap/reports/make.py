@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -80,6 +80,10 @@ def make_reports(
     """
     made = MadeReports()
     _read(captures, requests, step)
+    if len(requests) == 1 and (free := requests[0].report.alone):
+        for capture in captures.values():
+            with suppress(NotInCapture):  # the report says why
+                free(capture)
     for request in requests:
         one = _made(request, captures, step)
         made.tables |= one.tables

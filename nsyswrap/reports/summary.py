@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import ONCE, PREPARED, READS, prepare
 from nsyswrap.analysis.answer import answer_of
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.summary_line import trust
-from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.capture.per_capture import discard
 from nsyswrap.reports import Request, find_report
 from nsyswrap.reports.answer import answer_lines
 from nsyswrap.reports.answer.line import wrapped_lines
@@ -20,7 +22,7 @@ from nsyswrap.reports.make import make_reports
 from nsyswrap.reports.table import read_ahead, spend
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from nsyswrap.analysis.answer import Answer
     from nsyswrap.capture.capture import Capture
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 # Each report with the number of rows that are shown.
 SECTIONS = (("cuda_gpu_sum", 5), ("memcpy_bandwidth", 3), ("launch_overhead", 3), ("cuda_api_sum", 3))
+
+
+# Columns of which tables and findings look at no single row again; other parts of a page read two of them.
+_READ_ONCE = ("correlation_id", "device_id", "context_id", "stream_id", "graph_node_id", "graph_exec_id")
 
 
 @dataclass(frozen=True)
@@ -48,23 +54,28 @@ class Summary:
     tables: Sequence[tuple[Table, int | None]]
 
 
-def summarize(capture: Capture) -> Summary:
+def summarize(capture: Capture, *, alone: bool = False) -> Summary:
     """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
+
+    ``alone``: nothing else is made of the capture, so that its columns are freed as early as possible.
 
     All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the
     selection says otherwise. The tables have no verdicts of their own: the answer has the conclusions.
     """
     capture = capture.decided()
     reports = [replace(find_report(name), conclude=None) for name, _ in SECTIONS]
-    # Each table of the export is read once, and its columns are freed as soon as what takes them is made.
+    # Each table of the export is read once.
     read_ahead(capture, [replace(reports[0], reads=READS), *reports])
-    with suppress(NotInCapture):  # the answer says why
-        prepare(capture.whole)
-    _spend(capture, PREPARED)
+    if alone:
+        with suppress(NotInCapture):  # the answer says why
+            prepare(capture.whole)
+            spend(capture, PREPARED)
     made = make_reports({"": capture}, [Request(report) for report in reports])
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     trusted = trust(capture)
-    _spend(capture, ONCE)
+    spend(capture, ONCE if alone else dict.fromkeys(KINDS, _READ_ONCE))
+    if alone and not capture.whole.has("nvtx"):  # ranges are joined to launches, too
+        discard(capture.whole, launch_pairs_of)
     answer, lines = answer_with_lines(capture)
     refused = [
         f"no {report.label}: {report.reason.removeprefix(f'{capture.source}: ')}"
@@ -73,11 +84,6 @@ def summarize(capture: Capture) -> Summary:
     ]
     doubts = [*trusted, *refused]
     return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), doubts, tables)
-
-
-def _spend(capture: Capture, columns: Mapping[str, Sequence[str]]) -> None:
-    for kind, fields in columns.items():
-        spend(capture, kind, *fields)
 
 
 def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:

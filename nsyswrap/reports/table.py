@@ -134,6 +134,7 @@ class Report:
     ``conclude`` returns the verdict on the values in a sentence, or an empty text.
     ``compute_top`` takes a capture and a number, and computes so many of the first rows alone.
     ``judges_steps``: it is about the steps that the user names, if any. Others are not.
+    ``alone`` is called before ``compute`` if no other report is made: it can free columns early.
     """
 
     schema: Schema
@@ -149,6 +150,7 @@ class Report:
     conclude: Callable[[Capture, Mapping[str, Values]], str] | None = None
     compute_top: Callable[[Capture, int], Result] | None = None
     judges_steps: bool = False
+    alone: Callable[[Capture], None] | None = None
 
     @property
     def name(self) -> str:
@@ -261,13 +263,14 @@ def forget(capture: Capture, report: Report, later: Iterable[Report]) -> None:
         capture.forget_columns(kind, *set(fields).difference(*(reads.get(kind, ()) for reads in kept)))
 
 
-def spend(capture: Capture, kind: str, *fields: str) -> None:
-    """Free columns that no report needs any more: what is computed from them is kept.
+def spend(capture: Capture, columns: Mapping[str, Sequence[str]]) -> None:
+    """Free columns, by kind, that no report needs any more: what is computed from them is kept.
 
     Reading ahead leaves them out from then on.
     """
-    capture.forget_columns(kind, *fields)
-    _spent(capture.whole).update((kind, field) for field in fields)
+    for kind, fields in columns.items():
+        capture.forget_columns(kind, *fields)
+        _spent(capture.whole).update((kind, field) for field in fields)
 
 
 @per_capture

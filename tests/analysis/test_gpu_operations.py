@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from nsyswrap.analysis.gpu_operations import (
     KINDS,
     gpu_operations_of,
     names,
+    positions_of,
     previous_ends,
     window,
 )
@@ -134,3 +135,36 @@ def test_machines_are_told_apart() -> None:
     first, same, second, high = machine_ids(np.array(ids)).tolist()
     assert first == same
     assert len({first, second, high}) == 3
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"process": 43},
+        {"device": 1},
+        {"device": 9},
+        {"time": "14ns/31ns"},
+        {"time": "14ns/31ns", "clip": False},
+        {"time": "9ns/", "process": PID},
+        {"time": "9ns/", "process": 43, "device": 1},
+        {"time": "100ns/"},
+    ],
+)
+@pytest.mark.parametrize("unknown", [False, True])
+def test_what_is_selected_of_the_table_is_what_is_selected_of_each_kind(
+    part: dict[str, Any], tmp_path: Path, *, unknown: bool
+) -> None:
+    more = [kernel("k", 5 * i, 5 * i + 7, 10 + i, pid=43 - i % 2, deviceId=i // 4) for i in range(8)]
+    lost = [kernel("k", 16, 17, 30, globalPid=None)] if unknown else []
+    capture = opened(tmp_path, *ROWS, *more, *lost).select(**part).decided()
+    selected, every = gpu_operations_of(capture), gpu_operations_of(capture.whole)
+    found = [(KINDS[kind], row) for kind, row in zip(selected.kind, selected.row.tolist(), strict=True)]
+    rows = {kind: capture.columns(kind, "row", "start_ns", "end_ns") for kind in KINDS}
+    times = {
+        (kind, row - 1): span for kind, of in rows.items() for row, *span in zip(*of.values(), strict=True)
+    }
+    assert sorted(found) == sorted(times)
+    spans = zip(selected.start_ns, selected.end_ns, strict=True)
+    assert {one: list(span) for one, span in zip(found, spans, strict=True)} == times
+    assert (np.diff(selected.start_ns) >= 0).all()
+    assert every.row[positions_of(capture)].tolist() == selected.row.tolist()

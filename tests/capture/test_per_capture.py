@@ -10,7 +10,7 @@ import pytest
 from tiny_export import kernel, opened
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.capture.per_capture import forget, per_capture
+from nsyswrap.capture.per_capture import discard, forget, per_capture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,3 +105,11 @@ def test_columns_that_are_freed_are_read_again(capture: Capture) -> None:
 
 def test_the_function_keeps_its_name() -> None:
     assert (count.__name__, count.__doc__) == ("count", "Count events.")
+
+
+def test_what_one_function_computed_can_be_freed(capture: Capture) -> None:
+    part = capture.select(time="0/2")
+    assert [count(part), count(capture)] == [1, 2]
+    discard(capture, count)
+    assert [count(part), count(capture)] == [1, 2]
+    assert computed == ["kernel", "kernel", "kernel"]

@@ -15,13 +15,18 @@ from nsyswrap import reports
 from nsyswrap.api import Capture
 from nsyswrap.capture.export import Export
 from nsyswrap.render import page
-from nsyswrap.reports.make import make_in_turn
+from nsyswrap.reports.make import make_in_turn, make_reports
+from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from nsyswrap.capture.schema import FieldKind
+
+
+def _advise(capture: Capture) -> object:
+    return make_reports({"": capture}, [reports.parse("advice")])
 
 
 @pytest.mark.parametrize("name", reports.NAMES)
@@ -105,3 +110,23 @@ def test_a_capture_and_its_views_end_with_the_last_of_them(tmp_path: Path) -> No
         assert export() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("made", [partial(summarize, alone=True), _advise])
+def test_a_screen_frees_columns_that_it_does_not_read_again(
+    made: Callable[[Capture], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[tuple[str, str]] = []
+    load = Export._load  # noqa: SLF001
+
+    def noted(export: Export, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> None:
+        read.extend((table, name) for name, _ in wanted)
+        load(export, table, wanted)
+
+    monkeypatch.setattr(Export, "_load", noted)
+    capture = opened(tmp_path, *everything())
+    made(capture)
+    kernels = [name for table, name in read if table == "CUPTI_ACTIVITY_KIND_KERNEL"]
+    assert sorted(kernels) == sorted(set(kernels))
+    held = partial(capture._export.has_read, "CUPTI_ACTIVITY_KIND_KERNEL")  # noqa: SLF001
+    assert not any(map(held, kernels))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, ranks, remaining
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, Advice, AdviceContext
+from nsyswrap.analysis.api_call_kinds import call_classes
 from nsyswrap.analysis.arrays.intervals import intersection
-from nsyswrap.analysis.gpu_operations import KERNEL, KINDS
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.judged_part import READS as JUDGED_READS
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.launches import launches_of
@@ -34,12 +35,12 @@ READS = {
     "memcpy": (*JUDGED_READS["memcpy"], "bytes", "src_kind", "dst_kind", "migration_cause"),
 }
 # What ``prepare`` needs of kernels and no other part of a screen does; then what its tables need, too.
-_JOINED = ("correlation_id", "device_id", "context_id", "stream_id", "graph_node_id")
-PREPARED = {KERNEL: (*_JOINED, *gpu_work.GRID)}
+_JOINED = ("correlation_id", "global_pid", "device_id", "context_id", "stream_id")
+PREPARED = {KERNEL: (*_JOINED, "graph_node_id", *gpu_work.GRID)}
 ONCE = {
-    **dict.fromkeys(KINDS, (*_JOINED, *SPANS, "global_pid", "graph_exec_id")),
-    KERNEL: (*SPANS, "global_pid", "name"),
-    "api": ("correlation_id",),
+    **dict.fromkeys(KINDS, (*_JOINED, *SPANS, "graph_node_id", "graph_exec_id")),
+    KERNEL: (*SPANS, "name"),
+    "api": ("correlation_id", "name"),
 }
 CHECKS = (*host.CHECKS, *memory.CHECKS, *gpu_work.CHECKS)
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
@@ -51,6 +52,11 @@ def prepare(whole: Capture) -> None:
         gpu_work.blocks_of(whole)
         whole.forget_columns(KERNEL, *gpu_work.GRID)
         kernel_classes(whole)
+        kernel_classes(whole.viewed(classes=()))  # which tell communication
+    if whole.has("api"):
+        call_classes(whole)
+    gpu_operations_of(whole)
+    whole.forget_columns(KERNEL, *_JOINED)
     launches_of(whole)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.arrays.intervals import difference
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating
-from nsyswrap.analysis.names import name_codes
+from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration
@@ -48,7 +48,7 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     )
     if not context.worth(unused):
         return
-    codes, texts = name_codes(whole, KERNEL)
+    codes, texts = packed_names(whole, KERNEL)
     names = codes[kernels.row]
     worst = int(np.bincount(names[few], took[few]).argmax())
     median = f"{np.median(blocks[few]):g}"

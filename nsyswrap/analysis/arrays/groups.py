@@ -11,6 +11,7 @@ import numpy as np
 
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.stream import narrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -192,7 +193,9 @@ class Groups:
             return self._last[1]
         self._last = None  # the memory of the values before
         width = self._width(values)
-        if self._large and (width is None or len(values) >= _TOGETHER):  # one group after another
+        if len(self._all_counts) == 1 and values.dtype.kind == "i":
+            ordered = np.sort(narrow(values)).astype(values.dtype, copy=False)
+        elif self._large and (width is None or len(values) >= _TOGETHER):  # one group after another
             ordered = self._by_group(values)
             for rows in self._slices():
                 ordered[rows].sort()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
+from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes, call_names
 from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KINDS, MEMCPY, gpu_operations_of
@@ -82,9 +82,8 @@ def _every_call(whole: Capture) -> Calls:
     operations = gpu_operations_of(whole)
     api = whole.columns("api", "global_tid", "start_ns", "end_ns")
     code = np.full(len(api["start_ns"]), -1)
-    classes, ids = call_classes(whole), whole.name_ids("api")
-    waits = classes == CLASSES.index(SYNCHRONISE)
-    code[waits] = -2 - distinct(ids[waits])[1]
+    waits = call_classes(whole) == CLASSES.index(SYNCHRONISE)
+    code[waits] = -2 - distinct(call_names(whole).codes[waits])[1]
     known = np.flatnonzero(operations.call >= 0)
     kind = operations.kind[known]
     copies = kind == KINDS.index(MEMCPY)

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, SYNCHRONISE, call_classes, classify
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, SYNCHRONISE, call_classes, call_names, classify
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Inside, Spans, one_axis
 from nsyswrap.analysis.gpu_operations import check_number
@@ -187,10 +186,9 @@ def _launching(operations: Operations, calls: int) -> NDArray[Any]:
 
 def _first_uses(whole: Capture) -> NDArray[Any]:
     """Mark the API calls with the first launch of a kernel, and those that load modules or contexts."""
-    ids, positions = distinct(whole.name_ids("api"))
-    names = [whole.text(i) or "" for i in ids.tolist()]
-    loads = [classify(name) == LOAD and not re.search(_NO_LOAD, name) for name in names]
-    marks: NDArray[Any] = np.array(loads, dtype=bool)[positions]
+    names = call_names(whole)
+    loads = [classify(name) == LOAD and not re.search(_NO_LOAD, name or "") for name in names.texts]
+    marks: NDArray[Any] = np.array(loads, dtype=bool)[names.codes]
     launches = launches_of(whole)
     marks[launches.call[launches.first]] = True
     return marks

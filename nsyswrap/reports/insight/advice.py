@@ -19,19 +19,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.advice import READS, WORTH_PERCENT, advice_of, advise_parts
+from nsyswrap.analysis.advice import ONCE, PREPARED, READS, WORTH_PERCENT, advice_of, advise_parts, prepare
 from nsyswrap.analysis.answer import withheld_because
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.reports.table import Column, Report, Result, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema, spend
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.advice import Advice
     from nsyswrap.capture.capture import Capture
 
 _LESS_PERCENT = 1.0
+
+
+def free(capture: Capture) -> None:
+    """Free the largest columns once what findings take of them is computed."""
+    prepare(capture.whole)
+    spend(capture, PREPARED)
+    spend(capture, ONCE)
 
 
 def compute(capture: Capture) -> Result:
@@ -99,4 +106,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute, reads=READS, judges_steps=True)
+REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute, reads=READS, judges_steps=True, alone=free)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
 from tiny_export import call, kernel, row
+
+from nsyswrap.analysis.advice import gpu_work
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,3 +107,21 @@ def test_what_is_said_of_exposed_communication(tmp_path: Path) -> None:
     assert one.evidence.startswith(
         "communication kernels ran for 1.20 µs, 600 ns of it overlapped with compute;"
     )
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 7, 100])
+def test_idle_multiprocessors_are_summed_moment_by_moment(
+    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(at_once)
+    start = np.sort(random.integers(0, 60, 40))
+    end = start + random.integers(0, 25, 40)
+    few, part = random.random(40) < 0.7, random.integers(0, 4, 40) / 8  # exact as floats
+    spans = zip(start.tolist(), end.tolist(), strict=True)
+    kernels = gpu_operations_of(new(tmp_path, *(kernel("k", *span, i) for i, span in enumerate(spans))))
+    unused = 0.0
+    for moment in range(int(end.max())):
+        running = (start <= moment) & (end > moment)
+        unused += max(0.0, 1 - np.where(few, part, 1.0)[running].sum()) if running.any() else 0.0
+    monkeypatch.setattr(gpu_work, "_BLOCK", at_once)
+    assert gpu_work._unused_ns(kernels, part, few) == int(unused)  # noqa: SLF001
