@@ -265,6 +265,29 @@ def test_of_a_column_that_is_almost_idle_the_share_is_small(tmp_path: Path, visi
     assert readout(page) == "Nothing selected."
 
 
+def test_many_kinds_in_a_column_are_together_as_high_as_their_share(tmp_path: Path, visit: Visit) -> None:
+    path = tmp_path / "page.html"
+    names = ("gemm", "softmax_kernel", "reduce_kernel", "layer_norm_kernel", "CatArrayBatchedCopy", "add")
+    rows = [kernel(names[i % 6], 100 * i, 100 * i + 30, i) for i in range(12_000)]
+    path.write_text(render({"x": opened(tmp_path, *rows)}))
+    page = opened_all(visit(path))
+    ends(page)
+    kinds, drawn, height = page.evaluate(
+        """() => {
+          const { picture, content } = timelines[0];
+          const top = picture.row(content.rows.tops[0]);
+          const x = Math.round(picture.columns / 2) + 7;
+          const { data } = picture.pen.getImageData(x, top, 1, picture.row(LANE));
+          const words = [...new Uint32Array(data.buffer)];
+          const empty = new Set([...picture.plain("lane"), ...picture.plain("line"), 0]);
+          const kinds = content.series.filter(({ family }) => family === "kernels");
+          return [kinds.length, words.filter((word) => !empty.has(word)).length, LANE - 4];
+        }"""
+    )
+    assert kinds >= 5
+    assert drawn == pytest.approx(0.3 * height, abs=1)
+
+
 def test_a_crowd_is_counted_not_named(page_of: PageOf, captures: Captures, visit: Visit) -> None:
     assert page_of("many").stat().st_size < 6_000_000
     page = opened_all(visit(page_of("many")))

@@ -194,13 +194,19 @@ class Picture {
     const [first, last] = placesOf(at, (from - start) / width, (to - start) / width);
     if (first === last) return;
     const sums = this.sumsOf(series);
+    const [origin, columns] = [(start - this.view.start) / this.perColumn, width / this.perColumn];
     for (let i = first; i < last; i++) {
       const begins = start + at[i] * width;
-      if (begins >= from && begins + width <= to) this.spread(sums, begins, begins + width, taken[i]);
-      else {
+      if (columns > 1 || begins < from || begins + width > to) {
         const [left, right] = [Math.max(begins, from), Math.min(begins + width, to)];
         this.spread(sums, left, right, (taken[i] * (right - left)) / width);
+        continue;
       }
+      const x = Math.max(origin + at[i] * columns, 0); // in one column of pixels or in two
+      const column = Math.floor(x);
+      const next = (taken[i] * Math.max(x + columns - column - 1, 0)) / columns;
+      sums[column] += taken[i] - next || 1e-9;
+      sums[column + 1] += next;
     }
   }
 
@@ -222,7 +228,7 @@ class Picture {
     for (let x = first; x < last; x++) sums[x] += Math.max((Math.min(to, x + 1) - Math.max(from, x)) * perColumn, 1e-9);
   }
 
-  // Draw the sums from the ground up, column by column.
+  // Draw the sums from the ground up, column by column: all together are as high as the share of time taken.
   stack(top, inks) {
     const every = [...this.sums.keys()].sort((a, b) => a - b);
     const [sums, paints] = [every.map((series) => this.sums.get(series)), every.map((series) => inks[series])];
@@ -230,13 +236,17 @@ class Picture {
     const per = (ground - floor) / this.perColumn;
     const least = Math.round(1.5 * this.scale);
     for (let x = 0; every.length && x < this.columns; x++) {
-      let bottom = ground;
-      for (let i = 0; i < sums.length && bottom > floor; i++) {
-        const sum = sums[i][x];
-        if (!sum) continue;
-        const height = Math.max(Math.round(sum * per), least);
-        this.pixels.rise(x, Math.max(bottom - height, floor), bottom, paints[i]);
-        bottom -= height;
+      let total = 0;
+      for (let i = 0; i < sums.length; i++) total += sums[i][x];
+      if (!total) continue;
+      const height = Math.min(Math.max(total * per, least), ground - floor) / total;
+      let [sum, bottom] = [0, ground];
+      for (let i = 0; i < sums.length; i++) {
+        if (!sums[i][x]) continue;
+        sum += sums[i][x];
+        const top = ground - Math.round(sum * height);
+        this.pixels.rise(x, top, bottom, paints[i]);
+        bottom = top;
       }
     }
   }

@@ -84,9 +84,9 @@ def lane_density(lane: Lane, of: Level) -> Density:
 
 
 def finest(lanes: Sequence[Lane], span: tuple[int, int], cells: float) -> tuple[Level, float]:
-    """Return bins for a part of time, as fine as that many filled ones of all lanes and series allow.
+    """Return bins for a part of time, as fine as about so many filled ones of all lanes and series allow.
 
-    Returns also how many are filled at most.
+    Returns also about how many are filled: as many as if the events began at random.
     """
     counts: list[NDArray[Any]] = []
     times: list[NDArray[Any]] = []
@@ -99,7 +99,8 @@ def finest(lanes: Sequence[Lane], span: tuple[int, int], cells: float) -> tuple[
     length, width = max(span[1] - span[0], 1), max(FINEST_NS, (span[1] - span[0]) // _MOST_BINS)
 
     def filled() -> float:
-        return float(np.minimum(2 * count + time / width, length / width + 1).sum())
+        bins = length / width
+        return float(-bins * np.expm1(-(count + time / width) / bins).sum())
 
     while filled() > cells and width < length:
         width += width // 4
