@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import group_keys, order_by_code
+from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.gpu_operations import KINDS, operations_of_kind
 from nsyswrap.analysis.nvtx_paths import call_paths
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.global_ids import machine_ids
 from nsyswrap.render.perfetto.host import timed
-from nsyswrap.render.perfetto.slices import Argument, Slices
+from nsyswrap.render.perfetto.slices import Argument, Slices, laid_out
 from nsyswrap.render.timeline.owners import (
     FAULT,
     IN_STREAM,
-    MIGRATION,
-    Stream,
+    place_of,
     stream_names,
+    streams_of,
     sublane_suffix,
 )
-from nsyswrap.render.timeline.packing import disjoint, drawing_order, sublanes
+from nsyswrap.render.timeline.packing import disjoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.render.perfetto.lanes import CaptureLanes
     from nsyswrap.render.perfetto.slices import Looks
+    from nsyswrap.render.timeline.owners import Stream
 
 GPU_FAULT = "um_gpu_fault"
 DRAWN = (*KINDS, GPU_FAULT)
@@ -66,36 +65,23 @@ def gpu_bars(capture: Capture) -> list[GpuBars]:
 
 
 def _bars(capture: Capture, kind: str) -> GpuBars:
-    columns = _fault_columns(capture) if kind == GPU_FAULT else _operation_columns(capture, kind)
-    kept = timed(columns["start_ns"], columns["end_ns"])
-    columns = {name: values[kept] for name, values in columns.items()}
-    pid = columns["global_pid"]
-    machine = np.where(pid == MISSING, 0, machine_ids(pid))
-    keys = (machine, columns["device"], columns["where"], pid, columns["context"], columns["stream"])
-    codes, found = group_keys(*keys)
-    streams = [Stream(*key) for key in zip(*(key.tolist() for key in found), strict=True)]
-    narrow = (columns[name].astype(np.int32) for name in ("row", "call"))
-    row, call = narrow
-    return GpuBars(kind, row, columns["start_ns"], columns["end_ns"], call, codes.astype(np.int32), streams)
-
-
-def _operation_columns(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
+    if kind == GPU_FAULT:
+        return _faults(capture)
     operations = operations_of_kind(capture, kind)
-    return {
-        **{name: getattr(operations, name) for name in ("row", "start_ns", "end_ns", "call", "global_pid")},
-        "device": operations.device_id,
-        "context": operations.context_id,
-        "stream": operations.stream_id,
-        "where": np.where(operations.migration, MIGRATION, IN_STREAM),
-    }
+    operations = operations.of(timed(operations.start_ns, operations.end_ns))
+    row, call = operations.row, operations.call
+    return GpuBars(kind, row, operations.start_ns, operations.end_ns, call, *streams_of(operations))
 
 
-def _fault_columns(capture: Capture) -> dict[str, NDArray[Any]]:
+def _faults(capture: Capture) -> GpuBars:
     columns = capture.columns(GPU_FAULT, "row", "start_ns", "end_ns", "global_pid", "device_id")
-    same = np.zeros_like(columns["row"])
-    columns["row"] = columns["row"] - 1
-    none = {"call": same - 1, "context": same, "stream": same, "where": same + FAULT}
-    return {**columns, "device": columns["device_id"], **none}
+    kept = timed(columns["start_ns"], columns["end_ns"])
+    row, start, end, pid, device = (values[kept] for values in columns.values())
+    codes, keys = group_keys(pid, device)
+    owners = zip(*(part.tolist() for part in keys), strict=True)
+    places = [place_of(process, gpu, FAULT) for process, gpu in owners]
+    none = np.full(len(row), -1, np.int32)
+    return GpuBars(GPU_FAULT, (row - 1).astype(np.int32), start, end, none, codes.astype(np.int32), places)
 
 
 def gpu_slices(
@@ -109,32 +95,18 @@ def gpu_slices(
     start, end, call = (
         np.concatenate([getattr(part, name) for part in bars]) for name in ("start_ns", "end_ns", "call")
     )
-    order = drawing_order(code, len(every), np.zeros(len(code), np.int8), start, end)
-    code, start, end, look, call = (column[order] for column in (code, start, end, look, call))
-    lane = _lanes(every, code, sublanes(code, start, end, disjoint), tracks)
-    if (lane[1:] < lane[:-1]).any():
-        order = order_by_code(lane, len(tracks.lanes.tracks))
-        lane, start, end, look, call = (column[order] for column in (lane, start, end, look, call))
+    gpu = {stream.gpu: tracks.gpu(*stream.gpu) for stream in every}
+    names = stream_names(every)
+
+    def add(stream: int, beside: int) -> int:
+        return tracks.lanes.add_below(gpu[every[stream].gpu], names[stream] + sublane_suffix(beside))
+
+    order, lane = laid_out(code, np.zeros(len(code), np.int8), (start, end), disjoint, add)
     nothing = np.zeros(len(lane), np.int32)
-    return Slices(lane, start, end, look, nothing, nothing), call
+    return Slices(lane, start[order], end[order], look[order], nothing, nothing), call[order]
 
 
 def _looks(capture: Capture, bars: GpuBars, looks: Looks) -> NDArray[Any]:
     own = Capture(capture.path, source=capture.source, view=capture.view).whole
     paths = Argument(*call_paths(own, bars.call)) if own.has("nvtx") and own.has("api") else None
     return looks.of_events(own, bars.kind, bars.row, paths)
-
-
-def _lanes(
-    streams: list[Stream], code: NDArray[Any], sublane: NDArray[Any], tracks: CaptureLanes
-) -> NDArray[Any]:
-    """Add the lanes of streams, migrations and page faults. Return the lane of each bar."""
-    gpu = {stream[:2]: tracks.gpu(*stream[:2]) for stream in streams}
-    names = stream_names(streams)
-    lane, (of, number) = group_keys(code.astype(np.int64), sublane)
-    added = [
-        tracks.lanes.add_below(gpu[streams[stream][:2]], names[stream] + sublane_suffix(beside))
-        for stream, beside in zip(of.tolist(), number.tolist(), strict=True)
-    ]
-    lanes: NDArray[Any] = np.array(added, np.int32)[lane]
-    return lanes

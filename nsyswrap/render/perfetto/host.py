@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
+from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.capture import Capture
-from nsyswrap.render.perfetto.slices import Slices
-from nsyswrap.render.timeline.packing import drawing_order, nested, sublanes
+from nsyswrap.render.perfetto.slices import Slices, laid_out
+from nsyswrap.render.timeline.packing import nested
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,20 +68,14 @@ def thread_slices(
         np.concatenate([getattr(part, field) for part in parts]) for field in ThreadEvents._fields
     )
     threads, code = distinct(thread)
-    order = drawing_order(code, len(threads), rank, start, end)
-    code, start, end, look, call = (column[order] for column in (code, start, end, look, call))
-    beside = np.zeros_like(code) if points else sublanes(code, start, end, nested)
-    codes, (of, number) = group_keys(code, beside)
-    added = [
-        tracks.thread_lane(int(threads[thread]), name, sublane)
-        for thread, sublane in zip(of.tolist(), number.tolist(), strict=True)
-    ]
-    lane = np.array(added, np.int32)[codes]
-    if (lane[1:] < lane[:-1]).any():
-        order = order_by_code(lane, len(tracks.lanes.tracks))
-        lane, start, end, look, call = (column[order] for column in (lane, start, end, look, call))
+
+    def add(of: int, sublane: int) -> int:
+        return tracks.thread_lane(int(threads[of]), name, sublane)
+
+    order, lane = laid_out(code, rank, (start, end), None if points else nested, add)
     nothing = np.zeros(len(lane), np.int32)
-    return Slices(lane, start, end, look, nothing, nothing, calling=True, points=points), call
+    columns = (start[order], end[order], look[order], nothing, nothing)
+    return Slices(lane, *columns, calling=True, points=points), call[order]
 
 
 def cpu_page_faults(capture: Capture, tracks: CaptureLanes, looks: Looks) -> Slices:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct, group_keys
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.analysis.gpu_operations import GRAPH_NAME
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
+from nsyswrap.render.timeline.packing import drawing_order, sublanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +48,30 @@ class Slices:
     arrows: NDArray[Any]
     calling: bool = False
     points: bool = False
+
+
+def laid_out(
+    code: NDArray[Any],
+    rank: NDArray[Any],
+    times: tuple[NDArray[Any], NDArray[Any]],
+    split: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]] | None,
+    add: Callable[[int, int], int],
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the order of slices by lane and in drawing order, and the lane of each in that order.
+
+    Slices of one code are in one lane and its sub-lanes, as ``split`` parts them. ``add`` adds the lane of a
+    code and a sub-lane. See ``drawing_order`` for ``rank``.
+    """
+    order = drawing_order(code, int(code.max(initial=0)) + 1, rank, *times)
+    code, start, end = (column[order] for column in (code, *times))
+    beside = sublanes(code, start, end, split) if split else np.zeros_like(code)
+    codes, (of, number) = group_keys(code.astype(np.int64), beside)
+    added = np.array([add(*pair) for pair in zip(of.tolist(), number.tolist(), strict=True)], np.int32)
+    lane = added[codes]
+    if (lane[1:] < lane[:-1]).any():
+        again = order_by_code(lane, int(added.max()) + 1)
+        order, lane = order[again], lane[again]
+    return order, lane
 
 
 class Argument(NamedTuple):

@@ -30,14 +30,11 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, most_frequent, name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.global_ids import machine_ids
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.timeline.owners import (
-    IN_STREAM,
-    MIGRATION,
-    Stream,
     gpu_name,
     stream_names,
+    streams_of,
     sublane_suffix,
     thread_names,
 )
@@ -48,7 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import GpuOperations, Streams
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.window import Intervals
 
@@ -153,7 +150,7 @@ def streams(capture: Capture) -> Iterator[Lane]:
         return
     series, kinds = _coded(capture, operations, _kinds)
     name, names = _coded(capture, operations, _names)
-    stream, every = _streams(operations)
+    stream, every = streams_of(operations)
     texts = _name_texts(names)
     for mine, place, title in zip(_rows_by_code(stream, len(every)), every, stream_names(every), strict=True):
         start, end = operations.start_ns[mine], operations.end_ns[mine]
@@ -176,26 +173,6 @@ def streams(capture: Capture) -> Iterator[Lane]:
                 selected=_selected(capture, capture.window.of_process(place.global_pid)),
                 level=sublane,
             )
-
-
-def _streams(operations: GpuOperations) -> tuple[NDArray[Any], list[Stream]]:
-    """Return the number of each operation's stream, and the streams in order."""
-    code = 2 * operations.stream + operations.migration
-    used = np.flatnonzero(np.bincount(code))
-    found = [_stream(operations.streams, *divmod(one, 2)) for one in used.tolist()]
-    every = sorted(set(found))
-    number = np.zeros(used[-1] + 1, np.int32)
-    number[used] = [every.index(stream) for stream in found]
-    return number[code], every
-
-
-def _stream(streams: Streams, place: int, migration: int) -> Stream:
-    """Return one of the streams of operations; migrations (1) have no context and no stream."""
-    pid, device, context, number = (int(ids[place]) for ids in streams)
-    machine = 0 if pid == MISSING else int(machine_ids(np.array([pid]))[0])
-    if migration:
-        return Stream(machine, device, MIGRATION, pid, MISSING, MISSING)
-    return Stream(machine, device, IN_STREAM, pid, context, number)
 
 
 def _selected(capture: Capture, ranges: Intervals) -> Cover | None:

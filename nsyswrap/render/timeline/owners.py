@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.global_ids import machine_ids
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT, PROCESS_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
 IN_STREAM, MIGRATION, FAULT = range(3)
@@ -34,6 +40,28 @@ class Stream(NamedTuple):
     def gpu(self) -> tuple[int, int]:
         """The machine, and the number of the GPU there."""
         return self.machine, self.device
+
+
+def place_of(pid: int, device: int, where: int, context: int = MISSING, number: int = MISSING) -> Stream:
+    """Return the place of a process on a GPU; migrations and page faults have no context and no number."""
+    machine = 0 if pid == MISSING else int(machine_ids(np.array([pid]))[0])
+    return Stream(machine, device, where, pid, context, number)
+
+
+def streams_of(operations: GpuOperations) -> tuple[NDArray[Any], list[Stream]]:
+    """Return the number of each operation's stream, and the streams in order."""
+    code = 2 * operations.stream + operations.migration
+    counts = np.bincount(code)
+    found: dict[int, Stream] = {}
+    for one in np.flatnonzero(counts).tolist():
+        pid, device, *stream = (int(ids[one // 2]) for ids in operations.streams)
+        found[one] = (
+            place_of(pid, device, MIGRATION) if one % 2 else place_of(pid, device, IN_STREAM, *stream)
+        )
+    every = sorted(set(found.values()))
+    number = np.zeros(len(counts), np.int32)
+    number[list(found)] = [every.index(stream) for stream in found.values()]
+    return number[code], every
 
 
 def id_text(number: int) -> str:

@@ -155,13 +155,13 @@ def few_disjoint(start: Ints, end: Ints, most: int = 4) -> Ints:
 
 
 def outermost(start: Ints, end: Ints) -> NDArray[np.bool_]:
-    """Mark the spans of depth 0; see ``depths``."""
+    """Mark the spans of depth 0; see ``levels``."""
     marks = np.ones(len(start), dtype=bool)
     marks[1:] = np.maximum.accumulate(_until(start, end))[:-1] <= start[1:]
     return marks
 
 
-def depths(start: Ints, end: Ints) -> Ints:
+def levels(start: Ints, end: Ints) -> Ints:
     """Return for each span the number of spans that are open when it starts, if all spans nest.
 
     Spans are sorted by start. Of equal starts the longest is first. If some cross, the depths are such that
@@ -172,13 +172,6 @@ def depths(start: Ints, end: Ints) -> Ints:
     ends = np.sort(_until(start, end))
     depth: Ints = np.arange(len(start)) - np.searchsorted(ends, start, "right")
     return depth
-
-
-def levels(start: Ints, end: Ints) -> Ints:
-    """Return for each span a level at which no spans overlap, also where some cross; see ``depths``."""
-    if crossing(start, end).any():
-        return disjoint(start, _until(start, end))
-    return depths(start, end)
 
 
 def _until(start: Ints, end: Ints) -> Ints:
