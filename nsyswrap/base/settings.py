@@ -89,8 +89,6 @@ def apply(context: click.Context, name: str, command: click.Command) -> list[str
 
     Raises UsageError for an invalid setting.
     """
-    if context.resilient_parsing:  # completion in a shell
-        return []
     values, notes = from_files()
     outranked = {"nsys", *(key for key, setting in SETTINGS.items() if _variable(setting))}
     values = {key: value for key, value in values.items() if key not in outranked}

@@ -103,6 +103,8 @@ class LazyGroup(Group):
             return None
         command: click.Command = importlib.import_module(f"nsyswrap.cli.{cmd_name.replace('-', '_')}").command
         _prepare(command)
+        if ctx.resilient_parsing:  # a completion in the shell
+            return command
         noted: set[str] = ctx.meta.setdefault(f"{__name__}.noted", set())  # click gets a command twice
         for text in settings.apply(ctx, cmd_name, command):
             if text not in noted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,7 +58,7 @@ def command(output: Path | None) -> None:
         for name in SCENARIOS:
             scenario = scenarios.find_scenario(name)
             scenario_runs.run_variants(scenario, scenario.variants, base / name)
-    layout = replace(terminal_layout(), width=min(_WIDTH, terminal_layout().width))
+    layout = terminal_layout()._replace(width=min(_WIDTH, terminal_layout().width))
     for name, (variant, table) in SCENARIOS.items():
         say(_shown(name, base / name, variant, table, layout), styled=True)
     say("".join(_next_lines(base / name / variant)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
+    import dataclasses
+
     from nsyswrap.base import files
     from nsyswrap.cli import explain, folders, repeats, report_options, report_ranks
     from nsyswrap.render import readable_names
@@ -140,7 +141,9 @@ def command(**options: Any) -> None:
     """
     asked = report_options.ReportOptions(**options)
     if not asked.format.for_people:  # the user's settings are not about files for programs
-        asked = replace(asked, **{name: value for name, value in _UNSET.items() if _is_setting(name)})
+        asked = dataclasses.replace(
+            asked, **{name: value for name, value in _UNSET.items() if _is_setting(name)}
+        )
     if asked.explain or asked.listing:
         asked.check_alone()
         _emit(_about_reports(asked), asked.output)
@@ -259,9 +262,9 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
     if not asked.prints_tables:
         return
     with step(f"writing {asked.form} …"):
-        document = replace(document, tables=[_for_program(table, asked) for table in document.tables])
+        document = document._replace(tables=[_for_program(table, asked) for table in document.tables])
         if asked.readable:
-            document = replace(document, tables=readable_names.readable_tables(document.tables))
+            document = document._replace(tables=readable_names.readable_tables(document.tables))
         with ascii_layout(active=asked.layout.ascii and asked.form == "text"):
             contents = asked.format.render(document, asked.layout)
         if asked.format.is_binary:
@@ -300,7 +303,7 @@ def _for_program(table: Table, asked: ReportOptions) -> Table:
     first = {name: values[: asked.top] for name, values in table.data.items()}
     rows = f"{asked.top:,} of {len(table):,} rows (--top)"
     note(f"nsyswrap: {table.label}: {rows}")
-    return replace(table, data=first, notes=(*table.notes, rows))
+    return dataclasses.replace(table, data=first, notes=(*table.notes, rows))
 
 
 def _write_files(contents: Mapping[str, Content], output: Path) -> None:

@@ -131,10 +131,10 @@ class ReportOptions:
         """How tables are laid out."""
         layout = terminal_layout(self.top)
         if layout.top is None and self.by_rank and not self.named_reports and self.form == "text":
-            layout = replace(layout, top=_RANK_ROWS)
+            layout = layout._replace(top=_RANK_ROWS)
         if self.output:  # a file has no colors, and is UTF-8
-            layout = replace(layout, color=False, ascii=False)
-        return replace(layout, time_unit=self.time_unit, csv_safe=self.csv_safe)
+            layout = layout._replace(color=False, ascii=False)
+        return layout._replace(time_unit=self.time_unit, csv_safe=self.csv_safe)
 
     def with_folders_opened(self) -> ReportOptions:
         """Return the options with the captures of each folder in its place.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
@@ -125,7 +125,7 @@ def run_all(folder: Path, *, force: bool = False) -> None:
                 if one.folder and one.outcome == DONE:
                     done[one.variant] = one.folder
             if done:
-                tables = tables_text(closing_tables(done), replace(terminal_layout(), color=False))
+                tables = tables_text(closing_tables(done), terminal_layout()._replace(color=False))
                 sections.append(f"=== {scenario.name}\n{tables}Look for: {scenario.look_for}\n")
                 say(f"{sections[-1]}\n")
     finally:  # an interrupted run has an index too

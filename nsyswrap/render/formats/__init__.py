@@ -6,8 +6,8 @@ A new format is a module that ends with ``FORMAT = Format(...)``, and its name i
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 NAMES = ("text", "csv", "tsv", "json", "markdown", "parquet")  # in the order of --help
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(
+    NamedTuple
+):  # a completion in the shell makes these types: as dataclasses they take 5 times as long
     """How tables are laid out. A format reads the fields that it has a use for.
 
     ``top`` limits the rows of each table. ``csv_safe`` guards cells that a spreadsheet would run as
@@ -42,22 +43,20 @@ class Layout:
     ascii: bool = False
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """Tables to write, the captures they are made of by label, and the reports that are missing.
 
     ``answers`` are the answers that stand before the tables and their lines, by label of the capture.
     """
 
     tables: Sequence[Table]
-    captures: Mapping[str, Capture] = field(default_factory=dict)
+    captures: Mapping[str, Capture] = MappingProxyType({})
     selection: Selection | None = None
     missing: Sequence[Missing] = ()
-    answers: Mapping[str, tuple[Answer | None, Sequence[Line]]] = field(default_factory=dict)
+    answers: Mapping[str, tuple[Answer | None, Sequence[Line]]] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """An output format. ``render`` returns ``{file name: content}``, one file for each table or one for all.
 
     ``for_people``: kernel names may be shortened to readable ones. ``has_envelope``: the text says what was
