@@ -196,7 +196,10 @@ def test_two_ranks(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_the_hooks(tmp_path: Path) -> None:
-    """Steps of five runs with modules against five without, under nsys; the figure is printed, not judged."""
+    """Steps of five runs with modules against five without, under nsys; the figure is printed, not judged.
+
+    Runs differ less on fixed cores: run it under ``taskset -c 2-9``.
+    """
     medians: dict[bool, list[float]] = {False: [], True: []}
     for number in range(5):
         for marked in (False, True):
