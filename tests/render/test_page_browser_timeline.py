@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from timeline_page import ends, opened_all, picture, place_of, readout, timeline
 from tiny_export import allocation, call, kernel, metric, opened
 
 from nsyswrap.base.units import duration
@@ -16,44 +17,10 @@ if TYPE_CHECKING:
 
     from browser import Visit
     from page_examples import Captures, PageOf
-    from playwright.sync_api import Locator, Page
 
 pytest_plugins = ("browser", "page_examples")
 COUNTED = r"(\d+ \N{MULTIPLICATION SIGN} [\w-]+|[\w-]+, started earlier)"
 PHONE = {"width": 360, "height": 740}
-
-
-def timeline(page: Page) -> Locator:
-    return page.locator("article.timeline").first
-
-
-# A change is drawn in the next frame. The first frame is drawn once the page knows its width.
-DRAWN = """async canvas => {
-    for (let frames = 0; frames < 2 || !("start" in canvas.dataset); frames += 1) {
-        await new Promise(requestAnimationFrame);
-    }
-    return {...canvas.dataset};
-}"""
-
-
-def picture(page: Page) -> Locator:
-    return timeline(page).locator(".picture canvas")
-
-
-def opened_all(page: Page) -> Page:
-    """Wait for the timeline, and show all of its time: it opens on what matters."""
-    page.evaluate("timelines[0].ready.then(() => timelines[0].act('home'))")
-    return page
-
-
-def ends(page: Page) -> tuple[float, float]:
-    """Return the visible times of the timeline in ns after its first event."""
-    data = picture(page).evaluate(DRAWN)
-    return float(data["start"]), float(data["end"])
-
-
-def readout(page: Page) -> str:
-    return timeline(page).locator(".readout").inner_text()
 
 
 def test_zoom_and_pan_by_buttons_and_keys(page_of: PageOf, visit: Visit) -> None:
@@ -118,25 +85,6 @@ def test_pointing_at_a_kernel_tells_name_duration_and_launch(
     assert (
         f"Launched by cudaLaunchKernel ({duration(row['api_ns'])}), which started {latency} earlier." in text
     )
-
-
-def place_of(page: Page, family: str) -> None:
-    """Point at the middle of the longest event of a family in the timeline."""
-    canvas = picture(page)
-    canvas.scroll_into_view_if_needed()
-    x, y = page.evaluate(
-        """family => {
-          const { picture, content: { events, series, rows }, view } = timelines[0];
-          const every = Array.from({ length: events.count }, (_, i) => events.item(i));
-          const mine = every.filter(item => series[item.series].family === family);
-          const item = mine.reduce((a, b) => (a.duration >= b.duration ? a : b));
-          view.show(item.start - item.duration, item.end + item.duration);
-          picture.draw();
-          return [picture.x((item.start + item.end) / 2), rows.tops[item.lane] + 10];
-        }""",
-        family,
-    )
-    canvas.hover(position={"x": x, "y": y})
 
 
 def test_keys_step_through_a_lane_and_a_line_leads_to_the_launch(page_of: PageOf, visit: Visit) -> None:

@@ -1,0 +1,60 @@
+"""The timeline of a page that is open in a browser: its picture, what it shows, and what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+
+def timeline(page: Page) -> Locator:
+    return page.locator("article.timeline").first
+
+
+# A change is drawn in the next frame. The first frame is drawn once the page knows its width.
+DRAWN = """async canvas => {
+    for (let frames = 0; frames < 2 || !("start" in canvas.dataset); frames += 1) {
+        await new Promise(requestAnimationFrame);
+    }
+    return {...canvas.dataset};
+}"""
+
+
+def picture(page: Page) -> Locator:
+    return timeline(page).locator(".picture canvas")
+
+
+def opened_all(page: Page) -> Page:
+    """Wait for the timeline, and show all of its time: it opens on what matters."""
+    page.evaluate("timelines[0].ready.then(() => timelines[0].act('home'))")
+    return page
+
+
+def ends(page: Page) -> tuple[float, float]:
+    """Return the visible times of the timeline in ns after its first event."""
+    data = picture(page).evaluate(DRAWN)
+    return float(data["start"]), float(data["end"])
+
+
+def readout(page: Page) -> str:
+    return timeline(page).locator(".readout").inner_text()
+
+
+def place_of(page: Page, family: str) -> None:
+    """Point at the middle of the longest event of a family in the timeline."""
+    canvas = picture(page)
+    canvas.scroll_into_view_if_needed()
+    x, y = page.evaluate(
+        """family => {
+          const { picture, content: { events, series, rows }, view } = timelines[0];
+          const every = Array.from({ length: events.count }, (_, i) => events.item(i));
+          const mine = every.filter(item => series[item.series].family === family);
+          const item = mine.reduce((a, b) => (a.duration >= b.duration ? a : b));
+          view.show(item.start - item.duration, item.end + item.duration);
+          picture.draw();
+          return [picture.x((item.start + item.end) / 2), rows.tops[item.lane] + 10];
+        }""",
+        family,
+    )
+    canvas.hover(position={"x": x, "y": y})
