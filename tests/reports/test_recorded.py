@@ -57,6 +57,7 @@ def test_the_fixtures_stay_small() -> None:
     assert sum(sizes.values()) < 8_000_000
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_was_recorded() -> None:
     assert (ROOT / PAGE).read_text(encoding="utf-8") == page()
 

@@ -105,6 +105,7 @@ def test_a_custom_backward_is_one_kernel(scratch: Path) -> None:
     assert any(name.startswith("void swish_backward_kernel<float>") for name in names)
 
 
+@pytest.mark.slow
 def test_the_course_has_every_scenario_and_says_what_was_recorded() -> None:
     assert {item.scenario for item in course_page.LESSONS} == {found.name for found in scenarios()}
     assert (ROOT / course_page.PAGE).read_text(encoding="utf-8") == course_page.page()

@@ -59,7 +59,7 @@ import json, torch, cpu_nvtx
 from torch._dynamo.utils import counters
 from train_gpt import GPT
 model = GPT(64, 32, 16, 1)
-compiled = torch.compile(model, backend="aot_eager")
+compiled = torch.compile(model, backend="eager")
 for length in (16, 16, 8):
     compiled(torch.randint(64, (2, length))).sum().backward()
 
@@ -72,7 +72,7 @@ class Breaks(torch.nn.Sequential):
 broken = Breaks(torch.nn.Linear(4, 4), Breaks(torch.nn.Linear(4, 4), torch.nn.ReLU()))
 broken[0].register_forward_hook(lambda *_: None)
 broken(torch.zeros(2, 4))
-broken.compile(backend="aot_eager")
+broken.compile(backend="eager")
 for _ in range(2):
     broken(torch.zeros(2, 4))
 print(json.dumps(counters))
