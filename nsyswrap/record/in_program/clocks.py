@@ -15,7 +15,14 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.record.in_program.profilers import STAYS_OFF, Profiled, kernels_us, read, torch_profiler
+from nsyswrap.record.in_program.profilers import (
+    STAYS_OFF,
+    Profiled,
+    events_of,
+    kernels_us,
+    read,
+    torch_profiler,
+)
 from nsyswrap.record.in_program.script import CLOCK_OPTION, Timing, summarize, under_nsys
 
 if TYPE_CHECKING:
@@ -62,15 +69,19 @@ def time_operation(  # noqa: PLR0913 - the settings of one measurement
     warmup: int,
     iterations: int,
     clock: str = "sync",
+    profiled: Callable[[Any], object] = lambda _profiler: None,
 ) -> Timing:
     """Warm ``operation`` up, then take one sample per iteration.
 
     Each iteration has an NVTX range ``variant/operator``. The warm-up has one range, with ``warm-up`` before
-    this name.
+    this name. ``profiled`` is called with the closed profiler of the clock ``profiler``.
     """
     span = f"{variant}/{operator}"
     _warm_up(torch, operation, span, warmup)
-    samples = _SAMPLERS[clock](torch, operation, span, iterations)
+    if clock == "profiler":
+        samples = _profiler(torch, operation, span, iterations, profiled)
+    else:
+        samples = _SAMPLERS[clock](torch, operation, span, iterations)
     torch.cuda.synchronize()
     return summarize(variant, operator, samples, span=span, launches=warmup + iterations)
 
@@ -85,10 +96,12 @@ def time_profiled(  # noqa: PLR0913 - the settings of one measurement
     warmup: int,
     launches: int,
     after_launch: Callable[[Any, int], object] = lambda _profiler, _done: None,
+    events: Callable[[Any], list[Any]] = events_of,
 ) -> ProfiledTiming:
     """Warm ``operation`` up, then open the profiler and take one ``sync`` sample per launch.
 
     If the profiler is on, ``after_launch`` is called with it and the number of launches so far.
+    ``events`` returns what the closed profiler recorded.
     """
     span = f"{variant}/{operator}"
     _warm_up(torch, operation, span, warmup)
@@ -99,7 +112,7 @@ def time_profiled(  # noqa: PLR0913 - the settings of one measurement
             if profiler:
                 after_launch(profiler, done)
     timing = summarize(variant, operator, samples, span=span, launches=warmup + launches)
-    return {**timing, "profiler": read(torch, profiler, launches) if profiler else None}
+    return {**timing, "profiler": read(torch, events(profiler), launches) if profiler else None}
 
 
 def _warm_up(torch: ModuleType, operation: Operation, span: str, times: int) -> None:
@@ -145,19 +158,26 @@ def _event(torch: ModuleType, operation: Operation, span: str, iterations: int) 
     return [start.elapsed_time(stop) * 1e-3 for start, stop in pairs]  # elapsed_time is in ms
 
 
-def _profiler(torch: ModuleType, operation: Operation, span: str, iterations: int) -> list[float]:
-    with torch_profiler(torch) as profiler:
+def _profiler(
+    torch: ModuleType,
+    operation: Operation,
+    span: str,
+    iterations: int,
+    profiled: Callable[[Any], object],
+) -> list[float]:
+    with torch_profiler(torch, record_shapes=True) as profiler:
         for _ in range(iterations):
             with torch.cuda.nvtx.range(span):
                 operation()
         torch.cuda.synchronize()
-    kernels = [1e-6 * duration for duration in kernels_us(torch, profiler)]
+    kernels = [1e-6 * duration for duration in kernels_us(torch, events_of(profiler))]
     each = len(kernels) // iterations
     if not each or len(kernels) % iterations:
         raise AssertionError(
             f"torch.profiler saw {len(kernels)} kernels in {iterations} iterations of {span}"
         )
+    profiled(profiler)
     return [sum(kernels[i : i + each]) for i in range(0, len(kernels), each)]
 
 
-_SAMPLERS = {"sync": _sync, "nosync": _nosync, "event": _event, "profiler": _profiler}
+_SAMPLERS = {"sync": _sync, "nosync": _nosync, "event": _event}

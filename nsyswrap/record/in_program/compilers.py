@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import cache_dir
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def use_caches(name: str) -> None:
@@ -19,6 +23,19 @@ def use_caches(name: str) -> None:
     os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")
     # Compile in this process. Worker processes would start even without work, and nsys would follow them.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+
+def use_folder(folder: Path) -> None:
+    """Let Triton and torch.compile keep kernels in this folder. Call this before either is imported."""
+    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+    use_caches(folder.name)
+
+
+def made_in(folder: Path) -> dict[str, str]:
+    """Return the PTX of the kernels that Triton and torch.compile made in this folder, by name."""
+    found = sorted(folder.glob("triton/*/*.ptx"), key=lambda path: path.name)
+    return {path.stem: path.read_text(encoding="utf-8") for path in found}
 
 
 def has_triton() -> bool:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import warnings
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from nsyswrap.record.in_program.script import keep_text
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
     from types import ModuleType
 
 STAYS_OFF = "PyTorch's profiler stays off under nsys: both use CUPTI"
 _NO_KERNELS = ("Memcpy", "Memset")  # prefixes of GPU operations that are not kernels
 _OPERATORS = "aten::"  # prefix of PyTorch's own operators
+_SHOWN = ("Name", "Self CPU", "Self CUDA", "CUDA time avg", "# of Calls", "Input Shapes")
+_ROWS, _NAME_WIDTH = 8, 40
 
 
 class Profiled(TypedDict):
@@ -36,11 +43,11 @@ def torch_profiler(torch: ModuleType, **options: Any) -> Any:  # noqa: ANN401 - 
     return torch.profiler.profile(activities=[activity.CPU, activity.CUDA], **options)
 
 
-def kernels_us(torch: ModuleType, profiler: Any) -> list[float]:  # noqa: ANN401 - no types without torch
-    """Return the duration in µs of each recorded kernel, in order of start."""
+def kernels_us(torch: ModuleType, events: Iterable[Any]) -> list[float]:
+    """Return the duration in µs of each kernel among a profiler's events, in order of start."""
     kernels = [
         event
-        for event in _events(profiler)
+        for event in events
         if event.device_type == torch.autograd.DeviceType.CUDA
         # A step of a schedule is an event on the GPU as well, but no kernel.
         and not getattr(event, "is_user_annotation", False)  # missing in old releases
@@ -50,11 +57,11 @@ def kernels_us(torch: ModuleType, profiler: Any) -> list[float]:  # noqa: ANN401
     return [event.time_range.elapsed_us() for event in kernels]
 
 
-def read(torch: ModuleType, profiler: Any, launches: int) -> Profiled:  # noqa: ANN401 - no types without torch
-    """Return the results of a closed torch.profiler.profile or torch.autograd.profiler.profile."""
+def read(torch: ModuleType, events: Sequence[Any], launches: int) -> Profiled:
+    """Return what the events of a profiler say of a number of launches."""
     cpu = torch.autograd.DeviceType.CPU
-    kernels = kernels_us(torch, profiler)
-    operators = [e for e in _events(profiler) if e.device_type == cpu and e.name.startswith(_OPERATORS)]
+    kernels = kernels_us(torch, events)
+    operators = [event for event in events if event.device_type == cpu and event.name.startswith(_OPERATORS)]
     return {
         "launches": launches,
         "kernels": len(kernels),
@@ -63,6 +70,32 @@ def read(torch: ModuleType, profiler: Any, launches: int) -> Profiled:  # noqa: 
     }
 
 
-def _events(profiler: Any) -> Any:  # noqa: ANN401 - no types without torch
+def keep_averages(profiler: Any, folder: Path | None, name: str) -> str:  # noqa: ANN401 - no types without torch
+    """Write the table of a profiler's ``key_averages``, most GPU time first, to a file in ``folder``.
+
+    Return the same rows with the columns of ``_SHOWN`` alone, in PyTorch's own texts; empty without a row.
+    """
+    averages = profiler.key_averages(group_by_input_shape=True)
+    if not averages:
+        return ""
+    # PyTorch before 2.6 calls the time of the GPU by the name of its kind.
+    names = ("self_device_time_total", "self_cuda_time_total")
+    by = next((name for name in names if hasattr(averages[0], name)), None)
+    whole: str = averages.table(sort_by=by, row_limit=_ROWS, max_name_column_width=_NAME_WIDTH)
+    keep_text(folder, name, f"{whole}\n")
+    lines = whole.splitlines()
+    # A header can be wider than its column, and then those behind it do not stand above theirs.
+    headers = re.split(r"\s{2,}", lines[1].strip())
+    spans = [slice(*match.span()) for match in re.finditer("-+", lines[0])]
+    columns = [(name, span) for name, span in zip(headers, spans, strict=True) if name in _SHOWN]
+    body = lines[3 : lines.index(lines[0], 3)]
+    cells = [[name for name, _ in columns], *([line[span].strip() for _, span in columns] for line in body)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    rows = [[cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]
+    return "\n".join(f"{row[0].strip():{widths[0]}}  {'  '.join(row[1:])}".rstrip() for row in rows)
+
+
+def events_of(profiler: Any) -> Any:  # noqa: ANN401 - no types without torch
+    """Return the events of a closed torch.profiler.profile or torch.autograd.profiler.profile."""
     # torch.profiler.profile wraps torch.autograd.profiler.profile, which has function_events.
     return profiler.events() if hasattr(profiler, "events") else profiler.function_events

@@ -12,6 +12,7 @@ import json
 import os
 import statistics
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict
 
 from nsyswrap.base.errors import NsyswrapError, Unavailable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 VARIANT_OPTION = "--variant"
 CLOCK_OPTION = "--clock"
+KEEP_OPTION = "--keep"
 
 Counts: TypeAlias = "Mapping[str, tuple[int, int, str]]"
 """Option name -> (minimum, default, help): integer options of a script."""
@@ -98,6 +100,18 @@ def make_parser(  # noqa: PLR0913 - the properties of a script
         )
         parser.add_argument("--built", metavar="PATH", help="run this result of --build; build nothing")
     return parser
+
+
+def add_keep_option(parser: argparse.ArgumentParser) -> None:
+    """Add --keep, which ``nsyswrap scenarios run`` sets to a folder in the run folder."""
+    parser.add_argument(KEEP_OPTION, type=Path, metavar="FOLDER", help="write files into this folder")
+
+
+def keep_text(folder: Path | None, name: str, text: str) -> None:
+    """Write a file into the folder of --keep, if there is one."""
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def whole_number(least: int) -> Callable[[str], int]:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def import_torch() -> ModuleType:
-    """Return the module torch. Raises Unavailable if it cannot be imported, or finds no GPU."""
+def import_torch(*, needs_gpu: bool = True) -> ModuleType:
+    """Return the module torch. Raises Unavailable if it cannot be imported, or finds no GPU but needs one."""
     try:
         torch = importlib.import_module("torch")
     except ImportError as error:
         raise Unavailable(f"PyTorch cannot be imported ({error})", pip_install("scenarios")) from error
-    if not torch.cuda.is_available():
+    if needs_gpu and not torch.cuda.is_available():
         raise Unavailable(f"PyTorch {torch.__version__} found no CUDA GPU")
     return torch
 

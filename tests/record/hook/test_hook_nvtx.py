@@ -42,7 +42,9 @@ WHERE eventType IN (34, 59, 60) GROUP BY 1, 2, 3
 
 def test_nsys_records_domains_and_registered_texts(cli: Cli, nsys: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    done = cli("profile", "--no-stats", "--nsys", nsys, "-o", "run", "program.py")
+    # What is freed too early is overwritten at once.
+    options = ("--no-stats", "--nsys", nsys, "-o", "run", "--env", "PYTHONMALLOC=debug")
+    done = cli("profile", *options, "program.py")
     assert done.stdout.startswith("True True\n")
     with closing(sqlite3.connect(tmp_path / "run" / "report.sqlite")) as db:
         assert db.execute(QUERY).fetchall() == [

@@ -76,7 +76,8 @@ class _Marks:
     def make(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that calls a module by ``call``, with its range around it.
 
-        It runs with each module of the program: what it reads is here, and it calls as little as it can.
+        It runs with each module of the program: what it reads is here, and it calls as little as it can. Two
+        threads that call one module at the same moment can get each other's number.
         """
         is_compiling, number, thread = module_calls.is_compiling(), self._number, self._thread
         pushing, pop, autograd = self._pushing, self._domain.pop, self._backward

@@ -96,7 +96,8 @@ class Domain:
         """Begin a range that any thread may end; return its number."""
         if not self.recorded:
             return 0
-        number: Any = self._functions[_START](self._handle, ctypes.addressof(self._event(text)))
+        event = self._event(text)  # held while the tool reads it
+        number: Any = self._functions[_START](self._handle, ctypes.addressof(event))
         return int(number)
 
     def end(self, number: int) -> None:

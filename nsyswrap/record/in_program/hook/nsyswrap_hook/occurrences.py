@@ -61,12 +61,13 @@ def at_forward(steps: Steps) -> None:
     occurrences = Occurrences(steps)
     is_compiling = module_calls.is_compiling()
     push, pop = notes.guarded(occurrences.push), notes.guarded(occurrences.pop)
+    is_model = notes.guarded(_is_model)
 
     def make(call: Callable[..., Any]) -> Callable[..., Any]:
         def calling(module: Any, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401 - of the forward
             if is_compiling():
                 return call(module, *args, **keywords)
-            push(_is_model(module))
+            push(bool(is_model(module)))
             try:
                 return call(module, *args, **keywords)
             finally:
