@@ -7,19 +7,23 @@ import signal
 import subprocess
 import time
 import uuid
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.record import guard
+from nsyswrap.record.private_folders import start_guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 POLL_S = 0.05
 STOP_S = 330  # what is left is killed this long after the first signal: large reports take minutes
 LEAVE_S = 5  # processes that the command left running get this long
 _REPEAT_S = 2  # launchers and shells signal twice: only a later second signal is the user's
 _IN_JOB = "SLURM_JOB_ID"
+_NO_FOLDER = Path(os.devnull, "none")  # a command has no private folders
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Command:
 
     ``stop`` makes its process end: it is called often from then on, with the seconds since the first call.
     ``timeout_s`` limits the command, in seconds. It is also stopped if ``has_failed`` returns True. With
-    ``has_input`` its stdin is a pipe, else empty.
+    ``has_input`` its stdin is a pipe, else empty. ``ends_all``: the command ends what it has started.
     """
 
     argv: Sequence[str]
@@ -47,6 +51,7 @@ class Command:
     stop: Callable[[subprocess.Popen[bytes], float], None]
     has_failed: Callable[[], bool] = lambda: False
     has_input: bool = False
+    ends_all: bool = False
 
 
 def run(command: Command, received: Sequence[signal.Signals], on_signal: Callable[[], None]) -> Ended:
@@ -56,6 +61,31 @@ def run(command: Command, received: Sequence[signal.Signals], on_signal: Callabl
     a later second signal. ``on_signal`` is called after the first one.
     """
     token = uuid.uuid4().hex
+    with nullcontext() if command.ends_all else _guarded(token) as note:
+        return _run(command, token, received, on_signal, note)
+
+
+@contextmanager
+def _guarded(token: str) -> Iterator[Callable[[bytes], None]]:
+    """Run a guard that ends the processes with this mark if we are killed. Yield what tells it their ids."""
+    with start_guard(token, _NO_FOLDER, _NO_FOLDER) as process:
+
+        def note(word: bytes) -> None:
+            with suppress(BrokenPipeError):  # the guard was killed
+                if process.stdin:
+                    process.stdin.write(word + b"\n")
+
+        yield note
+        note(guard.DONE)
+
+
+def _run(
+    command: Command,
+    token: str,
+    received: Sequence[signal.Signals],
+    on_signal: Callable[[], None],
+    note: Callable[[bytes], None] | None,
+) -> Ended:
     members = guard.Members(token)
     process = subprocess.Popen(
         guard.bound_to_us(command.argv),
@@ -65,6 +95,8 @@ def run(command: Command, received: Sequence[signal.Signals], on_signal: Callabl
         env={**command.env, guard.MARK: token},
         start_new_session=True,  # a Ctrl-C reaches it once, through us
     )
+    if note:
+        note(b"%d" % process.pid)
     deadline = None if command.timeout_s is None else time.monotonic() + command.timeout_s
     stopped_at: float | None = None
     timed_out = False

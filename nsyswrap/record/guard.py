@@ -2,10 +2,11 @@
 
 It runs beside nsys. Its arguments are the run's mark and its two private folders. Its stdin is a pipe that
 only nsyswrap holds; nsyswrap writes the process id of nsys and, at the end, ``DONE``. If the pipe closes
-without ``DONE``, the script makes nsys end the program and write its report. It kills nsys if that takes too
-long. It imports the standard library only, so that it starts at once.
+without ``DONE``, the script makes nsys end the program and write its report. It kills what does not end in
+time. It imports the standard library only, so that it starts at once.
 
-The kernel signals nsys as well when nsyswrap dies: the program ends even if this script is killed, too.
+The kernel signals nsys as well when nsyswrap dies. A fork of the script takes over if the script is killed,
+too: a program that ignores signals ends all the same.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _LEFT = "nsys-report-"  # prefix of files that nsys could not move to their plac
 _WRITE_S = 60  # nsys is killed if it prints nothing for this long
 _SETTLE_S = 1  # nsys loses a signal that comes right after the start of the program or of its report
 _AGAIN_S = 5  # a second signal sooner than this would destroy the report
+_STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
 _QUIET_S = 1  # a new process has its mark within this time
 _ORPHAN_S = 0.2  # the kernel closes the files of a process just before it looks for another parent
 _POLL_S = 0.05
@@ -127,30 +129,62 @@ def main(token: str, work: Path, temporary: Path, stem: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     nsyswrap = os.getppid()
-    lines = sys.stdin.buffer.read().split()
-    if DONE in lines:
-        return
-    time.sleep(_ORPHAN_S)
-    wait_s = _SETTLE_S if os.getppid() == nsyswrap else _AGAIN_S  # if it died, nsys has its signal
-    _end(token, [int(line) for line in lines], temporary / LOG, wait_s)
-    gather(work, temporary, stem)
-    remove(temporary)
-    remove(work)
+    reader, writer = os.pipe()
+    fork = os.fork()
+    if fork:
+        os.close(reader)
+        words = _until_closed(0, writer)
+    else:
+        os.setsid()
+        os.close(writer)
+        words = _until_closed(reader)
+        if DONE not in words.split():  # the other was killed
+            words += _until_closed(0)
+    if DONE not in words.split():
+        time.sleep(_ORPHAN_S)
+        wait_s = _SETTLE_S if os.getppid() == nsyswrap else _AGAIN_S  # if it died, nsys has its signal
+        _end(token, [int(word) for word in words.split()], temporary / LOG, wait_s)
+        gather(work, temporary, stem)
+        remove(temporary)
+        remove(work)
+    if fork:
+        _tell(writer, DONE)
+        os.close(writer)
+        os.waitpid(fork, 0)
+
+
+def _until_closed(descriptor: int, copy: int | None = None) -> bytes:
+    """Read until the other end is closed. Write each part to ``copy`` as it comes."""
+    words = b""
+    while part := os.read(descriptor, 512):
+        words += part
+        if copy is not None:
+            _tell(copy, part)
+    return words
+
+
+def _tell(descriptor: int, words: bytes) -> None:
+    with suppress(BrokenPipeError):
+        os.write(descriptor, words)
 
 
 def _end(token: str, nsys: list[int], log: Path, wait_s: float) -> None:
     """End the run, with a signal to nsys after ``wait_s`` unless the program has ended by then."""
-    printed_at = alive_at = time.monotonic()  # the last output of nsys, and the last time a process was alive
+    began = time.monotonic()
+    printed_at = alive_at = began  # the last output of nsys, and the last time a process was alive
     due, printed = printed_at + wait_s, b""
     members = Members(token)
     while (left := members.living()) or time.monotonic() < alive_at + _QUIET_S:
         now = time.monotonic()
         alive_at = now if left else alive_at
+        programs = [pid for pid in left if is_program(pid, nsys)]
         if (output := _read(log)) != printed:
             printed_at, printed = now, output
         if now > printed_at + _WRITE_S or not set(nsys) & set(left):
             kill(left)
-        elif now > due and WRITING not in output and any(is_program(pid, nsys) for pid in left):
+        elif now > began + _STOP_PROGRAM_S:
+            kill(programs)
+        elif now > due and WRITING not in output and programs:
             for pid in nsys:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import files
-from nsyswrap.base.errors import CompileFailed, Unavailable
+from nsyswrap.base.errors import CompileFailed, Unavailable, UsageError
 from nsyswrap.base.run_folder import cache_dir
 from nsyswrap.record import nvcc_options
 from nsyswrap.record.gpus import query
@@ -105,8 +105,19 @@ def compile_cuda(source: Path, *, arch: str | None = None, flags: tuple[str, ...
 
 
 def architecture(arch: str | None) -> tuple[str, ...]:
-    """Return the option of nvcc for an architecture, such as ``sm_90``; nothing for None."""
-    return (f"-arch={arch}",) if arch else ()
+    """Return the options of nvcc for ``sm_90``, or for several as in ``sm_80,sm_90``; nothing for None.
+
+    One is what nvcc takes as ``-arch``. Several give machine code of each, and PTX of the newest. Raises
+    UsageError for one of several that is not ``sm_`` and a number.
+    """
+    if not arch:
+        return ()
+    first, *others = names = arch.split(",")
+    if not others:
+        return (f"-arch={first}",)
+    if wrong := next((name for name in names if not re.fullmatch(r"sm_\d+", name)), None):
+        raise UsageError(f"invalid architecture {wrong!r}", "separate several by commas: --arch sm_80,sm_90")
+    return nvcc_options.for_gpus([name.removeprefix("sm_") for name in names])
 
 
 def find_nvcc() -> str:

@@ -76,9 +76,8 @@ def _judge_undisturbed(spec: RunSpec, evidence: Evidence, lack: str) -> Status:
     known = evidence.launcher_ran and ending.code >= 0 and not stopped
     program_code = ending.code if known else None
     if lack or ending.code < 0 or not evidence.launcher_ran:
-        is_full = (
-            bool(lack) and evidence.launcher_ran and _fault_and_cure(spec, evidence) == command.DISK_FULL
-        )
+        meaning = _fault_and_cure(spec, evidence)[0]  # "... cannot be exported: the disk is full", too
+        is_full = bool(lack) and evidence.launcher_ran and meaning.endswith(command.DISK_FULL[0])
         outcome, code = _FULL if is_full else _FAILED
         return Status(outcome, program_code, ending.code, code, *_failure(spec, evidence, lack))
     missing = hooked.shortfall(spec.options, evidence.steps, name)

@@ -98,15 +98,7 @@ class Private:
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Run a guard that ends the run and clears these folders if this process is killed."""
-        with subprocess.Popen(
-            [sys.executable, "-I", "-S", guard.__file__, self.token, self.work, self.temporary, STEM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            cwd="/",
-            start_new_session=True,  # signals to our process group do not reach it
-        ) as process:
+        with start_guard(self.token, self.work, self.temporary) as process:
             self._guard = process.stdin
             yield  # after an exception the guard ends the run
             guard.remove(self.temporary)  # before the guard ends, in case this process is killed now
@@ -152,6 +144,19 @@ class Private:
             if (self.work / name).exists():
                 self.run.take(self.work / name, name)
         guard.remove(self.work)
+
+
+def start_guard(token: str, work: Path, temporary: Path) -> subprocess.Popen[bytes]:
+    """Start a guard of the processes with this mark. It clears these folders, which may be missing."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", guard.__file__, token, work, temporary, STEM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        cwd="/",
+        start_new_session=True,  # signals to our process group do not reach it
+    )
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
 from nsyswrap.base.files import parsed, typed
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
-from nsyswrap.base.run_folder import PROGRAM_OUTPUT, RunFolder, Status
+from nsyswrap.base.run_folder import PROGRAM_OUTPUT, SCENARIO_FILES, RunFolder, Status
 from nsyswrap.record import gpus
 from nsyswrap.record.program import Program
 from nsyswrap.record.spec import RunSpec
@@ -44,9 +44,12 @@ class Scenario:
 
     ``VARIANTS`` lists the variants in the order of their runs. ``VARIANT_OPTION`` selects one (default
     ``--variant``). ``NEEDS`` are the requirements of all variants, ``VARIANT_NEEDS`` those of some. ``NSYS``
-    has recording options of some variants. ``ALONE`` lists variants that use a profiler of their own and run
-    without nsys. ``CROSS_CHECK``: the script can be timed by several clocks. ``LOOK_FOR`` says what to see in
-    the closing table. ``builds``: the script has a function ``build``, which ``--build`` calls.
+    has recording options of some variants. ``ALONE`` lists variants that run without nsys: they use a
+    profiler of their own, or no GPU. ``KEEPS`` lists variants that print text for people before their
+    measurements, and keep files in the run folder. ``CROSS_CHECK``: the script can be timed by several
+    clocks. ``LADDER``: each variant repairs one thing in the one before; it has the finding that a variant
+    repairs, or ``kernels``. ``LOOK_FOR`` says what to see in the closing table. ``builds``: the script has a
+    function ``build``, which ``--build`` calls.
     """
 
     path: Path
@@ -80,13 +83,23 @@ class Scenario:
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """The variants that use CUPTI themselves and therefore run without nsys."""
+        """The variants that run without nsys."""
         return tuple(self.constants.get("ALONE", ()))
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """The variants that print text for people, and keep files in ``SCENARIO_FILES`` of the run folder."""
+        return tuple(self.constants.get("KEEPS", ()))
 
     @property
     def can_cross_check(self) -> bool:
         """True if the script can be timed by several clocks."""
         return bool(self.constants.get("CROSS_CHECK"))
+
+    @property
+    def repairs(self) -> Mapping[str, str]:
+        """The finding that each variant repairs in the one before; empty if the variants are no ladder."""
+        return dict(self.constants.get("LADDER", {}))
 
     @cached_property
     def lacks(self) -> list[str]:
@@ -133,11 +146,16 @@ class Scenario:
         variants = [] if option == script.CLOCK_OPTION else [v for v in self.variants if v not in self.alone]
         return (*(part for variant in variants for part in (option, variant)), script.CLOCK_OPTION, clock)
 
+    def keep_argv(self, variant: str, output: Path) -> tuple[str, ...]:
+        """Return the arguments that name the folder of a variant's files in the run folder ``output``."""
+        return (script.KEEP_OPTION, str(output / SCENARIO_FILES)) if variant in self.keeps else ()
+
     def spec(
         self, arguments: tuple[str, ...], output: Path, *, variant: str = "", force: bool = False
     ) -> RunSpec:
         """Return the spec of a run under nsys; the script's stdout goes into the run folder."""
         options = Options(**self.constants.get("NSYS", {}).get(variant, {}))
+        arguments = (*arguments, *self.keep_argv(variant, output))
         return RunSpec(
             Program(self.argv(*arguments), self.name), output, options, force=force, keep_output=True
         )
@@ -217,17 +235,26 @@ def measured(folder: Path) -> dict[str, Any]:
     Raises ScenarioFailed if that line is damaged.
     """
     path = folder / PROGRAM_OUTPUT
-    try:
-        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return {}
-    line = next((line for line in reversed(lines) if line.startswith("{")), "{}")
+    line = next((line for line in reversed(_output(folder)) if line.startswith("{")), "{}")
     try:
         measurements: dict[str, Any] = parsed(json.loads, line)
         typed(_Measured, measurements)
     except ValueError as error:
         raise ScenarioFailed(f"{path} has no valid measurements: {error}", "run the scenario again") from None
     return measurements
+
+
+def printed(folder: Path) -> str:
+    """Return the text that the script printed besides its measurements."""
+    return "\n".join(line for line in _output(folder) if not line.startswith("{"))
+
+
+def _output(folder: Path) -> list[str]:
+    try:
+        text = (folder / PROGRAM_OUTPUT).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return []
+    return text.splitlines()
 
 
 def _shipped(name: str) -> Path:

@@ -39,6 +39,7 @@ LEAVE_S = 5  # nsys' helper processes get this long to end by themselves
 _TAIL_BYTES = 4096
 _REPORT_BYTES = 64
 _IN_JOB = "SLURM_JOB_ID"
+_noted: list[list[signal.Signals]] = []  # of the block of signals_noted that we are in
 _FORWARDED = {
     signal.SIGINT: signal.SIGINT,
     signal.SIGTERM: signal.SIGTERM,
@@ -278,11 +279,15 @@ def signals_noted() -> Iterator[list[signal.Signals]]:
     """Yield a list that collects SIGINT, SIGTERM and SIGHUP instead of ending this process.
 
     A signal that is ignored (under nohup, or in the background of a script) stays ignored. Outside the main
-    thread Python cannot set handlers, so nothing changes there.
+    thread Python cannot set handlers, so nothing changes there. Inside another such block the list is that
+    one's: a signal that came before is not lost.
     """
     received: list[signal.Signals] = []
     if threading.current_thread() is not threading.main_thread():
         yield received
+        return
+    if _noted:
+        yield _noted[-1]
         return
 
     def note(number: int, _frame: FrameType | None) -> None:
@@ -290,9 +295,11 @@ def signals_noted() -> Iterator[list[signal.Signals]]:
 
     taken = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, note) for number in taken}
+    _noted.append(received)
     try:
         yield received
     finally:
+        _noted.pop()
         for number, handler in before.items():
             signal.signal(number, handler)
 

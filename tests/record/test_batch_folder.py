@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+from concurrent import futures
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from file_accesses import accesses
 
 from nsyswrap.base.batch_file import batch_of
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import LOCK, holder_here, is_lock_file, is_locked, locked
 from nsyswrap.base.nsys.command import Options
-from nsyswrap.base.run_folder import CLAIM, SPEC, STATUS, RunFolder, Status
+from nsyswrap.base.run_folder import CLAIM, DIGEST, SPEC, STATUS, RunFolder, Status
 from nsyswrap.record.batch import folder as folder_module
 from nsyswrap.record.batch.executors.slurm.script import job_script
 from nsyswrap.record.batch.folder import (
@@ -33,6 +36,7 @@ from nsyswrap.record.batch.plan import Plan
 from nsyswrap.record.batch.task import TaskSpec, read_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 DONE = Status("done", 0, 0, 0)
@@ -172,11 +176,25 @@ def test_states(tmp_path: Path) -> None:
     assert states[3].claim == Claim("n1", 1, 0.0)
 
 
-@pytest.mark.parametrize("slow_s", [0.0, 60.0])
-def test_states_of_many_runs_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow_s: float) -> None:
-    """A file system that answers slowly is asked by several threads."""
+@pytest.mark.parametrize(
+    ("slow_s", "waits", "threads"),
+    [(0.0, itertools.count(0, 3), 1), (60.0, itertools.count(0, 3), 0), (0.0, itertools.count(0, 2), 0)],
+)
+def test_states_of_many_runs_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow_s: float, waits: Iterator[int], threads: int
+) -> None:
+    """A file system that answers slowly is asked by several threads, a busy machine is not."""
+    begun = []
+
+    class Executor(futures.ThreadPoolExecutor):
+        def __init__(self, most: int) -> None:
+            begun.append(most)
+            super().__init__(most)
+
+    monkeypatch.setattr(futures, "ThreadPoolExecutor", Executor)
     monkeypatch.setattr(folder_module, "_SLOW_S", slow_s)
     monkeypatch.setattr(folder_module, "_FIRST_READ", 3)
+    monkeypatch.setattr(folder_module, "_waits", lambda: next(waits))
     batch = made(tmp_path / "b", *range(1, 12))
     for number in (2, 5, 11):
         RunFolder(batch.run_folder(number)).write_status(DONE)
@@ -185,6 +203,21 @@ def test_states_of_many_runs_in_order(tmp_path: Path, monkeypatch: pytest.Monkey
         (number, number, batch.run_folder(number)) for number in range(1, 12)
     ]
     assert [number for number, state in now.items() if state.state == "done"] == [2, 5, 11]
+    assert len(begun) == threads
+
+
+def test_the_state_of_a_done_run_is_read_once(tmp_path: Path) -> None:
+    """100,000 runs take seconds: each has one file opened, and its lock and its capture looked for once."""
+    batch = made(tmp_path / "b", *range(1, 301))
+    for number in batch.runs:
+        folder = batch.run_folder(number)
+        RunFolder(folder).write_status(DONE)
+        (folder / DIGEST).touch()
+    with accesses(tmp_path) as opened:
+        states = batch.survey()
+    assert {state.state for state in states.values()} == {"done"}
+    ours = [f"{batch.run_folder(number)}/{name}" for number in batch.runs for name in (STATUS, LOCK)]
+    assert opened == dict.fromkeys(ours, 1)
 
 
 def test_what_has_ended_is_not_read_again(tmp_path: Path) -> None:

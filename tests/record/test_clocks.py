@@ -65,8 +65,9 @@ class FakeTorch:
         return event
 
     @contextmanager
-    def profile(self, *, activities: list[str]) -> Iterator[SimpleNamespace]:
+    def profile(self, *, activities: list[str], record_shapes: bool) -> Iterator[SimpleNamespace]:
         assert activities == ["cpu", "cuda"]
+        assert record_shapes
         self.note("profiler on")
         seen = [profiled("kernel", start, us) for start, us in enumerate(self.kernels_us)]
         others = [profiled("aten::mul", 0, 500, "cpu"), profiled("Memcpy HtoD", 0, 700)]
@@ -183,7 +184,7 @@ def test_a_clock_times_a_real_operation_on_the_cpu(clock: str, monkeypatch: pyte
 def test_the_real_profiler_of_work_on_the_cpu_has_no_kernels(torch: Any) -> None:  # noqa: ANN401
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         torch.ones(10) * 2
-    assert kernels_us(torch, profiler) == []
+    assert kernels_us(torch, profiler.events()) == []
 
 
 # The option, and torch.profiler under nsys

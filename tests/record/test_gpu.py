@@ -10,18 +10,17 @@ from csv import DictReader
 from pathlib import Path
 
 import pytest
+from gpus_here import NO_GPU
 from nsys_says import era_of, made_by_us, said_by
 
 from nsyswrap import open_capture
 from nsyswrap.base.nsys import find as nsys_install
-from nsyswrap.record import gpus
 from nsyswrap.record.scenarios import find_scenario, scenarios
 from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.scenario_tables import AGREES_PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]
 PARITY = [name for name in NAMES if find_report(name).layer == "parity"]
-NO_GPU = gpus.query().error
 
 pytestmark = [
     pytest.mark.gpu,

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from gpus_here import DEVICES
 
 from nsyswrap import open_capture
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT
-from nsyswrap.record import gpus
 from nsyswrap.record.batch.folder import open_batch
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.api import Capture
 
-DEVICES = gpus.query()
 ADD = Path(__file__).resolve().parents[2] / "kernels" / "add.cu"
 WHICH = """
 import torch

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from gpus_here import NO_GPU
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import RUN
-from nsyswrap.record import gpus
 
 if TYPE_CHECKING:
     from conftest import Cli
 
 PROGRAMS = Path(__file__).parent / "programs"
-NO_GPU = gpus.query().error
 CUPTI = Path("/usr/local/cuda/extras/CUPTI")
 
 pytestmark = [

@@ -15,16 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpus_here import DEVICES, NO_GPU
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.range_tree import range_tree_of, tree_figures_of
 from nsyswrap.analysis.range_tree.range_texts import BACKWARD, FORWARD
-from nsyswrap.record import gpus
 
 ROOT = Path(__file__).resolve().parents[2]
 GPT, IMAGES = (ROOT / "tests" / "record" / "programs" / f"train_{name}.py" for name in ("gpt", "images"))
-NO_GPU = gpus.query().error
 STEPS = range(10, 14)
 HAND_MADE = """
 SELECT k.rowid, r.globalTid, r.start FROM CUPTI_ACTIVITY_KIND_KERNEL AS k
@@ -179,7 +178,7 @@ def test_a_compiled_gpt(tmp_path: Path) -> None:
 
 
 def test_two_ranks(tmp_path: Path) -> None:
-    if len(gpus.query().names) < 2:
+    if len(DEVICES.names) < 2:
         pytest.skip("needs two GPUs")
     launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python")
     nsyswrap(

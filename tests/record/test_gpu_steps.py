@@ -7,16 +7,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from gpus_here import NO_GPU
 
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.record import gpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Cli
 
-NO_GPU = gpus.query().error
 
 pytestmark = [
     pytest.mark.gpu,

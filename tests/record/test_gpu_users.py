@@ -76,7 +76,7 @@ print(middle, flush=True)
 sys.stdin.read()
 """
 BACK_TO_BACK_S = 0.02
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.run_folder import PROGRAM_ERRORS
 from nsyswrap.record.batch.launchers import Launch, first_failure
+from nsyswrap.record.batch.rank_ends import Failure
 
 OWN = ("--kill-on-bad-exit=0", "--wait=0", "--input=all")
 RANK = ("python3", "-m", "nsyswrap")
@@ -43,6 +45,9 @@ def test_a_launcher_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unavailable, match="srun not found on PATH"):
         _ = Launch("srun", 4, RANK, "x").argv
+    with pytest.raises(Unavailable, match="srun not found on PATH"):
+        _ = Launch("torchrun", 4, RANK, "x", ["python3"], 2).argv
+    assert Launch("torchrun", 4, RANK, "x", ["python3"]).argv[0] == "python3"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +95,7 @@ def test_a_command_ends_with_its_parent_also_by_sigkill() -> None:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         parent.kill()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while Path(f"/proc/{child}").exists() and b"\nState:\tZ" not in _status(child):
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -109,3 +114,18 @@ def test_a_command_whose_parent_is_gone_is_not_started(tmp_path: Path) -> None:
     command = [sys.executable, bound.__file__, str(os.getpid() + 1), "touch", str(tmp_path / "began")]
     assert subprocess.run(command, check=False).returncode == 143
     assert not (tmp_path / "began").exists()
+
+
+def test_a_failed_task_is_noted_once_and_behind_a_progress_bar_too(tmp_path: Path) -> None:
+    errors = tmp_path / PROGRAM_ERRORS
+    has_failed = Failure(tmp_path)
+    assert not has_failed()  # no file
+    for printed, failed in (
+        ("\rtraining:  50%|#####     | 5/10", False),
+        (" srun: error: n1: task 1: Killed\n", True),
+        ("\rtraining:  60%", False),
+    ):
+        with errors.open("a") as file:
+            file.write(printed)
+        assert has_failed() == failed
+    assert not has_failed()

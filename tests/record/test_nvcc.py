@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from gpus_here import NO_GPU
 
-from nsyswrap.base.errors import CompileFailed, NsyswrapError, Unavailable
+from nsyswrap.base.errors import CompileFailed, NsyswrapError, Unavailable, UsageError
 from nsyswrap.record import nvcc
-from nsyswrap.record.gpus import Devices, query
+from nsyswrap.record.gpus import Devices
 from nsyswrap.record.nvcc import build, compile_cuda
 from nsyswrap.record.nvcc_options import for_gpus
 
@@ -227,7 +228,7 @@ def test_an_architecture_the_compiler_does_not_know(source: Path) -> None:
 
 
 @needs_nvcc
-@pytest.mark.skipif(not query().error, reason="there is a GPU here")
+@pytest.mark.skipif(not NO_GPU, reason="there is a GPU here")
 def test_without_a_gpu_its_kind_is_asked_for(source: Path) -> None:
     with pytest.raises(Unavailable, match=r"^no GPU to compile for") as error:
         compile_cuda(source)
@@ -239,6 +240,14 @@ def test_without_a_gpu_its_kind_is_asked_for(source: Path) -> None:
 def gpu(monkeypatch: pytest.MonkeyPatch, *capabilities: str) -> None:
     names = tuple(f"GPU {number}" for number in range(len(capabilities)))
     monkeypatch.setattr(nvcc, "query", lambda: Devices(names, capabilities, "580.1", "13.0"))
+
+
+def test_the_architectures_of_other_gpus() -> None:
+    assert nvcc.architecture(None) == ()
+    assert nvcc.architecture("sm_90a") == ("-arch=sm_90a",)
+    assert nvcc.architecture("sm_90,sm_80") == for_gpus(["8.0", "9.0"])
+    with pytest.raises(UsageError, match="invalid architecture 'native'"):
+        nvcc.architecture("sm_80,native")
 
 
 @needs_nvcc

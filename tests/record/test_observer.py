@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_nvml import FakeGpu, FakeNvml, sample_rows, use
+from gpus_here import NO_GPU
 
 from nsyswrap.base.conditions import Conditions, conditions_of
 from nsyswrap.base.run_folder import CONDITIONS, REPORT, RunFolder
-from nsyswrap.record import gpus
 from nsyswrap.record.conditions import interpreter, nvml, observer
 from nsyswrap.record.conditions.observer import Observer
 from nsyswrap.record.program import Program, resolve
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from conftest import Cli
 
 TOKEN = uuid.uuid4().hex
-NO_GPU = gpus.query().error
 # It keeps its CUDA context for two seconds, as the processes are queried once a second.
 MATMUL = """
 import time, torch

@@ -157,7 +157,7 @@ def test_a_disk_with_room_for_the_report_and_not_for_its_export(
     needed = [(tmp_path / "before" / name).stat().st_size for name in (REPORT, EXPORT)]
     fill(small_disk, all_but=(needed[0] + needed[1] // 2) // os.statvfs(small_disk).f_frsize)
     done = cli("profile", "--no-stats", "-o", small_disk / "run", "true")
-    assert done.returncode == 70
+    assert done.returncode == 73
     assert f"{small_disk / 'run' / REPORT} cannot be exported: the disk is full" in done.stderr
     report = shutil.move(small_disk / "run" / REPORT, small_disk.parent)
     cached = cli("report", report, XDG_CACHE_HOME=str(small_disk))

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from gpus_here import NO_GPU
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import CONDITIONS, EXPORT, LOG, REPORT, RUN, STATS, STATUS
-from nsyswrap.record import gpus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("nsys")
-without_gpu = pytest.mark.skipif(not gpus.query().error, reason="there is a GPU here")
+without_gpu = pytest.mark.skipif(not NO_GPU, reason="there is a GPU here")
 
 PROGRAM = r"""
 import sys, time
@@ -131,7 +131,7 @@ def test_what_nsys_says_is_in_its_log_alone(recorded: Recorded) -> None:
 @without_gpu
 def test_no_gpu_work_is_said_with_its_cause(recorded: Recorded) -> None:
     said = " ".join(recorded.done.stdout.decode(errors="replace").split())
-    assert f"No GPU work: this machine has no usable GPU: {gpus.query().error}" in said
+    assert f"No GPU work: this machine has no usable GPU: {NO_GPU}" in said
 
 
 def test_of_the_environment_only_names_are_written_down(recorded: Recorded) -> None:

@@ -16,7 +16,16 @@ import pytest
 
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.nsys.command import Options, check_export
-from nsyswrap.base.run_folder import CLAIM, DIGEST, EXPORT, PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
+from nsyswrap.base.run_folder import (
+    CLAIM,
+    DIGEST,
+    EXPORT,
+    PROGRAM_ERRORS,
+    PROGRAM_OUTPUT,
+    SCENARIO_FILES,
+    RunFolder,
+)
+from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors, run_task
 from nsyswrap.record.batch.folder import read_state
 from nsyswrap.record.batch.run_task import claim_of, local_folder
@@ -32,6 +41,19 @@ import os, sys
 print(sys.argv[1], os.environ.get("COLOUR"), os.environ["TMPDIR"])
 print("complaint", file=sys.stderr)
 sys.exit(int(sys.argv[2]))
+"""
+KEEPS = """\"""Keep a file.\"""
+import sys
+from pathlib import Path
+
+VARIANTS = ("one",)
+ALONE = ("one",)
+KEEPS = ("one",)
+NEEDS = ()
+
+_, _, variant, option, folder = sys.argv  # --variant one --keep FOLDER
+Path(folder).mkdir()
+Path(folder, f"{variant} {option}").touch()
 """
 WAITS = """
 import time
@@ -70,6 +92,19 @@ def test_a_run_leaves_its_report_its_output_and_its_digest(tmp_path: Path, cli: 
     assert temporary.name.startswith("nsyswrap-")
     assert not temporary.exists()
     assert read_state(run).state == "done"
+
+
+def test_a_scenario_keeps_its_files_in_the_folder_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = tmp_path / "scenarios"
+    scripts.mkdir()
+    (scripts / "keeping.py").write_text(KEEPS)
+    monkeypatch.setattr(scenarios, "_shipped", lambda _: scripts)
+    monkeypatch.chdir(tmp_path)
+    run = planned(tmp_path, scenario="keeping", variant="one")
+    assert run_task.carry_out(run, lambda *_: pytest.fail("run under nsys")).outcome == "done"
+    assert [path.name for path in (run / SCENARIO_FILES).iterdir()] == ["one --keep"]
 
 
 def test_what_is_done_is_not_run_again_unless_asked(tmp_path: Path, cli: Cli) -> None:
@@ -184,3 +219,13 @@ def test_a_claim_names_the_task_of_an_array(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "17")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "4")
     assert claim_of(executors.current_job()).job == "17_4"
+
+
+def test_torchrun_is_for_this_machine_in_jobs_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "18")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    for nodes in (1, 2):
+        job = executors.current_job()
+        assert job is not None
+        assert job.nodes == nodes
+        monkeypatch.setenv("NSYSWRAP_TIME_LIMIT_MARGIN_S", "60")  # set by the script of a batch

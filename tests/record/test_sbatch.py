@@ -106,6 +106,7 @@ def run_script(folder: Path, *setup: str, python: str = "/bin/true") -> Status |
         (("cd /no/such && true",), "setup failed: cd /no/such && true (exit code 1); end of its output: "),
         (("if true; then", "(exit 5)", "fi"), "setup failed: ( exit 5 ) (exit code 5)"),
         (("source /no/such/activate",), "setup failed: source /no/such/activate (exit code 1); "),
+        (("nope-nope || exit 4",), "setup failed: exit (exit code 4); end of its output: bash: line "),
     ],
 )
 def test_a_failing_line_of_setup_is_an_outcome(tmp_path: Path, setup: tuple[str, ...], message: str) -> None:
@@ -115,6 +116,10 @@ def test_a_failing_line_of_setup_is_an_outcome(tmp_path: Path, setup: tuple[str,
     assert status.message.startswith(message)
     assert "before" not in status.message
     assert status.hint == "to allow it, end the line with || true"
+
+
+def test_a_signal_in_setup_is_no_failure_of_it(tmp_path: Path) -> None:
+    assert run_script(tmp_path / "batch", "kill $$; sleep 5") is None
 
 
 def test_what_setup_allows_is_no_failure(tmp_path: Path) -> None:
@@ -327,6 +332,18 @@ def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_time_limit_is_told_from_a_cancelling(squeue: Path, said: str, expected: bool) -> None:  # noqa: FBT001
     squeue.write_text(said)
     assert commands.ended_by_time_limit() is expected
+
+
+def test_the_time_limit_is_that_of_one_task_of_the_array(
+    squeue: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job id of one task is that of the array, too: squeue then has a line for each task."""
+    rows = "RUNNING|0:10|None"
+    command = squeue.with_name("squeue")
+    command.write_text(f"#!/bin/sh\necho '{rows}'\ncase $* in *--jobs=18_3*) ;; *) echo '{rows}' ;; esac\n")
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "18")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    assert commands.ended_by_time_limit()
 
 
 @pytest.mark.parametrize(("left_s", "expected"), [(100, True), (1000, False)])

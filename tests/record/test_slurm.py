@@ -52,14 +52,14 @@ with nvtx.annotate("all of it"):
 say("ended")
 sys.exit(3 if number == os.environ.get("FAILS") else 0)
 """
-_PATIENCE_S = 30
+_PATIENCE_S = 60
 
 
 def wait_until(is_so: Callable[[], object]) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while not is_so():
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.2)  # each look may be a process
 
 
 @dataclass
@@ -129,24 +129,25 @@ def work(tmp_path: Path, cluster: Cluster) -> Iterator[Work]:
     wait_until(lambda: not cluster.jobs())  # no test leaves a job to the next
 
 
-def test_six_runs_of_which_one_fails(work: Work) -> None:
+def test_four_runs_of_which_one_fails(work: Work) -> None:
+    """Three at a time: each asks for all GPUs of a node."""
     work.go()
-    done = work.run("1,2,3,4,5,6", "--slurm", "partition=debug", "--slurm", "gres=gpu:1", FAILS="4")
+    done = work.run("1,2,3,4", "--slurm", "partition=debug", "--slurm", "gres=gpu:2", FAILS="3")
     assert done.returncode == 1, done.stderr
     states = work.states()
-    assert [state.state for state in states.values()] == [*["done"] * 3, "program_failed", *["done"] * 2]
-    assert states[4].status is not None
-    assert states[4].status.exit_code == 3
+    assert [state.state for state in states.values()] == [*["done"] * 2, "program_failed", "done"]
+    assert states[3].status is not None
+    assert states[3].status.exit_code == 3
     assert all(map(has_report, states.values()))
     claims = [read_claim(state.folder) for state in states.values()]
     assert {claim.host for claim in claims if claim} == {"n1", "n2", "n3"}
     rows = (work.output / "results.csv").read_text().splitlines()
-    assert len(rows) == 7
+    assert len(rows) == 5
     assert sum("program_failed" in row for row in rows) == 1
 
-    again = work.run("1,2,3,4,5,6", "--slurm", "partition=debug", "--retry-failed")
+    again = work.run("1,2,3,4", "--slurm", "partition=debug", "--retry-failed")
     assert again.returncode == 0, again.stderr
-    assert work.said("ended") == ["1", "2", "3", "4", "4", "5", "6"]
+    assert work.said("ended") == ["1", "2", "3", "3", "4"]
 
 
 def test_the_submitter_is_killed(work: Work, cluster: Cluster) -> None:
@@ -185,21 +186,21 @@ def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluste
 
 
 def test_a_batch_is_cancelled(work: Work) -> None:
-    with work.running("1,2,3,4", "--slurm", "cpus-per-task=2") as batch:
-        wait_until(lambda: len(work.said("began")) == 3)
+    with work.running("1,2,3", "--max-running", "2") as batch:
+        wait_until(lambda: len(work.said("began")) == 2)
         assert "ending the runs of" in work.ask("cancel").stderr
         assert batch.wait(_PATIENCE_S) == 1
     told = sorted(row["outcome"] for row in rows_of(work.output / "results.csv"))
-    assert told == [*["interrupted"] * 3, "planned"]
-    assert work.outcomes().count("interrupted") == 3
+    assert told == [*["interrupted"] * 2, "planned"]
+    assert work.outcomes().count("interrupted") == 2
     states = work.states()
     ended = [state for state in states.values() if state.state == "interrupted"]
-    assert [has_report(state) for state in ended] == [True] * 3
+    assert [has_report(state) for state in ended] == [True] * 2
     assert work.outcomes().count("planned") == 1
     assert work.said("ended") == []
     work.go()
-    assert work.run("1,2,3,4").returncode == 0
-    assert work.said("ended") == ["1", "2", "3", "4"]
+    assert work.run("1,2,3").returncode == 0
+    assert work.said("ended") == ["1", "2", "3"]
 
 
 def test_a_node_goes_down(work: Work, cluster: Cluster) -> None:
@@ -207,7 +208,12 @@ def test_a_node_goes_down(work: Work, cluster: Cluster) -> None:
         wait_until(lambda: work.said("began"))
         [state] = work.states().values()
         assert state.claim is not None
-        cluster.run("scontrol", "update", f"nodename={state.claim.host}", "state=down", "reason=test")
+        host = state.claim.host
+        cluster.run("scontrol", "update", f"nodename={host}", "state=down", "reason=test")
+        # There the first copy may still be ending: Slurm drains a node that is to run a job twice.
+        wait_until(lambda: any("PENDING" in job for job in cluster.jobs()))
+        [job] = (line.split()[0] for line in cluster.jobs())
+        cluster.run("scontrol", "update", f"jobid={job}", f"excnodelist={host}")
         work.go()
         code = batch.wait(_PATIENCE_S)
         cluster.wait_for("idle")

@@ -79,6 +79,25 @@ command = "program.py hangs"
 launcher = "srun"
 ntasks = 2
 """
+# Without PyTorch, whose import is most of the time. The store of torchrun's first node listens there.
+TORCHRUN = """
+import os, socket
+import nvtx
+
+with nvtx.annotate("step"):
+    socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])), 30).close()
+print(*(os.environ[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURMD_NODENAME")))
+"""
+TWO_NODES = """
+[nsys]
+trace = "nvtx"
+stats = false
+[[runs]]
+command = "program.py"
+launcher = "torchrun"
+ntasks = 2
+slurm = { nodes = 2 }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +154,26 @@ def test_all_ranks_end_with_their_task_also_by_sigkill(tmp_path: Path, cluster: 
         batch.kill()
     assert [state.state for state in open_batch(tmp_path / "b").survey().values()] == ["lost"]
     cluster.run("scancel", f"--user={os.getuid()}")
+
+
+@pytest.mark.usefixtures("torch")
+def test_torchrun_on_two_nodes(tmp_path: Path, cluster: Cluster) -> None:
+    (tmp_path / "program.py").write_text(TORCHRUN)
+    (tmp_path / "plan.toml").write_text(TWO_NODES)
+    done = cluster.batch(tmp_path, "run", "plan.toml", "--executor", "slurm", "-o", "b")
+    assert done.returncode == 0, done.stderr
+    [state] = open_batch(tmp_path / "b").survey().values()
+    lines = [line.split() for line in sorted((state.folder / "program.out").read_text().splitlines())]
+    assert [line[:3] for line in lines] == [["0", "0", "2"], ["1", "0", "2"]]
+    assert len({node for *_, node in lines}) == 2
+    facts = {
+        rank: json.loads((path.parent / "run.json").read_text())["rank"]
+        for rank, path in captures_by_rank(state.folder).items()
+    }
+    assert [(rank, own["rank"], own["launcher"]) for rank, own in facts.items()] == [
+        (0, 0, "torchrun"),
+        (1, 1, "torchrun"),
+    ]
 
 
 def wait_until(is_so: object) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import starmap
 from operator import itemgetter
@@ -31,9 +30,9 @@ from nsyswrap.base.run_folder import (
     make_folder,
 )
 from nsyswrap.base.version import __version__
-from nsyswrap.record.batch.task import TaskSpec, read_spec
 
 with lazy_imports():  # a run of a batch needs these not
+    import resource
     from concurrent import futures
 
     from nsyswrap.base import batch_file, rank_folders
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.run_folder import Share
     from nsyswrap.record.batch.plan.expand import Plan
+    from nsyswrap.record.batch.task import TaskSpec
 
 NUMBER_WIDTH = 5  # digits of a run folder's number, for folders to sort and job scripts to find them
 _MOST_IN_A_FOLDER = 1000  # run folders: parallel file systems are slow with more
@@ -128,18 +128,25 @@ class Batch:
 def _read_states(places: Sequence[tuple[Path, int]]) -> Iterator[RunState]:
     """Yield the state of the run in each folder, with its number.
 
-    If the file system takes long to answer, as a shared one does, threads ask it.
+    If the file system takes long to answer, as a shared one does, threads ask it. On a busy machine the CPU
+    takes long, and threads would make it busier.
     """
     first, rest = places[:_FIRST_READ], places[_FIRST_READ:]
-    began = time.monotonic()
+    began, waits = time.monotonic(), _waits()
     yield from starmap(read_state, first)
-    if not rest or time.monotonic() - began < _SLOW_S * len(first):
+    is_slow = time.monotonic() - began >= _SLOW_S * len(first) and _waits() - waits >= len(first)
+    if not (rest and is_slow):
         yield from starmap(read_state, rest)
         return
     parts = [rest[at : at + _FIRST_READ] for at in range(0, len(rest), _FIRST_READ)]
     with futures.ThreadPoolExecutor(_THREADS) as threads:
         for states in threads.map(lambda part: list(starmap(read_state, part)), parts):
             yield from states
+
+
+def _waits() -> int:
+    """Return how often this thread has waited for something else than a CPU."""
+    return resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_nvcsw
 
 
 def read_state(folder: Path, number: int = 0) -> RunState:
@@ -208,6 +215,7 @@ def make_batch(folder: Path, plan: Plan) -> Batch:
     make_folder(folder / RUNS, plan.share)
     batch, specs = _planned(folder, plan)
     made = {folder / RUNS}
+    keys = {number: key for key, number in batch.numbers.items()}
     for number, spec in specs.items():
         run_folder = batch.run_folder(number)
         try:
@@ -217,10 +225,7 @@ def make_batch(folder: Path, plan: Plan) -> Batch:
             make_folder(run_folder, plan.share)
         except OSError as error:
             raise OutputError(f"cannot write {run_folder}: {error.strerror}") from None
-        written = None
-        with suppress(OutputError):  # there is none, or it is damaged
-            written = read_spec(run_folder)
-        if written != spec:
+        if not spec.is_in(run_folder, keys[number]):
             spec.write(run_folder)
     names = {**batch.runs, **batch.left_out}
     rows = [

@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import RECORDINGS
 from nsyswrap.base.rank_folders import rank_folders
-from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, PROGRAM_OUTPUT, RUN, STATUS, existing
+from nsyswrap.base.run_folder import FILES, PROGRAM_ERRORS, PROGRAM_OUTPUT, RUN, existing
 from nsyswrap.base.version import __version__
 from nsyswrap.record import attached
 from nsyswrap.record.batch import rank_ends
@@ -59,15 +59,17 @@ def run(
     began = time.monotonic()
     environment = {
         **os.environ,
-        **spec.env,
         **(launch.variables if launch else {}),
+        **spec.env,
         **(job.launch_variables if job else {}),
     }
     with signals_noted() as received:
         with _streams(run_folder) as streams:
-            command = attached.Command(argv, environment, streams, spec.timeout_s, _stop(launch))
+            command = attached.Command(
+                argv, environment, streams, spec.timeout_s, _stop(launch), ends_all=bool(launch)
+            )
             if launch and launch.is_step:
-                end = rank_ends.StepEnd(launch, lambda: rank_ends.have_ended(rank_folders(folder)))
+                end = rank_ends.StepEnd(launch, lambda: rank_ends.all_ended(folder, launch.launcher))
                 failure = rank_ends.Failure(folder)
                 command = replace(command, stop=end, has_failed=failure, has_input=True)
             ended = attached.run(command, received, on_signal)
@@ -134,8 +136,10 @@ def _streams(run_folder: RunFolder) -> Iterator[tuple[int, int]]:
 def _remove_captures(folder: Path) -> None:
     """Remove what an earlier attempt at this run recorded: it would be taken for that of this one."""
     for path in rank_folders(folder).values():
-        for name in (STATUS, *(f"{EXPORT[: EXPORT.rindex('.')]}{suffix}" for suffix in RECORDINGS)):
+        for name in FILES:
             (path / name).unlink(missing_ok=True)
+        with suppress(OSError):  # the program wrote other files into it
+            path.rmdir()
     for path in folder.iterdir():
         if path.is_file() and path.suffix in (*RECORDINGS, ".sqlite"):
             path.unlink()

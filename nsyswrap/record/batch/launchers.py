@@ -26,8 +26,9 @@ _FAILED = (
     re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: \d+"),
     re.compile(r"Exit code: +(?P<code>\d+)"),
 )
-# Without these Open MPI kills ranks one second after its SIGTERM, before their reports are written.
-_PATIENCE = {"OMPI_MCA_odls_base_sigkill_timeout": "60", "PRTE_MCA_odls_base_sigkill_timeout": "60"}
+# Open MPI waits so many seconds before its SIGTERM, and again before it kills: without these one second, too
+# short to write a report. It waits for all of this time, and keeps the nodes.
+_PATIENCE = {"OMPI_MCA_odls_base_sigkill_timeout": "30", "PRTE_MCA_odls_base_sigkill_timeout": "30"}
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,10 @@ class Launch:
             return [*self._srun(self.ntasks), *self.rank]
         if self.launcher == "mpirun":
             return [_found("mpirun"), "-n", str(self.ntasks), *self.rank]
-        step = [*self._srun(self.nodes), f"--nodes={self.nodes}", "--ntasks-per-node=1"]
-        return [*(step if self.nodes > 1 else []), *self._torchrun(), "--no-python", *self.rank]
+        torchrun = [*self._torchrun(), "--no-python", *self.rank]
+        if self.nodes == 1:  # also where there is no srun
+            return torchrun
+        return [*self._srun(self.nodes), f"--nodes={self.nodes}", "--ntasks-per-node=1", *torchrun]
 
     @property
     def variables(self) -> dict[str, str]:

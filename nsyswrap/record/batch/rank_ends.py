@@ -11,22 +11,25 @@ import os
 import re
 import signal
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.rank_folders import rank_folders
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, STATUS
 from nsyswrap.record.batch.launchers import INPUT_VARIABLE
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from nsyswrap.record.batch.launchers import Launch
 
 STOP_OTHERS_S = 15  # what still runs after the reports were written is killed this long after a SIGTERM
 _ASK_S = 1.0  # between two looks at the folders of the ranks
-_FAILED = re.compile(rb"^srun: error: \S+: tasks? [^:\n]+: ", re.MULTILINE)
+_FAILED = re.compile(rb"srun: error: \S+: tasks? ([\d,-]+): ")  # behind a progress bar, too
+_DIED = {"srun": _FAILED, "torchrun": re.compile(rb"^ +rank +: (\d+) \(local_rank: ", re.MULTILINE)}
 
 
 def take_input() -> int | None:
@@ -68,7 +71,7 @@ class Failure:
                 lines = file.read()
         except OSError:
             return False
-        self._read_bytes += lines.rfind(b"\n") + 1
+        self._read_bytes += max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1
         return bool(_FAILED.search(lines))
 
 
@@ -93,6 +96,25 @@ class StepEnd:
             if self.has_reports():  # what is left are ranks that nobody profiles
                 self._signalled_at = since_s
                 self.launch.stop(process)
+
+
+def all_ended(folder: Path, launcher: str) -> bool:
+    """Return True if each rank that began in the folder of a run has a status, or died without one."""
+    folders = rank_folders(folder)
+    if have_ended(folders):
+        return True
+    with suppress(OSError):
+        errors = (folder / PROGRAM_ERRORS).read_bytes()
+        died = {rank for match in _DIED[launcher].finditer(errors) for rank in _numbers(match[1].decode())}
+        return have_ended({rank: path for rank, path in folders.items() if rank not in died})
+    return False
+
+
+def _numbers(ranges: str) -> Iterator[int]:
+    """Yield the numbers of ``0,3-5``."""
+    for part in filter(None, ranges.split(",")):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
 
 
 def have_ended(folders: dict[int, Path]) -> bool:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.errors import CaptureError, Unavailable, UsageError
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.nsys.recorded_kinds import CUDA, GPU, recorded_kinds
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from nsyswrap.record.attached import Ended
     from nsyswrap.record.batch.task import TaskSpec
 
-_TIMED_OUT, _NO_CAPTURE = 75, 70
+_TIMED_OUT, _NO_CAPTURE, _NOT_STARTED = 75, 70, Unavailable.exit_code
 _CAPTURES = (".sqlite", ".nsys-rep", ".qdrep")
 _OWN_NSYS = "write it into {run_dir}, or omit profiled = false"
 _GPU_OPTIONS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "G")
 _ERRORS_END = 1 << 20
+_REASON = 300  # characters of what mpirun says
 # A program that failed ends the others, whose captures may be lost: it is the cause.
 _BY_CAUSE = (("not_started",), ("program_failed",), ("disk_full", "not_redacted"), ("nsys_failed",))
 
@@ -67,6 +68,9 @@ def _failure(spec: TaskSpec, folder: Path, name: str, code: int) -> Status | Non
     why = line or _last(errors)
     message = f"{name} ended with exit code {code}{': ' if why else ''}{why}"
     silent = [rank for rank in _expected(spec) if rank not in statuses]
+    if silent and not rank_folders(folder):
+        hint = f"see {PROGRAM_ERRORS} in the run folder"
+        return Status("not_started", None, None, _NOT_STARTED, f"no rank began: {message}", hint)
     if silent:
         return _without_capture(f"{_listed(silent)} ended without a status; {message}")
     code = code_of_rank or code
@@ -159,8 +163,13 @@ def _errors(folder: Path) -> str:
 
 
 def _last(errors: str) -> str:
-    """Return the last line on stderr, which is often the cause."""
-    return next((line.strip() for line in reversed(errors.splitlines()) if line.strip()), "")
+    """Return the last line on stderr, which is often the cause. mpirun has its reasons between rules."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    rules = [number for number, line in enumerate(lines) if len(line) > 1 and not line.strip("-")]
+    if rules and rules[-1] == len(lines) - 1:
+        first = rules[-2] if len(rules) > 1 else -1
+        return " ".join(lines[first + 1 : -1])[:_REASON]
+    return lines[-1] if lines else ""
 
 
 def _listed(ranks: Iterable[int]) -> str:

@@ -29,6 +29,7 @@ from nsyswrap.record.file_systems import file_system_of, is_network, mounts
 from nsyswrap.record.launcher_env import detect, rank_facts
 from nsyswrap.record.program import Program, execute_bare, resolve
 from nsyswrap.record.spec import RunSpec
+from nsyswrap.record.supervisor import signals_noted
 
 with lazy_imports():  # few runs need these
     from nsyswrap.record import scenarios
@@ -98,27 +99,27 @@ def carry_out_rank(folder: Path, execute: Execute) -> Status:
         filled = _filled(spec, folder)
         program = resolve(filled.command, module=spec.module, arch=spec.arch, nvcc_words=spec.nvcc)
         execute_bare(program, filled.env)
-    if (end := rank_ends.take_input()) is not None:
-        rank_ends.end_with(end)
-    own = RunFolder(folder / rank.folder, share_of(folder))
-    own.make()
-    try:
-        with _temporary_folder(spec, claim_of(executors.current_job())) as temporary:
-            os.chdir(spec.cwd)
-            facts = rank_facts(rank, spec.profiled_ranks)
-            prepared = replace(
-                _prepared(spec, folder, temporary),
-                output=own.path,
-                rank=facts,
-                timeout_s=None,  # that of the run, which ends all ranks
-                keep_output=False,
-                keep_errors=False,
-            )
-            return execute(prepared, lambda: None)
-    except NsyswrapError as error:
-        status = Status("not_started", None, None, error.exit_code, error.message, error.hint)
-        own.write_status(status)
-        return status
+    with signals_noted():
+        if (end := rank_ends.take_input()) is not None:
+            rank_ends.end_with(end)
+        own = RunFolder(folder / rank.folder, share_of(folder))
+        own.make()
+        try:
+            with _temporary_folder(spec, claim_of(executors.current_job())) as temporary:
+                os.chdir(spec.cwd)
+                prepared = replace(
+                    _prepared(spec, folder, temporary),
+                    output=own.path,
+                    rank=rank_facts(rank, spec.profiled_ranks),
+                    timeout_s=None,  # that of the run, which ends all ranks
+                    keep_output=False,
+                    keep_errors=False,
+                )
+                return execute(prepared, lambda: None)
+        except NsyswrapError as error:
+            status = Status("not_started", None, None, error.exit_code, error.message, error.hint)
+            own.write_status(status)
+            return status
 
 
 def claim_of(job: Job | None) -> Claim:
@@ -165,7 +166,8 @@ def _prepared(spec: TaskSpec, folder: Path, temporary: Path) -> RunSpec:
         if lacks := scenario.lacks_for(spec.variant):
             raise Unavailable(f"{scenario.name} {spec.variant} cannot run here: {'; '.join(lacks)}")
         built = scenario.build(spec.arguments)
-        argv = (*scenario.variant_argv(spec.variant), *built, *spec.arguments)
+        kept = scenario.keep_argv(spec.variant, folder)
+        argv = (*scenario.variant_argv(spec.variant), *built, *spec.arguments, *kept)
         program = Program(scenario.argv(*argv), scenario.name)
     else:
         program = resolve(spec.command, module=spec.module, arch=spec.arch, nvcc_words=spec.nvcc)

@@ -104,6 +104,15 @@ class TaskSpec:
                 del facts[name]
         return facts
 
+    def is_in(self, folder: Path, key: str) -> bool:
+        """Return True if spec.json of a run folder has this run. ``key`` is that of this TaskSpec."""
+        try:
+            facts = read_json(folder / SPEC)
+            alike = facts["label"] == self.label and facts["timeout_s"] == self.timeout_s
+            return alike and batch_file.spec_key(facts) == key
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or a damaged one
+            return False
+
     def write(self, folder: Path) -> None:
         """Write spec.json into a run folder."""
         existing(folder).write(SPEC, self.as_json())

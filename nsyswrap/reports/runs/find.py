@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,23 +16,25 @@ from nsyswrap.base import batch_file
 from nsyswrap.base.conditions import conditions_of
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.files import read_json, typed, why
-from nsyswrap.base.rank_folders import PATTERN, captures_by_rank, rank_folders, rank_in, without_rank
+from nsyswrap.base.rank_folders import captures_by_rank, rank_folders, rank_in, without_rank
 from nsyswrap.base.recent_runs import is_rank, is_repeat
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.capture.arrow_export import folder_format, is_table_folder
+from nsyswrap.reports.runs.workers import in_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     StateOf = Callable[[Path], tuple[str, str]]
 
 _MARKS = {RUN, STATUS, SPEC, CLAIM}  # a folder with one of these holds one run, and nothing else
 _EXPORT, _REPORTS = ".sqlite", (".nsys-rep", ".qdrep")
+_RANK = "rank"  # in the name of what a rank left
 CAPTURES = (_EXPORT, *_REPORTS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RecordedRun:
     """One run: its folder or loose capture, its label, and how it ended. None: not known.
 
@@ -91,18 +95,19 @@ class _Place(NamedTuple):
         return self.launch or self.path
 
 
-def find_runs(paths: Iterable[Path], state_of: StateOf) -> list[RecordedRun]:
+def find_runs(paths: Iterable[Path], state_of: StateOf, jobs: int = 1) -> list[RecordedRun]:
     """Return the runs of batch folders, run folders, loose captures and of all folders below, each once.
 
-    ``state_of`` returns the state of a planned run without a status, and why. Raises CaptureError for a path
-    that does not exist.
+    ``state_of`` returns the state of a planned run without a status, and why. ``jobs`` processes read the
+    folders. Raises CaptureError for a path that does not exist.
     """
     by_real_path: dict[str, _Place] = {}
+    real_path = _real_paths()
     for path in paths:
         if not os.path.lexists(path):
             raise CaptureError(f"{path} not found", "check the name, and quote patterns")
         for place in _below(path):
-            by_real_path.setdefault(os.path.realpath(place.path), place)
+            by_real_path.setdefault(real_path(place.path), place)
     places = _with_ranks(_without_reports_of_exports(by_real_path))
     homes = list(dict.fromkeys(place.home for place in places))
     labels = dict(zip(homes, shortest_labels(homes), strict=True))
@@ -114,20 +119,33 @@ def find_runs(paths: Iterable[Path], state_of: StateOf) -> list[RecordedRun]:
         names.update(zip(batches, plans if are_different else shortest_labels(batches), strict=True))
     repeated = list(dict.fromkeys(place.path.parent for place in places if is_repeat(place.path)))
     series = dict(zip(repeated, shortest_labels(repeated), strict=True))
-    return [
-        _loose_capture(place, labels[place.home])
-        if place.loose
-        else _recorded_run(
-            place, labels[place.home], state_of, names.get(place.batch, ""), series.get(place.path.parent, "")
-        )
+    named = [
+        _Named(place, labels[place.home], names.get(place.batch, ""), series.get(place.path.parent, ""))
         for place in places
     ]
+    with closing(in_blocks(_ended_runs, named, jobs)) as blocks:
+        runs = list(chain.from_iterable(blocks))
+    return [run or _run(one, state_of) for one, run in zip(named, runs, strict=True)]
 
 
 def run_paths(folder: Path) -> list[Path]:
     """Return the run folders and the loose captures in a folder, without runs that a plan left out."""
-    by_real_path = {os.path.realpath(place.path): place for place in _below(folder)}
+    real_path = _real_paths()
+    by_real_path = {real_path(place.path): place for place in _below(folder)}
     return [place.path for place in _without_reports_of_exports(by_real_path)]
+
+
+def _real_paths() -> Callable[[Path], str]:
+    """Return a function that returns real paths, and looks at each parent folder once."""
+    parent_of = cache(os.path.realpath)
+
+    def real_path(path: Path) -> str:
+        parent, name = os.path.split(path)
+        if name in ("", "..") or path.is_symlink():
+            return os.path.realpath(path)
+        return os.path.join(parent_of(parent), name)  # noqa: PTH118 - for 100,000 runs
+
+    return real_path
 
 
 def batch_name(folder: Path) -> str:
@@ -153,7 +171,7 @@ def _below(path: Path) -> Iterator[_Place]:
             yield from _planned(here)
             folders.clear()
         elif _MARKS.intersection(files):
-            yield from _ranks_or_run(_Place(here), folders)
+            yield from _ranks_or_run(_Place(here), [*folders, *files])
             folders.clear()
         elif folder_format(here.name, files):
             yield _Place(here, loose=True)
@@ -174,18 +192,27 @@ def _planned(folder: Path) -> Iterator[_Place]:
         ) from None
     for run in runs:
         if run.active:
-            yield from _ranks_or_run(_Place(folder / RUNS / run.folder, folder, run.key))
+            place = _Place(folder / RUNS / run.folder, folder, run.key)
+            yield from _ranks_or_run(place, _names(place.path))
 
 
-def _ranks_or_run(run: _Place, names: Iterable[str] | None = None) -> Iterator[_Place]:
-    """Yield the ranks in the folder of a run, or else the run. ``names``: of the folders in it, if known."""
-    might_have = names is None or any(name.startswith(PATTERN[:-1]) for name in names)
+def _ranks_or_run(run: _Place, names: Collection[str]) -> Iterator[_Place]:
+    """Yield the ranks in the folder of a run, or else the run. ``names``: of what is in the folder."""
+    might_have = any(_RANK in name for name in names)
     folders = rank_folders(run.path) if might_have else {}
-    files = {} if folders or (run.path / EXPORT).exists() else _own_captures(run.path)
+    has_files = might_have and not (folders or (run.path / EXPORT).exists())
+    files = _own_captures(run.path) if has_files else {}
     for rank, path in {**folders, **files}.items():
         yield run._replace(path=path, launch=run.path, rank=rank)
     if not (folders or files):
         yield run
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - for 100,000 runs
+    except OSError:  # it was removed
+        return []
 
 
 def _own_captures(folder: Path) -> dict[int, Path]:
@@ -222,7 +249,8 @@ def _export_beside(capture: str) -> str:
     return str(path.with_suffix(_EXPORT)) if path.suffix in _REPORTS else ""
 
 
-def _loose_capture(place: _Place, label: str) -> RecordedRun:
+def _loose_capture(named: _Named) -> RecordedRun:
+    place, label = named.place, named.label
     if place.path.exists():
         return RecordedRun(place.path, label, "done", rank=place.rank)
     message = f"{place.path} is a broken link"
@@ -238,10 +266,43 @@ class _Spec:
     repeat: int
 
 
-def _recorded_run(place: _Place, label: str, state_of: StateOf, batch: str, series: str) -> RecordedRun:
-    """Return the run of a folder. ``series`` names the folder of equal runs; empty for other runs."""
+class _Named(NamedTuple):
+    """A place, its label, and the names of its batch and of the folder of equal runs; they can be empty."""
+
+    place: _Place
+    label: str
+    batch: str
+    series: str
+
+
+class _NotEnded(Exception):
+    """The state of a run without a status is wanted."""
+
+
+def _ended_runs(named: Iterable[_Named]) -> list[RecordedRun | None]:
+    """Return the runs at these places, and None for those whose state a scheduler may know."""
+
+    def state_of(_: Path) -> tuple[str, str]:
+        raise _NotEnded
+
+    runs: list[RecordedRun | None] = []
+    for one in named:
+        try:
+            runs.append(_run(one, state_of))
+        except _NotEnded:
+            runs.append(None)
+    return runs
+
+
+def _run(named: _Named, state_of: StateOf) -> RecordedRun:
+    return _loose_capture(named) if named.place.loose else _recorded_run(named, state_of)
+
+
+def _recorded_run(named: _Named, state_of: StateOf) -> RecordedRun:
+    """Return the run of a folder."""
+    place, label, batch, series = named
     path, home = place.path, place.home
-    run = RunFolder(path if path.is_dir() else home).read_run()
+    run = RunFolder(path if not place.launch or path.is_dir() else home).read_run()
     wall_s = run.get("duration_s")
     number = run.get("repeat", {}).get("number") if series else None
     outcome, exit_code, message = _ending_of_rank(place, state_of)

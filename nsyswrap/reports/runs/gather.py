@@ -1,31 +1,24 @@
-"""Get a digest of every run: the stored one, or a new one made in a scratch folder.
-
-Digests are made by forked processes. A process that dies costs its own capture only. Forking takes
-milliseconds, because this process has imported the reports and has no other thread by then. It also does not
-run the user's script again, as a new interpreter would.
-"""
+"""Get a digest of every run: the stored one, or a new one made in a scratch folder."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 import sys
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import CaptureError, NsyswrapError
 from nsyswrap.base.run_folder import DIGEST
-from nsyswrap.capture.identity import identity_of
+from nsyswrap.capture.identity import has_capture, identity_of
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs.digest import FACTS, TOTALS, digest, read_digest, stored, write
 from nsyswrap.reports.runs.rank_digest import damaged, rank_digest
+from nsyswrap.reports.runs.workers import Died, Worker, in_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-    from multiprocessing.connection import Connection
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from nsyswrap.base.units import Number
@@ -34,7 +27,6 @@ if TYPE_CHECKING:
 
     MakeAll = Callable[[Iterable["Task"], int], Generator[tuple["Task", "Made"]]]
 
-_PATIENCE_S = 10.0  # for a worker to clean up after a signal; a large capture is digested in less
 _NOT_ENDED = ("planned", "running", "lost")  # a capture in such a folder is of no run that has ended
 
 
@@ -62,111 +54,38 @@ class Made:
     compared: RankDigest | None = None
 
 
-def usable_cpus() -> int:
-    """Return the number of CPUs this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]:
     """Digest captures in ``jobs`` processes. Yield each when it is done. All end with the iterator."""
     for name in SUMMARIES:
         find_report(name)  # imports it here, once for all processes
     waiting = iter(tasks)
-    workers: dict[Any, _Worker] = {}
+    workers: dict[Any, Worker[Task, Made]] = {}
     try:
         for _, task in zip(range(jobs), waiting, strict=False):
-            worker = _Worker(task)
+            worker = Worker(_made, task)
             workers[worker.pipe] = worker
         while workers:
             for pipe in wait(list(workers)):
                 worker = workers[pipe]
-                yield worker.task, worker.answer()
+                yield worker.task, _answer(worker)
                 task_after = next(waiting, None)
                 if task_after and worker.alive:
                     worker.give(task_after)
                     continue
                 workers.pop(pipe).end()
                 if task_after:
-                    worker = _Worker(task_after)
+                    worker = Worker(_made, task_after)
                     workers[worker.pipe] = worker
     finally:
         for worker in workers.values():
             worker.end()
 
 
-class _Worker:
-    """The parent's side of a process that digests one capture after another."""
-
-    def __init__(self, task: Task) -> None:
-        context = multiprocessing.get_context("fork")
-        self.pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _held(signal.SIGINT, signal.SIGTERM):  # until the process handles them
-            self._process.start()
-        theirs.close()  # the process has the only other end: the pipe breaks when it dies
-        self.alive = True
-        self.give(task)
-
-    def give(self, task: Task) -> None:
-        self.task = task
-        with suppress(OSError):  # the process died since: answer() reports it
-            self.pipe.send(task)
-
-    def answer(self) -> Made:
-        try:
-            made: Made = self.pipe.recv()
-        except (EOFError, OSError):
-            self.alive = False
-            self._process.join()
-            return Made(None, error=f"{self.task.capture}: {_death(self._process.exitcode)}")
-        return made
-
-    def end(self) -> None:
-        self._process.terminate()
-        self._process.join(_PATIENCE_S)
-        self._process.kill()
-        self._process.join()
-        self.pipe.close()
-
-
-@contextmanager
-def _held(*signals: signal.Signals) -> Iterator[None]:
-    """Block signals. A process that is forked meanwhile starts with them blocked."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+def _answer(worker: Worker[Task, Made]) -> Made:
     try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _work(pipe: Connection) -> None:
-    """Digest the captures that come through the pipe, until it closes or SIGTERM comes.
-
-    The parent handles Ctrl-C, and ends this process. The first SIGTERM raises, so that files are cleaned up.
-    Python drops an exception that is raised while an object is finalized: ``stopped`` remembers it.
-    """
-    stopped = False
-
-    def stop(_number: int, _frame: object) -> None:
-        nonlocal stopped
-        if not stopped:
-            stopped = True
-            raise KeyboardInterrupt
-
-    def dropped(what: sys.UnraisableHookArgs) -> None:
-        if not isinstance(what.exc_value, KeyboardInterrupt):
-            sys.__unraisablehook__(what)
-
-    sys.unraisablehook = dropped
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, stop)
-    try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
-        while not stopped:
-            task: Task = pipe.recv()
-            pipe.send(_made(task))
-    except (EOFError, OSError, KeyboardInterrupt):
-        return
+        return worker.answer()
+    except Died as death:
+        return Made(None, error=f"{worker.task.capture}: {death}")
 
 
 def _made(task: Task) -> Made:
@@ -180,15 +99,6 @@ def _made(task: Task) -> Made:
     except Exception as error:  # noqa: BLE001 - one capture must not end the others
         return Made(None, error=f"cannot read {task.capture}: {type(error).__name__}: {error}")
     return Made(made.totals, tuple(made.summaries), facts=made.facts)
-
-
-def _death(code: int | None) -> str:
-    if code is not None and code < 0:
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        return f"the reading process was ended by {name}" + (
-            ", as happens when memory runs out" if name == "SIGKILL" else ""
-        )
-    return f"the reading process ended with exit code {code}"
 
 
 @dataclass(frozen=True)
@@ -241,14 +151,15 @@ def gather(
         results[number] = result
         on_result(result)
 
-    def to_digest() -> Iterator[Task]:
-        for number, run in enumerate(runs):
-            if result := _without_reading(run):
-                keep(number, result)
-            else:
-                yield Task(number, run.path, scratch / f"{number}.json")
+    def to_digest() -> Generator[Task]:
+        with closing(in_blocks(_all_without_reading, runs, jobs)) as known:
+            for number, result in enumerate(chain.from_iterable(known)):
+                if result:
+                    keep(number, result)
+                else:
+                    yield Task(number, runs[number].path, scratch / f"{number}.json")
 
-    with closing(make(to_digest(), jobs)) as made:
+    with closing(to_digest()) as tasks, closing(make(tasks, jobs)) as made:
         for task, answer in made:
             keep(task.number, _result(runs[task.number], task.target, answer))
     return _with_ranks([results[number] for number in range(len(runs))], jobs, make)
@@ -264,7 +175,7 @@ def _with_ranks(results: list[RunResult], jobs: int, make: MakeAll) -> list[RunR
     tasks = []
     for numbers in by_run.values():
         paths = tuple(results[number].run.path for number in numbers)
-        if len(paths) > 1 and all(map(identity_of, paths)):
+        if len(paths) > 1 and all(map(has_capture, paths)):
             tasks.append(Task(numbers[0], paths[0], paths[0], paths))
     if tasks:
         with closing(make(tasks, jobs)) as made:
@@ -278,6 +189,10 @@ def _with_ranks(results: list[RunResult], jobs: int, make: MakeAll) -> list[RunR
     )
 
 
+def _all_without_reading(runs: Sequence[RecordedRun]) -> list[RunResult | None]:
+    return list(map(_without_reading, runs))
+
+
 def _without_reading(run: RecordedRun) -> RunResult | None:
     """Return the result of a run that has a stored digest, or no capture. None if it has to be read."""
     if run.outcome in _NOT_ENDED:
@@ -288,7 +203,7 @@ def _without_reading(run: RecordedRun) -> RunResult | None:
         return _damaged(run, error.message)
     if digest:
         return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries, digest.facts)
-    return None if identity_of(run.path) else RunResult(run)
+    return None if has_capture(run.path) else RunResult(run)
 
 
 def _result(run: RecordedRun, digest: Path, made: Made) -> RunResult:

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 import fake_cuda
 import pytest
+from gpus_here import NO_GPU
 
-from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-NO_GPU = gpus.query().error
 
 
 @pytest.fixture(scope="module")

@@ -8,16 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
+from gpus_here import NO_GPU
 
 from nsyswrap.base.nsys.find import Nsys
-from nsyswrap.record import gpus
 from nsyswrap.record.doctor import software
 from nsyswrap.record.doctor.software import compiler, failure, nvtx_of, package, python
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-NO_GPU = gpus.query().error
 
 
 @pytest.mark.parametrize(

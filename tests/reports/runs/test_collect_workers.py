@@ -14,9 +14,10 @@ import pytest
 from conftest import ROOT
 from tiny_export import kernel, write
 
-from nsyswrap.reports.runs import gather
+from nsyswrap.reports.runs import gather, workers
 from nsyswrap.reports.runs.digest import Digest, digest, read_digest
-from nsyswrap.reports.runs.gather import Made, Task, digest_all, usable_cpus
+from nsyswrap.reports.runs.gather import Made, Task, digest_all
+from nsyswrap.reports.runs.workers import usable_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +135,7 @@ def test_a_process_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pyte
         (tmp_path / "waits").touch()
         time.sleep(60)
 
-    monkeypatch.setattr(gather, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(workers, "_PATIENCE_S", 0.1)
     monkeypatch.setattr(gather, "digest", failing_at(1, deaf))
     made = digest_all(tasks(tmp_path, 2), 2)
     next(made)

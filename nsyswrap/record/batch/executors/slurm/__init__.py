@@ -131,6 +131,7 @@ class _SlurmExecutor(Executor):
         host = variable("SLURMD_NODENAME") or socket.gethostname()
         restarts = variable("SLURM_RESTART_COUNT", "")
         count = int(restarts) if restarts.isdecimal() else 0
+        is_ours = script.MARGIN_VARIABLE in os.environ  # else this is a run of this machine, in any job
         nodes, cpus = variable("SLURM_JOB_NUM_NODES", ""), variable("SLURM_CPUS_PER_TASK")
         return Job(
             "Slurm",
@@ -138,7 +139,7 @@ class _SlurmExecutor(Executor):
             host,
             count,
             commands.ended_by_time_limit,
-            int(nodes) if nodes.isdecimal() else 1,
+            int(nodes) if is_ours and nodes.isdecimal() else 1,
             commands.end_step,
             # Since Slurm 22.05 srun does not read the other one.
             {"SRUN_CPUS_PER_TASK": cpus} if cpus and "SRUN_CPUS_PER_TASK" not in os.environ else {},

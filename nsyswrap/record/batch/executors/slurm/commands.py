@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 60
 _SUBMIT_TIMEOUT_S = 30  # sbatch itself waits for minutes while slurmctld's job table is full
 _SIGNALED_TIMEOUT_S = 10  # between a signal and the end of the job
+_OWN_JOB = ("ARRAY_JOB_ID", "ARRAY_TASK_ID", "JOB_ID")
 _EARLY_S = 60  # Slurm's signal before the time limit may come this much early
 _END_VARIABLE = "SLURM_JOB_END_TIME"  # in seconds of the epoch; set since Slurm 23.02
 _FORMAT = "%F|%K|%T|%r|%o"  # the command is last: its path can have several lines
@@ -264,7 +265,9 @@ def ended_by_time_limit() -> bool:
     A job that is cancelled before gets the same signal. False if Slurm does not answer in time.
     """
     margin_s = int(os.environ.get(MARGIN_VARIABLE, "0"))
-    command = ["squeue", "--noheader", f"--jobs={os.environ.get('SLURM_JOB_ID', '')}", "--format=%T|%L|%r"]
+    array, task, job = (os.environ.get(f"SLURM_{name}", "") for name in _OWN_JOB)
+    own = f"{array}_{task}" if array and task else job  # the id of one task is also that of the array
+    command = ["squeue", "--noheader", f"--jobs={own}", "--format=%T|%L|%r"]
     try:
         done = _run(command, _SIGNALED_TIMEOUT_S)
         if done.returncode:  # slurmctld is busy: ask once more

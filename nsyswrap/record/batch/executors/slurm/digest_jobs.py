@@ -32,7 +32,7 @@ def run(blocks: Blocks, on_progress: Callable[[str], None]) -> str:
     earlier = _running(blocks.folder)
     job = earlier or _submit(blocks)
     pause, final = Pause(), 0
-    while left := [one for one in commands.jobs() if one.id == job and one.state != "COMPLETING"]:
+    while left := _answered(job, on_progress):
         ended = blocks.count - sum(len(one.tasks) for one in left)
         waiting = commands.in_words(left)
         counts = "" if earlier else f"{ended:,} of {blocks.count:,} tasks ended"
@@ -53,7 +53,23 @@ def _running(folder: Path) -> str:
         job = (folder / _JOB).read_text().strip()
     except OSError:
         return ""
-    return job if any(one.id == job for one in commands.jobs()) else ""
+    return job if _left(job) else ""
+
+
+def _left(job: str) -> list[commands.Job]:
+    """Return the tasks of a job that wait or run."""
+    return [one for one in commands.jobs() if one.id == job and one.state != "COMPLETING"]
+
+
+def _answered(job: str, on_progress: Callable[[str], None]) -> list[commands.Job]:
+    """Return the tasks of a job that wait or run. Ask until Slurm answers: the job runs on meanwhile."""
+    pause = Pause()
+    while True:
+        try:
+            return _left(job)
+        except Unavailable as error:
+            on_progress(f"job {job}: {error.message}; waiting for Slurm")
+            time.sleep(pause.seconds())
 
 
 def _submit(blocks: Blocks) -> str:

@@ -16,7 +16,7 @@ from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import ENDED, RunState, read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nsyswrap.record.batch.folder import Batch, State
 
@@ -190,15 +190,21 @@ def _lost(
 def _with_reason(batch: Batch, state: RunState, job: str, reason: str) -> RunState:
     log = _log(batch, job)
     lines = _last_lines(log)
-    lacked_memory = reason.startswith(_OUT_OF_MEMORY) or any(map(_LACKED_MEMORY.search, lines))
+    told = next(filter(_LACKED_MEMORY.search, reversed(lines)), "").strip()
+    lacked_memory = reason.startswith(_OUT_OF_MEMORY) or bool(told)
     ended = "ran out of memory" if lacked_memory else "ended"
     parts = [
         f"job {job} {ended}{f' ({reason})' if reason else ''}",
-        f"end of its log: {lines[-1].strip()}" if lines else "",
+        f"end of its log: {told or _conclusion(lines)}" if lines else "",
         "request more with mem in [slurm]" if lacked_memory else "",
     ]
     status = Status("nsys_failed", None, None, _LOST_CODE, "; ".join(filter(None, parts)), f"see {log}")
     return replace(state, state="lost", status=status)
+
+
+def _conclusion(lines: Sequence[str]) -> str:
+    """Return the last line of a log. A line of our advice is indented, below the message."""
+    return next((line for line in reversed(lines) if not line.startswith("  ")), lines[-1]).strip()
 
 
 def _log(batch: Batch, job: str) -> Path:

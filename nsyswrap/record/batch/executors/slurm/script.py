@@ -38,7 +38,8 @@ nsyswrap_log=/proc/$$/fd/2
 nsyswrap_before=$(stat -Lc %s "$nsyswrap_log")
 nsyswrap_end() {{  # the last line of the log says why
   local code=$1 cause what hint
-  [ -n "$nsyswrap_failed" ] && [ "$code" != 0 ] || return
+  [ "$code" != 0 ] || return
+  [ -n "$nsyswrap_failed" ] || {{ [ "$code" -lt 128 ] && nsyswrap_failed=exit || return; }}  # not for signals
   grep -qs '"outcome": "done"' "$nsyswrap_run/status.json" && return
   [ -f "$nsyswrap_log" ] && cause=$(tail -c "+$((nsyswrap_before + 1))" "$nsyswrap_log" | grep . | tail -n 1)
   what="setup failed: $nsyswrap_failed (exit code $code)" hint="to allow it, end the line with || true"

@@ -1,0 +1,140 @@
+"""Runs of a launcher that is a script, and a real mpirun where there is one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from test_guard import wait_for
+from test_ranks_outcome import DONE, NVTX, ended, spec
+
+from nsyswrap.base.rank_folders import captures_by_rank, rank_folders
+from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
+from nsyswrap.record.batch import launched
+from nsyswrap.record.batch.folder import open_batch
+from nsyswrap.record.batch.rank_ends import all_ended
+from nsyswrap.record.program import Program
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+# What Open MPI prints if there are too few CPUs.
+NO_SLOTS = """\
+--------------------------------------------------------------------------
+There are not enough slots available in the system to satisfy the 3
+slots that were requested by the application:
+
+  train
+--------------------------------------------------------------------------
+"""
+PROGRAM = """
+import os
+import nvtx
+with nvtx.annotate("step"):
+    print("rank", os.environ["OMPI_COMM_WORLD_RANK"])
+"""
+PLAN = """
+[nsys]
+trace = "nvtx"
+stats = false
+[[runs]]
+command = "program.py"
+launcher = "mpirun"
+ntasks = 2
+"""
+
+
+@pytest.fixture
+def mpirun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for mpirun that starts no rank."""
+    command = tmp_path / "bin" / "mpirun"
+    command.parent.mkdir()
+    command.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{NO_SLOTS}END\nexit 1\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
+    monkeypatch.setattr(launched, "_GRACE_S", 0)
+    return command
+
+
+def run(folder: Path) -> tuple[str, int, str]:
+    own = spec(launcher="mpirun")
+    status = launched.run(own, folder, Program(("train",), "train"), lambda: None, None)
+    assert status == RunFolder(folder).read_status()
+    return status.outcome, status.exit_code, status.message
+
+
+def test_no_capture_of_an_earlier_attempt_is_taken_for_one_of_this(tmp_path: Path, mpirun: Path) -> None:
+    mpirun.write_text("#!/bin/sh\n")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in range(2):
+        ended(folder, rank, DONE, NVTX)
+    (folder / "rank-1" / "of-the-program.txt").touch()
+    assert run(folder) == ("nsys_failed", 70, "no complete capture of ranks 0, 1")
+    assert captures_by_rank(folder) == {}
+    assert [path.name for path in rank_folders(folder).values()] == ["rank-1"]
+
+
+@pytest.mark.usefixtures("mpirun")
+def test_a_launcher_that_starts_no_rank_says_why(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    reason = "There are not enough slots available in the system to satisfy the 3 slots that were requested"
+    outcome, code, message = run(folder)
+    assert (outcome, code) == ("not_started", 69)
+    assert message.startswith(f"no rank began: mpirun ended with exit code 1: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "errors"),
+    [
+        ("srun", "\r 10%srun: error: n2: tasks 0,2-3: Killed\n"),
+        ("torchrun", "[0]:\n  rank      : 0 (local_rank: 0)\n[1]:\n  rank      : 3 (local_rank: 1)\n"),
+    ],
+)
+def test_ranks_that_died_without_a_status_are_not_waited_for(
+    tmp_path: Path, launcher: str, errors: str
+) -> None:
+    for rank in (0, 1, 3):
+        ended(tmp_path, rank, DONE if rank == 1 else None, NVTX)
+    assert not all_ended(tmp_path, launcher)
+    (tmp_path / PROGRAM_ERRORS).write_text(errors)
+    assert all_ended(tmp_path, launcher)
+    (tmp_path / "rank-1" / "status.json").unlink()
+    assert not all_ended(tmp_path, launcher)
+
+
+def test_a_command_with_its_own_nsys_ends_with_nsyswrap(tmp_path: Path) -> None:
+    """The shell dies of SIGTERM, and leaves its sleep."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    shell = ("bash", "-c", "sleep 987 & echo $!; wait")
+    replace(spec(1, launcher="", profiled=False), command=shell, cwd=str(tmp_path)).write(folder)
+    with subprocess.Popen([sys.executable, "-m", "nsyswrap", "run-folder", str(folder)]) as process:
+        output = folder / PROGRAM_OUTPUT
+        wait_for(lambda: output.exists() and output.read_text())
+        process.kill()
+    wait_for(lambda: not Path(f"/proc/{output.read_text().strip()}").exists())
+
+
+@pytest.mark.usefixtures("nsys")
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="needs mpirun (Debian: openmpi-bin)")
+def test_ranks_of_mpirun(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "plan.toml").write_text(PLAN)
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = cli("batch", "run", "plan.toml", "-o", "b", **as_root)
+    assert done.returncode == 0, done.stderr
+    [state] = open_batch(tmp_path / "b").survey().values()
+    assert sorted((state.folder / PROGRAM_OUTPUT).read_text().splitlines()) == ["rank 0", "rank 1"]
+    facts = [
+        json.loads((path / "run.json").read_text())["rank"] for path in rank_folders(state.folder).values()
+    ]
+    assert [(one["rank"], one["launcher"]) for one in facts] == [(0, "Open MPI"), (1, "Open MPI")]

@@ -1,0 +1,123 @@
+"""Many finished runs: each file is opened once, and processes read them as this process does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from batch_folders import batch_of, captured, planned
+from file_accesses import accesses
+
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.run_folder import CLAIM, DIGEST, EXPORT, RUN, SPEC, STATUS, RunFolder
+from nsyswrap.render import result_files
+from nsyswrap.reports.runs.digest import write_digest
+from nsyswrap.reports.runs.find import find_runs
+from nsyswrap.reports.runs.gather import gather
+from nsyswrap.reports.runs.tables import parameters_of
+from nsyswrap.reports.runs.workers import in_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+RUNS = 210  # three blocks
+KILLED = """
+import time
+from nsyswrap.reports.runs.workers import Worker
+worker = Worker(abs, -1)
+print(worker.answer(), flush=True)
+time.sleep(60)
+"""
+
+
+def state_of(path: Path) -> tuple[str, str]:
+    return "planned", f"{path.name} has not begun"
+
+
+@pytest.fixture(scope="module")
+def batch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A batch whose runs have the files of one, but the last run was not begun."""
+    folder = tmp_path_factory.mktemp("many") / "b"
+    first = captured(planned(folder, 1, {"n": 0.5}), 10, 20)
+    write_digest(first)
+    for number in range(2, RUNS):
+        run = planned(folder, number, {"n": number % 7, "text": '50 %, "quoted"'})
+        RunFolder(run).write(CLAIM, {"host": "n1", "pid": 7, "began": 0.0, "job": f"17_{number}"})
+        for name in (EXPORT, DIGEST, RUN, STATUS):
+            os.link(first / name, run / name)
+    planned(folder, RUNS, {"n": 1})
+    return batch_of(folder)
+
+
+def test_each_file_is_opened_once_to_find_runs_and_once_to_read_digests(batch: Path) -> None:
+    with accesses(batch) as opened:
+        runs = find_runs([batch], state_of)
+    folders = [batch / "runs" / f"{number:05}" for number in range(2, RUNS)]
+    assert [run.path for run in runs[1:-1]] == folders
+    once = {
+        str(path)
+        for folder in folders
+        for path in (folder, *(folder / n for n in (RUN, STATUS, SPEC, CLAIM)))
+    }
+    assert {path: opened[path] for path in once} == dict.fromkeys(once, 1)
+    with accesses(batch) as opened:
+        gather(runs, batch, 1)
+    assert opened[str(folders[0] / DIGEST)] == 1
+    assert set(opened.values()) == {1}
+    assert len(opened) == 4 * (RUNS - 1), (
+        "the folder, the digest, and both ends and the metadata of the export"
+    )
+
+
+def test_processes_find_and_write_what_one_does(batch: Path, tmp_path: Path) -> None:
+    files = []
+    for jobs in (1, 3):
+        runs = find_runs([batch], state_of, jobs)
+        assert (len(runs), runs[-1].outcome, runs[-1].message) == (RUNS, "planned", f"00{RUNS} has not begun")
+        results = gather(runs, tmp_path, jobs)
+        assert sum(result.digest is not None for result in results) == RUNS - 1
+        (tmp_path / f"{jobs}").mkdir()
+        parameters = parameters_of(results)
+        result_files.write_rows(
+            tmp_path / f"{jobs}", results, parameters, {"cuda_gpu_kern_sum", "diagnostics"}, jobs
+        )
+        files.append({path.name: path.read_bytes() for path in (tmp_path / f"{jobs}").iterdir()})
+        files[-1]["runs"] = repr(results).encode()
+    assert files[0] == files[1]
+    assert files[0]["summaries.csv"].count(b',"50 %, ""quoted""",') > RUNS
+
+
+def test_a_block_that_ends_its_process_is_done_here() -> None:
+    parent = os.getpid()
+
+    def numbers(block: Sequence[int]) -> list[int]:
+        if 150 in block and os.getpid() != parent:
+            os._exit(3)
+        return list(block)
+
+    blocks = list(in_blocks(numbers, range(450), 2))
+    assert [len(block) for block in blocks] == [100, 100, 100, 100, 50]
+    assert [number for block in blocks for number in block] == list(range(450))
+
+
+def test_an_error_in_a_process_is_an_error_here() -> None:
+    def refuse(block: Sequence[int]) -> int:
+        if 150 in block:
+            raise CaptureError("number 150 was removed")
+        return 0
+
+    with pytest.raises(CaptureError, match="number 150 was removed"):
+        list(in_blocks(refuse, range(450), 2))
+
+
+def test_the_processes_of_a_killed_command_end(environment: dict[str, str]) -> None:
+    command = [sys.executable, "-c", KILLED]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"1\n"
+        process.kill()
+        assert process.stdout.read() == b""  # no process has it open any more
