@@ -33,6 +33,20 @@ This applies to GPUs that migrate managed pages on a fault: Pascal and later,
 on Linux. A GPU that shares memory coherently with its host need not migrate
 pages. A GPU without concurrent managed access refuses the prefetch.
 
+A program runs on the GPUs that it has code for. Machine code (sm_80) is for one
+kind of GPU and later minor versions of it. PTX (compute_90) is for all later
+ones: their driver compiles it when the program starts, and keeps the result in
+~/.nv/ComputeCache. With neither, a launch fails with "no kernel image is
+available". So the program gets machine code for each kind of GPU here, and PTX
+of the newest, by nvcc's -gencode. For GPUs elsewhere --arch sm_80,sm_90 is
+
+  nvcc -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90
+       -gencode arch=compute_90,code=compute_90 ...
+
+`cuobjdump --list-elf --list-ptx PROGRAM` shows what a program has. With
+CUDA_FORCE_PTX_JIT=1 in the environment the driver takes the PTX alone: if the
+program runs then, later GPUs can run it, too.
+
 The script compiles the program if needed, and then replaces itself with it.
 Under nsys the CUDA process therefore has the process id of the script. To keep
 the compiler out of the profile, compile first with --build and pass the printed
@@ -74,5 +88,5 @@ def measure(options: argparse.Namespace) -> NoReturn:
 
 if __name__ == "__main__":
     parser = make_parser(__doc__, VARIANTS, only="grid", counts=COUNTS)
-    parser.add_argument("--arch", help="GPU architecture to compile for, such as sm_90")
+    parser.add_argument("--arch", help="GPU architectures to compile for, such as sm_80,sm_90")
     sys.exit(main("add", parser.parse_args(), measure, build))

@@ -22,7 +22,7 @@ What to look for in nsyswrap's output:
 * Kernel Med is the sum over all kernels of one call. cuda_gpu_kern_sum lists
   them separately. The matrix product is only one of them and need not be the
   longest. Its name depends on the GPU and the version of cuBLAS.
-* In mm API Med, Queue Med and Kernel Med do not add up to Program, which times
+* In mm API Med, Queued Med and Kernel Med do not add up to Program, which times
   the call and a synchronize. While one kernel runs, the next ones are launched
   and wait in the queue.
 * The NVTX range of each call, `mm/cdist` or `direct/cdist`. Only this range

@@ -26,6 +26,11 @@ What to look for in nsyswrap's output:
   waits behind the previous kernel, and the backlog hides the launches. With a
   kernel shorter than its launch (--n 1024) there is never a backlog. Then every
   sample includes a launch, however precise it looks.
+* The table that profiler prints: a row for each operator, call and kernel.
+  aten::mul has the shapes of its inputs (record_shapes). Its Self CUDA is the
+  time of its kernels, which have a row of their own, too. Compare CUDA time avg
+  of that row, a mean, with Kernel Med. Activity Buffer Request is the
+  profiler's own work.
 * CUDA API calls. cudaEventRecord (or cudaEventRecordWithFlags) occurs twice per
   iteration in event, and only there. cudaDeviceSynchronize occurs once per
   iteration in sync, and otherwise only before and after all samples.
@@ -36,7 +41,14 @@ Event.elapsed_time has a resolution of about half a microsecond. To time a
 kernel of a few microseconds, put many launches between two events, or use
 another clock.
 
-torch.profiler and nsys both use CUPTI and cannot work in one process. So
+profiler keeps what people look at in the folder `scenario-files` of its run
+folder (--keep): trace.json of export_chrome_trace, for ui.perfetto.dev, and
+key_averages.txt, the same table with all its columns.
+
+torch.profiler and nsys both use CUPTI and cannot work in one process. Tried
+with PyTorch 2.11 under nsys 2025.3, torch.profiler printed
+CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED. It had all operators, and none
+of the seven kernels or of the calls that launched them. nsys had them all. So
 `nsyswrap scenarios run` runs profiler without nsys. If profiler is run under
 nsys, it is timed with a synchronize instead and named sync in the result.
 
@@ -52,7 +64,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.record.in_program.clocks import time_operation, usable
-from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
+from nsyswrap.record.in_program.profilers import keep_averages
+from nsyswrap.record.in_program.script import add_keep_option, chosen, counted, main, make_parser, platform
 from nsyswrap.record.in_program.torch_extension import import_torch
 
 if TYPE_CHECKING:
@@ -66,6 +79,7 @@ VARIANTS = ("sync", "nosync", "event", "profiler")
 VARIANT_OPTION = "--clock"
 NEEDS = ("torch", "gpu")
 ALONE = ("profiler",)
+KEEPS = ("profiler",)
 CROSS_CHECK = True
 LOOK_FOR = (
     "Kernel Med is the same in all variants. In 'sync' Program includes launch and wait, in 'event' all "
@@ -97,6 +111,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     torch = import_torch()
     clocks = [usable(clock) for clock in chosen(options, VARIANTS)]
     product = make_product(torch, options.n)
+
+    def show(profiler: Any) -> None:  # noqa: ANN401 - no types without torch
+        print(f"{keep_averages(profiler, options.keep, 'key_averages.txt')}\n")
+        if options.keep:
+            profiler.export_chrome_trace(str(options.keep / "trace.json"))
+
     timings = [
         time_operation(
             torch,
@@ -106,6 +126,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             warmup=options.warmup,
             iterations=options.iterations,
             clock=clock,
+            profiled=show,
         )
         for clock in clocks
     ]
@@ -114,4 +135,5 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 if __name__ == "__main__":
     parser = make_parser(__doc__, VARIANTS, option=VARIANT_OPTION, counts=COUNTS, builds=False)
+    add_keep_option(parser)
     sys.exit(main("events", parser.parse_args(), measure))

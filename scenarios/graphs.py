@@ -25,7 +25,7 @@ What to look for in nsyswrap's output:
 * In nodes nsys records all forty kernels of each replay. Kernel Med is their
   sum, without the gaps. Recording them makes the replay itself slower. Compare
   Program in graph and in nodes, but quote neither from a run under nsys.
-* Queue Med in eager is a sum over the kernels: the time from the end of the
+* Queued Med in eager is a sum over the kernels: the time from the end of the
   launch call to the start of the kernel. A graph has one launch and one queue
   time.
 * An NVTX range for each iteration, as in `eager/chain`. In the range `capture`

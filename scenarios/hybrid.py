@@ -30,7 +30,7 @@ What to look for in nsyswrap's output:
   epoll_wait, condition variables.
 * gpu: Kernel Med is a small part of Program, and so are the four copies of
   eight bytes. If the ranks share a GPU, it works for one process at a time.
-  Queue Med and Sync Med then include waiting for the other process (NVIDIA's
+  Queued Med and Sync Med then include waiting for the other process (NVIDIA's
   MPS avoids this). A CUDA-aware MPI would save the copies to the host and back.
 
 The OpenMP runtime of gcc has no interface for profilers (OMPT). nsys records

@@ -14,7 +14,7 @@ What to look for in nsyswrap's output:
   kernels for the whole prompt as decode for a single token. Its kernels are
   large: matrix products with as many rows as the prompt has tokens.
 * In decode API Med is above Kernel Med: the GPU waits for launches. A product
-  of one row reads every weight once, so its time is that of memory.
+  of one row reads every weight for a single token.
 * In graph a step is one cudaGraphLaunch. Program falls by the launch time that
   decode could not hide. nsys records each replay as a whole, so the kernels of
   the steps are not listed.

@@ -32,8 +32,10 @@ What to look for in nsyswrap's output:
   the script does not know.
 * odd against bf16: almost the same work, 5.6 times the time on an H200. Pad
   sizes to a multiple of 8.
-* vector: 1/4096 of the operations of bf16, but all of b to read. Compare the
-  bytes of b by Kernel Med with the memory bandwidth: it is limited by memory.
+* vector: 1/4096 of the operations of bf16, but all of b to read. Divide the
+  bytes of b, 2 N N, by Kernel Med, and compare with the memory bandwidth. The b
+  of 32 MiB fits into the L2 cache of large GPUs, where the next call may find
+  it.
 
 Inputs are whole numbers from -2 to 2, so every product and every sum in float32
 is exact. float32 and tf32 must equal the CPU's result. A result in bfloat16 has

@@ -28,7 +28,7 @@ What to look for in nsyswrap's output:
 * To distinguish the two, compare the time of the calls with that of the
   kernels. If API Med is well above Kernel Med, the program is launch-bound. If
   they are about equal, the calls may just be waiting for the queue.
-* Queue Med is the sum of the queue times of all launches of a storm. They
+* Queued Med is the sum of the queue times of all launches of a storm. They
   overlap, so it can be many times the duration of the storm. It is large in
   busy, where it only means that the host was ahead.
 

@@ -5,16 +5,27 @@ elements with the kernel `vector_add_kernel`, into a vector that it allocates.
 Every launch is timed on the host, together with the synchronize after it:
 
   bare            without a profiler; --clock applies only to this variant
-  schedule        torch.profiler with a schedule of nine launches: one to wait,
-                  one to warm up, seven active
+  schedule        torch.profiler with a schedule of two cycles of five launches:
+                  one to wait, one to warm up, three active
   toggle_neither  torch.profiler records all launches
   toggle_cpu      it leaves out the operators in the middle third of them
   toggle_cuda     it leaves out the GPU there
   toggle_both     it leaves out both there
 
-torch.profiler takes the GPU activity from CUPTI, as nsys does. Two users of
-CUPTI in one process interfere. So only bare is meant for nsys. The others run
-alone, and leave their profiler off if they are run under nsys.
+torch.profiler takes the GPU activity from CUPTI, as nsys does. A process can
+have one user of CUPTI only (see `nsyswrap scenarios explain events`). So only
+bare is meant for nsys. The others run alone, and leave their profiler off if
+they are run under nsys, which then sees every launch: ten of ten in schedule.
+
+schedule keeps what people look at in the folder `scenario-files` of its run
+folder (--keep), and prints the table of its last cycle:
+
+  tensorboard/          a trace of each cycle, written by on_trace_ready with
+                        torch.profiler.tensorboard_trace_handler. TensorBoard
+                        with the plugin torch-tb-profiler shows the folder,
+                        ui.perfetto.dev a single file
+  key_averages-N.txt    key_averages(group_by_input_shape=True).table(sort_by=
+                        "self_device_time_total") of cycle N, all columns
 
 The result has the records of the profiler as `profiler`: the number of
 `launches` while it was open, the `kernels` it recorded with their median time,
@@ -24,10 +35,15 @@ the profiler does not record it.
 
 What to look for in nsyswrap's output:
 
-* schedule: seven kernels for nine launches. During the first launch the
-  profiler is off. During the second it is on, but its records are discarded,
-  and the cost of its start with them. It keeps the records of the other seven.
-  profiler.step() after each launch advances the schedule.
+* schedule: six kernels for ten launches. During the first launch of a cycle
+  the profiler is off. During the second it is on, but its records are
+  discarded, and the cost of its start with them. It keeps the records of the
+  other three. profiler.step() after each launch advances the schedule. At the
+  end of a cycle PyTorch calls on_trace_ready, and then forgets the cycle.
+* The table of schedule: a row for each operator, call and kernel of one cycle.
+  Self CUDA of vector_add_kernel is the sum of its three kernels. ProfilerStep*
+  is a step of the schedule, on the CPU and on the GPU. It has the kernel's time
+  in full, as the kernel belongs to no operator that could have it.
 * toggle_cpu lacks operators but no kernels. toggle_cuda lacks kernels but no
   operators. toggle_both lacks both. The calls to CUDA (cudaLaunchKernel) come
   from CUPTI and are missing together with the kernels. PyTorch warns on stderr
@@ -36,8 +52,9 @@ What to look for in nsyswrap's output:
   in bare, both without nsys. For bare without nsys, run it alone, or read
   perf_counter in the table of --cross-check. Launches with collection off cost
   less, but these are only a third. So look at `samples_us`, not at the median.
-* The median of the kernels, compared with that of bare under nsys. A slower
-  launch does not make its kernel slower.
+* The median of the kernels, compared with nsys' median for bare in the same
+  table. Both come from CUPTI, so they agree. A slower launch does not make its
+  kernel slower.
 
 The GPU must be idle when collection is toggled. A kernel in flight could be
 counted on either side. This script waits for each launch. In other programs
@@ -50,19 +67,21 @@ only builds the extension, and --built loads the library that --build printed.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.record.in_program.clocks import add_clock_option, time_operation, time_profiled, usable
-from nsyswrap.record.in_program.profilers import torch_profiler
-from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
+from nsyswrap.record.in_program.profilers import events_of, keep_averages, torch_profiler
+from nsyswrap.record.in_program.script import add_keep_option, chosen, counted, main, make_parser, platform
 from nsyswrap.record.in_program.torch_extension import build as build_extension
 from nsyswrap.record.in_program.torch_extension import import_torch, load
 from nsyswrap.record.scenarios import kernels_dir
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
     from types import ModuleType
 
     from nsyswrap.record.in_program.clocks import Operation
@@ -72,20 +91,23 @@ if TYPE_CHECKING:
 VARIANTS = ("bare", "schedule", "toggle_neither", "toggle_cpu", "toggle_cuda", "toggle_both")
 NEEDS = ("torch", "ninja", "nvcc", "gpu")
 ALONE = ("schedule", "toggle_neither", "toggle_cpu", "toggle_cuda", "toggle_both")
+KEEPS = ("schedule",)
 CROSS_CHECK = True
 LOOK_FOR = (
-    "With CUDA toggled off midway, torch.profiler misses kernels; with the CPU toggled off, operators. "
+    "'schedule' records six of ten launches: three in each of two cycles. With CUDA toggled off midway, "
+    "torch.profiler misses kernels; with the CPU toggled off, operators. "
     "For its host cost compare 'bare' in a run without nsys: perf_counter in --cross-check."
 )
 COUNTS = {
     "n": (1, 1024000, "elements of each vector"),
     "warmup": (0, 10, "untimed launches before each variant"),
-    "iterations": (3, 20, "timed launches of each variant; schedule always has nine"),
+    "iterations": (3, 20, "timed launches of each variant; schedule always has ten"),
 }
 SEED = 3
 
 OPERATOR = "vector_add"
-PHASES = {"wait": 1, "warmup": 1, "active": 7}
+PHASES = {"wait": 1, "warmup": 1, "active": 3}
+CYCLES = 2
 LEFT_OUT: dict[str, tuple[str, ...]] = {
     "toggle_neither": (),
     "toggle_cpu": ("CPU",),
@@ -107,19 +129,34 @@ def time_bare(torch: ModuleType, operation: Operation, options: argparse.Namespa
     )
 
 
-def time_schedule(torch: ModuleType, operation: Operation, options: argparse.Namespace) -> Timing:
-    """Time one launch per step of one cycle of the schedule."""
-    schedule = torch.profiler.schedule(**PHASES, repeat=1)
-    return time_profiled(
+def time_schedule(torch: ModuleType, operation: Operation, options: argparse.Namespace) -> Mapping[str, Any]:
+    """Time one launch per step of the schedule. Each cycle's records are taken before PyTorch drops them."""
+    records: list[Any] = []
+    traces = options.keep and options.keep / "tensorboard"
+    cycles = itertools.count(1)
+
+    def cycle_done(profiler: Any) -> None:  # noqa: ANN401 - no types without torch
+        records.extend(events_of(profiler))
+        shown = keep_averages(profiler, options.keep, f"key_averages-{(cycle := next(cycles))}.txt")
+        if cycle == CYCLES:
+            print(f"{shown}\n")
+        if traces:
+            torch.profiler.tensorboard_trace_handler(str(traces))(profiler)
+
+    schedule = torch.profiler.schedule(**PHASES, repeat=CYCLES)
+    timing = time_profiled(
         torch,
         operation,
-        lambda: torch_profiler(torch, schedule=schedule),
+        lambda: torch_profiler(torch, schedule=schedule, on_trace_ready=cycle_done, record_shapes=True),
         variant="schedule",
         operator=OPERATOR,
         warmup=options.warmup,
-        launches=sum(PHASES.values()),
+        launches=CYCLES * sum(PHASES.values()),
         after_launch=lambda profiler, _done: profiler.step(),
+        events=lambda _profiler: records,
     )
+    count = len(list(traces.iterdir())) if traces and traces.exists() else 0
+    return {**timing, "traces": count}
 
 
 def time_toggled(
@@ -152,7 +189,7 @@ def time_toggled(
 
 def time_variant(
     torch: ModuleType, operation: Operation, variant: str, options: argparse.Namespace
-) -> Timing:
+) -> Mapping[str, Any]:
     """Time the launches in one variant."""
     if variant == "bare":
         return time_bare(torch, operation, options)
@@ -186,4 +223,5 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 if __name__ == "__main__":
     parser = make_parser(__doc__, VARIANTS, counts=COUNTS)
     add_clock_option(parser)
+    add_keep_option(parser)
     sys.exit(main("vector_add", parser.parse_args(), measure, build))

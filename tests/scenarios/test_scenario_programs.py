@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -85,7 +87,7 @@ def test_the_script_becomes_the_program(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["p2p"])  # test_kernels.py compiles them all
 @pytest.mark.usefixtures("nvcc")
 def test_build_compiles_the_program_of_that_name_and_runs_nothing(name: str, tmp_path: Path) -> None:
-    built = run(name, "--build", "--arch", "sm_80", XDG_CACHE_HOME=str(tmp_path))
+    built = run(name, "--build", "--arch", "sm_80,sm_90", XDG_CACHE_HOME=str(tmp_path))
     assert built.returncode == 0, built.stderr
     program = Path(built.stdout.splitlines()[-1])
     assert program.name == name
@@ -93,6 +95,19 @@ def test_build_compiles_the_program_of_that_name_and_runs_nothing(name: str, tmp
     # That it is the right program shows in its usage.
     said = subprocess.run([program, "?"], capture_output=True, text=True, check=False).stderr
     assert said.startswith(f"usage: {name} [{'|'.join(load(name).VARIANTS)}]...")
+    if tool := cuobjdump():
+        listed = subprocess.run([tool, "--list-elf", "--list-ptx", program], capture_output=True, check=True)
+        code = re.findall(r"\.(sm_\d+)\.(cubin|ptx)", listed.stdout.decode())
+        assert set(code) == {("sm_80", "cubin"), ("sm_90", "cubin"), ("sm_90", "ptx")}
+
+
+def cuobjdump() -> str | None:
+    """Return the path of the tool, which Triton brings along as well."""
+    if found := shutil.which("cuobjdump"):
+        return found
+    triton = importlib.util.find_spec("triton")
+    folders = triton.submodule_search_locations if triton else None
+    return shutil.which("cuobjdump", path=f"{folders[0]}/backends/nvidia/bin") if folders else None
 
 
 @each

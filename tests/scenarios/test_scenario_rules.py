@@ -6,11 +6,11 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from gpus_here import NO_GPU
 from nsys_says import RULES
 from recorded import run_folder
 
 from nsyswrap import open_capture
-from nsyswrap.record import gpus as device
 from nsyswrap.record.nvcc import compile_cuda
 from nsyswrap.record.scenarios import find_scenario, kernels_dir, measured
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from nsyswrap.api import Capture
 
 STEPS = 3  # of the recorded runs: one to warm up, two timed
-NO_GPU = device.query().error
 
 
 @pytest.fixture(scope="module")

@@ -44,6 +44,8 @@ def test_the_scenarios_there_are() -> None:
         "graphs": ("eager", "graph", "nodes"),
         "hybrid": ("threads", "gpu"),
         "inference": ("prefill", "decode", "graph"),
+        "ladder": ("start", "loader", "fused", "optimizer", "no_item", "graph"),
+        "ladder_cuda": ("naive", "coalesced", "vectorized", "shared", "streams"),
         "matmul": ("float32", "tf32", "bf16", "odd", "deep", "vector"),
         "nvtx": ("host", "kernels"),
         "overlap": ("one_stream", "four_streams"),
@@ -52,6 +54,7 @@ def test_the_scenarios_there_are() -> None:
         "softmax": ("torch", "naive", "cuda", "triton", "compile"),
         "square": ("square", "mul", "pow", "inline", "autograd_mul", "autograd_pow"),
         "storm": ("empty", "busy"),
+        "triton_debug": ("interpreter", "triton", "compile"),
         "vector_add": ("bare", "schedule", "toggle_neither", "toggle_cpu", "toggle_cuda", "toggle_both"),
     }
 
@@ -65,8 +68,10 @@ def test_what_a_script_says_of_itself_is_known(found: scenario.Scenario) -> None
     given = found.constants
     needs = {*given["NEEDS"], *(need for more in given.get("VARIANT_NEEDS", {}).values() for need in more)}
     assert needs <= set(scenario.NEEDS)
-    for of_variants in ("ALONE", "NSYS", "VARIANT_NEEDS"):
+    for of_variants in ("ALONE", "KEEPS", "NSYS", "VARIANT_NEEDS"):
         assert set(given.get(of_variants, ())) <= set(found.variants), of_variants
+    if found.repairs:
+        assert tuple(found.repairs) == found.variants[1:]
     for options in given.get("NSYS", {}).values():
         Options(**options)
     assert found.look_for.endswith(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from contextlib import nullcontext
 from functools import partial
 from types import ModuleType, SimpleNamespace
@@ -16,6 +17,7 @@ from nsyswrap.record.in_program import profilers
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are not ours to mend
 
@@ -44,7 +46,14 @@ def vector_add(torch: Any, monkeypatch: pytest.MonkeyPatch) -> ModuleType:  # no
 
 
 def options(*variants: str, **given: object) -> argparse.Namespace:
-    defaults = {"n": 100, "warmup": 2, "iterations": 10, "clock": "sync", "built": "vector_add.so"}
+    defaults = {
+        "n": 100,
+        "warmup": 2,
+        "iterations": 10,
+        "clock": "sync",
+        "built": "vector_add.so",
+        "keep": None,
+    }
     return argparse.Namespace(variants=variants, **{**defaults, **given})
 
 
@@ -54,14 +63,14 @@ def test_a_run_on_the_cpu_checks_measures_and_reports(vector_add: ModuleType) ->
     ranges = [timing["range"] for timing in result["timings"]]
     assert ranges == [f"{variant}/vector_add" for variant in vector_add.VARIANTS]
     launches = {timing["variant"]: timing["launches"] for timing in result["timings"]}
-    assert launches == {**dict.fromkeys(vector_add.VARIANTS, 12), "schedule": 11}
+    assert launches == {**dict.fromkeys(vector_add.VARIANTS, 12), "schedule": 12}
     assert all(len(timing["samples_us"]) == timing["launches"] - 2 for timing in result["timings"])
 
 
 @pytest.mark.parametrize(
     ("variant", "launches", "operators"),
     [
-        ("schedule", 9, 7),
+        ("schedule", 10, 6),  # three of each of two cycles
         ("toggle_neither", 10, 10),
         ("toggle_cpu", 10, 7),  # off after the third launch, on again after the sixth
         ("toggle_cuda", 10, 10),
@@ -78,6 +87,26 @@ def test_the_operators_that_the_profiler_sees(
         "cpu_ops": operators,
         "kernel_median_us": None,
     }
+
+
+def test_the_schedule_keeps_a_trace_and_a_table_of_each_cycle(
+    vector_add: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [timing] = vector_add.measure(options("schedule", keep=tmp_path / "kept"))["timings"]
+    assert timing["traces"] == 2
+    traces = list((tmp_path / "kept" / "tensorboard").glob("*.pt.trace.json"))
+    assert [sum(e.get("name") == "aten::add" for e in events_in(trace)) for trace in traces] == [3, 3]
+    tables = [tmp_path / "kept" / f"key_averages-{cycle}.txt" for cycle in (1, 2)]
+    assert all("Self CPU time total" in table.read_text() for table in tables)
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["Name", "Self", "CPU", "#", "of", "Calls", "Input", "Shapes"]
+    [row] = [row for row in rows if row.startswith("aten::add ")]
+    assert row.endswith(" 3  [[100], [100], []]")
+
+
+def events_in(trace: Path) -> list[dict[str, object]]:
+    events: list[dict[str, object]] = json.loads(trace.read_text())["traceEvents"]
+    return events
 
 
 @pytest.mark.parametrize(
@@ -196,10 +225,37 @@ def test_kernels_and_operators_are_counted_and_nothing_else(torch: Any) -> None:
         on_gpu("Memcpy DtoH (Device -> Pageable)", us=50),
         on_gpu("Memset (Device)", us=50),
     ]
-    profiler = SimpleNamespace(events=lambda: events)
-    assert profilers.read(torch, profiler, 3) == {
+    assert profilers.read(torch, events, 3) == {
         "launches": 3,
         "kernels": 2,
         "cpu_ops": 1,
         "kernel_median_us": 5.5,
     }
+
+
+WIDE = """\
+---------------  ------------  ------------  ------------  ------------
+           Name      CPU time     Self CUDA  CUDA time avg    # of Calls
+---------------  ------------  ------------  ------------  ------------
+      aten::mul       1.000us       4.000us       2.000us             2
+---------------  ------------  ------------  ------------  ------------
+Self CPU time total: 1.000us
+"""
+
+
+def test_a_header_may_be_wider_than_its_column(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Averages(list[object]):
+        def table(self, *, sort_by: str, **_: object) -> str:
+            asked.append(sort_by)
+            return WIDE
+
+    of_old_pytorch = Averages([SimpleNamespace(self_cuda_time_total=4)])
+    profiler = SimpleNamespace(key_averages=lambda **_: of_old_pytorch)
+    assert profilers.keep_averages(profiler, tmp_path, "a.txt").splitlines() == [
+        "Name       Self CUDA  CUDA time avg  # of Calls",
+        "aten::mul    4.000us        2.000us           2",
+    ]
+    assert asked == ["self_cuda_time_total"]
+    assert "CPU time" in (tmp_path / "a.txt").read_text()

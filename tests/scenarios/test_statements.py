@@ -9,9 +9,10 @@ import course_page
 import pytest
 from recorded import ROOT, run_folder
 
-from nsyswrap import open_capture
+from nsyswrap import api, open_capture
+from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli.scenario_runs import closing_tables
-from nsyswrap.record.scenarios import find_scenario, measured, scenarios
+from nsyswrap.record.scenarios import find_scenario, measured, printed, scenarios
 from nsyswrap.render.readable_names import readable_name
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def rows(scenario: str, scratch: Path) -> dict[tuple[str, str], dict[Any, Any]]:
     """Return the closing table: variant and operator -> the figures by column."""
     found = find_scenario(scenario)
     folders = {variant: run_folder(f"{scenario}/{variant}", scratch) for variant in found.variants}
-    table = closing_tables(folders)[0].frame
+    table = closing_tables(found, folders)[0].frame
     return {(row["variant"], row["operator"]): row for row in table.to_dict("records")}
 
 
@@ -103,6 +104,82 @@ def test_a_custom_backward_is_one_kernel(scratch: Path) -> None:
         assert by_cuda < by_torch
     names = kernels("autograd_op/cuda", scratch)
     assert any(name.startswith("void swish_backward_kernel<float>") for name in names)
+
+
+def test_a_schedule_records_its_active_steps_and_leaves_a_trace_of_each_cycle(scratch: Path) -> None:
+    folder = run_folder("vector_add/schedule", scratch)
+    [timing] = measured(folder)["timings"]
+    seen = timing["profiler"]
+    assert (seen["launches"], seen["kernels"], seen["cpu_ops"], timing["traces"]) == (10, 6, 6, 2)
+    names = ["vector_add_kernel(float const*, float...", "ProfilerStep*", "aten::empty", "cudaLaunchKernel"]
+    of_last_cycle = {name: row for row in printed(folder).splitlines() for name in names if name in row}
+    assert [of_last_cycle[name].split("[")[0].split()[-1] for name in names] == ["3"] * 4
+    bare = rows("vector_add", scratch)["bare", "vector_add"]
+    assert 1e3 * seen["kernel_median_us"] == pytest.approx(bare["kernel_med_ns"], rel=0.05)
+
+
+def test_the_table_of_key_averages_agrees_with_nsys(scratch: Path) -> None:
+    [_, operator, kernel, *_] = printed(run_folder("events/profiler", scratch)).splitlines()
+    assert operator.startswith("aten::mul ")
+    assert operator.endswith(" 20  [[16777216], [16777216]]")
+    average_us = float(re.findall(r"([\d.]+)us +20 ", kernel)[0])
+    event = rows("events", scratch)["event", "a * b"]
+    assert 1e3 * average_us == pytest.approx(event["kernel_med_ns"], rel=0.05)
+
+
+def test_a_wrong_mask_costs_nothing_and_the_interpreter_finds_it(scratch: Path) -> None:
+    found = measured(run_folder("triton_debug/interpreter", scratch))
+    facts = ("wrong_sums", "wrong_program", "inside", "outside")
+    assert [found[fact] for fact in facts] == [8, 0, 1024, 24]
+    assert found["total"] > found["expected"] + 5
+    table = rows("triton_debug", scratch)
+    assert table["triton", "wrong"]["kernel_med_ns"] == pytest.approx(
+        table["triton", "right"]["kernel_med_ns"], rel=0.1
+    )
+    for variant in ("triton", "compile"):
+        made = measured(run_folder(f"triton_debug/{variant}", scratch))["kernels"]
+        assert {kernel["entry"] for kernel in made} <= set(kernels(f"triton_debug/{variant}", scratch))
+        assert {kernel["target"] for kernel in made} == {"sm_90a"}
+        assert all(kernel["entry"].startswith("triton_") == (variant == "compile") for kernel in made)
+
+
+@pytest.mark.parametrize("scenario", ["ladder", "ladder_cuda"])
+def test_each_rung_gains_by_repairing_what_the_screen_of_the_one_before_names(
+    scenario: str, scratch: Path
+) -> None:
+    found = find_scenario(scenario)
+    folders = {variant: run_folder(f"{scenario}/{variant}", scratch) for variant in found.variants}
+    table = closing_tables(found, folders)[0].frame.set_index("variant")
+    assert (table["repairs"].dropna().to_dict()) == found.repairs
+    captures = {variant: open_capture(folder) for variant, folder in folders.items()}
+    steps = []
+    for variant, capture in captures.items():
+        budget = capture.report("step_budget").frame.set_index("row")
+        steps.append(budget["duration_ns"]["median step"])
+        steady = budget.loc["steady part"]
+        assert table["busy_percent"][variant] == pytest.approx(
+            100 * steady["busy_ns"] / steady["duration_ns"]
+        )
+    assert steps == sorted(steps, reverse=True)
+    for above, rung in zip(found.variants, found.repairs, strict=False):
+        made = api.compare(folders[above] / EXPORT, folders[rung] / EXPORT, anyway=True)
+        [step] = made.table.frame.query("group == 'step'").to_dict("records")
+        assert table["change_percent"][rung] == pytest.approx(step["change_percent"])
+        assert table["change_percent"][rung] < -5
+        findings = captures[above].report("advice").frame.set_index("finding")["at_stake_percent"]
+        assert found.repairs[rung] in (*findings.index, "kernels")
+        if found.repairs[rung] in findings:
+            assert table["stake_percent"][rung] == pytest.approx(findings[found.repairs[rung]])
+
+
+def test_every_rung_of_the_ladder_has_the_same_losses(scratch: Path) -> None:
+    losses = [
+        measured(run_folder(f"ladder/{variant}", scratch))["timings"][0]["losses"]
+        for variant in find_scenario("ladder").variants
+    ]
+    assert losses[0][-1] < 0.8 * losses[0][0]
+    for others in losses[1:]:
+        assert others == pytest.approx(losses[0], rel=2e-3)
 
 
 @pytest.mark.slow
