@@ -175,16 +175,7 @@ class Gaps:
     @property
     def call(self) -> NDArray[Any]:
         """Position of the call that launched the operation after each gap; -1 if none is recorded."""
-        calls = np.append(self.operations.call, -1)  # for -1 in after
-        return calls[self.after]  # type: ignore[no-any-return]
-
-    @property
-    def cause(self) -> NDArray[Any]:
-        """The number in CAUSES of the largest part of each gap."""
-        if not len(self):
-            return np.empty(0, np.int64)
-        longest: NDArray[Any] = np.argmax(np.stack([self.parts[cause] for cause in CAUSES]), axis=0)
-        return longest
+        return _at(self.operations.call, self.after, -1)
 
 
 class _Parts(Mapping[str, NDArray[Any]]):
@@ -267,13 +258,13 @@ def _explained(
     start, end, after = gap["start_ns"], gap["end_ns"], gap["after"]
     thread = np.full(len(start), MISSING)
     begun, returned = end.copy(), end.copy()
-    # The appended entries are for -1: no operation on that side of the gap.
-    call, before = (np.append(operations.call, -1)[gap[side]] for side in ("after", "before"))
+    call = _at(operations.call, after, -1)
+    before = _at(operations.call, gap["before"], -1)
     last = np.flatnonzero((after < 0) & (before >= 0))
     known = np.flatnonzero(call >= 0)
     kind = np.full(len(start), _CAUSE["unknown"], np.int8)
     queued = np.full_like(kind, _CAUSE["unknown"])
-    kind[np.append(operations.migration, False)[after]] = _CAUSE["migration"]
+    kind[_at(operations.migration, after, 0)] = _CAUSE["migration"]
     if len(known) or len(last):
         api = whole.columns("api", "start_ns", "end_ns", "global_tid")
         thread[last] = api["global_tid"][before[last]]
@@ -284,7 +275,7 @@ def _explained(
         kind[known] = _closing_cause(whole, operations.of(after[known]))
         waited = operations.start_ns[after[known]] - return_ns > _longest_latency(whole)
         # A window may cut the gap: then the gap began when the operation before it ended.
-        begin = np.append(operations.end_ns, MISSING)[gap["before"][known]]
+        begin = _at(operations.end_ns, gap["before"][known], MISSING)
         queued[known] = np.where((return_ns <= begin) | waited, _CAUSE["queued"], kind[known])
     segments = _segments(whole, (start, begun, returned, end), thread, (kind, queued))
     under_way = end - begun - np.where(queued == _CAUSE["queued"], end - returned, 0)
@@ -296,6 +287,13 @@ def _explained(
         launching_ns=np.where(call >= 0, under_way, 0),
         segments=segments,
     )
+
+
+def _at(values: NDArray[Any], positions: NDArray[Any], missing: int) -> NDArray[Any]:
+    """Return the values at these positions, and ``missing`` for -1: no operation on that side of a gap."""
+    found: NDArray[Any] = values[positions]
+    found[positions < 0] = missing
+    return found
 
 
 def _closing_cause(whole: Capture, after: GpuOperations) -> NDArray[Any]:
@@ -328,18 +326,24 @@ def _segments(
     """
     start, begun, returned, end = times
     kind, queued = causes
-    known = np.flatnonzero(thread != MISSING)
     unknown = np.flatnonzero(thread == MISSING)
     parts = [Segments(unknown, start[unknown], end[unknown], kind[unknown])]
-    if len(known):
+    if len(unknown) < len(thread):
+        known = np.flatnonzero(thread != MISSING)
+        if len(unknown):
+            thread, start, begun, returned = (part[known] for part in (thread, start, begun, returned))
+            kind = kind[known]
         for first, until, launching in ((start, begun, False), (begun, returned, True)):
-            gap, begins, ends, number = activity_segments(whole, thread[known], first[known], until[known])
-            gap, cause = known[gap], _CAUSE_OF_ACTIVITY[number]
-            cause = np.where((number < _COUNT_IN_LAUNCH) | (not launching), cause, kind[gap])
-            parts.append(Segments(gap, begins, ends, cause))
-        rest = known[returned[known] < end[known]]
-        parts.append(Segments(rest, returned[rest], end[rest], queued[rest]))
+            gap, begins, ends, number = activity_segments(whole, thread, first, until)
+            cause = _CAUSE_OF_ACTIVITY[number]
+            if launching:
+                cause = np.where(number < _COUNT_IN_LAUNCH, cause, kind[gap])
+            parts.append(Segments(known[gap], begins, ends, cause))
+        del gap, begins, ends
+        rest = np.flatnonzero(returned < end[known])
+        parts.append(Segments(known[rest], returned[rest], end[known[rest]], queued[known[rest]]))
     every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
+    del parts
     every = every._replace(gap=every.gap.astype(np.int32))
     order = np.argsort(every.gap, kind="stable")  # the parts of a gap are in order of time
     return Segments(*(part[order] for part in every))

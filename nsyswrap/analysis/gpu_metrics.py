@@ -33,9 +33,8 @@ class Metric(NamedTuple):
 
 
 @per_capture
-def gpu_metrics_of(capture: Capture) -> list[Metric]:
-    """Return the metrics of each GPU, each in the first of its units; none if not recorded."""
-    whole = capture.whole
+def gpu_metrics_of(whole: Capture) -> list[Metric]:
+    """Return the metrics of each GPU in a capture, each in the first of its units; none if not recorded."""
     if not whole.has(KIND) or not whole.has(_NAMES):
         return []
     wanted = _wanted(whole)

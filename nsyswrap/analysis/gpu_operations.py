@@ -350,13 +350,14 @@ def names(capture: Capture, operations: GpuOperations) -> Texts:
     for number, kind in enumerate(KINDS):
         mine = np.flatnonzero(operations.kind == number)
         if len(mine):
-            part = _names_of_kind(capture, kind, operations.row[mine])
+            part = names_of_kind(capture, kind, operations.row[mine])
             codes[mine] = part.codes + len(texts)
             texts += part.texts
     return Texts(codes, texts)
 
 
-def _names_of_kind(capture: Capture, kind: str, rows: NDArray[Any]) -> Texts:
+def names_of_kind(capture: Capture, kind: str, rows: NDArray[Any]) -> Texts:
+    """Return the names of operations of one kind, at positions among all of that kind."""
     if kind == KERNEL:
         return Texts(*name_codes(capture.whole, kind))[rows]
     if kind == MEMCPY:
@@ -415,10 +416,10 @@ def previous_ends(operations: GpuOperations) -> NDArray[Any]:
     MISSING for the first operation of a stream, and for migrations of unified memory, which have no stream.
     """
     ends = np.full(len(operations), MISSING)
-    known = np.flatnonzero(~operations.migration)
-    codes = operations.stream[known]
-    by_stream = order_by_code(codes, len(operations.streams.stream_id))
-    for rows in np.split(known[by_stream], np.flatnonzero(np.diff(codes[by_stream])) + 1):
+    streams = len(operations.streams.stream_id)
+    codes = np.where(operations.migration, streams, operations.stream)
+    by_stream = order_by_code(codes, streams + 1).astype(np.int32)
+    for rows in np.split(by_stream, np.cumsum(np.bincount(codes, minlength=streams + 1)))[:streams]:
         ends[rows[1:]] = np.maximum.accumulate(operations.end_ns[rows])[:-1]
     return ends
 

@@ -14,7 +14,6 @@ from nsyswrap.analysis.gpu_operations import MOST_PROCESSES, check_number, gpu_o
 from nsyswrap.analysis.launches import READS as LAUNCH_READS
 from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
-from nsyswrap.analysis.thread_activity import forget_courses
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.per_capture import forget, per_capture
@@ -58,7 +57,6 @@ class JudgedPart:
         """Make the budgets and free all else that was computed from the view; it can be large."""
         _ = self.budgets, self.window
         forget(self.view, but=_budgets)
-        forget_courses(self.view.whole)  # other processes have other threads
 
     @cached_property
     def window(self) -> Cover:

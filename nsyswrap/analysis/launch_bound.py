@@ -77,7 +77,7 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
             union(operations.start_ns[rows], operations.end_ns[rows]).length
             for _, _, rows in operations.by_device()
         ),
-        idle_ns={cause: int(part.sum()) for cause, part in gaps.parts.items()},
+        idle_ns=dict(gaps.spent_ns),
         exposed_ns=idle_before("launch", ~launches.first),
         first_exposed_ns=idle_before("launch", launches.first),
         saved_ns=int(gaps.parts["launch"][close].sum()),

@@ -14,7 +14,7 @@ from nsyswrap.analysis.arrays.groups import number_texts
 from nsyswrap.analysis.arrays.numbering import Numbering
 from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.per_capture import discard, per_capture
 from nsyswrap.capture.schema import NAMED, PROCESS_MASK, SPANS
 from nsyswrap.capture.stream import looked_up, narrow
 from nsyswrap.capture.view_options import NAME_FIELDS
@@ -93,6 +93,11 @@ def packed_events(capture: Capture, kind: str) -> Named:
         calls, kernels, _ = _with_launches(capture)
         return kernels if kind == "kernel" else calls
     return _named(capture, kind)
+
+
+def forget_calls(capture: Capture) -> None:
+    """Free the names and durations of API calls, until they are asked for again."""
+    discard(capture, _named, "api")
 
 
 def launched(capture: Capture) -> Launched | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, OTHER, by_thread, call_classes
-from nsyswrap.analysis.arrays.groups import check_pairs, repeated, rows_by
+from nsyswrap.analysis.arrays.groups import check_pairs, rows_by
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.capture.per_capture import discard, per_capture
 from nsyswrap.capture.schema import SPANS
@@ -44,32 +44,33 @@ def activity_segments(
     whole: Capture, thread: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
 ) -> Segments:
     """Split intervals of threads, in ns, where the activity of their thread changes."""
-    parts = [Segments(*(np.empty(0, np.int64),) * 3, np.empty(0, np.int8))]
     rows_of = rows_by(thread)
+    if len(rows_of) == 1:
+        return _split(_course(whole, int(thread[0])), start, end)
+    parts = [Segments(*(np.empty(0, np.int64),) * 3, np.empty(0, np.int8))]
     for (one,), rows in rows_of.items():
         interval, *part = _split(_course(whole, one), start[rows], end[rows])
         parts.append(Segments(rows[interval], *part))
     every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
-    if len(rows_of) <= 1:
-        return every
+    del parts
     order = np.argsort(every.interval, kind="stable")
     return Segments(*(part[order] for part in every))
 
 
 def _split(course: _Course, start: NDArray[Any], end: NDArray[Any]) -> Segments:
     since, activity = course
-    first = np.searchsorted(since, start, "right") - 1
-    count = np.where(end > start, np.searchsorted(since, end, "left") - first, 0)
+    edge = np.searchsorted(since, start, "right") - 1  # first the one before each interval
+    count = np.where(end > start, np.searchsorted(since, end, "left") - edge, 0)
     check_pairs(int(count.sum()), len(start) + len(since), "gaps between GPU operations and calls in them")
     if (count == 1).all():
-        return Segments(np.arange(len(start)), start, end, activity[first])
-    interval, within = repeated(count)
-    edge = first[interval] + within
-    begins = np.where(within == 0, start[interval], since[edge])
-    until = np.append(since, since[-1:])[edge + 1]
-    last = np.cumsum(count)[count > 0] - 1
-    until[last] = end[count > 0]
-    return Segments(interval, begins, until, activity[edge])
+        return Segments(np.arange(len(start)), start, end, activity[edge])
+    filled = np.flatnonzero(count)
+    behind = np.cumsum(count)
+    edge = np.repeat(edge - (behind - count), count)
+    edge += np.arange(len(edge))
+    begins, until = since[edge], since.take(edge + 1, mode="clip")
+    begins[(behind - count)[filled]], until[behind[filled] - 1] = start[filled], end[filled]
+    return Segments(np.repeat(np.arange(len(start)), count), begins, until, activity[edge])
 
 
 def forget_courses(whole: Capture) -> None:
@@ -85,11 +86,12 @@ def _course(whole: Capture, thread: int) -> _Course:
         for kind, activity in _activities(whole)
         for rows in [by_thread(whole, kind).get(thread, _NONE)]
     ]
-    activity, start, end = map(np.concatenate, zip(*parts, strict=True))
-    order = np.flatnonzero(end > start)
-    if len(parts) > 1:
+    parts = [part for part in parts if len(part[0])] or parts[:1]
+    activity, start, end = map(np.concatenate, zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
+    if len(parts) > 1 or not (end > start).all():
+        order = np.flatnonzero(end > start)
         order = order[np.argsort(start[order], kind="stable")]
-    activity, start, end = activity[order], start[order], end[order]
+        activity, start, end = activity[order], start[order], end[order]
     apart = start[1:] >= np.maximum.accumulate(end)[:-1]
     alone = np.append(True, apart) & np.append(apart, True)
     if alone.all():
@@ -104,8 +106,9 @@ def _course(whole: Capture, thread: int) -> _Course:
         order = np.argsort(since, kind="stable")
         since, what = since[order], what[order]
     final = np.append(since[1:] != since[:-1], True)[: len(since)]
-    since, what = since[final], what[final]
-    changes = np.diff(what, prepend=_HOST) != 0
+    if not final.all():
+        since, what = since[final], what[final]
+    changes = np.diff(what, prepend=np.int8(_HOST)) != 0
     return _Course(
         np.append(np.iinfo(np.int64).min, since[changes]), np.append(np.int8(_HOST), what[changes])
     )

@@ -41,6 +41,7 @@ _SCALARS: dict[Any, str] = {
     type(None): "null",
 }
 _PLAIN = {str, bool, type(None)}  # types of which every value is valid
+_NUMBERS = {int, float}
 RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
@@ -173,8 +174,7 @@ def typed(kind: type[T], value: object, name: str = _CONTENT) -> T:
 
 def _typed(kind: Any, value: Any, name: str) -> Any:  # noqa: ANN401 - any type
     origin, arguments, scalars = _parts(kind)
-    is_plain = type(value) in _PLAIN and type(value) in scalars
-    if kind is Any or is_plain or (scalars and _are(scalars, [value])):
+    if kind is Any or _is_scalar(scalars, value):
         return value
     if origin in (Union, UnionType) and not scalars:
         return _one_of(arguments, value, name)
@@ -195,6 +195,14 @@ def _parts(kind: Any) -> tuple[Any, tuple[Any, ...], frozenset[type]]:  # noqa: 
     origin, arguments = get_origin(kind), get_args(kind)
     kinds = arguments if origin in (Union, UnionType) else (kind,)
     return origin, arguments, frozenset(kinds if all(one in _SCALARS for one in kinds) else ())
+
+
+def _is_scalar(kinds: frozenset[type], value: object) -> bool:
+    """Return True if a value has one of these types exactly, as ``_are`` says it."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind in kinds
+    return kind in _NUMBERS and bool(kinds) and _are(kinds, [value])
 
 
 def _are(kinds: frozenset[type], values: list[Any]) -> bool:
@@ -226,7 +234,8 @@ def _listed(origin: Any, kinds: Sequence[Any], values: list[Any], name: str) -> 
         kinds[0] is Any or _are(_parts(kinds[0])[2], values)
     ):  # a list of numbers can have millions
         each = [kinds[0]] * len(values) if is_long else kinds
-        values = [
+        records = _records(kinds[0], values) if is_dataclass(kinds[0]) else []
+        values = records or [
             _typed(kind, one, f"{name}[{i}]") for i, (kind, one) in enumerate(zip(each, values, strict=True))
         ]
     return values if origin is list else tuple(values)
@@ -239,19 +248,40 @@ def _is_table(kind: Any, values: list[Any]) -> bool:  # noqa: ANN401 - any type
     return bool(scalars) and set(map(type, values)) == {list} and _are(scalars, list(chain(*values)))
 
 
-def _made(kind: Any, value: dict[str, Any], name: str) -> object:  # noqa: ANN401 - any dataclass
+def _records(kind: Any, values: list[Any]) -> list[Any]:  # noqa: ANN401 - any type
+    """Return dataclasses of scalars, checked field by field: batch.json can have 100,000.
+
+    The list is empty if one of them is not valid, or if a field is no scalar.
+    """
+    if set(map(type, values)) != {dict}:
+        return []
     kinds = _hints(kind)
+    for name, (_, scalars) in kinds.items():
+        given = [one[name] for one in values if name in one]
+        is_lacking = len(given) < len(values) and name in _required(kind)
+        if is_lacking or not scalars or not _are(scalars, given):
+            return []
+    return [kind(**{name: one[name] for name in kinds if name in one}) for one in values]
+
+
+def _made(kind: Any, value: dict[str, Any], name: str) -> object:  # noqa: ANN401 - any dataclass
     for required in _required(kind):
         if required not in value:
             raise ValueError(f"{name} has no {required!r}")
     place = "" if name == _CONTENT else f"{name}."
-    known = {key: _typed(kinds[key], one, f"{place}{key}") for key, one in value.items() if key in kinds}
+    known = {}
+    for key, (one_kind, scalars) in _hints(kind).items():
+        if key in value:
+            one = value[key]
+            known[key] = one if _is_scalar(scalars, one) else _typed(one_kind, one, f"{place}{key}")
     return kind(**known)
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, localns={"Mapping": Mapping, "Sequence": Sequence})
+def _hints(kind: type) -> dict[str, tuple[Any, frozenset[type]]]:
+    """Return the type of each field of a dataclass, and the types that it allows if these are scalars."""
+    hints = get_type_hints(kind, localns={"Mapping": Mapping, "Sequence": Sequence})
+    return {name: (one, _parts(one)[2]) for name, one in hints.items()}
 
 
 @cache

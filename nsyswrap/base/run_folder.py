@@ -34,20 +34,11 @@ PROGRAM_OUTPUT = "program.out"  # the program's stdout, if it is kept
 PROGRAM_ERRORS = "program.err"  # the program's stderr, if it is kept
 DIGEST = "digest.json"  # the summary that `collect` reads
 CONDITIONS = "conditions.csv"  # samples of the GPUs during the run, see base/conditions.py
+SCENARIO_FILES = "scenario-files"  # a folder: what the script of a scenario keeps, such as traces
 PAGE = "view.html"  # the page that `nsyswrap runs open` writes; the program can write one, too
 FILES = (
-    RUN,
-    STATUS,
-    LOG,
-    STATS,
-    REPORT,
-    RECORDING,
-    EXPORT,
-    PROGRAM_OUTPUT,
-    PROGRAM_ERRORS,
-    DIGEST,
-    CONDITIONS,
-)
+    RUN, STATUS, LOG, STATS, REPORT, RECORDING, EXPORT, PROGRAM_OUTPUT, PROGRAM_ERRORS, DIGEST, CONDITIONS,
+)  # fmt: skip
 BATCH = "batch.json"  # in a batch folder: its planned runs
 RUNS = "runs"  # in a batch folder: the folders of the planned runs
 SPEC = "spec.json"  # in the folder of a planned run: what to run
@@ -79,7 +70,6 @@ _ENDINGS: dict[Outcome, str] = {
     "not_redacted": "this run was not finished",
     "not_started": "the program was not started",
 }
-
 
 _PROFILE_AGAIN = "use a newer nsyswrap, or profile again"
 _MOST_RANKS = 1_000_000
@@ -229,7 +219,7 @@ class RunFolder:
             self._part(name).unlink(missing_ok=True)
         if is_page(self.path / PAGE):
             (self.path / PAGE).unlink()
-        for left in self.path.glob(f"{WORK}*"):  # left by a run that was killed
+        for left in (*self.path.glob(f"{WORK}*"), *self.path.glob(SCENARIO_FILES)):  # WORK: of a killed run
             shutil.rmtree(left)
 
     def open(self, name: str) -> int:
@@ -313,8 +303,10 @@ class RunFolder:
 
 
 def _fits(key: str, value: object) -> bool:
+    if key not in _RUN_KINDS:
+        return True
     with suppress(ValueError):
-        typed(_RUN_KINDS.get(key, Any), value)
+        typed(_RUN_KINDS[key], value)
         return key != "duration_s" or float(str(value)) >= 0
     return False
 

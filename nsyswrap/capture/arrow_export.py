@@ -19,9 +19,11 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.schema import CAPTURE_MARKS, CAPTURE_METADATA, STRINGS
+from nsyswrap.capture.sqlite_pages import Leaves
+from nsyswrap.capture.stream import BLOCK_ROWS, Extremes, in_blocks, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import ExitStack
     from pathlib import Path
 
@@ -94,8 +96,40 @@ class ArrowExport(Export):
         """Return the number of rows of a table; 0 if the export lacks it."""
         return self._files[table].rows if table in self._files else 0
 
-    def leaves(self, table: str) -> None:
-        """Return None: the tables have no pages."""
+    def leaves(self, table: str) -> Leaves | None:
+        """Return the groups of rows of a Parquet file; None for an Arrow stream, which has no index."""
+        file = self._files.get(table)
+        if file is not None and file.path.suffix == _PARQUET and table not in self._leaves:
+            with self._damage_of(file.path):
+                rows = file.group_rows()
+            self._leaves[table] = Leaves(np.arange(len(rows)), rows)
+        return self._leaves.get(table)
+
+    def from_leaves(
+        self, table: str, wanted: Sequence[tuple[str, FieldKind]], leaves: Leaves
+    ) -> dict[str, NDArray[Any]]:
+        """Return columns of numbers from some groups of rows."""
+        return self._checked(table, wanted, self._from_rows(table, wanted, leaves.numbers.tolist()))
+
+    def stream(
+        self,
+        table: str,
+        wanted: Sequence[tuple[str, FieldKind]],
+        work: Callable[[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]],
+    ) -> dict[str, NDArray[Any]]:
+        """Return the arrays that ``work`` makes of blocks of rows, as ``Export.stream`` does."""
+        leaves = self.leaves(table)
+        if leaves is None or not self.count(table) or all(self.has_read(table, name) for name, _ in wanted):
+            return in_blocks(
+                dict(zip([name for name, _ in wanted], self.columns(table, wanted), strict=True)), work
+            )
+        extremes, block = Extremes(), (np.cumsum(leaves.rows) - 1) // BLOCK_ROWS
+        noted = extremes.noting(work)
+        groups = np.split(leaves.numbers, np.flatnonzero(np.diff(block)) + 1)
+        parts = (noted(self._from_rows(table, wanted, some.tolist())) for some in groups)
+        made = joined(parts, self.count(table))
+        self._check_streamed(table, wanted, extremes)
+        return made
 
     def has_rows(self, table: str) -> bool:
         """Return True if a table has a row."""
@@ -121,12 +155,14 @@ class ArrowExport(Export):
     def _from_pages(self, table: str, names: Sequence[str]) -> dict[str, NDArray[Any]]:  # noqa: ARG002
         return {}
 
-    def _from_rows(self, table: str, wanted: Sequence[tuple[str, FieldKind]]) -> dict[str, NDArray[Any]]:
+    def _from_rows(
+        self, table: str, wanted: Sequence[tuple[str, FieldKind]], groups: Sequence[int] | None = None
+    ) -> dict[str, NDArray[Any]]:
         if not wanted:
             return {}
         file = self._files[table]
         with self._damage_of(file.path):
-            columns = file.read([name for name, _ in wanted])
+            columns = file.read([name for name, _ in wanted], groups)
             return {
                 name: _texts(chunks) if kind == "text" else self._numbers(chunks, f"{table}.{name}")
                 for chunks, (name, kind) in zip(columns, wanted, strict=True)
@@ -167,6 +203,7 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._metadata: parquet.FileMetaData | None = None
         if path.suffix == _PARQUET:
             with parquet.ParquetFile(path) as file:
                 self.columns, self.rows = list(file.schema_arrow.names), int(file.metadata.num_rows)
@@ -175,11 +212,18 @@ class _File:
             self.columns = list(stream.schema.names)
             self.rows = sum(batch.num_rows for batch in stream)
 
-    def read(self, names: Sequence[str]) -> list[list[pa.Array]]:
-        """Return columns in row order, each in the pieces of the file."""
+    def group_rows(self) -> NDArray[np.int64]:
+        """Return the number of rows of each group of a Parquet file."""
+        with parquet.ParquetFile(self.path) as file:
+            self._metadata = every = file.metadata  # takes longer to read than some groups do
+            return np.array([every.row_group(i).num_rows for i in range(every.num_row_groups)], np.int64)
+
+    def read(self, names: Sequence[str], groups: Sequence[int] | None = None) -> list[list[pa.Array]]:
+        """Return columns in row order, in the pieces of the file; of some ``groups`` of its rows alone."""
         if self.path.suffix == _PARQUET:
-            with parquet.ParquetFile(self.path) as file:
-                table = file.read(list(names))
+            with parquet.ParquetFile(self.path, metadata=self._metadata) as file:
+                wanted = list(names)
+                table = file.read(wanted) if groups is None else file.read_row_groups(groups, wanted)
             return [table.column(name).chunks for name in names]
         with pa.memory_map(str(self.path)) as content, ipc.open_stream(content) as stream:
             pieces = [[batch.column(name) for name in names] for batch in stream]

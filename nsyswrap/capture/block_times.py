@@ -54,7 +54,8 @@ def block_times(export: Export, table: str, times: Sequence[tuple[str, FieldKind
     known = _KNOWN.setdefault(export, {})
     if table not in known:
         leaves = export.leaves(table)
-        stored = _stored(export, table) if leaves and len(leaves.numbers) >= LARGE_LEAVES else None
+        large = leaves and len(leaves.numbers) >= LARGE_LEAVES and hasattr(export, "pages")
+        stored = _stored(export, table) if large else None
         kept = _read(stored, leaves) if stored and leaves else None
         known[table] = kept or _computed(export, table, times)
         if stored and not kept:

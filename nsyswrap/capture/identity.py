@@ -29,12 +29,7 @@ def identity_of(path: Path) -> Identity | None:
 
     ``path`` is a file, a folder of tables or a run folder. The time of change does not count.
     """
-    if is_table_folder(path):
-        files = sorted(path.iterdir())
-    elif path.is_dir():
-        files = [file for file in (path / EXPORT, path / REPORT) if file.exists()][:1]
-    else:
-        files = [path] if path.exists() else []
+    files = _files(path)
     if not files:
         return None
     content = hashlib.sha256()
@@ -42,6 +37,19 @@ def identity_of(path: Path) -> Identity | None:
         for part in _parts(file):
             content.update(part)
     return sum(file.stat().st_size for file in files), content.hexdigest()[:_DIGITS]
+
+
+def has_capture(path: Path) -> bool:
+    """Return True if there is a file that ``identity_of`` would read."""
+    return bool(_files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    if is_table_folder(path):
+        return sorted(path.iterdir())
+    if path.is_dir():
+        return [file for file in (path / EXPORT, path / REPORT) if file.exists()][:1]
+    return [path] if path.exists() else []
 
 
 def _parts(file: Path) -> Iterator[bytes]:

@@ -28,10 +28,16 @@ def forget(capture: Capture, *, but: Callable[..., object] | None = None) -> Non
             results.pop(capture, None)
 
 
-def discard(capture: Capture, *functions: Callable[..., object]) -> None:
-    """Free what these functions computed for this view of a capture, until it is asked for again."""
-    for function in functions:
-        _RESULTS[function].pop(capture, None)
+def discard(capture: Capture, function: Callable[..., object], *arguments: Hashable) -> None:
+    """Free what a function computed for this view of a capture, until it is asked for again.
+
+    With further ``arguments``, all that it takes, only what it computed of these is freed.
+    """
+    of_capture = _RESULTS[function].get(capture, {})
+    if arguments:
+        of_capture.pop(arguments, None)
+    else:
+        of_capture.clear()
 
 
 def per_capture(

@@ -153,9 +153,12 @@ def show_status(folder: Path, *, watch: bool, top: int) -> None:
     """Print the states of the runs. With ``watch`` print them again until all runs have ended."""
     batch = open_batch(folder)
     state, pause = executors.batch_state(batch), Pause()
+    shown = ""
     while watch:
-        clear_screen()
-        say(_screen(batch, state, top))
+        if (screen := _screen(batch, state, top)) != shown:
+            clear_screen()
+            say(screen)
+            shown = screen
         is_running = any(run.state == "running" for run in state.runs.values())
         if not (state.is_queued or is_running or is_locked(batch.folder)):
             return

@@ -33,7 +33,7 @@ with lazy_imports():
     from nsyswrap.record.batch import plan as plans
     from nsyswrap.render import result_files
     from nsyswrap.render.formats import text
-    from nsyswrap.reports.runs import combinations, find, gather, shared_nodes, tables
+    from nsyswrap.reports.runs import combinations, find, gather, shared_nodes, tables, workers
 
 _TO_COME = ("planned", "running")
 _LISTED = 10  # runs that went wrong, by name
@@ -180,10 +180,13 @@ def command(
     places = [Path(path) for pattern in paths for path in expanded(pattern)]
     is_one_batch = len(places) == 1 and (places[0] / BATCH).is_file()
     folder = output or (places[0] if is_one_batch else _DEFAULT_OUTPUT)
+    given = {name: words for name, words in settings.items() if words}
+    own = plans.checked_settings(given, "collect") if given else {}
+    if unused := next((name for name in own if name != executor), ""):
+        raise UsageError(f"--{unused} has no effect without --executor {unused}", f"add --executor {unused}")
     elsewhere = None
     if executor != executors.NAMES[0]:
-        own = plans.checked_settings(settings, "collect").get(executor, {})
-        elsewhere = collect_blocks.Elsewhere(executor, folder, own, jobs)
+        elsewhere = collect_blocks.Elsewhere(executor, folder, own.get(executor, {}), jobs)
     collect(places, folder, jobs=jobs, reports=reports, by=by, top=top, elsewhere=elsewhere)
 
 
@@ -204,14 +207,15 @@ def collect(
     """
     wanted = _summaries(reports)
     combinations.chosen_measure([], by)  # an unknown name is an error before anything is read
-    runs = find.find_runs(paths, batch_status.state_reader())
+    jobs = jobs or workers.usable_cpus()
+    runs = find.find_runs(paths, batch_status.state_reader(), jobs)
     if not runs:
         places = ", ".join(map(str, paths))
         raise CaptureError(f"no runs or captures in {places}", "give run folders, .sqlite or .nsys-rep files")
     _make(output)
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as scratch:
         make = elsewhere.make if elsewhere else gather.digest_all
-        results = gather.gather(runs, Path(scratch), jobs or gather.usable_cpus(), progress(len(runs)), make)
+        results = gather.gather(runs, Path(scratch), jobs, progress(len(runs)), make)
         readable = any(result.totals for result in results)
         if not readable and not any(run.repeat for run in runs):
             list_lacking(results)
@@ -222,7 +226,7 @@ def collect(
             if result_files.PARQUET not in [path.name for path in written]:
                 note(f"nsyswrap: {result_files.PARQUET} not written: it needs pyarrow")
                 note(f"  {pip_install('parquet')}")
-            written += result_files.write_rows(output, results, parameters, wanted, Path(scratch))
+            written += result_files.write_rows(output, results, parameters, wanted, jobs)
             if elsewhere:
                 elsewhere.clear()
     if readable:

@@ -168,7 +168,8 @@ class Elsewhere:
     def _await_answers(self, tasks: Sequence[gather.Task], pattern: str) -> None:
         deadline = time.monotonic() + _GRACE_S
         while True:
-            for path in self.folder.glob(pattern):
+            # An earlier job can have failed on a capture that a later one has read: the latest counts.
+            for path in sorted(self.folder.glob(pattern), key=lambda one: one.stat().st_mtime):
                 with suppress(OSError, ValueError):
                     answers = [typed(_Answer, one) for one in read_json(path)]
                     self._known |= {answer.target: answer for answer in answers}

@@ -85,7 +85,7 @@ def _shown(name: str, folder: Path, variant: str, table: str, layout: Layout) ->
                 answers.with_command(answer, report_command(shown.source)), layout.width
             )
         )
-    tables = scenario_runs.closing_tables({one: folder / one for one in scenario.variants})
+    tables = scenario_runs.closing_tables(scenario, {one: folder / one for one in scenario.variants})
     kept = [one for one in tables if one.schema.name == table]
     return (
         f"\n== Scenario {name}, variant '{variant}'\n"

@@ -88,6 +88,10 @@ def screen(groups: dict[str, list[Check]]) -> Iterator[str]:
     else:
         noun = "problem" if len(problems) == 1 else "problems"
         yield from wrapped(f"{len(problems)} {noun}: {', '.join(dict.fromkeys(problems))}.")
+        if "GPU" in problems:
+            yield from wrapped(
+                "Without a GPU, recordings of other machines can be read: try `nsyswrap demo`."
+            )
 
 
 def _soundness(groups: dict[str, list[Check]]) -> str:

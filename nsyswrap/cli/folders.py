@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.analysis.ranks import members
+    from nsyswrap.base import rank_folders
     from nsyswrap.capture import arrow_export
     from nsyswrap.capture import open as capture_open
     from nsyswrap.reports.runs import find
@@ -31,10 +32,19 @@ def captures_in(paths: Sequence[Path]) -> list[Path]:
     return [capture for path in paths for capture in (_captures_of(path) if is_folder(path) else [path])]
 
 
+def check_number(captures: Sequence[Path], paths: Sequence[Path], most: int, what: str, advice: str) -> None:
+    """Raise UsageError if folders among ``paths`` hold more than ``most`` captures. ``what`` is limited."""
+    if len(captures) > most and any(map(is_folder, paths)):
+        places = ", ".join(map(str, paths))
+        raise UsageError(f"{places} holds {len(captures):,} captures, and {what} at most {most:,}", advice)
+
+
 def is_folder(path: Path) -> bool:
     """Return True for a folder that can hold captures and is not a run folder or a folder of tables."""
-    if not path.is_dir() or any((path / name).exists() for name in FILES):
+    if not path.is_dir():
         return False
+    if any((path / name).exists() for name in FILES):
+        return not _has_capture(path) and bool(rank_folders.captures_by_rank(path))  # a run with ranks
     return not arrow_export.is_table_folder(path)
 
 
@@ -47,7 +57,8 @@ def _captures_of(folder: Path) -> list[Path]:
     captures = [run for run in runs if _has_capture(run)]
     if not captures:
         raise NotACapture(f"no capture in {folder}", capture_open.GIVE_A_CAPTURE)
-    if without := [run for run in runs if run not in captures]:
+    have = set(captures)
+    if without := [run for run in runs if run not in have]:
         note(f"nsyswrap: runs without a capture: {listed(without)}")
     return sorted(captures)
 

@@ -93,7 +93,7 @@ def command(
     if len(to_draw) > MOST_CAPTURES:
         raise UsageError(
             f"a plot shows at most {MOST_CAPTURES} captures, not {len(to_draw)}",
-            "name the captures to draw; `nsyswrap report` takes any number",
+            "name the captures to draw; `nsyswrap collect` takes any number",
         )
     folder = output or _DEFAULT_OUTPUT / as_file_name(name_of(captures, shortest_labels(to_draw)))
     paths = {kind: folder / f"{kind}.{form}" for kind in kinds or NAMES}

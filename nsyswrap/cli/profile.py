@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shlex
 import sys
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +35,7 @@ from nsyswrap.cli.output import (
 from nsyswrap.cli.recording import FOLDER, PROGRAM, code_option, module_option, recording_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from nsyswrap.api import Run
@@ -53,6 +56,14 @@ with lazy_imports():
     from nsyswrap.record import run as record_run
     from nsyswrap.record import spec as record_spec
     from nsyswrap.reports import ranks
+
+# What reads and shows a capture takes 0.3 s to import.
+_SCREEN = (
+    "nsyswrap.capture.redact",
+    "nsyswrap.api.captures",
+    "nsyswrap.reports.summary",
+    "nsyswrap.render.summary_screen",
+)
 
 
 @dataclass(frozen=True)
@@ -215,7 +226,7 @@ def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -
     if asked.compare_bare and not asked.confirmed:
         profile_repeat.confirm_bare_runs(asked.repeat or 1)
     spec = asked.spec(program, one_rank, make_folder=True)
-    progress = (lambda _: None) if one_rank else progress_line()
+    progress = (lambda _: None) if one_rank else _importing(progress_line())
     callbacks = record_spec.Callbacks(progress=progress, broken=note_broken)
     if asked.repeat or asked.compare_bare:
         profile_repeat.note_pipe()
@@ -236,6 +247,27 @@ def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -
         if not run.status.exit_code:
             raise
     return run.status
+
+
+def _importing(progress: Callable[[str], None]) -> Callable[[str], None]:
+    """Return ``progress`` that also imports what reads and shows a capture while nsys writes the report.
+
+    Its first message comes after the end of the program, which the import would disturb.
+    """
+    thread = threading.Thread(target=_import_screen)
+
+    def shown(message: str) -> None:
+        if message and thread.ident is None:
+            thread.start()
+        progress(message)
+
+    return shown
+
+
+def _import_screen() -> None:
+    with suppress(ImportError):  # the first use raises it again
+        for name in _SCREEN:
+            importlib.import_module(name)
 
 
 def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:

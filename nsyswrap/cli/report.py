@@ -62,6 +62,7 @@ NAMES = "Names and units"  # a heading of the help
 _OF_ANY_CAPTURE = "nsyswrap report CAPTURE -"  # in a line of code of the advice
 _UNSET: dict[str, Any] = {"readable": False, "top": None}
 _MOST_NAMES = 3  # of reports, in a note
+_MOST_OPEN = 500  # captures of a folder: each is an open file, and many systems allow 1,024
 _SCREENS = 5  # of the captures in a folder
 
 
@@ -161,6 +162,9 @@ def command(**options: Any) -> None:
     if shows_screens and not asked.output and repeats.are_repeats(given):
         repeats.show(given[0], asked.opener())
         return
+    if not shows_screens:
+        advice = f"nsyswrap collect {shlex.join(map(str, given))} writes the tables of all"
+        folders.check_number(asked.captures, given, _MOST_OPEN, "report reads", advice)
     limit = _SCREENS if shows_screens and any(map(folders.is_folder, given)) else None
     captures, exit_code = open_all(asked.captures[:limit], asked.opener(), as_screens=shows_screens)
     if shows_screens:

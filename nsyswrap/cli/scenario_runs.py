@@ -26,11 +26,13 @@ with lazy_imports():
     from nsyswrap.capture import capture as captures
     from nsyswrap.record import scenarios
     from nsyswrap.record import spec as run_spec
+    from nsyswrap.render import comparison_names
     from nsyswrap.render.formats import csv
-    from nsyswrap.reports import scenario_tables
+    from nsyswrap.reports import rungs, scenario_tables
 
 INDEX = "index.md"
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"  # the first word of an outcome
+_CURE = "`nsyswrap doctor` says what to do next"
 _INTERRUPTED = (130, 143)  # exit codes of a run that the user stopped
 
 
@@ -52,7 +54,7 @@ def runnable(scenario: Scenario) -> tuple[str, ...]:
     variants = tuple(variant for variant in scenario.variants if not scenario.lacks_for(variant))
     if not variants:
         lacks = scenario.lacks_for(scenario.variants[0])
-        raise Unavailable(f"{scenario.name} cannot run here: {'; '.join(lacks)}")
+        raise Unavailable(f"{scenario.name} cannot run here: {'; '.join(lacks)}", _CURE)
     note_skipped(scenario)
     return variants
 
@@ -82,7 +84,7 @@ def run_variants(
     scenario.check(variants)
     for variant in variants:
         if lacks := scenario.lacks_for(variant):
-            raise Unavailable(f"{scenario.name} {variant} cannot run here: {'; '.join(lacks)}")
+            raise Unavailable(f"{scenario.name} {variant} cannot run here: {'; '.join(lacks)}", _CURE)
     built = _build(scenario, arguments)
     for variant in variants:
         _run_variant(scenario, variant, (*built, *arguments), folder, force=force)
@@ -125,8 +127,9 @@ def run_all(folder: Path, *, force: bool = False) -> None:
                 if one.folder and one.outcome == DONE:
                     done[one.variant] = one.folder
             if done:
-                tables = tables_text(closing_tables(done), terminal_layout()._replace(color=False))
-                sections.append(f"=== {scenario.name}\n{tables}Look for: {scenario.look_for}\n")
+                tables = tables_text(closing_tables(scenario, done), terminal_layout()._replace(color=False))
+                shown = "\n".join([tables, *texts(scenario, done)])
+                sections.append(f"=== {scenario.name}\n{shown}\nLook for: {scenario.look_for}\n")
                 say(f"{sections[-1]}\n")
     finally:  # an interrupted run has an index too
         _write_index(folder, outcomes, sections)
@@ -135,27 +138,40 @@ def run_all(folder: Path, *, force: bool = False) -> None:
         raise ScenarioFailed(f"{len(failed)} of {len(outcomes)} runs failed: {', '.join(failed)}")
 
 
-def closing_tables(folders: Mapping[str, Path]) -> list[Table]:
+def closing_tables(scenario: Scenario, folders: Mapping[str, Path]) -> list[Table]:
     """Return the tables over all variants.
 
-    They are the timings and their audit if every variant printed timings, otherwise the GPU work.
+    They are the timings and their audit if every variant printed timings, otherwise the GPU work. Those of a
+    ladder begin with its rungs.
     """
     recorded = {variant: capture for variant, folder in folders.items() if (capture := _capture(folder))}
     results = {variant: scenarios.measured(folder) for variant, folder in folders.items()}
     if not all("timings" in result for result in results.values()):
         return [scenario_tables.gpu_by_variant(recorded)]
-    profiled = scenario_tables.profiler_by_variant(results)
+    profiled = scenario_tables.profiler_by_variant(recorded, results)
     under_nsys = {variant: result for variant, result in results.items() if variant in recorded}
     timed = scenario_tables.timing_by_variant(recorded, under_nsys if len(profiled) else results)
     tables = [timed, profiled] if len(profiled) else [timed]
+    if scenario.repairs:
+        tables.insert(0, rungs.rungs(recorded, scenario.repairs, comparison_names.short_names))
     audited = scenario_tables.audit_by_variant(recorded, under_nsys)
-    return [*tables, audited] if any(audited.data["verdict"]) else tables
+    # The steps of a ladder need not time their GPU work: the next one may begin while it runs.
+    return [*tables, audited] if any(audited.data["verdict"]) and not scenario.repairs else tables
 
 
-def last_report(folder: Path) -> Path:
-    """Return the run folder below ``folder`` with the newest capture; ``folder`` itself if there is none."""
+def texts(scenario: Scenario, folders: Mapping[str, Path]) -> list[str]:
+    """Return what each variant printed for people, under its name and with empty lines around."""
+    return [
+        f"\n{variant} printed:\n\n{scenarios.printed(folder).strip()}\n"
+        for variant, folder in folders.items()
+        if variant in scenario.keeps
+    ]
+
+
+def last_report(folder: Path) -> Path | None:
+    """Return the run folder below ``folder`` with the newest capture; None if there is none."""
     exports = sorted(folder.glob(f"*/{EXPORT}"), key=lambda path: path.stat().st_mtime)
-    return exports[-1].parent if exports else folder
+    return exports[-1].parent if exports else None
 
 
 def _build(scenario: Scenario, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -9,14 +9,15 @@ import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import default_output
+from nsyswrap.base.run_folder import SCENARIO_FILES, default_output
 from nsyswrap.cli.help import Group, completes, option
 from nsyswrap.cli.options import OUTPUT, output_option
 from nsyswrap.cli.output import check_csv_folder, note, say, tables_text, terminal_layout, wrapped, write_csv
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from nsyswrap.record.scenarios import Scenario
-    from nsyswrap.reports.table import Table
 
 with lazy_imports():
     from nsyswrap.cli import scenario_runs
@@ -24,7 +25,6 @@ with lazy_imports():
     from nsyswrap.reports import scenario_tables
 
 ALL = "all"
-_INDENT = 11  # columns, in the list
 
 
 def _scenario_names() -> list[str]:
@@ -50,19 +50,22 @@ def command() -> None:
 @command.command("list", examples=("nsyswrap scenarios list",))
 def list_scenarios() -> None:
     """List the scenarios, their variants and missing requirements."""
-    for scenario in scenarios.scenarios():
-        _list(scenario.name, scenario.summary)
-        _list("", f"variants: {' '.join(scenario.variants)}")
-        if scenario.lacks:
-            _list("", f"cannot run here: {'; '.join(scenario.lacks)}")
-            continue
-        for variant in scenario.variants:
-            if lacks := scenario.lacks_for(variant):
-                _list("", f"variant {variant!r} cannot run here: {'; '.join(lacks)}")
+    found = scenarios.scenarios()
+    width = max(len(scenario.name) for scenario in found)
+    for scenario in found:
+        for number, text in enumerate(_facts(scenario)):
+            say("\n".join(wrapped(f"{'' if number else scenario.name:{width}} {text}", width + 1)))
 
 
-def _list(name: str, text: str) -> None:
-    say("\n".join(wrapped(f"{name:{_INDENT - 1}} {text}", _INDENT)))
+def _facts(scenario: Scenario) -> Iterator[str]:
+    yield scenario.summary
+    yield f"variants: {' '.join(scenario.variants)}"
+    if scenario.lacks:
+        yield f"cannot run here: {'; '.join(scenario.lacks)}"
+        return
+    for variant in scenario.variants:
+        if lacks := scenario.lacks_for(variant):
+            yield f"variant {variant!r} cannot run here: {'; '.join(lacks)}"
 
 
 @command.command("explain", examples=("nsyswrap scenarios explain overlap",))
@@ -132,6 +135,7 @@ def run_scenario(
     scenario = scenarios.find_scenario(name)
     check_csv_folder(csv_folder)
     folder = output or default_output(scenario.name)
+    texts: list[str] = []
     if cross_check:
         tables = [
             scenario_runs.run_cross_check(_checkable(scenario, variants), folder, arguments, force=force)
@@ -139,9 +143,18 @@ def run_scenario(
     else:
         chosen = variants or scenario_runs.runnable(scenario)
         runs = scenario_runs.run_variants(scenario, chosen, folder, arguments, force=force)
-        tables = scenario_runs.closing_tables(runs)
-    _close(tables, scenario_tables.LOOK_FOR if cross_check else scenario.look_for, csv_folder)
-    note(f"\nrun folders {folder}/\nlook closer nsyswrap report {scenario_runs.last_report(folder)}")
+        tables = scenario_runs.closing_tables(scenario, runs)
+        texts = scenario_runs.texts(scenario, runs)
+    say(tables_text(tables, terminal_layout()), styled=True)
+    look_for = wrapped(f"Look for: {scenario_tables.LOOK_FOR if cross_check else scenario.look_for}")
+    say("\n".join([*texts, *look_for]))
+    if csv_folder:
+        write_csv(csv_folder, tables, terminal_layout())
+    note(f"\nrun folders {folder}/")
+    for kept in sorted(folder.glob(f"*/{SCENARIO_FILES}")):
+        note(f"files kept  {kept}/")
+    if last := scenario_runs.last_report(folder):
+        note(f"look closer nsyswrap report {last}")
 
 
 def _checkable(scenario: Scenario, variants: tuple[str, ...]) -> Scenario:
@@ -156,10 +169,3 @@ def _checkable(scenario: Scenario, variants: tuple[str, ...]) -> Scenario:
             f"--cross-check cannot be used with scenario {scenario.name!r}", f"scenarios: {able}"
         )
     return scenario
-
-
-def _close(tables: list[Table], look_for: str, csv_folder: Path | None) -> None:
-    say(tables_text(tables, terminal_layout()), styled=True)
-    say("\n".join(wrapped(f"Look for: {look_for}")))
-    if csv_folder:
-        write_csv(csv_folder, tables, terminal_layout())

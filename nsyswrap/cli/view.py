@@ -13,7 +13,7 @@ from nsyswrap.base.errors import NotACapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shortest_labels
-from nsyswrap.cli.folders import are_ranks, as_file_name, captures_in, is_batch, is_folder, name_of
+from nsyswrap.cli.folders import are_ranks, as_file_name, captures_in, check_number, is_batch, name_of
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
     OUTPUT,
@@ -113,11 +113,7 @@ def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str)
 def _captures_of(paths: Sequence[Path]) -> list[Path]:
     """Return the captures for the page. Raises UsageError if a folder holds more than a page shows."""
     captures = captures_in(paths or (newest_capture(),))
-    if len(captures) > _MOST and any(map(is_folder, paths)):
-        raise UsageError(
-            f"{', '.join(map(str, paths))} holds {len(captures)} captures, and a page shows at most {_MOST}",
-            "name the captures to show",
-        )
+    check_number(captures, paths, _MOST, "a page shows", "name the captures to show")
     return captures
 
 

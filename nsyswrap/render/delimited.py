@@ -103,9 +103,12 @@ def _encoded(special: re.Pattern[str], text: str | None, *, safe: bool) -> bytes
         return b""
     if safe and _FORMULA.match(text):
         text = f"'{text}"
-    if special.search(text):
-        text = '"' + text.replace('"', '""') + '"'
-    return text.encode("utf-8", "surrogateescape")
+    return quoted(special, text).encode("utf-8", "surrogateescape")
+
+
+def quoted(special: re.Pattern[str], text: str) -> str:
+    """Return the text of a cell, in quotes if it has ``special`` characters."""
+    return '"' + text.replace('"', '""') + '"' if special.search(text) else text
 
 
 def _lines(columns: Sequence[Cells], between: Sequence[bytes], rows: int) -> bytes:

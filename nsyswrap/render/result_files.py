@@ -6,31 +6,36 @@ Tables too long for memory are written as CSV in pieces: every summary of every 
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import replacing, write
 from nsyswrap.render.formats import csv, parquet
-from nsyswrap.render.summary_rows import AT_ONCE, SummaryRows, body_lines, header_line
+from nsyswrap.render.summary_rows import SummaryRows, body_lines, header_line
 from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import combinations, runs_of
 from nsyswrap.reports.runs.digest import reread_digest
 from nsyswrap.reports.runs.merge import Pool, shares
 from nsyswrap.reports.runs.tables import LABEL, RUN, RUNS, combination
+from nsyswrap.reports.runs.workers import in_blocks
 from nsyswrap.reports.table import Schema, Table, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
     from typing import TextIO
 
+    from nsyswrap.reports.runs.digest import Kernel
     from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.runs.merge import PooledStatistics
     from nsyswrap.reports.runs.tables import Parameters
 
 RESULTS, PARQUET = "results.csv", "results.parquet"
 _SUMMARIES, _SUMMARIES_PARQUET, _KERNELS = "summaries.csv", "summaries.parquet", "kernels.csv"
+_AT_ONCE = 10_000  # rows of kernels.csv: writing a table has a cost for each of its columns
 _FIRST_COLUMNS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first file that is written
 
 
@@ -70,26 +75,54 @@ def write_results(output: Path, results: Table) -> list[Path]:
 
 
 def write_rows(
-    output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: Collection[str], scratch: Path
+    output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: Collection[str], jobs: int
 ) -> list[Path]:
-    """Write summaries and kernels.csv, a few digests in memory at a time. Return what was written."""
+    """Write summaries and kernels.csv, a few digests in memory at a time. Return what was written.
+
+    ``jobs`` processes read the digests.
+    """
     groups = combinations(results)
     parts = {key: part for part, key in enumerate(groups)}
     reports = [name for name in SUMMARIES if name in wanted and any(name in one.reports for one in results)]
-    with closing(Pool(scratch / "kernels.sqlite")) as pool:
-        with _replacing(output / _SUMMARIES) as file:
-            summaries = SummaryRows(file, parameters, reports)
-            for result in results:
-                if result.digest:
-                    digest = reread_digest(result.digest)
-                    summaries.add(result.run, digest.summaries)
-                    if result.compared:
-                        pool.add(parts[combination(result.run)], digest.kernels)
-            summaries.flush()
-        written = [output / _SUMMARIES, *_as_parquet(output, summaries.kinds())]
+    rows, floats = SummaryRows(parameters, reports), set[str]()
+    work = partial(_read, rows, parts)
+    with TemporaryDirectory(prefix="nsyswrap-") as scratch, closing(Pool(Path(scratch, "kernels"))) as pool:
+        with (
+            replacing(output / _SUMMARIES) as part,
+            part.open("wb") as file,
+            closing(in_blocks(work, results, jobs)) as blocks,
+        ):
+            file.write(rows.header.encode())
+            for block in blocks:
+                file.write(block.lines)
+                floats |= block.floats
+                for number, kernels in block.kernels:
+                    pool.add(number, kernels)
+        written = [output / _SUMMARIES, *_as_parquet(output, rows.kinds(floats))]
         with _replacing(output / _KERNELS) as file:
             file.writelines(_merged_kernels(pool, list(groups.values()), parameters))
     return [*written, output / _KERNELS]
+
+
+class _Block(NamedTuple):
+    """The lines of summaries.csv for some runs, the columns with floats in them, and kernels by part."""
+
+    lines: bytes
+    floats: set[str]
+    kernels: list[tuple[int, Sequence[Kernel]]]
+
+
+def _read(rows: SummaryRows, parts: Mapping[str, int], results: Sequence[RunResult]) -> _Block:
+    """Read the digests of these runs."""
+    lines: list[str] = []
+    kernels: list[tuple[int, Sequence[Kernel]]] = []
+    for result in results:
+        if result.digest:
+            digest = reread_digest(result.digest)
+            lines.append(rows.lines(result.run, digest.summaries))
+            if result.compared:
+                kernels.append((parts[combination(result.run)], digest.kernels))
+    return _Block("".join(lines).encode("utf-8", "backslashreplace"), rows.floats, kernels)
 
 
 def _as_parquet(output: Path, kinds: Mapping[str, type]) -> list[Path]:
@@ -126,7 +159,7 @@ def _merged_kernels(
         run = groups[part][0].run
         front = (run.name or None, *parameters.of(run), _compared_runs(groups[part]))
         rows += ((*front, *row) for row in _kernel_rows(kernels))
-        if len(rows) >= AT_ONCE:
+        if len(rows) >= _AT_ONCE:
             yield body_lines(table_of(schema, rows))
             rows = []
     if rows:

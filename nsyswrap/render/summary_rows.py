@@ -1,79 +1,105 @@
-"""Write the summaries of many runs as CSV, with the rows of a few runs in memory at a time."""
+"""Write the summaries of many runs as CSV, run by run.
+
+The table has a hundred columns, of which each report has about ten. Only these are written for its rows, and
+between them the delimiters of the others.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.base.units import Unit
+from nsyswrap.render.delimited import quoted
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import find_report
 from nsyswrap.reports.runs.tables import LABEL, RANK, REPEAT, REPORT, RUN
 from nsyswrap.reports.table import Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import TextIO
+    from collections.abc import Collection, Mapping, Sequence
 
     from nsyswrap.reports.runs.digest import Summary
     from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.tables import Parameters
     from nsyswrap.reports.table import Column
 
-AT_ONCE = 10_000  # rows: writing a table has a cost for each of its many columns
+_SPECIAL = re.compile('[,"\r\n]')
+
+
+class _Layout(NamedTuple):
+    """Where the columns of a report are in its summary, in the order of the file, and its lines as a format.
+
+    ``numbers`` has the names of those columns that are no texts.
+    """
+
+    sources: list[int]
+    numbers: dict[int, str]
+    line: str
 
 
 class SummaryRows:
-    """Writes the rows of all ``reports`` into a CSV file, beginning with the header."""
+    """Makes lines of CSV with the rows of all ``reports``.
 
-    def __init__(self, file: TextIO, parameters: Parameters, reports: Sequence[str]) -> None:
-        """Write the header."""
-        self._file, self._parameters, self._reports = file, parameters, reports
+    ``floats`` has the columns of which a value was not a whole number.
+    """
+
+    def __init__(self, parameters: Parameters, reports: Sequence[str]) -> None:
+        """Lay out the columns."""
+        self._parameters, self._reports = parameters, reports
         self._schema = _schema(parameters, reports)
-        self._floats: set[str] = set()
-        self._rows = 0
-        self._data: dict[str, list[Any]] = {column.name: [] for column in self._schema.columns}
-        file.write(header_line(self._schema))
+        self._layouts: dict[tuple[str, ...], _Layout] = {}
+        self.floats: set[str] = set()
 
-    def add(self, run: RecordedRun, summaries: Mapping[str, Summary]) -> None:
-        """Add the rows of one run. A column that a report lacks is empty."""
+    @property
+    def header(self) -> str:
+        """The first line of the file."""
+        return header_line(self._schema)
+
+    def lines(self, run: RecordedRun, summaries: Mapping[str, Summary]) -> str:
+        """Return the rows of one run. A column that a report lacks is empty."""
         labels = (run.label, run.name or None, *self._parameters.of(run), run.repeat, run.rank)
-        for name in self._reports:
-            if name not in summaries:
-                continue
-            summary = summaries[name]
-            rows = len(summary.values[0])
-            own: dict[str, list[Any]] = dict(zip(summary.columns, summary.values, strict=True))
-            own |= {
-                column: [label] * rows for column, label in zip(self._data, (*labels, name), strict=False)
-            }
-            for column in own.keys() & self._data.keys():
-                self._filled(column).extend(own[column])
-            self._rows += rows
-        if self._rows >= AT_ONCE:
-            self.flush()
+        columns = zip(self._schema.columns, labels, strict=False)
+        self.floats |= {column.name for column, value in columns if isinstance(value, float)}
+        front = ",".join(map(_cell, labels)).replace("%", "%%")
+        return "".join(
+            self._lines(f"{front},{name}", summaries[name]) for name in self._reports if name in summaries
+        )
 
-    def _filled(self, column: str) -> list[Any]:
-        """Return the values of a column, with None for the rows so far that lack it."""
-        values = self._data[column]
-        values.extend([None] * (self._rows - len(values)))
-        return values
+    def _lines(self, front: str, summary: Summary) -> str:
+        layout = self._layout(tuple(summary.columns))
+        cells = []
+        for source in layout.sources:
+            values = summary.values[source]
+            if name := layout.numbers.get(source):
+                cells.append(["" if value is None else str(value) for value in values])
+                if name not in self.floats and float in map(type, values):
+                    self.floats.add(name)
+            else:
+                cells.append(list(map(_cell, values)))
+        line = front + layout.line
+        return "".join([line % row for row in zip(*cells, strict=True)])
 
-    def flush(self) -> None:
-        """Write the rows that were added."""
-        for column in self._data:
-            self._filled(column)
-        self._floats |= {
-            name
-            for name, values in self._data.items()
-            if name not in self._floats and float in map(type, values)
-        }
-        self._file.write(body_lines(Table(self._schema, self._data)))
-        self._data, self._rows = {name: [] for name in self._data}, 0
+    def _layout(self, names: tuple[str, ...]) -> _Layout:
+        """Return the layout of a report with these columns."""
+        if names not in self._layouts:
+            columns = self._schema.columns
+            report = columns.index(REPORT)
+            places = {column.name: place for place, column in enumerate(columns) if place > report}
+            sources = sorted(
+                (i for i, name in enumerate(names) if name in places), key=lambda i: places[names[i]]
+            )
+            at = [report, *(places[names[i]] for i in sources), len(columns) - 1]
+            gaps = ["," * (place - before) for before, place in pairwise(at)]
+            numbers = {i: names[i] for i in sources if columns[places[names[i]]].unit is not Unit.TEXT}
+            self._layouts[names] = _Layout(sources, numbers, "%s".join(gaps) + "\n")
+        return self._layouts[names]
 
-    def kinds(self) -> dict[str, type]:
-        """Return the type of each column: str, int, or float if one of the values written was a float."""
+    def kinds(self, floats: Collection[str]) -> dict[str, type]:
+        """Return the type of each column: str, int, or float for those in ``floats``."""
         return {
-            column.name: str if column.unit is Unit.TEXT else float if column.name in self._floats else int
+            column.name: str if column.unit is Unit.TEXT else float if column.name in floats else int
             for column in self._schema.columns
         }
 
@@ -86,6 +112,11 @@ def header_line(schema: Schema) -> str:
 def body_lines(table: Table) -> str:
     """Return the lines of a table behind the first."""
     return csv.delimited(table, ",", "ns", safe=False).removeprefix(header_line(table.schema))
+
+
+def _cell(value: object) -> str:
+    """Return the text of a cell, in quotes where it needs them."""
+    return quoted(_SPECIAL, value) if isinstance(value, str) else "" if value is None else str(value)
 
 
 def _schema(parameters: Parameters, reports: Sequence[str]) -> Schema:

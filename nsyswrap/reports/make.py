@@ -82,7 +82,8 @@ def make_reports(
     _read(captures, requests, step)
     if len(requests) == 1 and (free := requests[0].report.alone):
         for capture in captures.values():
-            with suppress(NotInCapture):  # the report says why
+            message = f"making {requests[0].report.name} …"
+            with step(message), suppress(NotInCapture):  # the report says why
                 free(capture)
     for request in requests:
         one = _made(request, captures, step)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Report, Table
 
 
-_VARIANT = Column("variant", "Variant", Unit.TEXT, "variant of the scenario")
+VARIANT = Column("variant", "Variant", Unit.TEXT, "variant of the scenario")
 _OPERATOR = Column("operator", "Operator", Unit.TEXT, "timed implementation")
 _PHASE_COLUMNS = ("launches", "api_med_ns", "queued_med_ns", "kernel_med_ns", "copy_med_ns", "sync_med_ns")
 _AUDIT_COLUMNS = ("verdict", "instances", "host_med_ns", "should_med_ns", "error_med_percent")
@@ -43,39 +43,39 @@ _GPU_COLUMNS = (
     ),
 )
 
-GPU_BY_VARIANT = Schema(
+GPU_BYVARIANT = Schema(
     name="gpu_by_variant",
     title="GPU work by variant",
-    columns=(_VARIANT, *(column for column in _GPU_COLUMNS if not column.name.startswith("graph"))),
+    columns=(VARIANT, *(column for column in _GPU_COLUMNS if not column.name.startswith("graph"))),
 )
 
-TIMING_BY_VARIANT = Schema(
+TIMING_BYVARIANT = Schema(
     name="timing_by_variant",
     title="Program timing and nsys timing per iteration",
     columns=(
-        _VARIANT,
+        VARIANT,
         _OPERATOR,
         Column("program_med_ns", "Program", Unit.NS, "median measured by the program"),
         *(column for column in PHASES.columns if column.name in _PHASE_COLUMNS),
     ),
 )
 
-AUDIT_BY_VARIANT = Schema(
+AUDIT_BYVARIANT = Schema(
     name="audit_by_variant",
     title="Timing check by variant",
     columns=(
-        _VARIANT,
+        VARIANT,
         _OPERATOR,
         Column("program_med_ns", "Program", Unit.NS, "median measured by the program, over all verdicts"),
         *(column for column in AUDIT.columns if column.name in _AUDIT_COLUMNS),
     ),
 )
 
-PROFILER_BY_VARIANT = Schema(
+PROFILER_BYVARIANT = Schema(
     name="profiler_by_variant",
     title="Results of the program's own profiler, without nsys",
     columns=(
-        _VARIANT,
+        VARIANT,
         _OPERATOR,
         Column("program_med_ns", "Program", Unit.NS, "median measured by the program with its profiler on"),
         Column("launches", "Launches", Unit.COUNT, "launches during profiling"),
@@ -87,6 +87,9 @@ PROFILER_BY_VARIANT = Schema(
         ),
         Column("kernels", "Kernels", Unit.COUNT, "kernels that the profiler recorded"),
         Column("kernel_med_ns", "Kernel Med", Unit.NS, "median duration of the recorded kernels"),
+        Column(
+            "nsys_med_ns", "nsys Med", Unit.NS, "nsys' median for the same operator, from the run under nsys"
+        ),
     ),
 )
 
@@ -95,7 +98,7 @@ SCENARIO_RUNS = Schema(
     title="All scenario runs",
     columns=(
         Column("scenario", "Scenario", Unit.TEXT, "name of the scenario"),
-        _VARIANT,
+        VARIANT,
         Column("outcome", "Outcome", Unit.TEXT, "done, skipped or failed, with the reason"),
         *_GPU_COLUMNS,
     ),
@@ -133,12 +136,12 @@ CROSS_CHECK = Schema(
 
 def gpu_by_variant(captures: Mapping[str, Capture]) -> Table:
     """Return kernels, launches and copies of each variant's capture."""
-    wanted = [column.name for column in GPU_BY_VARIANT.columns[1:]]
+    wanted = [column.name for column in GPU_BYVARIANT.columns[1:]]
     rows = [
         (variant, *(totals[name] for name in wanted))
         for variant, totals in ((variant, gpu_totals(capture)) for variant, capture in captures.items())
     ]
-    return table_of(GPU_BY_VARIANT, rows)
+    return table_of(GPU_BYVARIANT, rows)
 
 
 def timing_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
@@ -152,7 +155,7 @@ def timing_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, di
         for timing in result["timings"]:
             phase_values = phases.get(timing["range"], [None] * len(_PHASE_COLUMNS))
             rows.append((variant, timing["operator"], timing["median_us"] * 1e3, *phase_values))
-    return table_of(TIMING_BY_VARIANT, rows)
+    return table_of(TIMING_BYVARIANT, rows)
 
 
 def audit_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
@@ -166,11 +169,14 @@ def audit_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dic
         for timing in result["timings"]:
             rows_of_range = verdicts.get(timing["range"], [[None] * len(_AUDIT_COLUMNS)])
             rows += [(variant, timing["operator"], timing["median_us"] * 1e3, *row) for row in rows_of_range]
-    return table_of(AUDIT_BY_VARIANT, rows)
+    return table_of(AUDIT_BYVARIANT, rows)
 
 
-def profiler_by_variant(measured: Mapping[str, dict[str, Any]]) -> Table:
+def profiler_by_variant(captures: Mapping[str, Capture], measured: Mapping[str, dict[str, Any]]) -> Table:
     """Return what profilers inside the programs recorded: a row for each timing with ``profiler``."""
+    under_nsys = {variant: result for variant, result in measured.items() if variant in captures}
+    timed = timing_by_variant(captures, under_nsys).data
+    nsys_ns = dict(zip(timed["operator"], timed["kernel_med_ns"], strict=True))
     rows = [
         (
             variant,
@@ -178,12 +184,13 @@ def profiler_by_variant(measured: Mapping[str, dict[str, Any]]) -> Table:
             timing["median_us"] * 1e3,
             *(timing["profiler"][name] for name in ("launches", "cpu_ops", "kernels")),
             _ns(timing["profiler"]["kernel_median_us"]),
+            nsys_ns.get(timing["operator"]),
         )
         for variant, result in measured.items()
         for timing in result["timings"]
         if timing.get("profiler")
     ]
-    return table_of(PROFILER_BY_VARIANT, rows)
+    return table_of(PROFILER_BYVARIANT, rows)
 
 
 def scenario_runs(runs: Sequence[tuple[str, str, str, Capture | None]]) -> Table:

@@ -13,6 +13,7 @@ from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.summary_line import trust
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
+from nsyswrap.analysis.packed import forget_calls
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.per_capture import discard
 from nsyswrap.reports import Request, find_report
@@ -74,8 +75,10 @@ def summarize(capture: Capture, *, alone: bool = False) -> Summary:
     tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
     trusted = trust(capture)
     spend(capture, ONCE if alone else dict.fromkeys(KINDS, _READ_ONCE))
-    if alone and not capture.whole.has("nvtx"):  # ranges are joined to launches, too
-        discard(capture.whole, launch_pairs_of)
+    if alone:
+        forget_calls(capture)
+        if not capture.whole.has("nvtx"):  # ranges are joined to launches, too
+            discard(capture.whole, launch_pairs_of)
     answer, lines = answer_with_lines(capture)
     refused = [
         f"no {report.label}: {report.reason.removeprefix(f'{capture.source}: ')}"

@@ -15,6 +15,7 @@ from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.thread_activity import forget_courses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,9 @@ class AdviceContext:
     @cached_property
     def gaps(self) -> Gaps:
         """The gaps of the part."""
-        return gaps_of(self.capture)
+        gaps = gaps_of(self.capture)
+        forget_courses(self.capture.whole)  # other processes have other threads
+        return gaps
 
     @cached_property
     def launches(self) -> Launches:

@@ -38,16 +38,15 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
         return
     whole = context.capture.whole
     blocks = blocks_of(whole)[kernels.row]
-    took = kernels.end_ns - kernels.start_ns
     few = (blocks < _FEW * count) & ~communicating(context.capture, kernels)
+    share = np.where(few, blocks / count, 1.0)
     # At most the rest of the GPU is idle beside each of them. Where that is too little, the sort is saved.
-    if not context.worth(int((took[few] * (1 - blocks[few] / count)).sum()) + 1):
+    if not context.worth(int(((kernels.end_ns - kernels.start_ns) * (1 - share)).sum()) + 1):
         return
-    unused = max(
-        _unused_ns(kernels.of(rows), blocks[rows] / count, few[rows]) for *_, rows in kernels.by_device()
-    )
+    unused = max(_unused_ns(kernels, share, rows) for *_, rows in kernels.by_device())
     if not context.worth(unused):
         return
+    took = kernels.end_ns - kernels.start_ns
     codes, texts = packed_names(whole, KERNEL)
     names = codes[kernels.row]
     worst = int(np.bincount(names[few], took[few]).argmax())
@@ -77,30 +76,29 @@ def blocks_of(whole: Capture) -> NDArray[Any]:
     return whole.stream(KERNEL, GRID, product)["blocks"]
 
 
-def _unused_ns(kernels: GpuOperations, part: NDArray[Any], few: NDArray[Any]) -> int:
+def _unused_ns(kernels: GpuOperations, share: NDArray[Any], rows: NDArray[Any]) -> int:
     """Return the time that multiprocessors were idle beside kernels with few blocks alone, in ns.
 
-    Each moment counts with the idle share of the GPU. ``part`` is the share of the GPU that each kernel can
-    use; the parts of kernels that run at the same time add up. A kernel with enough blocks fills the GPU.
+    ``rows`` are the positions of the kernels of one device. Each moment counts with the idle share of the
+    GPU. ``share`` is what each kernel can use of it; those of kernels that run at the same time add up.
     """
-    share, by_end = np.where(few, part, 1.0), np.argsort(kernels.end_ns, kind="stable").astype(np.int32)
-    start, end = kernels.start_ns, kernels.end_ns[by_end]
+    by_end = rows[np.argsort(kernels.end_ns[rows], kind="stable")]
+    start, end = kernels.start_ns[rows], kernels.end_ns[by_end]
     edges = start[_BLOCK::_BLOCK]
     begun, ended = ([0, *np.searchsorted(times, edges).tolist(), len(times)] for times in (start, end))
-    unused = np.zeros(2 * len(start))  # from each start or end to the next
-    used, running, last = 0.0, 0, int(min(start[0], end[0]))
+    used, running, last, unused = 0.0, 0, int(min(start[0], end[0])), 0.0
     for started, over in zip(map(slice, begun, begun[1:]), map(slice, ended, ended[1:]), strict=True):
         times = np.concatenate([start[started], end[over]])
         order = np.argsort(times, kind="stable")
-        changes = np.concatenate([share[started], -share[by_end[over]]])[order]
-        at = slice(started.start + over.start, started.stop + over.stop)
+        changes = np.concatenate([share[rows[started]], -share[by_end[over]]])[order]
         shares = np.cumsum(np.append(used, changes))
         kernels_now = running + np.cumsum(np.append(0, np.where(order < started.stop - started.start, 1, -1)))
         idle = np.where(kernels_now > 0, np.maximum(1 - shares, 0), 0)
-        unused[at] = np.diff(times[order], prepend=last) * idle[:-1]
+        before = np.diff(times[order], prepend=last)
+        unused += float((before * idle[:-1]).sum())
         if len(times):
             used, running, last = shares[-1], kernels_now[-1], int(times[order[-1]])
-    return int(unused[1:].sum())
+    return int(unused)
 
 
 def _multiprocessors(context: AdviceContext) -> int | None:

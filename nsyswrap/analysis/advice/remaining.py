@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.advice.context import Advice
-from nsyswrap.analysis.arrays.intervals import difference, joined
+from nsyswrap.analysis.arrays.intervals import NOTHING, difference, joined
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.gpu_operations import MEMCPY
 from nsyswrap.base.units import duration
@@ -129,16 +129,21 @@ def idle_time(context: AdviceContext, known: Sequence[Advice]) -> list[Advice]:
 
     If the GPU is mostly idle and there would be none at all, the largest cause counts.
     """
-    explained = joined(*(piece.cover for piece in known)) if known else None
+    explained = joined(*(piece.cover for piece in known)) if known else NOTHING
     to_host = _end_with_pages_to_host(context)
-    left: dict[str, Cover] = {}
-    for name in _TEXTS:
-        cover = context.idle(to_host if name == _TO_HOST else ~to_host, (_CAUSE_OF.get(name, name),))
-        left[name] = difference(cover, explained) if explained is not None else cover
-    findings = [_finding(context, name, cover) for name, cover in left.items() if context.worth(cover.length)]
-    idle = sum(cover.length for cover in left.values())
-    if not findings and not known and 0 < _MOSTLY_PERCENT * context.window_ns <= 100.0 * idle:
-        findings = [_finding(context, *max(left.items(), key=lambda item: item[1].length))]
+
+    def left(name: str) -> Cover:
+        gaps = to_host if name == _TO_HOST else ~to_host
+        return difference(context.idle(gaps, (_CAUSE_OF.get(name, name),)), explained)
+
+    spent = context.gaps.spent_ns  # at least what is left: most causes are not worth a closer look
+    covers = {name: left(name) for name in _TEXTS if context.worth(spent[_CAUSE_OF.get(name, name)])}
+    findings = [_finding(context, *item) for item in covers.items() if context.worth(item[1].length)]
+    if findings or known:
+        return findings
+    covers = {name: left(name) for name in _TEXTS}
+    if 0 < _MOSTLY_PERCENT * context.window_ns <= 100.0 * sum(cover.length for cover in covers.values()):
+        findings = [_finding(context, *max(covers.items(), key=lambda item: item[1].length))]
     return findings
 
 

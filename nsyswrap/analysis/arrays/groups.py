@@ -145,7 +145,8 @@ class Groups:
         high = np.minimum(whole, self._count - 1)
         low = np.where((rest == 0) & (whole > 0), whole - 1, high)
         before, behind = (ordered[np.clip(self._first + at, 0, len(ordered) - 1)] for at in (low, high))
-        return np.where(self._filled, (before + behind) / 2, np.nan)
+        # The sum of two numbers of 32 bits can take more.
+        return np.where(self._filled, (before + behind.astype(np.result_type(behind, np.int64))) / 2, np.nan)
 
     def trimmed(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the trimmed mean of each group, and its standard error; NaN in a group without values.

@@ -63,8 +63,11 @@ def union(start: NDArray[Any], end: NDArray[Any]) -> Cover:
     if not len(start):
         return Cover(start, end)
     reached = np.maximum.accumulate(end)
-    apart = np.flatnonzero(start[1:] > reached[:-1])
-    return Cover(start[np.append(0, apart + 1)], reached[np.append(apart, len(start) - 1)])
+    apart = start[1:] > reached[:-1]
+    if apart.all():
+        return Cover(start, end)
+    edges = np.flatnonzero(np.append(apart, True))  # the last of each piece
+    return Cover(start[np.append(0, edges[:-1] + 1)], reached[edges])
 
 
 def intersection(left: Cover, right: Cover) -> Cover:
@@ -90,7 +93,12 @@ def difference(cover: Cover, taken: Cover) -> Cover:
 
 def joined(*covers: Cover) -> Cover:
     """Return the time that at least one cover covers."""
-    return union(*(np.concatenate(edges) for edges in zip(*covers, strict=True)))
+    start = np.concatenate([cover.start for cover in covers])
+    order = np.argsort(start, kind="stable")
+    start = start[order]
+    end = np.concatenate([cover.end for cover in covers])[order]
+    del order  # union needs the memory
+    return union(start, end)
 
 
 def gaps(start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

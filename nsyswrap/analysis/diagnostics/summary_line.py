@@ -33,7 +33,9 @@ def trust(capture: Capture) -> list[str]:
     nsys reported no warning, no kernel or launch lacks its partner, no graph hides kernels. If not, or if a
     GPU was throttled, shared or not steady, it names the report with the details.
     """
-    remarks = [f"  nsys: {diagnostic.text}" for diagnostic in capture.diagnostics[:_MOST_MESSAGES]]
+    remarks = [
+        f"  nsys: {' '.join(diagnostic.text.split())}" for diagnostic in capture.diagnostics[:_MOST_MESSAGES]
+    ]
     missing = [f"  {check.meaning}" for check in check_launches(capture) if check.level == "warning"]
     remarks += [*missing, *_clocks(capture), *_graphs(capture), *_processes(capture)]
     lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")

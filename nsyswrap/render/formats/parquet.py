@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Column, Table, Values
 
-_CSV_BLOCK = 2**23  # bytes
+_CSV_BLOCK = 2**21  # bytes: pyarrow reads some ahead, and a block takes ten times as much in memory
 _ROWS = 2**17  # of a row group: as text it can take a hundred times its size in the file
 
 with lazy_imports():

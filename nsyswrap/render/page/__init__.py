@@ -32,7 +32,7 @@ def render(captures: Mapping[str, Capture], title: str = "") -> str:
 
     ``title`` is the title of the page instead of the labels.
     """
-    return _page(title or " · ".join(captures), Subject(captures, reads=_reports_read()))
+    return _page(title or " · ".join(captures), Subject(captures))
 
 
 def render_ranks(name: str, members: Sequence[Member]) -> str:
@@ -41,7 +41,7 @@ def render_ranks(name: str, members: Sequence[Member]) -> str:
     Raises UsageError for fewer than two ranks.
     """
     job = make_job(members)
-    return _page(f"{name}: {len(members):,} ranks", Subject(side_by_side(job, members), job, _reports_read()))
+    return _page(f"{name}: {len(members):,} ranks", Subject(side_by_side(job, members), job))
 
 
 def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
@@ -61,12 +61,11 @@ def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
     return {members[position].label: members[position].capture for position in positions}
 
 
-def _reports_read() -> list[str]:
-    return list(dict.fromkeys(report for section in all_sections() for report in section.reads))
-
-
 def _page(title: str, subject: Subject) -> str:
-    made = [(section.anchor, section.name, section.make(subject)) for section in all_sections()]
+    every, made = all_sections(), []
+    for number, section in enumerate(every, 1):
+        made.append((section.anchor, section.name, section.make(subject)))
+        subject.forget(section.reads, {name for later in every[number:] for name in later.reads})
     sections = [(anchor, name, markup) for anchor, name, markup in made if markup is not None]
     return document(
         f"{title} ({subject.selected})" if subject.selected else title,

@@ -12,7 +12,7 @@ from nsyswrap.reports import find_report, summary
 from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.combine import combine
 from nsyswrap.reports.make import MadeReports
-from nsyswrap.reports.table import read_ahead
+from nsyswrap.reports.table import forget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,26 +63,26 @@ def _texts(values: Values) -> list[str | None]:
 class Subject:
     """Captures, their summaries and their tables."""
 
-    def __init__(
-        self, captures: Mapping[str, Capture], job: Job | None = None, reads: Iterable[str] = ()
-    ) -> None:
-        """Take captures by label. ``job`` has all ranks if the captures are ranks of one job.
-
-        ``reads`` names the reports that the page needs, so that one pass over an event table serves them all.
-        """
-        reports = [find_report(name) for name in (*reads, *(name for name, _ in summary.SECTIONS))]
+    def __init__(self, captures: Mapping[str, Capture], job: Job | None = None) -> None:
+        """Take captures by label. ``job`` has all ranks if the captures are ranks of one job."""
         # All sections show the same selection, so that their counts agree.
         self.captures = {label: capture.decided() for label, capture in captures.items()}
         self.job = job
-        for capture in self.captures.values():
-            read_ahead(capture, reports)
         self.summaries = {
-            label: _without_paths(summary.summarize(capture)) for label, capture in self.captures.items()
+            label: _without_paths(summary.summarize(capture, alone=True))
+            for label, capture in self.captures.items()
         }
         self._made = MadeReports()
         for label, made in self.summaries.items():
             for table, _ in made.tables:
                 self._made.tables.setdefault(table.label, {})[label] = _shareable(table)
+
+    def forget(self, reports: Iterable[str], later: Iterable[str]) -> None:
+        """Free the columns that these reports read and none of the later ones."""
+        kept = list(map(find_report, later))
+        for capture in self.captures.values():
+            for name in reports:
+                forget(capture, find_report(name), kept)
 
     @property
     def selected(self) -> str:

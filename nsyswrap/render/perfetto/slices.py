@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
-from nsyswrap.analysis.gpu_operations import GRAPH_NAME
-from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, name_codes
+from nsyswrap.analysis.gpu_operations import KINDS, names_of_kind
+from nsyswrap.analysis.names import kernel_classes, name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.render.timeline.packing import drawing_order, sublanes
@@ -116,7 +116,7 @@ class Looks:
 
         ``paths`` are the NVTX ranges around the launch of each event.
         """
-        codes, names = names_of(capture, kind)
+        codes, names = _names(capture, kind)
         group, groups = kernel_classes(capture) if kind == "kernel" else (codes * 0, [])
         columns = _columns(capture, kind)
         keys = [codes[row], group[row], *(values[row] for values in columns.values())]
@@ -140,16 +140,14 @@ class Looks:
         return np.concatenate([np.empty(0, np.int64), *numbers]), texts
 
 
-def names_of(capture: Capture, kind: str) -> tuple[NDArray[Any], Sequence[str | None]]:
+def _names(capture: Capture, kind: str) -> tuple[NDArray[Any], Sequence[str | None]]:
     """Return a code per event of the selection, and the name of each code."""
     if "name" in schema.EVENTS[kind].fields:
         return name_codes(capture, kind)
-    if kind == "memcpy":
-        kinds, codes = distinct(capture.columns(kind, "copy_kind")["copy_kind"])
-        labels = capture.labels("copy_kind")
-        return codes, [copy_name(labels.get(number, f"kind {number}")) for number in kinds.tolist()]
-    name = {"memset": MEMSET_NAME, "graph": GRAPH_NAME}.get(kind, schema.EVENTS[kind].title)
-    return np.zeros(capture.count(kind), np.int64), [name]
+    if kind in KINDS:
+        names = names_of_kind(capture, kind, capture.columns(kind, "row")["row"] - 1)
+        return names.codes, names.texts
+    return np.zeros(capture.count(kind), np.int64), [schema.EVENTS[kind].title]
 
 
 def _columns(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:

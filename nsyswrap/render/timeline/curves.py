@@ -35,7 +35,7 @@ _SAMPLED = {
 class Curve(NamedTuple):
     """A curve: values in order of time, each from its time on, in ns on the clock of the capture.
 
-    ``joined`` says what a value is of all those that it stands for; empty if it stands for itself.
+    ``joined`` says what a value is of several that it can stand for; empty if each stands for itself.
     """
 
     group: str
@@ -92,24 +92,29 @@ def _samples(capture: Capture) -> Iterator[tuple[Curve, _Join]]:
 
 
 def _metrics(capture: Capture) -> Iterator[tuple[Curve, _Join]]:
-    for metric in gpu_metrics_of(capture):
+    for metric in gpu_metrics_of(capture.whole):
         group = f"GPU {metric.gpu} metrics"
         yield Curve(group, metric.name, metric.unit, metric.times_ns, metric.values), _MEAN
 
 
 def _selected(capture: Capture, curve: Curve) -> Curve:
-    """Return the part of a curve in the selected time. The value that holds when it begins is part of it."""
+    """Return the part of a curve in the selected time, with the values that hold when it begins and ends."""
     if not capture.view.selection.windowed:
         return curve
     start, end = capture.window.start_ns, capture.window.end_ns
     first = max(int(np.searchsorted(curve.times_ns, start, "right")) - 1, 0)
     last = int(np.searchsorted(curve.times_ns, end, "right"))
-    times = np.maximum(curve.times_ns[first:last], start)
-    return curve._replace(times_ns=times, values=curve.values[first:last])
+    times, values = np.maximum(curve.times_ns[first:last], start), curve.values[first:last]
+    if 0 < last < len(curve.times_ns) and times[-1] < end:
+        times, values = np.append(times, end), np.append(values, values[-1])
+    return curve._replace(times_ns=times, values=values)
 
 
 def _joined(curve: Curve, join: Callable[..., NDArray[Any]], what: str) -> Curve:
-    """Return a curve with at most _MOST values, each of an equal part of the time."""
+    """Return a curve with a value for each of _MOST equal parts of the time, if it has more than that.
+
+    Through the parts after it that have no value, the last value of a part holds.
+    """
     times = curve.times_ns
     if len(times) <= _MOST:
         return curve
@@ -117,6 +122,11 @@ def _joined(curve: Curve, join: Callable[..., NDArray[Any]], what: str) -> Curve
     part = (times - times[0]) // width
     first = np.flatnonzero(np.diff(part, prepend=-1))
     count = np.diff(np.append(first, len(part)))
+    before = np.flatnonzero(np.diff(part[first]) > 1)  # parts without a value follow
+    quiet_ns = times[0] + (part[first[before]] + 1) * width
+    held = curve.values[first[before + 1] - 1]
     return curve._replace(
-        times_ns=times[first], values=join(curve.values, first, count), joined=f"{what} of {duration(width)}"
+        times_ns=np.insert(times[first], before + 1, quiet_ns),
+        values=np.insert(join(curve.values, first, count), before + 1, held),
+        joined=f"{what} of {duration(width)}",
     )

@@ -19,15 +19,15 @@ from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
 from nsyswrap.analysis.arrays.spans import Spans
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
-    GRAPH_NAME,
     KERNEL,
     KINDS,
     MEMCPY,
     MEMSET,
     clipped,
     gpu_operations_of,
+    names,
 )
-from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, most_frequent, name_codes
+from nsyswrap.analysis.names import kernel_classes, most_frequent, name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import SPANS
@@ -41,7 +41,7 @@ from nsyswrap.render.timeline.owners import (
 from nsyswrap.render.timeline.packing import few_disjoint, levels, outermost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.window import Intervals
 
-    Coded = tuple[NDArray[Any], Sequence[Any]]  # a code per operation, and the value of each code
+    Kind = tuple[str, str]  # a family, and a kind within it
 
 
 # Families of events. A lane of a GPU has kernels and copies, another one has events of its own family.
 KERNELS, COPIES, CALLS, RANGES, OTHERS = ("kernels", "copies", "calls", "ranges", "other calls")
 
-_ALONE = {MEMSET: ((COPIES, "memset"), MEMSET_NAME), GRAPH: ((KERNELS, "graph"), GRAPH_NAME)}
+_ALONE = {MEMSET: (COPIES, "memset"), GRAPH: (KERNELS, "graph")}
 # Calls besides those of CUDA: kind of event and title of the lane.
 _OTHER_CALLS = {
     "mpi_collective": "MPI collectives",
@@ -148,10 +148,10 @@ def streams(capture: Capture) -> Iterator[Lane]:
     operations = gpu_operations_of(capture)
     if not len(operations):
         return
-    series, kinds = _coded(capture, operations, _kinds)
-    name, names = _coded(capture, operations, _names)
+    series, kinds = _series(capture, operations)
+    name = names(capture, operations)
     stream, every = streams_of(operations)
-    texts = _name_texts(names)
+    texts = _name_texts(name.texts)
     for mine, place, title in zip(_rows_by_code(stream, len(every)), every, stream_names(every), strict=True):
         start, end = operations.start_ns[mine], operations.end_ns[mine]
         beside = few_disjoint(start, end)
@@ -166,7 +166,7 @@ def streams(capture: Capture) -> Iterator[Lane]:
                 end_ns=end[part],
                 series=series[mine[part]],
                 kinds=kinds,
-                name=name[mine[part]],
+                name=name.codes[mine[part]],
                 names=texts,
                 row=mine[part].astype(np.int32),
                 call=operations.call[mine[part]].astype(np.int32),
@@ -179,47 +179,30 @@ def _selected(capture: Capture, ranges: Intervals) -> Cover | None:
     return Cover(*ranges) if clipped(capture) and capture.window.several else None
 
 
-def _coded(
-    capture: Capture, operations: GpuOperations, coded_kind: Callable[[Capture, str, NDArray[Any]], Coded]
-) -> Coded:
-    """Call ``coded_kind`` for each kind of operation, and join the codes and values."""
-    every_value: list[Any] = []
+def _series(capture: Capture, operations: GpuOperations) -> tuple[NDArray[Any], list[Kind]]:
+    """Return the code of each operation's kind, and the kinds: kernels by class, copies by direction."""
+    every_kind: list[Kind] = []
     every_code = np.zeros(len(operations), np.int32)
     for number, kind in enumerate(KINDS):
         mine = np.flatnonzero(operations.kind == number)
         if len(mine):
-            codes, values = coded_kind(capture, kind, operations.row[mine])
-            every_code[mine] = codes + len(every_value)
-            every_value += values
-    return every_code, every_value
+            codes, kinds = _kinds(capture, kind, operations.row[mine])
+            every_code[mine] = codes + len(every_kind)
+            every_kind += kinds
+    return every_code, every_kind
 
 
-def _kinds(capture: Capture, kind: str, rows: NDArray[Any]) -> Coded:
-    """Return the family and kind of operations: kernels by class, copies by direction."""
+def _kinds(capture: Capture, kind: str, rows: NDArray[Any]) -> tuple[NDArray[Any], list[Kind]]:
     if kind in _ALONE:
-        return np.zeros(len(rows), np.int64), [_ALONE[kind][0]]
+        return np.zeros(len(rows), np.int64), [_ALONE[kind]]
     if kind == KERNEL:
         codes, classes = kernel_classes(capture.whole)
         return codes[rows], [(KERNELS, name) for name in classes]
-    codes, directions = most_frequent(*_directions(capture, rows), _MOST_DIRECTIONS, "other copies")
-    return codes, [(COPIES, direction) for direction in directions]
-
-
-def _names(capture: Capture, kind: str, rows: NDArray[Any]) -> Coded:
-    """Return the names of operations: kernels as the view names them, others as nsys does."""
-    if kind in _ALONE:
-        return np.zeros(len(rows), np.int64), [_ALONE[kind][1]]
-    if kind == KERNEL:
-        codes, names = name_codes(capture.whole, kind)
-        return codes[rows], names
-    codes, directions = _directions(capture, rows)
-    return codes, [copy_name(direction) for direction in directions]
-
-
-def _directions(capture: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list[str]]:
     labels = capture.labels("copy_kind")
     ids, codes = distinct(capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows])
-    return codes, [labels.get(i, f"copy kind {i}") for i in ids.tolist()]
+    directions = [labels.get(i, f"copy kind {i}") for i in ids.tolist()]
+    codes, directions = most_frequent(codes, directions, _MOST_DIRECTIONS, "other copies")
+    return codes, [(COPIES, direction) for direction in directions]
 
 
 def threads(capture: Capture) -> Iterator[Lane]:

@@ -145,14 +145,12 @@ def _cause(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
     """Return the row that made most of the difference; empty if there is no difference to explain."""
     if head.judgement.outcome in ("same", "clock"):
         return ""
-    base, new = typical_ns(head)
-    by_step = head.key.group == "step"
-    whole = new - base if by_step else head.cost_ns
-    if abs(whole) <= _LITTLE * (base if by_step else head.base_total_ns):
+    by_step, whole = _difference(head)
+    if not whole:
         return ""
     unit = " a step" if by_step else " a run"
-    part, cost = _largest(_parts(comparison), whole, by_step=by_step)
-    if part is not None and cost / whole >= _SOME:
+    part, cost = largest_part(comparison, head)
+    if part is not None:
         what = _named(part, names)
         if cost / whole > _ALL - _NEARLY:
             begin = "Largest part" if cost / whole > _ALL + _NEARLY else "Nearly all of it"
@@ -164,6 +162,25 @@ def _cause(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
     if part is None or cost / whole < _SOME:
         return ""
     return f"Largest difference of CUDA calls: {names[part.key]}: {signed(cost)}{unit}"
+
+
+def largest_part(comparison: Comparison, head: Pair) -> tuple[Pair | None, float]:
+    """Return the kernel, copies or idle time with most of the headline's difference, and its part in ns.
+
+    None if there is no difference to explain, or no part of it is large enough.
+    """
+    by_step, whole = _difference(head)
+    part, cost = _largest(_parts(comparison), whole, by_step=by_step) if whole else (None, 0.0)
+    return (part, cost) if part is not None and cost / whole >= _SOME else (None, 0.0)
+
+
+def _difference(head: Pair) -> tuple[bool, float]:
+    """Return whether a headline row is of steps, and its difference in ns; 0 if that is too little."""
+    base, new = typical_ns(head)
+    by_step = head.key.group == "step"
+    whole = new - base if by_step else head.cost_ns
+    little = abs(whole) <= _LITTLE * (base if by_step else head.base_total_ns)
+    return by_step, 0.0 if little else whole
 
 
 def _largest(pairs: Sequence[Pair], whole: float, *, by_step: bool) -> tuple[Pair | None, float]:

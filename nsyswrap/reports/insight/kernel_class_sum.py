@@ -13,9 +13,10 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys, grouped
 from nsyswrap.analysis.kernel_names import CLASSES
-from nsyswrap.analysis.names import durations, kernel_classes, name_codes
+from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
+from nsyswrap.reports import summaries
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -31,11 +32,12 @@ _QUANTILES = {"p95_ns": 0.95, "p99_ns": 0.99}
 
 def compute(capture: Capture) -> Result:
     """Return one row per kernel class that occurs."""
-    lasting = durations(capture, "kernel")
+    kernels = summaries.kernels(capture)
+    lasting = kernels.values
     codes, classes = kernel_classes(capture)
     rows = Groups(codes, len(classes))
     of = rows.of(lasting)
-    number, largest = _kernels(capture, codes, lasting, len(classes))
+    number, largest = _kernels(codes, kernels, len(classes))
     return Result(
         {
             "class": classes,
@@ -53,18 +55,17 @@ def compute(capture: Capture) -> Result:
 
 
 def _kernels(
-    capture: Capture, classes: NDArray[Any], lasting: NDArray[Any], count: int
+    classes: NDArray[Any], kernels: summaries.Grouped, count: int
 ) -> tuple[NDArray[Any], Sequence[str | None]]:
     """Return the number of kernel names in each class, and the name with the most time.
 
     Of names with equal time the first one counts.
     """
-    name_of, names = name_codes(capture, "kernel")
-    pairs, (kind, name) = group_keys(classes, name_of)
-    total = grouped(pairs, lasting, len(kind)).total
+    pairs, (kind, name) = group_keys(classes, kernels.codes)
+    total = grouped(pairs, kernels.values, len(kind)).total
     by_time = np.lexsort((name, -total, kind))
     first = by_time[np.searchsorted(kind[by_time], np.arange(count))]
-    return np.bincount(kind, minlength=count), [names[i] for i in name[first].tolist()]
+    return np.bincount(kind, minlength=count), [kernels.labels[i] for i in name[first].tolist()]
 
 
 def _graph_notes(capture: Capture) -> tuple[str, ...]:
@@ -104,4 +105,5 @@ REPORT = Report(
     order=(Order("total_ns", descending=True),),
     qualifiers=KERNEL_NAMES,
     reads={"kernel": NAMED},
+    packs=("kernel",),
 )

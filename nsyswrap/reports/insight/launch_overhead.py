@@ -25,6 +25,7 @@ from nsyswrap.analysis.launch_bound import launch_verdict
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
+from nsyswrap.capture.stream import narrow
 from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -79,7 +80,12 @@ def compute(capture: Capture) -> Result:
 def _repeats(again: Launches) -> _Repeats:
     timed = again.uncontended & (again.latency_ns >= 0)
     return _Repeats(
-        again.api_ns, again.queue_ns, again.dependency_ns, again.gpu_ns, timed, again.latency_ns[timed]
+        narrow(again.api_ns),
+        narrow(again.queue_ns),
+        narrow(again.dependency_ns),
+        narrow(again.gpu_ns),
+        timed,
+        narrow(again.latency_ns[timed]),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.state_names import state_name
+from nsyswrap.analysis.thread_activity import forget_courses
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, percent
 from nsyswrap.render.colors import REST, state_color
@@ -48,6 +49,7 @@ def steps(subject: Subject) -> Markup:
     )
     for capture in subject.captures.values():
         capture.forget_views()  # no later section looks at the judged part, which takes much memory
+        forget_courses(capture.whole)
     return made
 
 

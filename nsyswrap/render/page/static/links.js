@@ -17,7 +17,10 @@ function keepInAddress({ view, ...timeline }) {
 function followAddress() {
   const [, number, start, end] = location.hash.match(PLACE) || [];
   const timeline = timelines[number];
-  if (timeline) timeline.ready.then(() => visit(timeline, start - timeline.content.origin, end - timeline.content.origin));
+  timeline?.ready.then(() => {
+    const { origin } = timeline.content ?? {};
+    if (timeline.content) visit(timeline, start - origin, end - origin);
+  });
 }
 
 function visit(timeline, start, end) {
@@ -122,7 +125,7 @@ Promise.all(timelines.map((timeline) => timeline.ready)).then(() => {
   if (!known.length) return;
   known.forEach(linkFindings);
   document.querySelectorAll("table[data-report]").forEach(linkRows);
-  followAddress();
   document.addEventListener("toggle", ({ target }) => target.matches("td .name[open]") && linkKernel(target), true);
 });
+followAddress(); // before a timeline that is ready sooner writes its own view there
 addEventListener("hashchange", followAddress);

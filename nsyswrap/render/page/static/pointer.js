@@ -16,6 +16,7 @@ class Pointer {
       timeline.fit(timeline.at(offsetX, offsetY));
     });
     listen("pointerleave", (event) => {
+      this.turned = null;
       if (event.pointerType === "mouse") timeline.readout.tell(timeline.picture.selected); // a finger leaves with every tap
     });
   }
@@ -28,7 +29,14 @@ class Pointer {
     const turned = Math.exp(Math.min(Math.max(event.deltaY, -200), 200) / 400);
     if (!sideways && !view.zoom(turned, picture.time(event.offsetX))) return; // the page scrolls
     event.preventDefault();
+    this.turned = [event.offsetX, event.offsetY];
     this.timeline.draw();
+  }
+
+  // Say what the pointer is on now that the wheel has moved the view below it.
+  rest() {
+    if (this.turned) this.timeline.point(...this.turned);
+    this.turned = null;
   }
 
   grab(event) {
@@ -45,6 +53,7 @@ class Pointer {
   move(event) {
     const { view, picture } = this.timeline;
     const finger = this.fingers.get(event.pointerId);
+    this.turned = null;
     if (!finger) {
       this.timeline.point(event.offsetX, event.offsetY);
       return;

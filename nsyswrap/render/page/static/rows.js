@@ -100,7 +100,7 @@ class Rows {
       }
       if (Number.isNaN(this.tops[i])) return;
       const label = add("div", "lane", "", LANE);
-      const [name, depth] = lane.title.split("level ");
+      const [, name = lane.title, depth] = lane.title.match(/^(NVTX )level (\d+)$/) || [];
       label.append(Object.assign(document.createElement("span"), { textContent: name }));
       if (depth) {
         const word = Object.assign(document.createElement("i"), { className: "aside", textContent: "level " });

@@ -72,6 +72,7 @@ class Timeline {
   // What is said of the view once a movement is over.
   rest() {
     this.limit.show();
+    this.pointer.rest();
     this.wayBack.show();
     keepInAddress(this);
   }

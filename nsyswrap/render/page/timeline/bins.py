@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nsyswrap.render.timeline.lanes import Lane
 
 PER_MILLE = 1000
-FINEST_NS = 20_000
+_FINEST_NS = 20_000
 _MOST_BINS = 1 << 17  # of a level
 
 
@@ -84,7 +84,7 @@ def lane_density(lane: Lane, of: Level) -> Density:
 
 
 def finest(lanes: Sequence[Lane], span: tuple[int, int], cells: float) -> tuple[Level, float]:
-    """Return bins for a part of time, as fine as about so many filled ones of all lanes and series allow.
+    """Return bins for a part of time: about so many filled ones of all lanes and series, none too fine.
 
     Returns also about how many are filled: as many as if the events began at random.
     """
@@ -96,7 +96,7 @@ def finest(lanes: Sequence[Lane], span: tuple[int, int], cells: float) -> tuple[
         counts.append(np.bincount(series))
         times.append(np.bincount(series, lane.end_ns[meeting] - lane.start_ns[meeting]))
     count, time = np.concatenate(counts), np.concatenate(times)
-    length, width = max(span[1] - span[0], 1), max(FINEST_NS, (span[1] - span[0]) // _MOST_BINS)
+    length, width = max(span[1] - span[0], 1), max(_FINEST_NS, (span[1] - span[0]) // _MOST_BINS)
 
     def filled() -> float:
         bins = length / width

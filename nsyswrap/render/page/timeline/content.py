@@ -150,9 +150,9 @@ def _series(family: str, kind: str) -> dict[str, Any]:
 
 
 def _levels(picture: Picture, most_cells: int) -> list[Level]:
-    """Return bins of the whole time, and finer ones of the part that is looked at first.
+    """Return bins of the whole time, and finer ones of the time of GPU work and of what is looked at first.
 
-    These are half of all bins, or fewer where the finest ones are.
+    Each part has half of the bins that are left, or fewer where those are the finest; the whole has the rest.
     """
     lanes = [picture.lanes[i] for i in picture.crowded]
     first, last = picture.ends
