@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 pytest_plugins = ("tiers",)
 
 hypothesis.settings.register_profile("busy machine", deadline=None)
-hypothesis.settings.load_profile("busy machine")
+hypothesis.settings.register_profile("few", deadline=None, max_examples=10)
+with suppress(ImportError):  # older ones do not look for constants
+    from hypothesis.internal.conjecture import providers
+
+    # It reads all modules that are loaded, for seconds; then examples differ with what else a process tests.
+    providers._get_local_constants = lambda: providers._local_constants  # noqa: SLF001
 
 ROOT = Path(__file__).resolve().parents[1]
 MAIN = "from nsyswrap.cli import main; main()"  # hints name `nsyswrap`: it was not started as a command
@@ -37,6 +42,10 @@ class Cli(Protocol):
     def __call__(
         self, *arguments: str | Path, stdin: str = "", **variables: str
     ) -> subprocess.CompletedProcess[str]: ...
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("few" if config.getoption("few") else "busy machine")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,18 +13,17 @@ import pytest
 import recorded
 import reference
 from doc_commands import GPU, NSYS, TORCH, Command, blocks, commands, left_out
+from gpus_here import NO_GPU
 from made_runs import made_side
 
 from nsyswrap.base.run_folder import RUN, RunFolder, Status
 from nsyswrap.base.version import __version__
-from nsyswrap.record import gpus
 from nsyswrap.reports.compare.baseline import baseline_text
 
 ROOT = reference.ROOT
 PAGES = reference.pages()
 GUARANTEES = reference.DOCS / "guarantees.md"
 COMMANDS = commands(PAGES)
-NO_GPU = gpus.query().error
 LARGEST_README = 12_000  # bytes
 OWN = {"programs/"}  # what the tests put into a folder, and no command
 FIXTURES = {GPU: ("nsys",), NSYS: ("nsys",), TORCH: ("nsys", "torch")}

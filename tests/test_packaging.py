@@ -110,6 +110,10 @@ def test_the_wheel_has_all_that_is_used(wheel: zipfile.ZipFile) -> None:
     }
 
 
+def test_the_wheel_stays_small(wheel: zipfile.ZipFile) -> None:
+    assert Path(str(wheel.filename)).stat().st_size < 5_000_000
+
+
 def test_pytest_finds_the_plugin(wheel: zipfile.ZipFile) -> None:
     entries = wheel.read(f"nsyswrap-{PROJECT['version']}.dist-info/entry_points.txt").decode()
     assert f"[pytest11]\nnsyswrap = {pytest_plugin.__name__}\n" in f"{entries}\n"

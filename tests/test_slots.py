@@ -17,15 +17,15 @@ def test_one_more_waits_until_another_ends(tmp_path: Path) -> None:
     def record() -> None:
         with slot(tmp_path):
             held.release()
-            assert free.wait(20)
+            assert free.wait(120)
 
     workers = [threading.Thread(target=record) for _ in range(SLOTS + 1)]
     for worker in workers:
         worker.start()
     for _ in range(SLOTS):
-        assert held.acquire(timeout=20)
+        assert held.acquire(timeout=120)
     assert not held.acquire(timeout=0.3)
     free.set()
-    assert held.acquire(timeout=20)
+    assert held.acquire(timeout=120)
     for worker in workers:
         worker.join()

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from gpus_here import NO_GPU
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.launch_bound import launch_cost_of
 from nsyswrap.analysis.timing_audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED
-from nsyswrap.record import gpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Cli
 
-NO_GPU = gpus.query().error
 
 pytestmark = [
     pytest.mark.gpu,

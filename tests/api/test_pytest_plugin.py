@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from doc_commands import blocks
+from gpus_here import NO_GPU
 
 from nsyswrap.api import pytest_plugin, runs
 from nsyswrap.api.gpu_profile import Profile, Profiler
 from nsyswrap.api.profiled_events import Events
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.recent_runs import CALLER
-from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe
 from nsyswrap.record.in_program import call_function
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "pytest.md"
 MAY_LOAD = {"nsyswrap", "nsyswrap.base", "nsyswrap.base.version", "nsyswrap.base.lazy", "nsyswrap.api"}
-NO_GPU = gpus.query().error
 
 UNUSED = f"""
 import sys

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -21,6 +21,7 @@ from tiny_export import KERNEL, changed, everything, kernel, write
 from nsyswrap import open_capture
 from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture, Unavailable, UsageError
 from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.capture import arrow_export
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.open import open_export
 from nsyswrap.cli import cli
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from nsyswrap.capture.arrow_export import ArrowExport
     from nsyswrap.capture.schema import FieldKind
+    from nsyswrap.capture.sqlite_pages import Leaves
 
 FORMATS = {"parquetdir": as_parquet, "arrowdir": as_arrow}
 each_format = pytest.mark.parametrize("write_tables", FORMATS.values(), ids=FORMATS)
@@ -58,6 +61,50 @@ def test_each_report_of_each_kind_of_event(
     write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path
 ) -> None:
     assert all_reports(write_tables(export, tmp_path / "tables")) == all_reports(export)
+
+
+@each_format
+@pytest.mark.parametrize("selected", [{"time": "15us/15500ns"}, {"time": "9s/"}, {"process": 100}])
+def test_a_part_is_that_of_the_sqlite_export(
+    selected: dict[str, str],
+    write_tables: Callable[[Path, Path], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernels = [kernel(f"k{n % 7}", 10 * n + 3, 10 * n + 9, n) for n in range(4000)]
+    kernels[7] = kernel("ends last", 73, 10**9, 7)  # in the group of the first thousand
+    file = write(tmp_path / "c.sqlite", *kernels)
+    folder = write_tables(file, tmp_path / "tables")
+    monkeypatch.setattr(arrow_export, "BLOCK_ROWS", 1000)
+    fields = ("start_ns", "end_ns", "name", "global_pid", "row")
+    part, expected = (open_capture(one).select(**selected) for one in (folder, file))  # type: ignore[arg-type]
+    assert part.durations("kernel").tolist() == expected.durations("kernel").tolist()
+    for values, those in zip(
+        part.columns("kernel", *fields).values(), expected.columns("kernel", *fields).values(), strict=True
+    ):
+        assert values.tolist() == those.tolist()
+
+
+def test_only_groups_with_a_row_in_the_window_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = as_parquet(
+        write(tmp_path / "c.sqlite", *(kernel("k", 10 * n, 10 * n + 6, n) for n in range(4000))),
+        tmp_path / "tables",
+    )
+    monkeypatch.setattr(arrow_export, "BLOCK_ROWS", 1000)
+    read: list[tuple[str, ...]] = []
+    numbers = arrow_export.ArrowExport.from_leaves
+
+    def noted(export: ArrowExport, table: str, wanted: Any, leaves: Leaves) -> object:  # noqa: ANN401
+        read.append((table, *map(str, leaves.numbers)))
+        return numbers(export, table, wanted, leaves)
+
+    monkeypatch.setattr(arrow_export.ArrowExport, "from_leaves", noted)
+    part = open_capture(folder).select(time="25us/25500ns")
+    assert len(part.columns("kernel", "start_ns", "device_id")["start_ns"]) == 50
+    assert set(read) == {("CUPTI_ACTIVITY_KIND_KERNEL", "2")}
+    assert not part._export._columns  # noqa: SLF001
 
 
 @each_format

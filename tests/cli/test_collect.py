@@ -192,6 +192,22 @@ def test_what_matches_nothing_is_an_error(cli: Cli, tmp_path: Path, given: str) 
     assert given in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("setting", "code", "says"),
+    [
+        ("mem=1G", 2, "--slurm has no effect without --executor slurm"),
+        ("array=1", 78, "'array' is set by nsyswrap"),
+    ],
+)
+def test_options_of_slurm_need_its_executor(
+    cli: Cli, tmp_path: Path, setting: str, code: int, says: str
+) -> None:
+    captured(planned(tmp_path / "b", 1, {"n": 1}), 100)
+    done = cli("collect", "b", "--slurm", setting)
+    assert done.returncode == code
+    assert says in done.stderr
+
+
 def test_patterns_folders_and_files_name_each_run_once(cli: Cli, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / "deep" / "er" / name).mkdir(parents=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import lzma
+import os
 import re
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import fake_cuda
 import pytest
 from click.testing import CliRunner
+from gpus_here import NO_GPU
 from jsonschema import Draft202012Validator
 from recorded import ROOT
 from tiny_export import kernel, memcpy, opened, write
@@ -23,7 +25,6 @@ from nsyswrap.base.check import Check
 from nsyswrap.base.nsys import find
 from nsyswrap.cli import cli as nsyswrap
 from nsyswrap.cli.doctor import as_dict, screen
-from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from conftest import Cli
 
 SCHEMA = json.loads((ROOT / "docs" / "doctor.schema.json").read_text(encoding="utf-8"))
-NO_GPU = gpus.query().error
 BARE = {"PATH": "/no/such/folder", "NSYSWRAP_NSYS": ""}
 GROUPS = {
     "nsys": [
@@ -105,6 +105,12 @@ def test_data_and_schema() -> None:
     assert not Draft202012Validator(SCHEMA).is_valid({**made, "more": 1})
 
 
+def test_without_a_gpu_it_says_what_can_be_done() -> None:
+    *_, problems, advice = screen({"GPU and driver": [Check("problem", "GPU", "none found")]})
+    assert problems == "1 problem: GPU."
+    assert "`nsyswrap demo`" in advice
+
+
 def test_this_machine(cli: Cli) -> None:
     done = cli("doctor", "--json")
     made = data(done.stdout)
@@ -127,7 +133,7 @@ def test_without_nsys_it_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> N
     assert done.exit_code == 1
     assert "nsys was not found" in done.stdout
     assert "    next: apt-cache search nsight-systems" in done.stdout
-    assert re.match(r"\d problems?: nsys", done.stdout.splitlines()[-1])
+    assert re.search(r"(?m)^\d problems?: nsys", done.stdout)
 
 
 def test_a_capture_and_the_probe_are_two_questions(cli: Cli, tmp_path: Path) -> None:
@@ -161,10 +167,13 @@ def test_the_probe_records_and_leaves_nothing(cli: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nsys")
 @pytest.mark.skipif(not NO_GPU, reason="is about a machine without a GPU")
-def test_a_driver_that_nsys_cannot_use(cli: Cli, tmp_path: Path) -> None:
+def test_a_driver_that_nsys_cannot_use(cli: Cli, environment: dict[str, str], tmp_path: Path) -> None:
     """A stand-in for the driver computes on the CPU: the real nsys stops at it, or records no kernels."""
     driver = fake_cuda.build(tmp_path)
-    done = cli("doctor", "--probe", LD_LIBRARY_PATH=str(driver), CUDA_VISIBLE_DEVICES="0\x1b[2J")
+    (tmp_path / "torch.py").write_text("raise ImportError('seconds of imports')")
+    path = os.pathsep.join((str(tmp_path), environment["PYTHONPATH"]))
+    variables = {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "0\x1b[2J"}
+    done = cli("doctor", "--probe", **variables)
     assert done.returncode == 1
     assert "1 x Fake GPU (compute capability 9.0); CUDA_VISIBLE_DEVICES=0\\x1b[2J" in done.stdout
     assert re.search(r"\n  problem +(recording|GPU work) ", done.stdout)

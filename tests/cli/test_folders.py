@@ -233,3 +233,13 @@ def test_a_folder_is_redacted_one_capture_at_a_time(cli: Cli, tmp_path: Path) ->
     assert "runs is not a capture, it holds runs/a.sqlite, runs/b-run, runs/deep/c.sqlite" in done.stderr
     assert "nsyswrap redact runs/a.sqlite -o OUT" in done.stderr
     assert not (tmp_path / "out.sqlite").exists()
+
+
+def test_more_captures_than_files_can_be_open_are_for_collect(cli: Cli, tmp_path: Path) -> None:
+    first = small(tmp_path / "many" / "0.sqlite")
+    for number in range(1, 501):
+        (tmp_path / "many" / f"{number}.sqlite").hardlink_to(first)
+    done = cli("report", "many", "-r", KERNELS)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "many holds 501 captures, and report reads at most 500" in done.stderr
+    assert "nsyswrap collect many writes the tables of all" in done.stderr

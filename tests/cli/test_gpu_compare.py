@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import ROOT
-
-from nsyswrap.record import gpus
+from gpus_here import NO_GPU
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Cli
 
-NO_GPU = gpus.query().error
 
 pytestmark = [
     pytest.mark.gpu,

@@ -43,6 +43,21 @@ from nsyswrap.cli import main
 main(["scenarios", "run", "nothing", "-o", "run"])
 """
 
+# The program has ended when nsys tells its progress first: from then on it is not disturbed.
+MESSAGES = """
+import sys, threading
+from nsyswrap.cli import profile
+messages = []
+progress = profile._importing(messages.append)
+progress("")
+assert "numpy" not in sys.modules
+progress("nsys: exporting")
+progress("nsys: writing its tables")
+[thread.join() for thread in threading.enumerate() if thread is not threading.main_thread()]
+assert set(profile._SCREEN) <= sys.modules.keys()
+assert messages == ["", "nsys: exporting", "nsys: writing its tables"]
+"""
+
 
 @pytest.fixture
 def python_path(tmp_path: Path, environment: dict[str, str]) -> str:
@@ -90,3 +105,7 @@ def test_a_wrong_report_is_rejected_before_the_program_runs(tmp_path: Path, cli:
     assert (done.returncode, done.stdout) == (2, "")
     assert "nope" in done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_what_shows_a_capture_is_imported_while_nsys_writes(environment: dict[str, str]) -> None:
+    subprocess.run([sys.executable, "-c", MESSAGES], env=environment, check=True)

@@ -178,6 +178,13 @@ def test_a_report_over_ranks_implies_them(cli: Cli, launch: Path) -> None:
     assert "rank_steps compares ranks: --by rank is assumed" in done.stderr
 
 
+def test_a_run_of_a_batch_is_opened_with_its_ranks(cli: Cli, launch: Path, tmp_path: Path) -> None:
+    (launch / "status.json").write_text('{"outcome": "done"}')
+    done = cli("view", launch, "-o", "page.html")
+    assert done.returncode == 0, done.stderr
+    assert "rank 2 was last in 6 of 6 collectives" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 def test_the_newest_launch_is_shown_unasked(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "nsyswrap-runs" / "job"
     for rank, step in enumerate((FAST, SLOW)):

@@ -316,7 +316,7 @@ def test_a_terminal_is_asked(tmp_path: Path, environment: dict[str, str]) -> Non
         while b"[y/N]" not in asked:
             asked += terminal.read(100)
         terminal.write(b"n\n")
-        assert process.wait(30) == 2
+        assert process.wait(120) == 2
     assert b"once without nsys, once under nsys. Run it?" in asked.replace(b"\r\n", b" ")
     assert sorted(tmp_path.iterdir()) == []
 

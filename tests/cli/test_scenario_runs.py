@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from nsyswrap.base.errors import OutputError, ScenarioFailed, Unavailable, UsageError
-from nsyswrap.base.run_folder import EXPORT, RunFolder
+from nsyswrap.base.run_folder import EXPORT, SCENARIO_FILES, RunFolder
 from nsyswrap.cli import main
 from nsyswrap.cli.scenario_runs import closing_tables, run_variants
 from nsyswrap.record import scenarios
@@ -25,19 +25,20 @@ GOOD = """\"""Sleep.
 
 What to look for in nsyswrap's output: nothing.
 \"""
-import argparse, json
+import argparse, json, pathlib
 import nvtx
 from nsyswrap.record.in_program.script import under_nsys
 
 VARIANTS = ("recorded", "by itself")
 ALONE = ("by itself",)
+KEEPS = ("by itself",)
 NEEDS = ()
 LOOK_FOR = "a range."
 
 def build(): ...
 
 parser = argparse.ArgumentParser()
-for name in ("--variant", "--built", "--extra"):
+for name in ("--variant", "--built", "--extra", "--keep"):
     parser.add_argument(name)
 parser.add_argument("--build", action="store_true")
 options = parser.parse_args()
@@ -47,6 +48,10 @@ if options.build:
 else:
     with nvtx.annotate(f"{options.variant}/sleep"):
         pass
+    if options.keep:
+        print("a table of its own")
+        pathlib.Path(options.keep).mkdir()
+        pathlib.Path(options.keep, "trace.json").touch()
     timing = {"range": f"{options.variant}/sleep", "operator": "sleep", "median_us": 1.5, **vars(options)}
     print(json.dumps({"timings": [{**timing, "under_nsys": under_nsys()}]}))
 """
@@ -93,8 +98,9 @@ def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     def run(*arguments: str | Path) -> Done:
         with pytest.raises(SystemExit) as ended:
             main(["scenarios", "run", *map(str, arguments)])
-        assert isinstance(ended.value.code, int)
-        return Done(ended.value.code, *capsys.readouterr())
+        code = ended.value.code or 0
+        assert isinstance(code, int)
+        return Done(code, *capsys.readouterr())
 
     return run
 
@@ -113,6 +119,8 @@ def test_every_variant_has_a_run_folder_and_those_alone_no_report(tmp_path: Path
     assert said(alone)["under_nsys"] is False
     assert (recorded / EXPORT).exists()
     assert not (alone / EXPORT).exists()
+    assert [path.name for path in (alone / SCENARIO_FILES).iterdir()] == ["trace.json"]
+    assert not (recorded / SCENARIO_FILES).exists()
     for folder in (recorded, alone):
         assert RunFolder(folder).read_status().outcome == "done"
         assert (said(folder)["built"], said(folder)["extra"]) == ("/what was/built", "x y")
@@ -121,7 +129,7 @@ def test_every_variant_has_a_run_folder_and_those_alone_no_report(tmp_path: Path
 @pytest.mark.usefixtures("scripts")
 def test_a_variant_without_nsys_has_its_own_time_and_none_of_nsys(tmp_path: Path) -> None:
     found = scenarios.find_scenario("good")
-    [table] = closing_tables(run_variants(found, found.variants, tmp_path / "runs"))
+    [table] = closing_tables(found, run_variants(found, found.variants, tmp_path / "runs"))
     assert [row[:4] for row in table.rows()] == [
         ("recorded", "sleep", 1500.0, None),  # no API call: nothing to tell launches from
         ("by itself", "sleep", 1500.0, None),
@@ -135,7 +143,10 @@ def test_a_run_that_is_there_is_not_written_over(tmp_path: Path, variant: str) -
     run_variants(found, (variant,), tmp_path / "runs")
     with pytest.raises(OutputError, match="exists and is not empty"):
         run_variants(found, (variant,), tmp_path / "runs")
+    (tmp_path / "runs" / variant / SCENARIO_FILES).mkdir(exist_ok=True)
+    (tmp_path / "runs" / variant / SCENARIO_FILES / "old.json").touch()
     run_variants(found, (variant,), tmp_path / "runs", force=True)
+    assert not list(tmp_path.glob("**/old.json"))
 
 
 @pytest.mark.usefixtures("scripts")
@@ -148,11 +159,21 @@ def test_a_variant_that_fails_ends_the_scenario_with_its_code(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("scripts")
 def test_what_is_lacking_is_told_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="two GPUs are needed; this machine has 1"):
+    with pytest.raises(Unavailable, match="two GPUs are needed; this machine has 1") as error:
         run_variants(scenarios.find_scenario("lacks"), ("one",), tmp_path / "runs")
+    assert "nsyswrap doctor" in error.value.hint
     with pytest.raises(UsageError, match="no variant named 'two'"):
         run_variants(scenarios.find_scenario("lacks"), ("two",), tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("scripts")
+def test_what_a_variant_prints_and_keeps_is_named(tmp_path: Path, command: Callable[..., Done]) -> None:
+    done = command("good", "--variant", "by itself", "-o", tmp_path / "good")
+    assert done.code == 0
+    assert "\n\nby itself printed:\n\na table of its own\n\nLook for: a range." in done.out
+    assert f"files kept  {tmp_path}/good/by itself/{SCENARIO_FILES}/\n" in done.err
+    assert "look closer" not in done.err  # there is no capture
 
 
 def table_of_runs(folder: Path) -> list[dict[str, str]]:
@@ -175,7 +196,7 @@ def test_all_runs_what_it_can_and_says_the_rest(tmp_path: Path, command: Callabl
     assert rows[-1][2] == "skipped: two GPUs are needed; this machine has 1"
     assert "1 of 5 runs failed: fails early" in done.err
     assert "lacks is skipped: two GPUs are needed; this machine has 1" in done.err
-    assert "Look for: a range." in done.out
+    assert "by itself printed:\n\na table of its own\n\nLook for: a range." in done.out
 
 
 @pytest.mark.usefixtures("scripts")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-_LIMITS = server.Limits(seconds=3, bytes=300_000_000)
+_LIMITS = server.Limits(seconds=2, bytes=300_000_000)
 _EXPORT = Path("x.sqlite")  # in the folder of the case, where the command runs
 
 
@@ -72,8 +72,8 @@ FAULTS: dict[str, tuple[Callable[[], None], str]] = {
         for field in ("count", "total", "avg", "med", "min", "max", "std")
     },
     "traceback": (partial(_when_opened, _raise), "a traceback: TypeError: planted"),
-    "busy": (partial(_when_opened, _spin), "ran longer than 3 s"),
-    "asleep": (partial(_when_opened, lambda: time.sleep(60)), "ran longer than 3 s"),
+    "busy": (partial(_when_opened, _spin), "ran longer than 2 s"),
+    "asleep": (partial(_when_opened, lambda: time.sleep(60)), "ran longer than 2 s"),
     "memory": (partial(_when_opened, lambda: bytearray(b"x" * 400_000_000)), "MemoryError"),
     "changed input": (
         partial(_when_opened, lambda: _EXPORT.open("ab").write(b"\0")),

@@ -67,6 +67,42 @@ def test_the_wheel_zooms_where_it_points_and_a_drag_moves(page_of: PageOf, visit
     assert ends(page)[0] == pytest.approx(start + 100 / box["width"] * (end - start), rel=0.01)
 
 
+def test_a_double_click_fits_an_event_and_a_click_on_the_overview_goes_there(
+    page_of: PageOf, visit: Visit
+) -> None:
+    page = opened_all(visit(page_of("one launch")))
+    place = place_of(page, "kernels")
+    told = readout(page)
+    picture(page).dblclick(position=place)
+    start, end = ends(page)
+    kernel = page.evaluate("timelines[0].content.events.item(timelines[0].picture.selected)")
+    assert start < kernel["start"] < kernel["end"] < end
+    assert readout(page) == told
+    strip = timeline(page).locator(".overview")
+    box = strip.bounding_box()
+    assert box
+    strip.click(position={"x": 0.75 * box["width"], "y": 10})
+    start, end = ends(page)
+    length = page.evaluate("timelines[0].content.length")
+    assert (start + end) / 2 == pytest.approx(0.75 * length, rel=0.01)
+
+
+def test_the_wheel_tells_what_the_pointer_is_on_afterwards(page_of: PageOf, visit: Visit) -> None:
+    page = opened_all(visit(page_of("one launch")))
+    place = page.evaluate(
+        """() => {
+          const { events, rows } = timelines[0].content;
+          const kernel = events.call.findIndex((call) => call >= 0);
+          return {x: timelines[0].picture.x(events.start[kernel]), y: rows.tops[events.lane[kernel]] + 10};
+        }"""
+    )
+    picture(page).hover(position=place)
+    told = readout(page)
+    assert re.search(r": in [\d.]+ .s: 1 \N{MULTIPLICATION SIGN} ", told)
+    page.mouse.wheel(0, -400)
+    page.wait_for_function("told => document.querySelector('.readout').textContent !== told", arg=told)
+
+
 def test_pointing_at_a_kernel_tells_name_duration_and_launch(
     page_of: PageOf, captures: Captures, visit: Visit
 ) -> None:
@@ -357,6 +393,7 @@ def test_shift_and_drag_measure_and_undo_goes_back(page_of: PageOf, visit: Visit
     busy = re.search(r"GPU 0[^:]*: busy ([\d.]+) % of this time", text)
     assert busy
     assert 0 < float(busy[1]) <= 100
+    assert re.search(r"Kernels with the most time: [\d.]+ .s in \d+ \N{MULTIPLICATION SIGN} ", text)
     picture(page).focus()
     page.keyboard.press("u")
     assert ends(page) == every
@@ -373,6 +410,21 @@ def test_a_view_can_be_sent_as_an_address(page_of: PageOf, visit: Visit) -> None
     page.evaluate("address => { location.hash = ''; location.hash = address; }", address)
     page.wait_for_function("start => Math.abs(timelines[0].view.start - start) < 2", arg=start)
     assert ends(page) == pytest.approx((start, end), abs=2)
+
+
+def test_an_address_is_followed_before_another_timeline_is_ready(tmp_path: Path, visit: Visit) -> None:
+    capture = opened(tmp_path, kernel("k", 0, 9000))
+    (path := tmp_path / "page.html").write_text(render({"a": capture, "b": capture}), encoding="utf-8")
+    page = visit(path)
+    page.add_init_script(
+        """let count = 0;
+        const unpack = Response.prototype.arrayBuffer;
+        const never = new Promise(() => {});
+        Response.prototype.arrayBuffer = function () { return count++ ? never : unpack.call(this); };"""
+    )
+    page.goto(f"{path.as_uri()}#timeline-0=2000ns/3000ns")
+    page.reload()
+    page.wait_for_function("() => timelines[0].view?.start === 2000 && timelines[0].view.end === 3000")
 
 
 def test_lanes_fold_and_hide(page_of: PageOf, visit: Visit) -> None:

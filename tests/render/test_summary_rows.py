@@ -13,13 +13,8 @@ from nsyswrap.cli.collect import collect
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
-
-def test_summaries_as_parquet_have_the_values_of_the_csv(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("nsyswrap.render.summary_rows.AT_ONCE", 3)  # rows of one run
+def test_summaries_as_parquet_have_the_values_of_the_csv(tmp_path: Path) -> None:
     for number, name in enumerate(('k "of", two\nlines', "plain", "")):
         begin = 1000 * number
         rows = [

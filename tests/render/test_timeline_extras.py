@@ -108,7 +108,7 @@ def test_a_selected_time_has_the_part_of_the_curves_in_it(tmp_path: Path) -> Non
     capture = opened(tmp_path, *WORK, *metric("SMs Active [Throughput %]", 3, *range(100), every=50))
     [curve] = curves(capture.select(time="1010ns/1120ns"))
     assert curve[:3] == ("GPU 0 metrics", "SMs Active", "%")
-    assert points(curve) == [(1010, 20), (1050, 21), (1100, 22)]
+    assert points(curve) == [(1010, 20), (1050, 21), (1100, 22), (1120, 22)]
 
 
 def test_what_does_not_change_has_no_curve(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_many_samples_are_means_and_say_so(tmp_path: Path, monkeypatch: pytest.M
     rows += [allocation(5, 60, 5, memoryOperationType=1)]
     memory, active = curves(opened(tmp_path, *WORK, *rows))
     assert (points(active), active.joined) == ([(0, 50), (20, 55), (40, 15)], "mean of 17 ns")
-    assert (memory.values.max(), memory.joined) == (30, "highest of 667 ns")
+    assert (points(memory), memory.joined) == ([(0, 30), (667, 25), (2000, 25)], "highest of 667 ns")
 
 
 def test_perfetto_has_a_counter_for_each_curve(tmp_path: Path) -> None:

@@ -57,6 +57,15 @@ def test_the_fixtures_stay_small() -> None:
     assert sum(sizes.values()) < 8_000_000
 
 
+def test_the_recordings_of_a_scenario_stay_small() -> None:
+    sizes = {
+        folder.name: sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        for folder in KEPT.iterdir()
+    }
+    assert max(sizes.values()) <= 300_000, sizes
+    assert sum(sizes.values()) < 3_000_000
+
+
 @pytest.mark.slow
 def test_the_page_shows_what_was_recorded() -> None:
     assert (ROOT / PAGE).read_text(encoding="utf-8") == page()

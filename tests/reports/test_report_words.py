@@ -14,7 +14,7 @@ from nsyswrap.reports import INSIGHT, NSYS, find_report
 from nsyswrap.reports.table import Schema
 
 LONGEST_TITLE, LONGEST_HEADER, LONGEST_HELP = 72, 20, 200
-LOWER = {"and", "by", "of"}
+LOWER = {"and", "by", "nsys", "of"}
 # Columns of one name for different quantities: a sum over a run, and a part of a gap; or beside Avg and P95;
 # all communication, and what no compute hides; waiting that costs, and what launches expose.
 OF_TWO_KINDS = {"communication_ns", "copy_ns", "exposed_ns", "graph_ns", "idle_ns", "launch_ns"}

@@ -79,7 +79,15 @@ def test_a_variant_that_ran_without_nsys_has_only_what_it_measured() -> None:
     assert timing_by_variant({}, {"x": {"timings": timings}}).rows() == [("x", "y", 2000.0, *[None] * 6)]
 
 
-def test_what_profilers_in_the_programs_saw() -> None:
+def test_what_profilers_in_the_programs_saw(tmp_path: Path) -> None:
+    capture = variant(
+        tmp_path,
+        "under nsys",
+        nvtx("nsys/a", 0, 1000),
+        call("cudaLaunchKernel", 10, 30, 1),
+        kernel("k", 80, 180, 1),
+    )
+    under_nsys = [{"range": "nsys/a", "operator": "a", "median_us": 1.5}]
     seen = {"launches": 9, "cpu_ops": 6, "kernels": 3, "kernel_median_us": 4.5}
     timings = [
         {"operator": "a", "median_us": 10.0, "profiler": seen},
@@ -87,10 +95,11 @@ def test_what_profilers_in_the_programs_saw() -> None:
         {"operator": "c", "median_us": 12.0, "profiler": None},  # left off
         {"operator": "d", "median_us": 13.0},
     ]
-    # the program's median, launches made, operators and kernels seen, and the kernels' median
-    assert profiler_by_variant({"on": {"timings": timings}}).rows() == [
-        ("on", "a", 10000.0, 9, 6, 3, 4500.0),
-        ("on", "b", 11000.0, 9, 6, 0, None),
+    measured = {"under nsys": {"timings": under_nsys}, "on": {"timings": timings}}
+    # the program's median, launches made, operators and kernels seen, the kernels' median, and nsys' median
+    assert profiler_by_variant({"under nsys": capture}, measured).rows() == [
+        ("on", "a", 10000.0, 9, 6, 3, 4500.0, 100.0),
+        ("on", "b", 11000.0, 9, 6, 0, None, None),
     ]
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TIMES = ("start", "end", "timestamp", "duration", "startTime", "stopTime", "eventSyncTimestamp")
+_HOOK_DOMAIN = "nsyswrap"
 _KERNEL_NAMES = ("demangledName", "shortName", "mangledName")
 
 
@@ -49,7 +50,8 @@ def scaled(path: Path, target: Path, factor: float) -> Path:
 def renamed(path: Path, target: Path) -> Path:
     """Write a copy of an export in which all kernels and NVTX ranges have other names.
 
-    Communication kernels keep theirs: nothing else tells that they communicate.
+    Communication kernels keep theirs: nothing else tells that they communicate. So do the steps that
+    nsyswrap's hook marked: they are known by their names.
     """
 
     def name(values: dict[str, object]) -> dict[str, object]:
@@ -95,7 +97,9 @@ def _rename_kernels(db: sqlite3.Connection) -> None:
 def _rename_ranges(db: sqlite3.Connection, name: Callable[[str], str]) -> None:
     ids = "textId" in _columns(db, NVTX)
     events = db.execute(
-        f"SELECT rowid, text, {'textId' if ids else 'NULL'} FROM {NVTX} WHERE eventType IN (59, 60, 70, 71)"  # noqa: S608
+        f"SELECT rowid, text, {'textId' if ids else 'NULL'} FROM {NVTX} WHERE eventType IN (59, 60, 70, 71) "  # noqa: S608
+        f"AND coalesce(domainId, 0) NOT IN (SELECT domainId FROM {NVTX} WHERE eventType = 75 AND text = ?)",
+        (_HOOK_DOMAIN,),
     ).fetchall()
     new: dict[str, int] = {}
     texts = dict(db.execute("SELECT id, value FROM StringIds").fetchall())

@@ -57,7 +57,7 @@ def visit(chromium: Browser) -> Iterator[Visit]:
         context = chromium.new_context(**{"viewport": _WIDE, "offline": True, **options})
         opened.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)  # on a busy machine too
         if not loud:
             page.on("console", lambda message: heard.append(f"console: {message.text}"))
             page.on("pageerror", lambda error: heard.append(f"error: {error}"))

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import course_rungs
 import recorded
 
 from nsyswrap.base.units import duration
 from nsyswrap.cli.scenario_runs import closing_tables
-from nsyswrap.record.scenarios import find_scenario
+from nsyswrap.record.scenarios import find_scenario, measured
 
 PAGE = Path("docs", "course.md")
 HEAD = """\
@@ -25,18 +26,27 @@ A way through all [scenarios](scenarios.md): one question each, the command that
 look at, and the answer on one machine. The figures were recorded on NVIDIA H200s. Yours differ, the answers
 should not. `nsyswrap scenarios explain NAME` has the details of each.
 
-First see that everything is there: a driver, a GPU, nsys, nvcc and PyTorch.
+First see that everything is there: a driver, a GPU, nsys, nvcc and PyTorch. Below each problem is what to do
+next. The list of the scenarios names what each of them lacks on this machine.
 
 ```sh
 nsyswrap doctor           # needs a GPU
 nsyswrap scenarios list
+```
+
+Without a GPU you can read along: `explain` and the tables on the page of [scenarios](scenarios.md) need none.
+`demo` shows two recordings. One experiment needs neither a GPU nor nsys:
+
+```sh
+nsyswrap demo
+nsyswrap scenarios run triton_debug --variant interpreter    # needs PyTorch and Triton
 ```
 """
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The rows of a scenario's closing tables, and what they show as texts."""
+    """The rows of a scenario's closing tables and what its programs measured, and these as texts."""
 
     rows: tuple[dict[Any, Any], ...]
 
@@ -48,6 +58,10 @@ class Figures:
             if row["variant"] == variant and column in row and operator in (row.get("operator", ""), "")
         ]
         return float(found[0])
+
+    def text(self, variant: str, column: str) -> str:
+        """Return the first text of a variant in a column."""
+        return next(str(row[column]) for row in self.rows if row["variant"] == variant and column in row)
 
     def time(self, variant: str, column: str, operator: str = "") -> str:
         """Return the same figure as a time."""
@@ -70,7 +84,7 @@ class Lesson:
 
 
 LESSONS: list[Lesson] = []
-PROGRAM, LAUNCHES, API = "program_med_ns", "launches", "api_med_ns"
+PROGRAM, LAUNCHES, API, STEP = "program_med_ns", "launches", "api_med_ns", "step_ns"
 KERNEL, COPY, QUEUED = "kernel_med_ns", "copy_med_ns", "queued_med_ns"
 
 
@@ -116,11 +130,16 @@ def _events(v: Value, t: Time) -> str:
     )
 
 
-@lesson("vector_add", "What does torch.profiler see?", "Operators and Kernels against Launches")
-def _vector_add(v: Value, _t: Time) -> str:
+@lesson("vector_add", "What does torch.profiler see?", "Operators and Kernels against Launches, nsys Med")
+def _vector_add(v: Value, t: Time) -> str:
+    assert (v("schedule", "kernels"), v("schedule", LAUNCHES), v("schedule", "traces")) == (6, 10, 2)
+    assert abs(v("schedule", KERNEL) / v("schedule", "nsys_med_ns") - 1) < 0.1
     assert v("toggle_cuda", "kernels") < v("toggle_cuda", LAUNCHES)
     assert v("toggle_cpu", "cpu_ops") < v("toggle_cpu", LAUNCHES)
     return (
+        f"A schedule of two cycles records {v('schedule', 'kernels'):.0f} of "
+        f"{v('schedule', LAUNCHES):.0f} kernels, and leaves a trace of each cycle. Their median is "
+        f"{t('schedule', KERNEL)}, that of nsys {t('schedule', 'nsys_med_ns')}. "
         f"With CUDA toggled off midway it sees {v('toggle_cuda', 'kernels'):.0f} of "
         f"{v('toggle_cuda', LAUNCHES):.0f} kernels, with the CPU toggled off "
         f"{v('toggle_cpu', 'cpu_ops'):.0f} of {v('toggle_cpu', LAUNCHES):.0f} operators."
@@ -162,6 +181,24 @@ def _softmax(v: Value, t: Time) -> str:
     return (
         f"Five operations take {t('naive', KERNEL)}. One pass in Triton takes {t('triton', KERNEL)}: "
         f"{least / 1000:.1f} TB/s for the matrix in and out."
+    )
+
+
+@lesson(
+    "triton_debug",
+    "Why does my Triton kernel give wrong results?",
+    "what 'interpreter' prints, Kernel Med of wrong and right",
+)
+def _triton_debug(v: Value, t: Time) -> str:
+    assert abs(v("triton", KERNEL, "wrong") / v("triton", KERNEL, "right") - 1) < 0.2
+    assert v("interpreter", "outside") == 24
+    assert v("interpreter", PROGRAM, "right") > 20 * v("triton", PROGRAM, "right")
+    return (
+        f"The GPU reports nothing: the wrong kernel takes {t('triton', KERNEL, 'wrong')}, the right one "
+        f"{t('triton', KERNEL, 'right')}. The interpreter names program "
+        f"{v('interpreter', 'wrong_program'):.0f} and its mask, which is True for "
+        f"{v('interpreter', 'outside'):.0f} numbers too many. It takes {t('interpreter', PROGRAM, 'right')} "
+        "for eight rows, so it is for answers, not for times."
     )
 
 
@@ -251,6 +288,28 @@ def _nvtx(v: Value, t: Time) -> str:
     )
 
 
+@lesson("ladder_cuda", "How does a kernel get faster, step by step?", "the rungs: Step, Largest Part")
+def _ladder_cuda(v: Value, t: Time) -> str:
+    assert v("naive", STEP) > 5 * v("coalesced", STEP)
+    assert v("shared", KERNEL) < v("vectorized", KERNEL) < v("coalesced", KERNEL) < v("naive", KERNEL) / 5
+    assert v("streams", PROGRAM) < v("streams", KERNEL) + v("streams", COPY)
+    return (
+        f"From {t('naive', STEP)} to {t('streams', STEP)}. nsys sees that the time is the kernel's, not why: "
+        "that is for Nsight Compute. Only what the last rung repairs is a finding."
+    )
+
+
+@lesson("ladder", "How do I repair a slow training step?", "the rungs: Repairs, At Stake, Step, Largest Part")
+def _ladder(v: Value, t: Time) -> str:
+    assert v("graph", LAUNCHES) < 5 < v("no_item", LAUNCHES) < v("start", LAUNCHES) / 2
+    return (
+        f"One thing after the other, and the same losses on every rung. The step falls from "
+        f"{t('start', STEP)} to {t('graph', STEP)}, its launches from {v('start', LAUNCHES):.0f} to "
+        f"{v('graph', LAUNCHES):.0f}. One run a rung is no verdict: until `graph` the host sets the pace. Of "
+        "three recordings `no_item` was faster than `optimizer` in two, and slower in one."
+    )
+
+
 @lesson("hybrid", "What do MPI and OpenMP look like?", "mpi_event_sum, openmp_sum")
 def _hybrid(v: Value, t: Time) -> str:
     assert v("gpu", LAUNCHES, "rank 0") == 1
@@ -297,11 +356,17 @@ def _section(number: int, item: Lesson, scratch: Path) -> str:
         f"\n## {number}. {item.question}\n\n"
         f"```sh\nnsyswrap scenarios run {item.scenario}      # needs a GPU\n```\n\n"
         f"Look at {item.look}. [What it runs, and its tables](scenarios.md#{item.scenario})\n\n"
-        f"{item.answer(figures.value, figures.time)}\n"
+        f"{item.answer(figures.value, figures.time)}\n{course_rungs.table(item.scenario, figures, scratch)}"
     )
 
 
 def _figures(name: str, scratch: Path) -> Figures:
     scenario = find_scenario(name)
     folders = {variant: recorded.run_folder(f"{name}/{variant}", scratch) for variant in scenario.variants}
-    return Figures(tuple(row for table in closing_tables(folders) for row in table.frame.to_dict("records")))
+    rows: list[dict[Any, Any]] = [
+        row for table in closing_tables(scenario, folders) for row in table.frame.to_dict("records")
+    ]
+    for variant, folder in folders.items():
+        result = measured(folder)
+        rows += [*result.get("timings", ()), {"variant": variant, **result}]
+    return Figures(tuple(rows))

@@ -14,5 +14,5 @@ _home = tempfile.mkdtemp(prefix="hypothesis-")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 set_hypothesis_home_dir(_home)
 
-FIXED = settings(derandomize=True, deadline=None, database=None, max_examples=100)
-FILES = settings(FIXED, max_examples=30)  # for tests that write an export for each example
+FIXED = settings(derandomize=True, deadline=None, database=None)
+FILES = settings(FIXED, max_examples=min(30, FIXED.max_examples))  # for tests that write an export for each

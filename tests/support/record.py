@@ -29,6 +29,7 @@ from nsyswrap.cli.scenario_runs import run_cross_check, run_variants, runnable
 from nsyswrap.record.scenarios import Scenario, find_scenario, scenarios
 
 SHIPPED = ("add", "add2")
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "pb": 0}]  # records of SQLite are not aligned
 # Reports with the options that change what they print; the rest of nsys' reports are taken as they are.
 MORE_REPORTS = ("cuda_gpu_kern_sum:base", "cuda_gpu_kern_sum:mangled", "cuda_gpu_kern_sum:nvtx-name")
 MORE_RULES = ("gpu_gaps:gap=1",)
@@ -91,7 +92,7 @@ def keep(folder: Path, target: Path, *, packed: bool) -> None:
     name_paths(clean)
     clean.replace(folder / EXPORT)
     if packed:
-        (target / recorded.PACKED).write_bytes(lzma.compress((folder / EXPORT).read_bytes(), preset=9))
+        (target / recorded.PACKED).write_bytes(lzma.compress((folder / EXPORT).read_bytes(), filters=FILTERS))
     else:
         shutil.copy(folder / EXPORT, target)
 

@@ -23,6 +23,7 @@ ARGUMENTS = {
     "copies": ("--warmup", "1", "--iterations", "3"),
     "graphs": ("--warmup", "2", "--iterations", "8"),
     "inference": ("--tokens", "4", "--warmup", "2", "--iterations", "5"),
+    "ladder": ("--iterations", "11"),
     "storm": ("--launches", "4000", "--warmup", "0", "--repeat", "1"),
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import recorded
 
 from nsyswrap.api import open_capture
-from nsyswrap.cli.scenario_runs import closing_tables
+from nsyswrap.cli.scenario_runs import closing_tables, texts
 from nsyswrap.record.scenarios import Scenario, measured, scenarios
 from nsyswrap.render.formats import text
 from nsyswrap.reports.scenario_tables import CLOCKS, cross_check
@@ -20,7 +20,8 @@ HEAD = """\
 
 A scenario is a small experiment with a known result. Each is a script that checks its result, and marks the
 parts that it measures with NVTX ranges. It also runs alone: `python scenarios/add2.py --sync both`.
-The [course](course.md) leads through all of them.
+The [course](course.md) leads through all of them. In `ladder` and `ladder_cuda` each variant repairs one
+thing in the one before, and the first table says what that gains.
 
 ```sh
 nsyswrap scenarios list                          # the scenarios, and those that cannot run here
@@ -30,8 +31,9 @@ nsyswrap scenarios run add --variant grid        # needs a GPU
 ```
 
 `nsyswrap scenarios run all` runs every scenario that the machine can run, and says why it skips the others.
-It takes about eight minutes on an H200. It writes an index of the run folders (`index.md`) and one CSV
-(`scenario_runs.csv`). Programs are built before they are measured.
+It takes about ten minutes on an H200. It writes an index of the run folders (`index.md`) and one CSV
+(`scenario_runs.csv`). Programs are built before they are measured. Some variants keep files, such as traces
+of torch.profiler or the PTX of Triton's kernels: they are in `scenario-files` of the variant's run folder.
 
 | scenario | experiment |
 |---|---|
@@ -69,7 +71,7 @@ def section(scenario: Scenario, scratch: Path) -> str:
         for name in names
         if name in recorded.run_names()
     }
-    tables = closing_tables(folders)
+    tables = closing_tables(scenario, folders)
     if scenario.can_cross_check:
         home = recorded.CROSS_CHECKS / scenario.name
         runs = {
@@ -78,7 +80,7 @@ def section(scenario: Scenario, scratch: Path) -> str:
         }
         by_clock = {clock: measured(runs[clock]) for clock in CLOCKS}
         tables.append(cross_check(open_capture(runs["nsys"]), measured(runs["nsys"]), by_clock))
-    shown = "\n".join(text.render(tables, width=WIDTH).values())
+    shown = "\n".join(text.render(tables, width=WIDTH).values()) + "".join(texts(scenario, folders))
     command = " ".join(["nsyswrap scenarios run", scenario.name, *_arguments(scenario)])
     parts = (
         f"## {scenario.name}",

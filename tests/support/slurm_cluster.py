@@ -34,7 +34,7 @@ _COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "s
 _SBIN = os.pathsep.join(filter(None, (os.environ.get("PATH"), "/usr/sbin:/sbin")))
 _DEVICES = ("/dev/null", "/dev/zero")  # a GPU of Slurm's is a file that exists, each a different one
 _PORTS = range(20_000, 32_000)  # below those that the system hands out itself
-_PATIENCE_S = 30
+_PATIENCE_S = 60
 _CONFIG = {
     "ClusterName": "throwaway",
     "SlurmctldHost": "localhost(127.0.0.1)",
@@ -134,7 +134,7 @@ class Cluster:
         asked = ("sinfo", "-h", "-N", "-p", "debug", "-o", "%T")
         while (states := self.run(*asked, check=False).split()) != [state] * len(NODES):
             assert time.monotonic() < deadline, (states, self._said())
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     def _said(self) -> str:
         return "\n".join(log.read_text()[-500:] for log in sorted(self.folder.glob("*.log")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import itertools
+import os
 import re
 import tempfile
 import time
@@ -33,11 +34,12 @@ LEFT_OUT = {
 }
 
 # What a test with a marker takes, in seconds, roughly: workers begin with the files that take longest.
-SECONDS = {"slurm": 15.0, "nsys": 4.0, "nvcc": 4.0, "torch": 3.0, "browser": 2.0, "slow": 1.5}
-LONG_FILES = {"test_fuzz.py": 100.0}  # of tests without a marker
+SECONDS = {"slurm": 15.0, "nsys": 4.0, "browser": 3.0, "torch": 2.5, "nvcc": 1.5, "slow": 0.3}
+LONG_FILES = {"test_fuzz.py": 40.0, "test_bench.py": 30.0, "test_plots.py": 30.0}  # beside that of markers
 
 # Two tests at a time record: with more, nsys itself fails now and then. Others run beside them.
 RECORDING = ("nsys", "slurm")
+ASKING = "test_against_nsys"  # files that ask nsys of exports begin so: they record nothing
 SLOTS = 2
 
 _REASON = pytest.StashKey[str]()
@@ -55,7 +57,9 @@ class Tiers:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            for fixture in MARKERS.keys() & getattr(item, "fixturenames", ()):
+            # A parameter can have the name of a fixture.
+            parameters = getattr(getattr(item, "callspec", None), "params", {})
+            for fixture in MARKERS.keys() & {*getattr(item, "fixturenames", ())} - parameters.keys():
                 item.add_marker(MARKERS[fixture])
         if self.config.getoption("fast"):
             for item in items:
@@ -64,11 +68,11 @@ class Tiers:
             self._leave_out(items)
         if self.config.getoption("few"):
             for cases in _cases(items):
-                for item in {*cases} - {cases[0], cases[len(cases) // 2], cases[-1]}:
-                    item.stash[_REASON] = "left out by --few: another case of a test with more than three"
+                for item in {*cases} - {cases[0], cases[-1]}:
+                    item.stash[_REASON] = "left out by --few: another case of a test with more than two"
             self._leave_out(items)
         if hasattr(self.config, "workerinput"):
-            _longest_files_first(items)
+            _longest_files_first(items, beside=self.config.workerinput["workercount"] - SLOTS)
 
     def _leave_out(self, items: list[pytest.Item]) -> None:
         left_out = [item for item in items if _REASON in item.stash]
@@ -84,7 +88,7 @@ class Tiers:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        if not (hasattr(self.config, "workerinput") and any(map(item.get_closest_marker, RECORDING))):
+        if not (hasattr(self.config, "workerinput") and _records(item)):
             return (yield)
         with slot(Path(tempfile.gettempdir())):
             return (yield)
@@ -115,7 +119,8 @@ class Tiers:
 def slot(folder: Path) -> Generator[None]:
     """Hold one of the SLOTS, which the workers share as locks on files in ``folder``."""
     with ExitStack() as files:
-        locks = [files.enter_context((folder / f"recording-{number}").open("w")) for number in range(SLOTS)]
+        paths = [folder / f"nsyswrap-recording-{os.getuid()}-{number}" for number in range(SLOTS)]
+        locks = [files.enter_context(path.open("w")) for path in paths]
         while not any(map(_is_taken, locks)):
             time.sleep(0.05)
         yield
@@ -129,23 +134,29 @@ def _is_taken(lock: IO[str]) -> bool:
     return True
 
 
-def _longest_files_first(items: list[pytest.Item]) -> None:
+def _records(item: pytest.Item) -> bool:
+    return not item.path.name.startswith(ASKING) and any(map(item.get_closest_marker, RECORDING))
+
+
+def _longest_files_first(items: list[pytest.Item], beside: int) -> None:
     """Sort the items so that no worker begins a long file when the others are done.
 
-    A file of tests that record nothing follows each SLOTS files of tests that do.
+    After each SLOTS files of tests that record come ``beside`` files of tests that do not.
     """
     spent: defaultdict[Path, float] = defaultdict(float)
     for item in items:
         marker = next(filter(item.get_closest_marker, SECONDS), "")
-        spent[item.path] += SECONDS.get(marker, 0.05)
+        asks = item.path.name.startswith(ASKING)
+        spent[item.path] += SECONDS.get("slow" if asks else marker, 0.05)
     for path in spent:
         spent[path] += LONG_FILES.get(path.name, 0)
     order = sorted(spent, key=lambda path: (-spent[path], path))
-    recording = {item.path for item in items if any(map(item.get_closest_marker, RECORDING))}
+    recording = {item.path for item in items if _records(item)}
     others = [path for path in order if path not in recording]
-    place = {path: SLOTS * (at + 1) - 0.5 for at, path in enumerate(others)}
+    place = {path: SLOTS * (at // max(1, beside) + 1) - 0.5 for at, path in enumerate(others)}
     place |= dict(zip((path for path in order if path in recording), itertools.count()))
-    items.sort(key=lambda item: (place[item.path], item.path))
+    rank = {path: (place[path], at) for at, path in enumerate(order)}
+    items.sort(key=lambda item: rank[item.path])
 
 
 def _cases(items: list[pytest.Item]) -> list[list[pytest.Item]]:
@@ -180,7 +191,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     what = ", ".join(LEFT_OUT)
     parser.addoption("--fast", action="store_true", help=f"leave out the tests with these markers: {what}")
     parser.addoption(
-        "--few", action="store_true", help="of each test the first, the middle and the last case"
+        "--few", action="store_true", help="of each test the first and the last case, and few random examples"
     )
 
 

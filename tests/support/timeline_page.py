@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Locator, Page, Position
 
 
 def timeline(page: Page) -> Locator:
@@ -41,8 +41,8 @@ def readout(page: Page) -> str:
     return timeline(page).locator(".readout").inner_text()
 
 
-def place_of(page: Page, family: str) -> None:
-    """Point at the middle of the longest event of a family in the timeline."""
+def place_of(page: Page, family: str) -> Position:
+    """Point at the middle of the longest event of a family in the timeline; return this place."""
     canvas = picture(page)
     canvas.scroll_into_view_if_needed()
     x, y = page.evaluate(
@@ -58,3 +58,4 @@ def place_of(page: Page, family: str) -> None:
         family,
     )
     canvas.hover(position={"x": x, "y": y})
+    return {"x": x, "y": y}

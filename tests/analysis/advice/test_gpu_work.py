@@ -116,12 +116,12 @@ def test_idle_multiprocessors_are_summed_moment_by_moment(
     random = np.random.default_rng(at_once)
     start = np.sort(random.integers(0, 60, 40))
     end = start + random.integers(0, 25, 40)
-    few, part = random.random(40) < 0.7, random.integers(0, 4, 40) / 8  # exact as floats
+    share = np.where(random.random(40) < 0.7, random.integers(0, 4, 40) / 8, 1.0)  # exact as floats
     spans = zip(start.tolist(), end.tolist(), strict=True)
     kernels = gpu_operations_of(new(tmp_path, *(kernel("k", *span, i) for i, span in enumerate(spans))))
     unused = 0.0
     for moment in range(int(end.max())):
         running = (start <= moment) & (end > moment)
-        unused += max(0.0, 1 - np.where(few, part, 1.0)[running].sum()) if running.any() else 0.0
+        unused += max(0.0, 1 - share[running].sum()) if running.any() else 0.0
     monkeypatch.setattr(gpu_work, "_BLOCK", at_once)
-    assert gpu_work._unused_ns(kernels, part, few) == int(unused)  # noqa: SLF001
+    assert gpu_work._unused_ns(kernels, share, np.arange(40)) == int(unused)  # noqa: SLF001

@@ -37,6 +37,12 @@ def test_three_classes(tmp_path: Path) -> None:
     )
 
 
+def test_the_mean_of_two_long_kernels_is_exact(tmp_path: Path) -> None:
+    length = 2**31 - 1  # two of them are more than 32 bits hold; p95 of 20 is the mean of two
+    rows = [kernel(GEMM, i * length, (i + 1) * length) for i in range(20)]
+    assert classes(opened(tmp_path, *rows))["gemm"][5:8] == (length,) * 3
+
+
 def test_by_class(tmp_path: Path) -> None:
     capture = opened(
         tmp_path,

@@ -1,0 +1,8 @@
+"""The GPUs of this machine, asked for once: each question is a process."""
+
+from __future__ import annotations
+
+from nsyswrap.record import gpus
+
+DEVICES = gpus.query()
+NO_GPU = DEVICES.error
