@@ -1,28 +1,30 @@
-"""Two tests at a time record."""
+"""So many tests of a kind run at a time as there are slots."""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
 
+import pytest
 from tiers import SLOTS, slot
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_one_more_waits_until_another_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", SLOTS)
+def test_one_more_waits_until_another_ends(tmp_path: Path, kind: str) -> None:
     held, free = threading.Semaphore(0), threading.Event()
 
     def record() -> None:
-        with slot(tmp_path):
+        with slot(tmp_path, kind):
             held.release()
             assert free.wait(120)
 
-    workers = [threading.Thread(target=record) for _ in range(SLOTS + 1)]
+    workers = [threading.Thread(target=record) for _ in range(SLOTS[kind] + 1)]
     for worker in workers:
         worker.start()
-    for _ in range(SLOTS):
+    for _ in range(SLOTS[kind]):
         assert held.acquire(timeout=120)
     assert not held.acquire(timeout=0.3)
     free.set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import itertools
 import os
 import re
 import tempfile
@@ -37,10 +36,10 @@ LEFT_OUT = {
 SECONDS = {"slurm": 15.0, "nsys": 4.0, "browser": 3.0, "torch": 2.5, "nvcc": 1.5, "slow": 0.3}
 LONG_FILES = {"test_fuzz.py": 40.0, "test_bench.py": 30.0, "test_plots.py": 30.0}  # beside that of markers
 
-# Two tests at a time record: with more, nsys itself fails now and then. Others run beside them.
-RECORDING = ("nsys", "slurm")
+# So many tests with a marker run at a time. With more that record, nsys itself fails now and then. One on a
+# cluster runs beside these two: it mostly waits.
+SLOTS = {"slurm": 1, "nsys": 2}
 ASKING = "test_against_nsys"  # files that ask nsys of exports begin so: they record nothing
-SLOTS = 2
 
 _REASON = pytest.StashKey[str]()
 _FOLDERS = re.compile(r"(?<!\S)/\S*/")
@@ -72,7 +71,7 @@ class Tiers:
                     item.stash[_REASON] = "left out by --few: another case of a test with more than two"
             self._leave_out(items)
         if hasattr(self.config, "workerinput"):
-            _longest_files_first(items, beside=self.config.workerinput["workercount"] - SLOTS)
+            _longest_files_first(items, beside=self.config.workerinput["workercount"] - sum(SLOTS.values()))
 
     def _leave_out(self, items: list[pytest.Item]) -> None:
         left_out = [item for item in items if _REASON in item.stash]
@@ -88,9 +87,10 @@ class Tiers:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        if not (hasattr(self.config, "workerinput") and _records(item)):
+        kind = _slot_of(item)
+        if not (hasattr(self.config, "workerinput") and kind):
             return (yield)
-        with slot(Path(tempfile.gettempdir())):
+        with slot(Path(tempfile.gettempdir()), kind):
             return (yield)
 
     # With xdist every worker collects all tests. The counts of one are the counts of all.
@@ -116,10 +116,10 @@ class Tiers:
 
 
 @contextmanager
-def slot(folder: Path) -> Generator[None]:
-    """Hold one of the SLOTS, which the workers share as locks on files in ``folder``."""
+def slot(folder: Path, kind: str) -> Generator[None]:
+    """Hold one of the SLOTS of this kind, which the workers share as locks on files in ``folder``."""
     with ExitStack() as files:
-        paths = [folder / f"nsyswrap-recording-{os.getuid()}-{number}" for number in range(SLOTS)]
+        paths = [folder / f"nsyswrap-{kind}-{os.getuid()}-{number}" for number in range(SLOTS[kind])]
         locks = [files.enter_context(path.open("w")) for path in paths]
         while not any(map(_is_taken, locks)):
             time.sleep(0.05)
@@ -134,29 +134,34 @@ def _is_taken(lock: IO[str]) -> bool:
     return True
 
 
-def _records(item: pytest.Item) -> bool:
-    return not item.path.name.startswith(ASKING) and any(map(item.get_closest_marker, RECORDING))
+def _slot_of(item: pytest.Item) -> str:
+    """Return the kind of slot that a test needs; '' if it needs none."""
+    if item.path.name.startswith(ASKING):
+        return ""
+    return next(filter(item.get_closest_marker, SLOTS), "")
 
 
 def _longest_files_first(items: list[pytest.Item], beside: int) -> None:
-    """Sort the items so that no worker begins a long file when the others are done.
+    """Sort the items so that no worker begins a long file when the others are done, nor waits for a slot.
 
-    After each SLOTS files of tests that record come ``beside`` files of tests that do not.
+    A file comes when those before it that need the same slots will be done; ``beside`` files need none.
     """
     spent: defaultdict[Path, float] = defaultdict(float)
+    needs: defaultdict[Path, str] = defaultdict(str)
     for item in items:
         marker = next(filter(item.get_closest_marker, SECONDS), "")
         asks = item.path.name.startswith(ASKING)
         spent[item.path] += SECONDS.get("slow" if asks else marker, 0.05)
+        needs[item.path] = needs[item.path] or _slot_of(item)
     for path in spent:
         spent[path] += LONG_FILES.get(path.name, 0)
-    order = sorted(spent, key=lambda path: (-spent[path], path))
-    recording = {item.path for item in items if _records(item)}
-    others = [path for path in order if path not in recording]
-    place = {path: SLOTS * (at // max(1, beside) + 1) - 0.5 for at, path in enumerate(others)}
-    place |= dict(zip((path for path in order if path in recording), itertools.count()))
-    rank = {path: (place[path], at) for at, path in enumerate(order)}
-    items.sort(key=lambda item: rank[item.path])
+    room = {**SLOTS, "": max(1, beside)}
+    begun: defaultdict[str, float] = defaultdict(float)
+    start: dict[Path, float] = {}
+    for path in sorted(spent, key=lambda path: (-spent[path], path)):
+        start[path] = begun[needs[path]]
+        begun[needs[path]] += spent[path] / room[needs[path]]
+    items.sort(key=lambda item: (start[item.path], item.path))
 
 
 def _cases(items: list[pytest.Item]) -> list[list[pytest.Item]]:
