@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
+import resource
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -26,7 +27,7 @@ from nsyswrap.render.perfetto import FORMATS, compose
 from nsyswrap.render.perfetto import write as write_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from conftest import Cli
@@ -203,8 +204,8 @@ def test_what_is_interrupted_leaves_no_half_file(tmp_path: Path, monkeypatch: py
     source = opened(tmp_path, *everything())
     (tmp_path / "o.json").write_text("old")
 
-    def half(_trace: Trace) -> Iterator[bytes]:
-        yield b"{"
+    def half(_trace: Trace) -> Iterator[Callable[[], bytes]]:
+        yield lambda: b"{"
         raise Interrupted
 
     monkeypatch.setitem(FORMATS, "json", half)
@@ -221,16 +222,27 @@ def test_what_is_interrupted_leaves_no_half_file(tmp_path: Path, monkeypatch: py
     assert names(tmp_path) == ["o.json", "tiny.sqlite"]
 
 
-def test_a_full_disk_is_an_output_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = opened(tmp_path, kernel("k", 0, 5))
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(gzip.GzipFile, "write", full)
-    with pytest.raises(OutputError, match=r"o\.json\.gz: No space left on device"):
-        write_trace(compose(source), tmp_path / "o.json.gz")
+def test_a_full_disk_is_an_output_error(tmp_path: Path) -> None:
+    trace = compose(opened(tmp_path, kernel("k", 0, 5)))
+    least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))
+    try:
+        with pytest.raises(OutputError, match=r"o\.json\.gz: File too large"):
+            write_trace(trace, tmp_path / "o.json.gz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
     assert names(tmp_path) == ["tiny.sqlite"]
+
+
+def test_traces_are_written_without_more_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    trace = compose(opened(tmp_path, *everything()))
+    write_trace(trace, tmp_path / "a.pftrace.gz")
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    write_trace(trace, tmp_path / "b.pftrace.gz")
+    assert (tmp_path / "a.pftrace.gz").read_bytes() == (tmp_path / "b.pftrace.gz").read_bytes()
 
 
 def test_traces_are_the_same_bytes_again(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_export import OSRT, PID, call, domain, global_id, kernel, nvtx, on_cpu, opened, um_gpu_fault
+from tiny_export import OSRT, PID, call, domain, global_id, kernel, memset, nvtx, on_cpu, opened, um_gpu_fault
 from traced import tiny, traced
 
 from nsyswrap.render.perfetto import compose
@@ -59,15 +59,17 @@ def test_ranges_that_cross_are_at_levels_of_their_own_on_the_page() -> None:
 
 def test_kernels_at_once_in_one_stream_are_drawn_beside_each_other(tmp_path: Path) -> None:
     rows = [kernel("a", 0, 20), kernel("b", 5, 10), kernel("c", 20, 30), kernel("d", 20, 20)]
-    trace = tiny(tmp_path, *rows)
+    trace = tiny(tmp_path, *rows, kernel("e", 0, 5, deviceId=1), memset(3, 4, 1))
     assert {part.name: trace.lane(part) for part in trace.slices} == {
         "a": "stream 7",
         "b": "stream 7 (2)",
         "c": "stream 7",
         "d": "stream 7 (2)",
+        "e": "stream 7",
+        "[CUDA memset]": "stream 7 (2)",
     }
     [(_, values)] = trace.counters.items()
-    assert values == [(0, 1), (5, 2), (10, 1), (20, 1), (30, 0)]
+    assert values == [(0, 1), (3, 1), (4, 1), (5, 2), (10, 1), (20, 1), (30, 0)]
 
 
 def test_streams_of_several_contexts_and_processes_are_told_apart(tmp_path: Path) -> None:

@@ -45,7 +45,9 @@ class Read:
     instants: list[Slice] = field(default_factory=list)
     flows: list[tuple[Slice, Slice]] = field(default_factory=list)
     counters: dict[tuple[str, str], list[tuple[int, float]]] = field(default_factory=dict)
+    counts: dict[int, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
     started_ns: int | None = None
+    base: int | None = None
 
     def of(self, kind: str) -> list[Slice]:
         return [part for part in self.slices if part.kind == kind]
@@ -79,13 +81,13 @@ class Read:
 
 
 class _Sequence:
-    """The state of a sequence of packets: its clock, its track and its interned texts."""
+    """The state of a sequence of packets: its clock, its interned texts, the open slices of its tracks."""
 
     def __init__(self) -> None:
         self.time = -1
-        self.track = 0
+        self.running = 0  # the track of the counts at its events
         self.texts: dict[str, dict[int, str]] = defaultdict(dict)
-        self.stack: list[list[Any]] = []
+        self.stacks: dict[int, list[list[Any]]] = defaultdict(list)
 
     def text(self, kind: str, number: int) -> str:
         return self.texts[kind][number]
@@ -112,7 +114,10 @@ def read(path: Path) -> Read:
             own.time += packet.timestamp
             assert own.time >= 0
             _read_event(found, packet.track_event, own, begun, ended)
-    assert not any(own.stack for own in sequences.values()), "a slice never ends"
+    assert not any(stack for own in sequences.values() for stack in own.stacks.values()), "a slice never ends"
+    for track, counts in found.counts.items():
+        values = sorted(counts.items())
+        found.counters[found.name(found.tracks[track].parent_uuid), found.name(track)] = values
     assert begun.keys() == ended.keys()
     found.flows = [(part, ended[number]) for number, part in sorted(begun.items())]
     for part in found.tracks.values():
@@ -126,9 +131,10 @@ def _read_state(found: Read, packet: proto.TracePacket, own: _Sequence) -> None:
     assert packet.ByteSize() > 0
     clocks = {clock.clock_id: clock for clock in packet.clock_snapshot.clocks}
     if packet.HasField("clock_snapshot"):
-        assert own.time == -1, "a sequence has one clock"
-        assert packet.sequence_flags == CLEARED
+        assert packet.sequence_flags == (CLEARED if own.time == -1 else NEEDED)
         own.time = clocks[6].timestamp
+        assert found.base in {None, own.time}, "Perfetto's clock goes backwards"
+        found.base = own.time
         if 64 in clocks:
             assert clocks[64].is_incremental
             assert clocks[64].timestamp == own.time
@@ -136,8 +142,7 @@ def _read_state(found: Read, packet: proto.TracePacket, own: _Sequence) -> None:
             found.started_ns = clocks[1].timestamp - own.time
     if packet.HasField("trace_packet_defaults"):
         assert packet.trace_packet_defaults.timestamp_clock_id == 64
-        own.track = packet.trace_packet_defaults.track_event_defaults.track_uuid
-        assert own.track in found.tracks
+        [own.running] = packet.trace_packet_defaults.track_event_defaults.extra_counter_track_uuids or [0]
     if packet.HasField("track_descriptor"):
         assert packet.track_descriptor.uuid not in found.tracks
         found.tracks[packet.track_descriptor.uuid] = packet.track_descriptor
@@ -153,15 +158,19 @@ def _read_state(found: Read, packet: proto.TracePacket, own: _Sequence) -> None:
 def _read_event(
     found: Read, event: proto.TrackEvent, own: _Sequence, begun: dict[int, Slice], ended: dict[int, Slice]
 ) -> None:
+    assert event.track_uuid in found.tracks
+    stack = own.stacks[event.track_uuid]
+    for count in event.extra_counter_values:
+        assert found.counts[own.running].setdefault(own.time, count) == count
     if event.type == COUNTER:
-        track = found.tracks[own.track]
+        track = found.tracks[event.track_uuid]
         parent = found.name(track.parent_uuid)
         values = found.counters.setdefault((parent, track.name), [])
         assert not values or own.time > values[-1][0]
         is_double = event.HasField("double_counter_value")
         values.append((own.time, event.double_counter_value if is_double else event.counter_value))
     elif event.type == END:
-        head, flows, places = own.stack.pop()
+        head, flows, places = stack.pop()
         part = Slice(**head, end=own.time)
         found.slices.append(part)
         for number in flows:
@@ -176,7 +185,7 @@ def _read_event(
         }
         group = event.correlation_id_str_iid and own.text("correlation_id_str", event.correlation_id_str_iid)
         if event.type == INSTANT:
-            part = Slice(category, name, own.track, own.time, own.time, args, 0, group or "")
+            part = Slice(category, name, event.track_uuid, own.time, own.time, args, 0, group or "")
             found.instants.append(part)
             return
         assert event.type == BEGIN
@@ -184,14 +193,14 @@ def _read_event(
         head = {
             "kind": category,
             "name": name,
-            "track": own.track,
+            "track": event.track_uuid,
             "start": own.time,
             "args": args,
-            "depth": len(own.stack),
+            "depth": len(stack),
             "group": group or "",
         }
         places = begun if event.flow_ids else ended
-        own.stack.append([head, [*event.flow_ids, *event.terminating_flow_ids], places])
+        stack.append([head, [*event.flow_ids, *event.terminating_flow_ids], places])
 
 
 def _value(annotation: proto.DebugAnnotation, own: _Sequence) -> object:

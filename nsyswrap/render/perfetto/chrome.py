@@ -6,28 +6,32 @@ Each slice has its name, lane, start and duration. Arrows, counters and argument
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.render.timeline.packing import by_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from nsyswrap.render.perfetto.lanes import Track
+    from nsyswrap.render.perfetto.packets import Block
+    from nsyswrap.render.perfetto.slices import Slices
     from nsyswrap.render.perfetto.trace import Trace
 
 BLOCK_ROWS = 20_000  # about 2 MB of text
 _NS_PER_US = 1_000
 
 
-def blocks(trace: Trace) -> Iterator[bytes]:
-    """Yield the trace in blocks of bytes: a line for each event."""
+def blocks(trace: Trace) -> Iterator[Block]:
+    """Yield functions that return the trace in blocks of bytes: a line for each event."""
     about = json.dumps({"displayTimeUnit": "ns", "otherData": trace.about})
-    yield f'{about[:-1]}, "traceEvents": [\n'.encode()
-    yield ",\n".join(_metadata(trace.lanes.tracks)).encode()
-    for lines in _events(trace):
-        yield f",\n{lines}".encode()
-    yield b"\n]}\n"
+    head = f'{about[:-1]}, "traceEvents": [\n' + ",\n".join(_metadata(trace.lanes.tracks))
+    yield head.encode
+    yield from _events(trace)
+    yield "\n]}\n".encode
 
 
 def _metadata(tracks: list[Track]) -> Iterator[str]:
@@ -41,7 +45,7 @@ def _metadata(tracks: list[Track]) -> Iterator[str]:
             yield f'{{"ph":"M","name":"{kind}_{name}",{head},"args":{json.dumps(arguments)}}}'
 
 
-def _events(trace: Trace) -> Iterator[str]:
+def _events(trace: Trace) -> Iterator[Block]:
     numbers, names = trace.looks.names()
     texts = [json.dumps(name) for name in names]
     for slices in trace.slices:
@@ -53,12 +57,17 @@ def _events(trace: Trace) -> Iterator[str]:
                 template = f'{{"ph":"i","s":"{"t" if track.thread else "p"}","name":%s,{place}}}'
             for at in range(lane.start, lane.stop, BLOCK_ROWS):
                 rows = slice(at, min(at + BLOCK_ROWS, lane.stop))
-                start, end = slices.start_ns[rows], slices.end_ns[rows]
-                name = [texts[number] for number in numbers[slices.look[rows]].tolist()]
-                columns = [name, map(_micros, start.tolist())]
-                if not slices.points:
-                    columns.append(map(_micros, (end - start).tolist()))
-                yield ",\n".join(map(template.__mod__, zip(*columns, strict=True)))
+                yield partial(_lines, template, slices, rows, (numbers, texts))
+
+
+def _lines(template: str, slices: Slices, rows: slice, names: tuple[NDArray[Any], Sequence[str]]) -> bytes:
+    numbers, texts = names
+    start, end = slices.start_ns[rows], slices.end_ns[rows]
+    name = [texts[number] for number in numbers[slices.look[rows]].tolist()]
+    columns = [name, map(_micros, start.tolist())]
+    if not slices.points:
+        columns.append(map(_micros, (end - start).tolist()))
+    return (",\n" + ",\n".join(map(template.__mod__, zip(*columns, strict=True)))).encode()
 
 
 def _micros(ns: int) -> str:

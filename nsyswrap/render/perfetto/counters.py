@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.arrays.groups import distinct, group_keys
+from nsyswrap.render.perfetto.slices import Running
 from nsyswrap.render.timeline.curves import curves
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.perfetto.gpu import GpuBars
     from nsyswrap.render.perfetto.lanes import CaptureLanes
+    from nsyswrap.render.perfetto.slices import Slices
 
     Steps = tuple[NDArray[Any], NDArray[Any]]
 
@@ -29,20 +32,46 @@ class Counter(NamedTuple):
     values: NDArray[Any]
 
 
-def counters(capture: Capture, bars: Sequence[GpuBars], tracks: CaptureLanes) -> list[Counter]:
-    """Return a counter for each GPU and direction of copies, and one for each GPU whose kernels overlap.
+def bandwidths(capture: Capture, bars: Sequence[GpuBars], tracks: CaptureLanes) -> list[Counter]:
+    """Return a counter for each GPU and direction of copies.
 
     A copy counts with its mean bandwidth from its start to its end. A copy of no length does not count.
     """
     made: list[Counter] = []
     for part in bars:
-        lasting = np.flatnonzero(part.end_ns > part.start_ns)
-        gpu = np.array([tracks.gpu(*stream[:2]) for stream in part.streams])[part.stream][lasting]
         if part.kind == "memcpy":
-            made += _bandwidths(capture, part, lasting, gpu, tracks)
-        elif part.kind == "kernel":
-            made += _kernels_running(part, lasting, gpu, tracks)
+            made += _bandwidths(capture, part, *_lasting(part, tracks), tracks)
     return made
+
+
+def with_running(slices: Slices, bars: Sequence[GpuBars], tracks: CaptureLanes) -> Slices:
+    """Return the GPU slices with the number of kernels that run, where kernels overlap.
+
+    A kernel of no length does not count.
+    """
+    track = np.full(len(slices.lane), -1, np.int32)
+    begin, end = np.zeros_like(track), np.zeros_like(track)
+    parents = np.array([-1 if one.parent is None else one.parent for one in tracks.lanes.tracks])[slices.lane]
+    for part in bars:
+        if part.kind != "kernel":
+            continue
+        rows, gpu = _lasting(part, tracks)
+        for parent in distinct(gpu)[0].tolist():
+            mine = rows[gpu == parent]
+            times, value = steps(part.start_ns[mine], part.end_ns[mine], np.ones(len(mine), np.int8))
+            if value.max(initial=0) > 1:  # without overlap the streams already show it
+                at = np.flatnonzero(parents == parent)
+                track[at] = tracks.lanes.add_below(parent, "kernels running", "kernels")
+                value = np.append(value, 0)  # before the first kernel
+                for counted, of_slices in ((begin, slices.start_ns), (end, slices.end_ns)):
+                    counted[at] = value[np.searchsorted(times, of_slices[at], "right") - 1]
+    return replace(slices, running=Running(track, begin, end)) if (track >= 0).any() else slices
+
+
+def _lasting(bars: GpuBars, tracks: CaptureLanes) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows of the bars that have a length, and the track of the GPU of each."""
+    rows = np.flatnonzero(bars.end_ns > bars.start_ns)
+    return rows, np.array([tracks.gpu(*stream.gpu) for stream in bars.streams])[bars.stream[rows]]
 
 
 def curve_counters(capture: Capture, tracks: CaptureLanes) -> tuple[list[Counter], tuple[str, ...]]:
@@ -89,14 +118,3 @@ def _bandwidths(
         times, value = steps(bars.start_ns[part], bars.end_ns[part], bytes_per_ns[codes == code])
         name = labels.get(direction, f"kind {direction}")
         yield Counter(tracks.lanes.add_below(parent, name, "GB/s"), times, np.round(value, 6))
-
-
-def _kernels_running(
-    bars: GpuBars, rows: NDArray[Any], gpu: NDArray[Any], tracks: CaptureLanes
-) -> Iterator[Counter]:
-    for parent in np.unique(gpu).tolist():
-        mine = rows[gpu == parent]
-        start, end = bars.start_ns[mine], bars.end_ns[mine]
-        times, value = steps(start, end, np.ones(len(mine), np.int8))
-        if value.max(initial=0) > 1:  # without overlap the streams already show it
-            yield Counter(tracks.lanes.add_below(parent, "kernels running", "kernels"), times, value)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-import gzip
-from typing import TYPE_CHECKING, BinaryIO
+import os
+import struct
+import zlib
+from collections import deque
+from concurrent import futures
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from nsyswrap.base.files import replacing
 from nsyswrap.render.perfetto import chrome, packets
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from nsyswrap.render.perfetto.trace import Trace
 
+    T = TypeVar("T")
+
 FORMATS = {"perfetto": packets.blocks, "json": chrome.blocks}
 _LEVEL = 2  # of gzip: smaller than 1 in the same time; a higher one takes more than making the trace
+_THREADS = 8  # more of them hold more blocks at a time
+_GZIP_HEAD = b"\x1f\x8b\x08" + bytes(6) + b"\xff"  # no name and no time
+_NO_MORE = b"\x03\x00"  # the last block of deflate, empty
 
 
 def format_of(path: Path) -> str:
@@ -30,13 +40,44 @@ def write(trace: Trace, path: Path, form: str = "") -> None:
     form = form or format_of(path)
     with replacing(path) as part, part.open("wb") as file:
         if path.suffix.lower() == ".gz":
-            with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
-                stream(trace, packed, form)
+            _write_packed(FORMATS[form](trace), file)
         else:
             stream(trace, file, form)
 
 
-def stream(trace: Trace, file: BinaryIO | gzip.GzipFile, form: str = "perfetto") -> None:
+def stream(trace: Trace, file: BinaryIO, form: str = "perfetto") -> None:
     """Write a trace to an open file."""
-    for block in FORMATS[form](trace):
-        file.write(block)
+    file.writelines(_in_threads(lambda make: make(), FORMATS[form](trace)))
+
+
+def _write_packed(blocks: Iterable[packets.Block], file: BinaryIO) -> None:
+    """Write blocks as one member of gzip, each compressed by itself."""
+    check = size = 0
+    file.write(_GZIP_HEAD)
+    for raw, deflated in _in_threads(_deflated, blocks):
+        check, size = zlib.crc32(raw, check), size + len(raw)
+        file.write(deflated)
+    file.write(_NO_MORE + struct.pack("<II", check, size & 0xFFFFFFFF))
+
+
+def _deflated(make: packets.Block) -> tuple[bytes, bytes]:
+    """Return a block, and the block compressed such that that of the next one can follow."""
+    raw, deflate = make(), zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return raw, deflate.compress(raw) + deflate.flush(zlib.Z_SYNC_FLUSH)
+
+
+def _in_threads(work: Callable[[packets.Block], T], blocks: Iterable[packets.Block]) -> Iterator[T]:
+    """Yield ``work`` of each block in order, done in threads: numpy and zlib release the interpreter lock."""
+    count = min(_THREADS, os.cpu_count() or 1)
+    under_way: deque[futures.Future[T]] = deque()
+    with futures.ThreadPoolExecutor(count) as pool:
+        for block in blocks:
+            try:
+                under_way.append(pool.submit(work, block))
+            except RuntimeError:  # the system has no more threads
+                under_way.append(futures.Future())
+                under_way[-1].set_result(work(block))
+            if len(under_way) > count + 1:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()

@@ -1,12 +1,14 @@
-"""Write a trace as Perfetto's TracePackets: one sequence of packets a lane, each in the order of time.
+"""Write a trace as Perfetto's TracePackets: one sequence of packets a GPU or process, lane after lane.
 
-A sequence begins with its clock, its track and the texts that it uses. Then its events follow: the time since
-the event before, the begin or the end of a slice, its look, and the arrows that begin or end there.
+A lane begins with its clock and the texts that it is the first of its sequence to use. Then its events follow
+in the order of time: the begin or the end of a slice, its look, the number of kernels that run, the arrows
+that begin or end there, and the time since the event before.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,15 +21,19 @@ from nsyswrap.render.perfetto.wire import field, number_field
 from nsyswrap.render.timeline.packing import by_lane, event_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from nsyswrap.render.perfetto.counters import Counter
-    from nsyswrap.render.perfetto.lanes import Track
+    from nsyswrap.render.perfetto.lanes import Lanes, Track
     from nsyswrap.render.perfetto.slices import Argument, LooksOfKind, Slices
     from nsyswrap.render.perfetto.trace import Trace
     from nsyswrap.render.perfetto.wire import Cells
+
+    Block = Callable[[], bytes]
+    _Part = tuple[int, Block]  # and its number of events
+    _Known = dict[int, NDArray[np.bool_]]
 
 BLOCK_ROWS = 2**15  # events that are encoded at a time: some MB
 _PACKET = 1  # field of Trace
@@ -37,32 +43,44 @@ _FLAGS, _CLOCK_ID, _DEFAULTS, _TRACK, _ATTRIBUTES = 13, 58, 59, 60, 126
 _CLEARED, _NEEDED = 1, 2  # sequence_flags: the state of the sequence begins, is needed
 _REALTIME, _TRACE_CLOCK, _OWN_CLOCK = 1, 6, 64  # clocks: UTC, Perfetto's main one, that of a sequence
 # Fields of TrackEvent, and its types.
-_CATEGORY, _ARGUMENT, _TYPE, _NAME, _UUID, _COUNT, _DOUBLE, _CALLS, _CALLED, _GROUP = (
-    *(3, 4, 9, 10, 11, 30, 44, 47, 48),
-    54,
-)
+_CATEGORY, _ARGUMENT, _TYPE, _NAME, _UUID, _RUNNING, _COUNT, _COUNTED = 3, 4, 9, 10, 11, 12, 30, 31
+_DOUBLE, _CALLS, _CALLED, _GROUP = 44, 47, 48, 54
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 # Fields of InternedData.
 _CATEGORIES, _NAMES, _ARGUMENT_NAMES, _STRINGS, _GROUPS = 1, 2, 3, 29, 43
 _EXPLICIT = 3  # TrackDescriptor.child_ordering
 
 
-def blocks(trace: Trace) -> Iterator[bytes]:
-    """Yield the trace in blocks of bytes."""
+def blocks(trace: Trace) -> Iterator[Block]:
+    """Yield functions that return the trace in blocks of bytes; any thread can call them."""
+    parts: list[Block] = []
+    rows = 0
+    for more, part in _parts(trace):
+        if rows and rows + more > BLOCK_ROWS:
+            yield partial(_together, parts)
+            parts, rows = [], 0
+        parts.append(part)
+        rows += more
+    yield partial(_together, parts)
+
+
+def _together(parts: Sequence[Block]) -> bytes:
+    return b"".join(part() for part in parts)
+
+
+def _parts(trace: Trace) -> Iterator[_Part]:
     first = trace.first_ns
     # Perfetto has no times before 0. The earlier start counts, so that all others keep the capture's time.
     shift = max(-first, 0)
     base = first + shift
-    yield _head(trace, base, shift)
+    yield 0, partial(_head, trace, base, shift)
     looks = _Looks(trace.looks.parts)
-    sequence = 1
+    sequences = _Sequences(trace.lanes, looks, base)
     for slices in trace.slices:
         for rows in by_lane(slices.lane):
-            sequence += 1
-            yield from _lane(looks, slices, rows, sequence, base - shift)
+            yield from _lane(looks, slices, rows, sequences, base - shift)
     for counter in trace.counters:
-        sequence += 1
-        yield from _counter(counter, sequence, base - shift)
+        yield from _counter(counter, sequences, base - shift)
 
 
 def _head(trace: Trace, base: int, shift: int) -> bytes:
@@ -105,105 +123,174 @@ def _descriptor(track: Track, place: int) -> bytes:
     return content + number_field(11, _EXPLICIT)
 
 
-def _start(sequence: int, track: int, base: int) -> bytes:
-    """Return the first packet of a sequence: its clock, which counts from event to event, and its track."""
-    defaults = number_field(58, _OWN_CLOCK) + field(11, number_field(11, track + 1))
-    packet = _clock_snapshot(((_TRACE_CLOCK, base), (_OWN_CLOCK, base)))
-    packet += field(_DEFAULTS, defaults) + number_field(_SEQUENCE, sequence)
-    return field(_PACKET, packet + number_field(_FLAGS, _CLEARED))
+class _Sequences:
+    """The sequences of a trace: one for each GPU and process, so that their lanes share texts.
+
+    Each lane sets the clock of its sequence back to ``base``. From there it counts from event to event.
+    """
+
+    def __init__(self, lanes: Lanes, looks: _Looks, base: int) -> None:
+        self._lanes = lanes
+        self._looks = looks
+        self._clock = _clock_snapshot(((_TRACE_CLOCK, base), (_OWN_CLOCK, base)))
+        self._begun: dict[int, tuple[bytes, _Known]] = {}
+
+    def lane(self, track: int, used: NDArray[Any], counter: int = -1) -> tuple[bytes, bytes]:
+        """Return the packets that begin a lane with these looks, and the fields that its others begin with.
+
+        ``counter`` is the track of the counts at its events, or -1.
+        """
+        root = track
+        while (parent := self._lanes.tracks[root].parent) is not None:
+            root = parent
+        packet, flags = self._clock, _NEEDED
+        if root not in self._begun:
+            defaults = number_field(_CLOCK_ID, _OWN_CLOCK)
+            if counter >= 0:
+                defaults += field(_EVENT, number_field(_COUNTED, counter + 1))
+            packet, flags = packet + field(_DEFAULTS, defaults), _CLEARED
+            self._begun[root] = number_field(_SEQUENCE, len(self._begun) + 2), self._looks.none_known()
+        sequence, known = self._begun[root]
+        head = sequence + number_field(_FLAGS, _NEEDED)
+        begin = field(_PACKET, packet + sequence + number_field(_FLAGS, flags))
+        texts = self._looks.interned(used, known)
+        return begin + (field(_PACKET, head + field(_INTERNED, texts)) if texts else b""), head
 
 
-def _of(sequence: int) -> bytes:
-    return number_field(_SEQUENCE, sequence) + number_field(_FLAGS, _NEEDED)
-
-
-def _lane(looks: _Looks, slices: Slices, rows: slice, sequence: int, zero: int) -> Iterator[bytes]:
+def _lane(looks: _Looks, slices: Slices, rows: slice, sequences: _Sequences, zero: int) -> Iterator[_Part]:
     """Yield the packets of a lane. ``zero`` is the time of the capture at which the clock begins."""
-    start, end = slices.start_ns[rows], slices.end_ns[rows]
-    yield _start(sequence, int(slices.lane[rows.start]), max(zero, 0))
+    track = int(slices.lane[rows.start])
+    counter = int(slices.running.track[rows.start]) if slices.running else -1
     most = int(slices.arrows[rows].max(initial=0)) + 1
     known, variety = distinct(slices.look[rows] * np.int64(most) + slices.arrows[rows])
     used, many = np.divmod(known, most)
-    yield field(_PACKET, _of(sequence) + field(_INTERNED, looks.interned(used)))
-    fields = looks.cells(used, _INSTANT if slices.points else _BEGIN)
+    begin, head = sequences.lane(track, used, counter)
+    yield 0, lambda: begin
+    fields = looks.cells(used, _same(_INSTANT if slices.points else _BEGIN, track))
     if slices.points:
-        yield from _packets(sequence, np.diff(start, prepend=zero), variety, fields, _no_arrows(start, known))
+        yield from _packets(head, _Rows(slices.start_ns[rows], variety).since(zero), _events(fields))
         return
+    rows_of = _interleaved(slices, rows, variety, len(known))
+    fields = wire.stacked([fields, wire.constant(_same(_END, track), 1)])
+    arrows = _Arrows(_CALLS if slices.calling else _CALLED, np.append(many, 0))
+    events = _events(fields, arrows, int(rows_of.running.max()) if counter >= 0 else -1)
+    yield from _packets(head, rows_of.since(zero), events)
+
+
+def _interleaved(slices: Slices, rows: slice, variety: NDArray[Any], end_variety: int) -> _Rows:
+    """Return the begins and the ends of the slices of a lane in the order of time."""
+    start, end = slices.start_ns[rows], slices.end_ns[rows]
     begins, ends = event_places(start, end)
     times, first = np.empty(2 * len(start), np.int64), np.zeros(2 * len(start), np.int64)
-    which = np.full(len(times), len(known), np.int32)  # the last variety is that of all ends
+    which = np.full(len(times), end_variety, np.int32)
     times[begins], which[begins], first[begins] = start, variety, slices.arrow[rows]
     times[ends] = end
-    fields = wire.stacked([fields, wire.constant(number_field(_TYPE, _END), 1)])
-    arrows = _Arrows(_CALLS if slices.calling else _CALLED, first, np.append(many, 0))
-    yield from _packets(sequence, np.diff(times, prepend=zero), which, fields, arrows)
+    if slices.running is None:
+        return _Rows(times, which, first)
+    count = np.empty(len(times), np.int32)
+    count[begins], count[ends] = slices.running.begin[rows], slices.running.end[rows]
+    return _Rows(times, which, first, count)
 
 
-def _counter(counter: Counter, sequence: int, zero: int) -> Iterator[bytes]:
-    yield _start(sequence, counter.track, max(zero, 0))
+def _same(kind: int, track: int) -> bytes:
+    """Return the fields that are the same in all events of one type in a lane."""
+    return number_field(_TYPE, kind) + number_field(_UUID, track + 1)
+
+
+def _counter(counter: Counter, sequences: _Sequences, zero: int) -> Iterator[_Part]:
+    begin, head = sequences.lane(counter.track, np.empty(0, np.int64))
+    yield 0, lambda: begin
     known, which = distinct(counter.values.view(np.int64))
     form = wire.fixed_cells if counter.values.dtype.kind == "f" else wire.varint_cells
     value = form(_DOUBLE if form is wire.fixed_cells else _COUNT, known)
-    fields = wire.joined([wire.constant(number_field(_TYPE, _COUNTER), len(known)), value])
-    delta = np.diff(counter.times_ns, prepend=zero)
-    yield from _packets(sequence, delta, which, fields, _no_arrows(delta, known))
+    fields = wire.joined([wire.constant(_same(_COUNTER, counter.track), len(known)), value])
+    yield from _packets(head, _Rows(counter.times_ns, which).since(zero), _events(fields))
 
 
-_ARROW = np.dtype([("tag", "V2"), ("number", "<u8")])
+_ARROW = np.dtype([("tag", "V2"), ("number", ">u8")])  # the byte that changes is next to the time: see _block
 _ARROW_BYTES = _ARROW.itemsize
 
 
 class _Arrows(NamedTuple):
-    """The arrows of a lane: their field, the number of each event's first one, and how many a variety has."""
+    """The arrows of a lane: their field, and how many a variety of events has."""
 
     field: int
-    first: NDArray[Any]
     many: NDArray[Any]
 
 
-def _no_arrows(events: NDArray[Any], varieties: NDArray[Any]) -> _Arrows:
-    return _Arrows(_CALLED, np.zeros(len(events), np.int8), np.zeros(len(varieties), np.int8))
+class _Events(NamedTuple):
+    """The varieties of a lane: the fields of each but its count and arrows; the field of each count."""
+
+    fields: Cells
+    arrows: _Arrows
+    counts: NDArray[np.uint8]
 
 
-def _packets(
-    sequence: int, delta: NDArray[Any], which: NDArray[Any], fields: Cells, arrows: _Arrows
-) -> Iterator[bytes]:
-    """Yield the packets of events, each after the time since the one before.
-
-    ``which`` is the number of each event's variety, ``fields`` are the fields of each variety but its arrows.
-    """
+def _events(fields: Cells, arrows: _Arrows | None = None, most: int = -1) -> _Events:
+    """Return events with these fields, and with counts up to ``most`` unless it is -1."""
+    arrows = arrows or _Arrows(_CALLED, np.zeros(len(fields.size), np.int64))
+    tag = np.frombuffer(wire.tag(_RUNNING, wire.VARINT), np.uint8)
+    counts = np.zeros((1, 0), np.uint8)
+    if most >= 0:
+        numbers = wire.digits(np.arange(most + 1), len(wire.varint(most)))
+        counts = np.hstack([np.broadcast_to(tag, (most + 1, 1)), numbers])
     head = wire.constant(wire.tag(_EVENT, wire.BYTES), len(fields.size))
-    content = wire.varints(fields.size + arrows.many * _ARROW_BYTES)
-    events = wire.joined([head, content, fields]).aligned()
-    for at in range(0, len(delta), BLOCK_ROWS):
+    content = wire.varints(fields.size + counts.shape[1] + arrows.many * _ARROW_BYTES)
+    return _Events(wire.joined([head, content, fields]).aligned(), arrows, counts)
+
+
+class _Rows(NamedTuple):
+    """The events of a lane: times in ns, varieties, and where there are any their first arrows and counts."""
+
+    times: NDArray[Any]
+    which: NDArray[Any]
+    first: NDArray[Any] = np.zeros(1, np.int8)
+    running: NDArray[Any] = np.zeros(1, np.int8)
+
+    def since(self, zero: int) -> _Rows:
+        """Return the events with the time since the one before instead."""
+        return self._replace(times=np.diff(self.times, prepend=zero))
+
+    def part(self, at: int) -> _Rows:
+        """Return the events of a block."""
         rows = slice(at, at + BLOCK_ROWS)
-        first = arrows._replace(first=arrows.first[rows])
-        yield _block(_of(sequence), delta[rows], which[rows], events, first)
+        return _Rows(*(np.broadcast_to(column, len(self.times))[rows] for column in self))
 
 
-def _block(tail: bytes, delta: NDArray[Any], which: NDArray[Any], events: Cells, arrows: _Arrows) -> bytes:
+def _packets(head: bytes, rows: _Rows, events: _Events) -> Iterator[_Part]:
+    """Yield the packets of events; ``rows`` have the time since the event before."""
+    for at in range(0, len(rows.times), BLOCK_ROWS):
+        part = rows.part(at)
+        yield len(part.times), partial(_block, head, part, events)
+
+
+def _block(head: bytes, events: _Rows, varieties: _Events) -> bytes:
     """Return packets. Those whose parts have the same sizes are filled side by side.
 
-    What varies little, the ``tail``, comes last: gzip then finds the longest equal parts.
+    What varies most comes last, and side by side: gzip then finds the longest equal parts.
     """
-    layout, (time, event, many) = group_keys(wire.sizes(delta), events.size[which], arrows.many[which])
-    size = 1 + time + event + many * _ARROW_BYTES + len(tail)
+    delta, which, first, running = events
+    fields, arrows, counts = varieties
+    layout, (time, event, many) = group_keys(wire.sizes(delta), fields.size[which], arrows.many[which])
+    size = 1 + time + event + many * _ARROW_BYTES + counts.shape[1] + len(head)
     prefix = 1 + wire.sizes(size)
     places = np.append(0, np.cumsum((prefix + size)[layout]))
     block = np.empty(places[-1], np.uint8)
     rows_of = np.split(order_by_code(layout, len(size)), np.cumsum(np.bincount(layout))[:-1])
     columns = (column.tolist() for column in (size, time, event, many))
     for rows, packet, digits, body, flows in zip(rows_of, *columns, strict=True):
-        head = wire.tag(_PACKET, wire.BYTES) + wire.varint(packet) + wire.tag(_TIMESTAMP, wire.VARINT)
-        before = [("head", f"V{len(head)}"), ("time", f"V{digits}"), ("event", f"V{body}")]
-        layout_type = np.dtype([*before, ("arrows", _ARROW, (flows,)), ("tail", f"V{len(tail)}")])
-        packets = np.empty(len(rows), layout_type)
-        packets["head"] = np.void(head)
-        packets["time"] = wire.items(wire.digits(delta[rows], digits), digits, digits)
-        packets["event"] = wire.items(events.data, body, events.data.shape[1])[which[rows]]
+        begin = wire.tag(_PACKET, wire.BYTES) + wire.varint(packet) + head
+        parts: list[Any] = [("begin", f"V{len(begin)}"), ("event", f"V{body}")]
+        parts += [("count", np.uint8, counts.shape[1:]), ("arrows", _ARROW, (flows,))]
+        parts += [("tag", np.uint8), ("time", f"V{digits}")]
+        packets = np.empty(len(rows), np.dtype(parts))
+        packets["begin"] = np.void(begin)
+        packets["event"] = wire.items(fields.data, body, fields.data.shape[1])[which[rows]]
+        packets["count"] = counts[running[rows]]
         packets["arrows"]["tag"] = np.void(wire.tag(arrows.field, wire.FIXED64))
-        packets["arrows"]["number"] = arrows.first[rows][:, None] + np.arange(flows)
-        packets["tail"] = np.void(tail)
+        packets["arrows"]["number"] = first[rows][:, None] + np.arange(flows)
+        packets["tag"] = _TIMESTAMP << 3 | wire.VARINT
+        packets["time"] = wire.items(wire.digits(delta[rows], digits), digits, digits)
         wire.items(block, packets.itemsize, 1)[places[rows]] = packets.view(f"V{packets.itemsize}")
     return block.tobytes()
 
@@ -219,6 +306,7 @@ class _Looks:
         self._uses: list[tuple[int, int, list[tuple[int, NDArray[Any]]]]] = []
         self._count = 0
         self._cells = wire.stacked([wire.constant(b"", 0), *(self._encoded(part) for part in parts)])
+        self._texts = {kind: list(numbers) for kind, numbers in self._numbers.items()}
 
     def _column(self, kind: int, codes: NDArray[Any], texts: Sequence[str | None]) -> NDArray[Any]:
         """Return the number of the text of each look; 0 for none."""
@@ -254,20 +342,24 @@ class _Looks:
             value = wire.varint_cells(7 if name == "address" else 4, np.where(known, values, 0))
         return wire.message_cells(_ARGUMENT, wire.varint_cells(1, title), value).where(known)
 
-    def cells(self, looks: NDArray[Any], kind: int) -> Cells:
-        """Return the fields of these looks, for events of this type."""
-        return wire.joined([self._cells.take(looks), wire.constant(number_field(_TYPE, kind), len(looks))])
+    def cells(self, looks: NDArray[Any], same: bytes) -> Cells:
+        """Return the fields of events with these looks; ``same`` are those that all of them have."""
+        return wire.joined([wire.constant(same, len(looks)), self._cells.take(looks)])
 
-    def interned(self, looks: NDArray[Any]) -> bytes:
-        """Return the texts that these looks use, as InternedData."""
-        used: dict[int, set[int]] = {}
+    def none_known(self) -> _Known:
+        """Return a mask over the texts of each field, for the texts that a sequence knows."""
+        return {kind: np.zeros(len(texts), bool) for kind, texts in self._texts.items()}
+
+    def interned(self, looks: NDArray[Any], known: _Known) -> bytes:
+        """Return those texts of these looks that are not ``known`` yet, as InternedData."""
+        used = {kind: np.zeros(len(texts) + 1, bool) for kind, texts in self._texts.items()}
         for start, count, columns in self._uses:
             mine = looks[(looks >= start) & (looks < start + count)] - start
             for kind, numbers in columns:
-                used.setdefault(kind, set()).update(distinct(numbers[mine])[0].tolist())
-        return b"".join(
-            field(kind, number_field(1, number) + field(2, text))
-            for kind, numbers in sorted(used.items())
-            for text, number in self._numbers[kind].items()
-            if number in numbers
-        )
+                used[kind][numbers[mine]] = True
+        added = []
+        for kind, texts in sorted(self._texts.items()):
+            new = np.flatnonzero(used[kind][1:] & ~known[kind]).tolist()
+            known[kind][new] = True
+            added += [field(kind, number_field(1, place + 1) + field(2, texts[place])) for place in new]
+        return b"".join(added)

@@ -32,6 +32,17 @@ _DRAWN = (
 _ZERO_IS_NONE = {"return_value", "green_context_id"}  # no error, no green context
 
 
+class Running(NamedTuple):
+    """How many kernels run on the GPU of each slice, from its start on and from its end on.
+
+    ``track`` is the track of that counter; -1 for a slice on a GPU without one.
+    """
+
+    track: NDArray[Any]
+    begin: NDArray[Any]
+    end: NDArray[Any]
+
+
 @dataclass(frozen=True)
 class Slices:
     """Slices by lane and in drawing order, or points in time, with one entry each; times in ns.
@@ -48,6 +59,7 @@ class Slices:
     arrows: NDArray[Any]
     calling: bool = False
     points: bool = False
+    running: Running | None = None
 
 
 def laid_out(

@@ -19,7 +19,7 @@ from nsyswrap.base.version import __version__
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render.perfetto import host
-from nsyswrap.render.perfetto.counters import counter_notes, counters, curve_counters
+from nsyswrap.render.perfetto.counters import bandwidths, counter_notes, curve_counters, with_running
 from nsyswrap.render.perfetto.gpu import gpu_bars, gpu_slices
 from nsyswrap.render.perfetto.lanes import CaptureLanes, Lanes
 from nsyswrap.render.perfetto.ranges import KIND as NVTX
@@ -73,7 +73,7 @@ class Trace:
         """Say that the arrows and counters are not written, as in JSON."""
         if arrows := self.counts.pop(ARROWS, 0):
             self.left_out.append(f"{counted(arrows, ARROWS)} (JSON has none)")
-        if self.counters:
+        if self.counters or any(part.running for part in self.slices):
             self.left_out.append("counters and details of slices (JSON has none)")
 
     def contents(self) -> list[str]:
@@ -161,8 +161,11 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
     bars, notes = gpu_bars(own), operation_notes(own)
     del own
-    gpu = [gpu_slices(capture, bars, tracks, trace.looks)] if bars else []
-    trace.counters += counters(capture, bars, tracks)
+    gpu = []
+    if bars:
+        work, launched_by = gpu_slices(capture, bars, tracks, trace.looks)
+        gpu = [(with_running(work, bars, tracks), launched_by)]
+    trace.counters += bandwidths(capture, bars, tracks)
     recorded, joined = curve_counters(capture, tracks)
     trace.counters += recorded
     drawn.update({part.kind: len(part.row) for part in bars})

@@ -7,6 +7,7 @@ like a cell in a table, and the bytes that count, read row by row, are the messa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 VARINT, FIXED64, BYTES = 0, 1, 2  # types on the wire
 _PAYLOAD, _MORE, _SHIFT = 0x7F, 0x80, 7
+_SHORT = [bytes([value]) for value in range(_MORE)]
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def fixed_cells(number: int, values: NDArray[Any]) -> Cells:
     )
 
 
+@cache
 def tag(number: int, wire: int) -> bytes:
     """Return the bytes before a field."""
     return varint(number << 3 | wire)
@@ -132,6 +135,8 @@ def tag(number: int, wire: int) -> bytes:
 
 def varint(value: int) -> bytes:
     """Return a number as a varint. A negative one takes ten bytes."""
+    if 0 <= value <= _PAYLOAD:
+        return _SHORT[value]
     value &= (1 << 64) - 1
     raw = bytearray()
     while value > _PAYLOAD:
