@@ -11,6 +11,7 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.gpu_operations import KINDS, operations_of_kind
 from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.perfetto.host import timed
 from nsyswrap.render.perfetto.slices import Argument, Slices, laid_out
 from nsyswrap.render.timeline.owners import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 GPU_FAULT = "um_gpu_fault"
 DRAWN = (*KINDS, GPU_FAULT)
+_READ = (*SPANS, "global_pid", "device_id", "context_id", "stream_id", "correlation_id")
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ def gpu_bars(capture: Capture) -> list[GpuBars]:
 def _bars(capture: Capture, kind: str) -> GpuBars:
     if kind == GPU_FAULT:
         return _faults(capture)
+    capture.whole.columns(kind, *_READ)  # in one pass
     operations = operations_of_kind(capture, kind)
     operations = operations.of(timed(operations.start_ns, operations.end_ns))
     row, call = operations.row, operations.call

@@ -9,7 +9,8 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.capture import Capture
-from nsyswrap.render.perfetto.slices import Slices, laid_out
+from nsyswrap.capture.schema import SPANS
+from nsyswrap.render.perfetto.slices import Slices, laid_out, look_fields
 from nsyswrap.render.timeline.packing import nested
 
 if TYPE_CHECKING:
@@ -39,15 +40,17 @@ class ThreadEvents(NamedTuple):
     call: NDArray[Any]
 
 
-def calls(capture: Capture, kind: str, looks: Looks) -> ThreadEvents:
-    """Return the calls of one kind that have a start and an end."""
+def calls(capture: Capture, kind: str, looks: Looks) -> tuple[ThreadEvents, int]:
+    """Return the calls of one kind that have a start and an end, and the number of all."""
     own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
-    columns = own.columns(kind, "start_ns", "end_ns", "global_tid")
+    places = (*SPANS, "global_tid")
+    own.columns(kind, *places, *look_fields(kind))  # in one pass
+    columns = own.columns(kind, *places)
     row = timed(columns["start_ns"], columns["end_ns"])
     call = own.columns(kind, "row")["row"][row] - 1 if kind == "api" else np.full(len(row), -1)
     look = looks.of_events(own, kind, row)
     start, end, thread = (values[row] for values in columns.values())
-    return ThreadEvents(start, end, thread, look, call.astype(np.int32))
+    return ThreadEvents(start, end, thread, look, call.astype(np.int32)), own.count(kind)
 
 
 def timed(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:

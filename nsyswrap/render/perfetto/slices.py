@@ -128,6 +128,8 @@ class Looks:
 
         ``paths`` are the NVTX ranges around the launch of each event.
         """
+        if wanted := look_fields(kind):
+            capture.columns(kind, *wanted)  # in one pass
         codes, names = _names(capture, kind)
         group, groups = kernel_classes(capture) if kind == "kernel" else (codes * 0, [])
         columns = _columns(capture, kind)
@@ -152,6 +154,12 @@ class Looks:
         return np.concatenate([np.empty(0, np.int64), *numbers]), texts
 
 
+def look_fields(kind: str) -> list[str]:
+    """Return the fields that looks of a kind of event are made of."""
+    fields = schema.EVENTS[kind].fields.items()
+    return [name for name, spec in fields if name == "name" or (name not in _DRAWN and spec.kind != "text")]
+
+
 def _names(capture: Capture, kind: str) -> tuple[NDArray[Any], Sequence[str | None]]:
     """Return a code per event of the selection, and the name of each code."""
     if "name" in schema.EVENTS[kind].fields:
@@ -164,8 +172,7 @@ def _names(capture: Capture, kind: str) -> tuple[NDArray[Any], Sequence[str | No
 
 def _columns(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     """Return the fields beyond name, time and lane. Fields without any value are left out."""
-    fields = schema.EVENTS[kind].fields
-    wanted = [name for name, spec in fields.items() if name not in _DRAWN and spec.kind != "text"]
+    wanted = [name for name in look_fields(kind) if name != "name"]
     read = capture.columns(kind, *wanted) if wanted else {}
     for name in read.keys() & _ZERO_IS_NONE:
         read[name] = np.where(read[name] == 0, MISSING, read[name])

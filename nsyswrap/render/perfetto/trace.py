@@ -27,7 +27,7 @@ from nsyswrap.render.perfetto.ranges import nvtx_events
 from nsyswrap.render.perfetto.slices import Looks, Slices
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -160,21 +160,24 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     drawn: Counts[str] = Counts()
     own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
     bars, notes = gpu_bars(own), operation_notes(own)
+    recorded = {part.kind: own.count(part.kind) for part in bars}
     del own
     gpu = []
     if bars:
         work, launched_by = gpu_slices(capture, bars, tracks, trace.looks)
         gpu = [(with_running(work, bars, tracks), launched_by)]
     trace.counters += bandwidths(capture, bars, tracks)
-    recorded, joined = curve_counters(capture, tracks)
-    trace.counters += recorded
+    over_time, joined = curve_counters(capture, tracks)
+    trace.counters += over_time
     drawn.update({part.kind: len(part.row) for part in bars})
     nvtx = nvtx_events(capture, trace.looks) if capture.has(NVTX) else None
-    calls = {kind: host.calls(capture, kind, trace.looks) for kind in host.CALLS if capture.has(kind)}
-    drawn.update({kind: len(events.start_ns) for kind, events in calls.items()})
-    threads = [*([nvtx.push_pop] if nvtx else []), *calls.values()]
+    threads = [nvtx.push_pop] if nvtx else []
+    for kind in filter(capture.has, host.CALLS):
+        calls, recorded[kind] = host.calls(capture, kind, trace.looks)
+        drawn[kind] = len(calls.start_ns)
+        threads.append(calls)
     on_host = [host.thread_slices(threads, tracks)] if threads else []
-    calls.clear()
+    threads.clear()
     if nvtx:
         drawn[NVTX] = sum(len(part.start_ns) for part in (nvtx.push_pop, nvtx.start_end, nvtx.marks))
         trace.slices.append(host.thread_slices([nvtx.start_end], tracks, "NVTX start/end ranges")[0])
@@ -183,8 +186,8 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     if capture.has(host.FAULT):
         trace.slices.append(host.cpu_page_faults(capture, tracks, trace.looks))
         drawn[host.FAULT] = len(trace.slices[-1].lane)
-    _count(trace, capture, drawn)
-    trace.counts[CURVES] += len(recorded)
+    _count(trace, capture, drawn, recorded)
+    trace.counts[CURVES] += len(over_time)
     launched = sum(part.launched for part in bars)
     arrows = _add_arrows(trace, gpu, on_host)
     if launched > arrows:
@@ -192,10 +195,11 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     trace.notes += (*notes, *counter_notes(capture, bars), *joined)
 
 
-def _count(trace: Trace, capture: Capture, drawn: Counts[str]) -> None:
+def _count(trace: Trace, capture: Capture, drawn: Counts[str], recorded: Mapping[str, int]) -> None:
+    """Count the drawn events and those left out. ``recorded`` has numbers of events that are known."""
     for kind, events in schema.EVENTS.items():
         trace.counts[events.title] += drawn[kind]
-        missing = capture.count(kind) - drawn[kind]
+        missing = (recorded[kind] if kind in recorded else capture.count(kind)) - drawn[kind]
         if missing and kind not in _NAMING_KINDS:
             trace.left_out.append(f"{counted(missing, events.title)} ({_REASONS.get(kind, _UNTIMED)})")
 
