@@ -371,7 +371,7 @@ def test_search_counts_and_steps(page_of: PageOf, visit: Visit) -> None:
 
 
 def test_shift_and_drag_measure_and_undo_goes_back(page_of: PageOf, visit: Visit) -> None:
-    page = opened_all(visit(page_of("two GPUs")))
+    page = opened_all(visit(page_of("two GPUs"), permissions=["clipboard-read", "clipboard-write"]))
     every = ends(page)
     timeline(page).get_by_role("button", name="Show the time of GPU work").click()
     work = ends(page)
@@ -389,7 +389,14 @@ def test_shift_and_drag_measure_and_undo_goes_back(page_of: PageOf, visit: Visit
     text = timeline(page).locator(".measure").inner_text()
     length = 300 / box["width"] * (work[1] - work[0])
     assert text.startswith(f"Measured: {duration(round(length))}")
-    assert re.search(r"--time \d+ns/\d+ns", text)
+    found = re.search(r"--time (\d+)ns/(\d+)ns", text)
+    assert found
+    origin = page.evaluate("timelines[0].content.origin")
+    first = origin + work[0] + 100 / box["width"] * (work[1] - work[0])
+    assert list(map(int, found.groups())) == pytest.approx([first, first + length], abs=2)
+    timeline(page).get_by_role("button", name=f"Copy {found[0]}").click()
+    timeline(page).get_by_text("Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == found[0]
     busy = re.search(r"GPU 0[^:]*: busy ([\d.]+) % of this time", text)
     assert busy
     assert 0 < float(busy[1]) <= 100
@@ -441,15 +448,36 @@ def test_lanes_fold_and_hide(page_of: PageOf, visit: Visit) -> None:
     assert labels.locator(".lane").count() == every > less + 1
 
 
-def test_findings_and_gaps_lead_into_the_timeline(page_of: PageOf, visit: Visit) -> None:
+def test_findings_gaps_and_steps_lead_into_the_timeline(page_of: PageOf, visit: Visit) -> None:
     page = opened_all(visit(page_of("two GPUs")))
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    for link in (page.locator("[data-finding] a.spot").first, page.locator("#idle tbody a.spot").first):
-        page.evaluate("timelines[0].act('home')")
-        every = ends(page)
-        link.click()
-        assert ends(page) != every
+    page.locator("[data-finding] a.spot").first.click()
+    assert picture(page).evaluate("e => e === document.activeElement")
+    seen = [ends(page)]
+    for rows in ("#idle tbody tr", "#steps tbody tr"):
+        row = page.locator(rows).filter(has=page.locator("a.spot")).last
+        start, length = row.evaluate(
+            """row => ["start_ns", "duration_ns"].map((name) => {
+              const head = [...row.closest("table").tHead.rows[0].cells];
+              return Number(rawValue(row.cells[head.findIndex((cell) => cell.dataset.name === name)]));
+            })"""
+        )
+        row.locator("a.spot").click()
+        seen.append(ends(page))
+        start -= page.evaluate("timelines[0].content.origin")
+        around = max(length / 4, 1000)
+        assert seen[-1] == pytest.approx((start - around, start + length + around), abs=2)
         assert picture(page).evaluate("e => e === document.activeElement")
+    assert len(set(seen)) == 3
+
+
+def test_idle_time_says_its_cause(page_of: PageOf, captures: Captures, visit: Visit) -> None:
+    page = opened_all(visit(page_of("two GPUs")))
+    place_of(page, "idle by cause")
+    [capture] = captures("two GPUs").values()
+    table = capture.report("gpu_idle")
+    causes = {name: table.data[name][0] for name in ("cause", "host_ns")}
+    assert readout(page).startswith(f"{causes['cause']}: {duration(causes['host_ns'])}, at ")
 
 
 def test_a_curve_says_its_value_where_one_points(tmp_path: Path, visit: Visit) -> None:
