@@ -296,6 +296,18 @@ def test_a_crowd_is_counted_not_named(page_of: PageOf, captures: Captures, visit
     [capture] = captures("many").values()
     assert begun == capture.count("kernel")
     assert 0 < kept < begun
+    counted = page.evaluate("timelines[0].readout.around(timelines[0].picture.laneAt(50), 300)")
+    canvas.dblclick(position={"x": 300, "y": 50})
+    assert ends(page) == pytest.approx((counted["least"], counted["most"]))
+
+
+def test_more_of_a_picture_is_drawn_in_a_window_that_has_grown(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("many"), viewport={"width": 1280, "height": 300})
+    page.evaluate("timelines[0].ready.then(() => timelines[0].canvas.scrollIntoView())")
+    ends(page)
+    assert page.evaluate("timelines[0].picture.pixels.height < timelines[0].canvas.height")
+    page.set_viewport_size({"width": 1280, "height": 2500})
+    page.wait_for_function("() => timelines[0].picture.pixels.height === timelines[0].canvas.height")
 
 
 def test_where_detail_ends_the_page_says_so_with_the_command(page_of: PageOf, visit: Visit) -> None:

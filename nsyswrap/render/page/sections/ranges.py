@@ -42,6 +42,7 @@ def ranges(subject: Subject) -> Markup | None:
         return None
     pictures = (_picture(subject.heading(label, _title(table)), table) for label, table in tables.items())
     table = subject.as_one(tables)
+    phases = [name for name in _PHASES if any(np.any(part.data[f"{name}_ns"]) for part in tables.values())]
     return section(
         "ranges",
         "Ranges and modules",
@@ -49,9 +50,11 @@ def ranges(subject: Subject) -> Markup | None:
         *pictures,
         element(
             "ul",
-            *(element("li", _patch(shade), name) for name, shade in _PHASES.items()),
+            *(element("li", _patch(_PHASES[name]), name) for name in phases),
             class_="legend",
-        ),
+        )
+        if phases
+        else None,
         folded_table(table) if table is not None else None,
     )
 

@@ -13,7 +13,7 @@ class Pointer {
     listen("pointercancel", this.letGo);
     listen("dblclick", ({ offsetX, offsetY }) => {
       timeline.view.keep();
-      timeline.fit(timeline.at(offsetX, offsetY));
+      timeline.fitAt(offsetX, offsetY);
     });
     listen("pointerleave", (event) => {
       this.turned = null;

@@ -75,10 +75,14 @@ class Readout {
       this.say(`${this.place(lane)}, at ${this.moment(this.picture.time(x))}: ${curveAt(curve, this.picture.time(x))}.`);
       return;
     }
-    const [from, to] = [this.picture.time(x - 1), this.picture.time(x + 2)];
-    const { found, least, most } = contents(this.content, this.picture, lane, from, to);
+    const { found, least, most } = this.around(lane, x);
     const place = `${this.place(lane)}, at ${this.picture.view.label(this.picture.time(x), this.picture.view.span / 1000)}`;
     this.say(`${place}: ${this.list(found, most - least) || "no events"}`);
+  }
+
+  // The events of the three columns of pixels around a place.
+  around(lane, x) {
+    return contents(this.content, this.picture, lane, this.picture.time(x - 1), this.picture.time(x + 2));
   }
 
   // What was found in so many ns: events by series, as counts and times.

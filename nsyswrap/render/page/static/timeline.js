@@ -42,7 +42,7 @@ class Timeline {
       part.draw();
     }
     new ResizeObserver(() => this.draw()).observe(this.canvas);
-    addEventListener("scroll", () => this.draw(), { passive: true });
+    for (const kind of ["scroll", "resize"]) addEventListener(kind, () => this.draw(), { passive: true });
   }
 
   labels() {
@@ -216,6 +216,16 @@ class Timeline {
     const narrow = item.duration / view.span < 0.01 || item.duration > view.span;
     if (narrow) this.fit(i, 2);
     else if (item.start < view.start || item.end > view.end) view.to(item.start);
+  }
+
+  // Show the event at a place, else the time of the crowd that the readout tells of there, else all.
+  fitAt(x, y) {
+    const lane = this.picture.laneAt(y);
+    const i = this.at(x, y);
+    const crowd = i < 0 && lane >= 0 ? this.readout.around(lane, x) : null;
+    if (!crowd?.found.size) return this.fit(i);
+    this.view.show(crowd.least, crowd.most);
+    this.draw();
   }
 
   // Show an event with the call that launched it; all if there is none.
