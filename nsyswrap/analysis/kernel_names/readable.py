@@ -26,6 +26,11 @@ _FLASH = re.compile(r"(?=(.*?\bflash::(?P<base>FlashAttn\w+)<))\1.*?\bcutlass::(
 _CUDNN_ATTENTION = re.compile(
     r"cudnn_generated_(?=(\w+?_sdpa_sm\d+_))\1(?=((?P<pass>\w+?prop)_))\2.*?_(?P<tile>\d+x\d+x\d+)_"
 )
+# fmha_cutlassB_f16_aligned_64x64_k128_dropout_sm80(...), PyTorch's memory-efficient attention
+_EFFICIENT = re.compile(
+    r"fmha_cutlass(?P<way>[FB])_(?P<type>bf16|f16|f32)_(?P<un>not)?aligned_(?P<tile>\d+x\d+)_(?P<rest>\w+)_sm\d"
+)
+_TYPES = {"f16": "half", "f32": "float"}
 _INDEX_TYPES = {"int", "unsigned int"}
 _SHELLS = {"Kernel", "Kernel2", "device_kernel"}
 _FILLERS = re.compile(r"^(?:global)?[kK]ernel2?$|^impl$|_?[kK]ernel(?=_|$)|_cuda(?=_|$)")
@@ -57,13 +62,17 @@ def _nccl(name: str) -> str | None:
 
 
 def _attention(name: str, kernel: Name) -> str | None:
-    """Read ``flash_fwd_kernel<Flash_fwd_kernel_traits<128, 64, 64, ...>>``, cuDNN and FlashAttention 3."""
+    """Read ``flash_fwd_kernel<Flash_fwd_kernel_traits<128, 64, 64, ...>>``, cuDNN, CUTLASS and others."""
     traits = parse(kernel.arguments[0]) if kernel.arguments else kernel
     if "kernel_traits" in traits.base:
         head, *tile = traits.arguments[:3]
         return f"attention {_short(kernel.path)}<{_first_type(traits)}> head {head} {'x'.join(tile)}"
     if match := _CUDNN_ATTENTION.match(name):
         return f"attention cudnn {match['pass']} {match['tile']}"
+    if match := _EFFICIENT.match(name):
+        what = f"{'fwd' if match['way'] == 'F' else 'bwd'}<{_TYPES.get(match['type'], match['type'])}>"
+        rest = ("unaligned " if match["un"] else "") + match["rest"].replace("_", " ")
+        return f"attention cutlass {what} {match['tile']} {rest}"
     match = _FLASH.match(name) if "flash::" in name else None
     return f"attention {match['base']}<{short_type(match['type'])}>" if match else None
 
@@ -81,7 +90,8 @@ def _template(name: str, kernel: Name) -> str | None:
     first = _first_type(kernel)
     if kernel.base in _SHELLS:  # the wrapped type is the name
         return f"{kind} {first}"
-    return f"{kind} {_short(kernel.path)}" + (f"<{first}>" if first else "")
+    name = _short(kernel.path)
+    return (kind if name == kind else f"{kind} {name}") + (f"<{first}>" if first else "")
 
 
 @cache
