@@ -113,7 +113,7 @@ VERDICTS = {
     "no verdict": Style(INK, STRIPES),
 }
 REST = Style(INK, LINES)  # what is too small for a part of its own
-MEMSET, GRAPH, API, NVTX = COPIES["memset"], KERNELS["graph"], CALLS["other"], RANGES["range"]
+MEMSET, GRAPH = COPIES["memset"], KERNELS["graph"]
 
 
 def style_of(styles: dict[str, Style], name: str) -> Style:

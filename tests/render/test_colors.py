@@ -58,7 +58,7 @@ HUES = range(palette.SLOWER)  # of things; verdicts have others
 TABLES = (
     {("kernel", name): style for name, style in palette.KERNELS.items()},
     {("copy", name): style for name, style in palette.COPIES.items()},
-    {("host", name): style for name, style in {**palette.CAUSES, "call": palette.API}.items()},
+    {("host", name): style for name, style in {**palette.CAUSES, "call": palette.CALLS["other"]}.items()},
     {("host call", name): style for name, style in palette.OTHERS.items() if name != "profiler overhead"},
     {("step", name): style for name, style in palette.STEPS.items()},
     {("range", name): style for name, style in palette.RANGES.items()},
@@ -112,7 +112,9 @@ def test_a_style_means_one_thing() -> None:
         for meaning, style in table.items():
             meanings.setdefault(style, set()).add(meaning)
     assert {style: every for style, every in meanings.items() if len(every) > 1} == {}
-    assert all(palette.CALLS[kind] == palette.CAUSES.get(kind, palette.API) for kind in palette.CALLS)
+    assert all(
+        palette.CALLS[kind] == palette.CAUSES.get(kind, palette.CALLS["other"]) for kind in palette.CALLS
+    )
 
 
 def test_every_class_direction_call_and_cause_has_its_style() -> None:

@@ -29,7 +29,8 @@ from traced import traced
 from nsyswrap.api import Capture, open_capture
 from nsyswrap.render.timeline import curves as module
 from nsyswrap.render.timeline.curves import Curve, curves
-from nsyswrap.render.timeline.lanes import OTHERS, threads
+from nsyswrap.render.timeline.kinds import OTHERS
+from nsyswrap.render.timeline.lanes import threads
 
 OPTIONS = Path(__file__).resolve().parents[3] / "shared" / "exports" / "options"
 WORK = (call("cudaLaunchKernel", 0, 10, 1), kernel("k", 1000, 2000, 1))

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 _DRAWING = ("columns", "events", "bins", "view", "pixels", "curves", "picture", "rows", "overview")
-_READING = ("readout", "measure", "search", "legends", "limit", "pointer", "wayback", "timeline", "links")
-_SCRIPTS = tuple(f"{name}.js" for name in ("tables", *_DRAWING, *_READING, "redraw", "icicle", "ranks"))
+_READING = ("readout", "measure", "search", "limit", "pointer", "wayback", "timeline", "links")
+_LAST = ("redraw", "icicle", "ranks")
+_SCRIPTS = tuple(f"{name}.js" for name in ("tables", "paper", *_DRAWING, *_READING, *_LAST))
 _RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each
 
 

@@ -20,7 +20,7 @@ def document(
     sections: Sequence[tuple[str, str, Markup]],
     *,
     styles: tuple[str, ...] = ("page.css",),
-    scripts: tuple[str, ...] = ("tables.js",),
+    scripts: tuple[str, ...] = ("tables.js", "paper.js"),
     needs_scripts: str = "The sorting of tables needs scripts.",
 ) -> str:
     """Return the file. Each section is its anchor, its name in the navigation, and its markup.

@@ -90,7 +90,7 @@ def history_page(sides: Sequence[Side]) -> str:
     ]
     points = history.points
     title = f"History of {len(points)} points: {points[0].label} to {points[-1].label}"
-    return document(title, sections, styles=("page.css", "compare.css"), scripts=("tables.js", "paper.js"))
+    return document(title, sections, styles=("page.css", "compare.css"))
 
 
 def _changes_section(history: History, names: Names) -> Markup:

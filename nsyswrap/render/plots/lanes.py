@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import overlap, union
-from nsyswrap.render import colors
-from nsyswrap.render.colors import GRAPH, copy_color, kernel_color, style_of
 from nsyswrap.render.timeline import lanes as model
-from nsyswrap.render.timeline.lanes import CALLS, COPIES, KERNELS, RANGES
+from nsyswrap.render.timeline.kinds import CALLS, COPIES, KERNELS, RANGES, name_of, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,13 +23,14 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.colors import Style
+    from nsyswrap.render.timeline import kinds
 
 
 BINS = 600  # each about a pixel on a screen
 
 MOST_STREAMS = 16
 MOST_THREADS, MOST_LEVELS = 6, 3
-_SPELLED = {"synchronise": "synchronize", "other": "other CUDA"}  # as people read them
+_FAMILIES = (KERNELS, COPIES, CALLS, RANGES)  # in the order of the legend
 _SINGLE = 4  # bins; a longer NVTX range is drawn by itself
 
 
@@ -44,11 +43,14 @@ class Kind(NamedTuple):
     hangs: bool = False
 
 
-NVTX_RANGE = Kind(3, "NVTX range", colors.NVTX)
-_ALONE = {
-    (KERNELS, "graph"): Kind(0, "CUDA graph", GRAPH),
-    (COPIES, "memset"): Kind(1, "memset", colors.MEMSET, hangs=True),
-}
+def _kind(kind: kinds.Kind) -> Kind:
+    family, _ = kind
+    name = name_of(kind)
+    label = f"{name} {family}" if family in (KERNELS, CALLS) and name != "CUDA graph" else name
+    return Kind(_FAMILIES.index(family), label, style_of(kind), hangs=family == COPIES)
+
+
+NVTX_RANGE = _kind((RANGES, "range"))
 
 
 class Range(NamedTuple):
@@ -156,18 +158,6 @@ def _shares(
         cover = union(start[mine], end[mine])
         taken = overlap(cover.start, cover.end, edges[:-1], edges[1:])
         if taken.any():
-            kind = _kind(*lanes[0].kinds[number])
+            kind = _kind(lanes[0].kinds[number])
             share_of[kind] = share_of.get(kind, 0) + taken / np.diff(edges)
     return share_of
-
-
-def _kind(family: str, name: str) -> Kind:
-    if (family, name) in _ALONE:
-        return _ALONE[family, name]
-    if family == KERNELS:
-        return Kind(0, f"{name} kernels", kernel_color(name))
-    if family == COPIES:
-        return Kind(1, name, copy_color(name), hangs=True)
-    if family == RANGES:
-        return NVTX_RANGE
-    return Kind(2, f"{_SPELLED.get(name, name)} calls", style_of(colors.CALLS, name))

@@ -14,7 +14,6 @@ import numpy as np
 from matplotlib.patches import StepPatch
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.steps import steps_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, moment, percent
@@ -22,6 +21,7 @@ from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.plots import Plot, nothing_selected
 from nsyswrap.render.plots.figure import MONO, NAMES, WIDTH_IN, columns_in, fitted, paint, sheet, time_axis
 from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, bins, gpu_lanes, host_lanes, host_times
+from nsyswrap.render.timeline.insight_lanes import longest_steps
 from nsyswrap.reports import find_report
 from nsyswrap.reports.table import read_ahead
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.steps import Steps
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.plots.figure import Sheet
     from nsyswrap.render.plots.lanes import Kind, Lane
@@ -166,7 +165,7 @@ def _focus(capture: Capture) -> tuple[Capture, str]:
     """Return the view that is drawn, and what it is: the steps around the median one, if there are steps."""
     if capture.view.selection.windowed:
         return capture, _SELECTED
-    steps = _longest_steps(capture)
+    steps = longest_steps(capture)
     if steps is None:
         return capture, _OF_ALL
     numbers = np.flatnonzero(steps.steady)
@@ -180,15 +179,6 @@ def _focus(capture: Capture) -> tuple[Capture, str]:
     of = f" of {len(numbers):,} steady ones" if len(drawn) < len(numbers) else ", the steady part"
     view = capture.viewed(selection=selection)
     return (view, f"in {which}{of}") if len(gpu_operations_of(view)) else (capture, _OF_ALL)
-
-
-def _longest_steps(capture: Capture) -> Steps | None:
-    """Return the steps of the process with the longest steady part; None without steps."""
-    operations = gpu_operations_of(capture)
-    if not len(operations) or not capture.has("api"):
-        return None
-    found = [steps for steps in steps_of(capture) if steps.found]
-    return max(found, key=lambda steps: steps.window[1] - steps.window[0], default=None)
 
 
 def _selection_note(capture: Capture) -> list[str]:

@@ -9,15 +9,16 @@ import numpy as np
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.steps import steps_of
+from nsyswrap.render.timeline.kinds import IDLE, STEPS
 from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.owners import gpu_name, process_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from nsyswrap.analysis.steps import Steps
     from nsyswrap.capture.capture import Capture
 
-STEPS, IDLE = ("steps", "idle by cause")
 WARM_UP, STEADY, OUTLIER, LEFT_OUT = range(4)
 _STEP_KINDS = ("warm-up", "steady step", "outlier step", "other step")
 
@@ -44,6 +45,14 @@ def steps(capture: Capture) -> Iterator[Lane]:
             names = [f"step {one.first + i}" for i in range(len(one))]
             spans = (one.start_ns[number], one.end_ns[number])
             yield Lane(*place, *spans, kinds, number, names, kind[number])
+
+
+def longest_steps(capture: Capture) -> Steps | None:
+    """Return the steps of the process with the longest steady part; None without steps."""
+    if not len(gpu_operations_of(capture)):
+        return None
+    found = [one for one in steps_of(capture) if one.found]
+    return max(found, key=lambda one: one.window[1] - one.window[0], default=None)
 
 
 def idle(capture: Capture) -> Iterator[Lane]:

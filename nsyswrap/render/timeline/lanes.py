@@ -31,6 +31,7 @@ from nsyswrap.analysis.names import kernel_classes, most_frequent, name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import SPANS
+from nsyswrap.render.timeline.kinds import CALLS, COPIES, KERNELS, OTHERS, RANGES
 from nsyswrap.render.timeline.owners import (
     gpu_name,
     stream_names,
@@ -48,12 +49,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.window import Intervals
-
-    Kind = tuple[str, str]  # a family, and a kind within it
-
-
-# Families of events. A lane of a GPU has kernels and copies, another one has events of its own family.
-KERNELS, COPIES, CALLS, RANGES, OTHERS = ("kernels", "copies", "calls", "ranges", "other calls")
+    from nsyswrap.render.timeline.kinds import Kind
 
 _ALONE = {MEMSET: (COPIES, "memset"), GRAPH: (KERNELS, "graph")}
 # Calls besides those of CUDA: kind of event and title of the lane.
@@ -79,11 +75,11 @@ class Lane:
     """The events of one lane in order of start; times in ns.
 
     ``family`` is KERNELS for a lane of a GPU, else that of its events. ``owner`` is the global thread id, or
-    the global process id of a stream. ``series`` is each event's position in ``kinds``, which are pairs of a
-    family and a kind within it. ``name`` is its position in ``names``. ``row`` is its position among all
-    GPU operations, API calls or, for ranges, NVTX events; -1 in other lanes. ``call`` is the position of the
-    API call that launched the event, or -1. ``selected`` are the NVTX ranges that events are clipped to, if
-    there are several. All but the times are int32, as a page holds the lanes of all events at once.
+    the global process id of a stream. ``series`` is each event's position in ``kinds``, ``name`` that in
+    ``names``. ``row`` is its position among all GPU operations, API calls or, for ranges, NVTX events; -1 in
+    other lanes. ``call`` is the position of the API call that launched the event, or -1. ``selected`` are the
+    NVTX ranges that events are clipped to, if there are several. All but the times are int32, as a page holds
+    the lanes of all events at once.
     """
 
     family: str
@@ -92,7 +88,7 @@ class Lane:
     title: str
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
-    kinds: Sequence[tuple[str, str]]
+    kinds: Sequence[Kind]
     name: NDArray[Any]
     names: Sequence[str]
     series: NDArray[Any] = field(default_factory=lambda: np.array(0, np.int32))
@@ -311,7 +307,7 @@ class _Events:
         capture: Capture,
         mine: NDArray[Any],
         place: tuple[str, int, str, str],
-        kinds: Sequence[tuple[str, str]],
+        kinds: Sequence[Kind],
         level: int = 0,
     ) -> Lane:
         """Return the lane of these events; ``place`` is its family, its thread, and where it stands."""

@@ -26,5 +26,4 @@ def compare_page(comparison: Comparison) -> str:
         without_folders(f"{comparison.base.name} → {comparison.new.name}"),
         [(anchor, name, markup) for anchor, name, markup in made if markup is not None],
         styles=("page.css", "compare.css"),
-        scripts=("tables.js", "paper.js"),
     )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.base.units import Unit
+from nsyswrap.render.colors import Style
+from nsyswrap.render.page.colors import swatch
 from nsyswrap.render.page.html import Markup, Section, data, element, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.page.timeline.content import Picture, script_data
@@ -149,7 +151,7 @@ def _frame(
         element("p", class_="limit note"),
         element("p", "Point at the picture or tap it.", class_="readout", role="status"),
         element("div", class_="measure", role="status", hidden=True),
-        element("div", class_="legends"),
+        element("div", *_legends(content["series"]), class_="legends"),
         element("p", _KEYS, id=f"{name}-keys", class_="note keys" if is_first else "unseen"),
         _left_out(left_out[0], "lane", "those with the fewest events"),
         _left_out(left_out[1], "NVTX range", "nested too deep, or ended on another thread"),
@@ -158,6 +160,16 @@ def _frame(
         data_content=name,
         data_label=label,
     )
+
+
+def _legends(series: Iterable[Mapping[str, Any]]) -> Iterator[Markup]:
+    """Yield a legend for each family of events."""
+    families: dict[str, list[Markup]] = {}
+    for look in series:
+        item = element("li", swatch(Style(look["hue"], look["texture"])), look["name"])
+        families.setdefault(look["family"], []).append(item)
+    for family, items in families.items():
+        yield element("ul", element("li", f"{family}:"), *items, class_="legend")
 
 
 def _search(label: str) -> Markup:

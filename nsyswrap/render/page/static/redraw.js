@@ -11,7 +11,6 @@ const redraw = () =>
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 for (const kind of ["beforeprint", "afterprint"]) {
   addEventListener(kind, () => {
-    document.documentElement.classList.toggle("printed", kind === "beforeprint");
     for (const timeline of timelines.filter(({ content }) => content)) {
       timeline.content.rows.onPaper = kind === "beforeprint";
       timeline.content.rows.place();

@@ -3,7 +3,6 @@
 class Search {
   constructor(field, output, content, picture) {
     Object.assign(this, { field, output, content, picture, places: [] });
-    this.said = "";
   }
 
   get active() {

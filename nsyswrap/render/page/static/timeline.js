@@ -32,7 +32,6 @@ class Timeline {
     this.limit = new Limit(find(".limit"), content, this.picture);
     this.picture.instances = (item) => this.instances(item);
     this.labels();
-    legends(find(".legends"), content.series);
     this.pointer = new Pointer(this);
     this.wayBack = new WayBack(this);
     this.listen();

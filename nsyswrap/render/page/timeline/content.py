@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_gaps import CAUSES
-from nsyswrap.render import colors
 from nsyswrap.render.page.html import plain
 from nsyswrap.render.page.tables import clipped
 from nsyswrap.render.page.timeline.bins import PER_MILLE, finest, lane_density
 from nsyswrap.render.page.timeline.columns import pack
 from nsyswrap.render.page.timeline.facts import facts_of
 from nsyswrap.render.readable_names import distinct_names
-from nsyswrap.render.timeline.insight_lanes import IDLE, STEPS
-from nsyswrap.render.timeline.lanes import CALLS, COPIES, KERNELS, OTHERS, RANGES
+from nsyswrap.render.timeline.kinds import CALLS, name_of, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,20 +29,12 @@ if TYPE_CHECKING:
     from nsyswrap.render.page.timeline.detail import Kept
     from nsyswrap.render.page.timeline.focus import Focus
     from nsyswrap.render.timeline.curves import Curve
+    from nsyswrap.render.timeline.kinds import Kind
     from nsyswrap.render.timeline.lanes import Lane
 
 
 _MARGIN = 20  # of the time with fine bins, at each end
 _NAME_LENGTH, _LONGEST_NAME = 300, 4_000  # characters of a readable and of a full name
-_STYLES = {
-    KERNELS: colors.KERNELS,
-    CALLS: colors.CALLS,
-    RANGES: colors.RANGES,
-    OTHERS: colors.OTHERS,
-    STEPS: colors.STEPS,
-    IDLE: colors.CAUSES,
-}
-_SPELLED = {"synchronise": "synchronize", "range": "NVTX range"}  # kinds as people read them
 _NO_CALL, _CALL_NOT_KEPT = -1, -2
 _TENTHS = 10
 _ASCENDING = frozenset(("start", "call", "correlation", "at", "times"))
@@ -62,7 +51,7 @@ class Picture:
     curves: Sequence[Curve] = ()
 
     @cached_property
-    def kinds(self) -> list[tuple[str, str]]:
+    def kinds(self) -> list[Kind]:
         """The kinds of events in all lanes, each once."""
         return list(dict.fromkeys(lane.kinds[i] for lane in self.lanes for i in lane.present))
 
@@ -102,7 +91,7 @@ def script_data(capture: Capture, picture: Picture, most_cells: int) -> dict[str
         "why": picture.focus.why,
         "gpu": gpu,
         "detail": near,
-        "series": [_series(*kind) for kind in picture.kinds],
+        "series": [_series(kind) for kind in picture.kinds],
         "lanes": [
             {
                 "group": plain(lane.group),
@@ -141,12 +130,9 @@ def _parts(curve: Curve) -> int:
     return 1 if (curve.values == np.round(curve.values)).all() else _TENTHS
 
 
-def _series(family: str, kind: str) -> dict[str, Any]:
-    style = colors.copy_color(kind) if family == COPIES else colors.style_of(_STYLES[family], kind)
-    name = plain(_SPELLED.get(kind, kind))
-    if family == IDLE:
-        name = CAUSES.get(kind, name)
-    return {"family": family, "name": name, "hue": style.hue, "texture": style.texture}
+def _series(kind: Kind) -> dict[str, Any]:
+    style = style_of(kind)
+    return {"family": kind[0], "name": plain(name_of(kind)), "hue": style.hue, "texture": style.texture}
 
 
 def _levels(picture: Picture, most_cells: int) -> list[Level]:

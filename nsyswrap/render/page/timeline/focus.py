@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.steps import steps_of
+from nsyswrap.render.timeline.insight_lanes import longest_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +41,7 @@ class Focus(NamedTuple):
 def focus(capture: Capture, findings: Sequence[Advice], ends: tuple[int, int]) -> Focus:
     """Return the focus of a timeline from ``ends[0]`` to ``ends[1]``."""
     gpu = _gpu_work(capture)
-    steps = [one for one in steps_of(capture) if one.found] if gpu else []
-    steady = max(steps, key=lambda one: int(one.steady.sum()), default=None)
+    steady = longest_steps(capture)
     places = {one.name: _longest(one, 1)[0] for one in findings if len(one.cover.start)}
     top = next(iter(places.values()), None)
     if capture.view.selection.windowed:
