@@ -18,7 +18,7 @@ from gpus_here import NO_GPU
 
 from nsyswrap.base.conditions import Conditions, conditions_of
 from nsyswrap.base.run_folder import CONDITIONS, REPORT, RunFolder
-from nsyswrap.record.conditions import interpreter, nvml, observer
+from nsyswrap.record.conditions import interpreter, nvml
 from nsyswrap.record.conditions.observer import Observer
 from nsyswrap.record.program import Program, resolve
 from nsyswrap.record.run import execute
@@ -41,11 +41,16 @@ while time.monotonic() < end:
 """
 
 
-def observed(folder: Path, seconds: float) -> Conditions:
-    """The conditions of a run of so many seconds; no program runs."""
+def observing(folder: Path) -> Observer:
+    """An observer of a run; no program runs."""
     spec = RunSpec(Program((sys.executable, "train.py"), "train"), folder)
-    with Observer(spec, TOKEN, folder / CONDITIONS) as made:
-        time.sleep(seconds)
+    return Observer(spec, TOKEN, folder / CONDITIONS)
+
+
+def observed(folder: Path) -> Conditions:
+    """The conditions of a run that ends at once."""
+    with observing(folder) as made:
+        pass
     return made.conditions()
 
 
@@ -53,21 +58,24 @@ def test_a_hanging_driver_does_not_delay_the_end(monkeypatch: pytest.MonkeyPatch
     library = FakeNvml(FakeGpu())
     use(monkeypatch, library)
     monkeypatch.setattr(interpreter, "versions", lambda *_: {})
-    threading.Timer(0.3, library.answers.clear).start()
-    began = time.monotonic()
-    made = observed(tmp_path, 0.6)
-    assert time.monotonic() < began + 0.6 + observer.HANG_S + 1
-    assert made.gpus[0].samples == len(sample_rows(tmp_path / CONDITIONS)) > 0
+    samples = tmp_path / CONDITIONS
+    with observing(tmp_path) as made:
+        while not samples.exists() or samples.read_text().count("\n") <= 1:  # only the header
+            time.sleep(0.01)
+        library.answers.clear()
+        library.hangs.wait()
+    conditions = made.conditions()  # while the driver hangs
+    assert conditions.gpus[0].samples == len(sample_rows(samples)) > 0
     library.answers.set()  # the driver answers too late
     while library.is_open:
         time.sleep(0.01)
-    assert made.gpus[0].samples == len(sample_rows(tmp_path / CONDITIONS))
+    assert made.conditions().gpus == conditions.gpus
 
 
 def test_a_driver_that_hangs_from_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     hangs = threading.Event()
     monkeypatch.setattr(nvml, "load", lambda: hangs.wait() and None)
-    assert observed(tmp_path, 0).gpus == ()
+    assert observed(tmp_path).gpus == ()
     hangs.set()
 
 
@@ -76,7 +84,7 @@ def test_without_threads_there_are_no_conditions(monkeypatch: pytest.MonkeyPatch
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    made = observed(tmp_path, 0)
+    made = observed(tmp_path)
     assert made == Conditions(host=made.host)
     assert made.host.node
 

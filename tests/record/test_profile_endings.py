@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from timed import timed_out
 
 from nsyswrap.base.nsys.command import check_export, recorded_s
 from nsyswrap.base.run_folder import EXPORT, WORK, RunFolder
@@ -223,9 +224,9 @@ def test_a_killed_nsys_is_told_and_takes_the_program_with_it(
 def test_timeout(tmp_path: Path, script: Path, cli: Cli, program: str) -> None:
     script.write_text(program)
     mark = uuid.uuid4().hex
-    done = cli("profile", "--no-stats", "-o", "run", "--timeout", "1", script, **{MARK: mark})
+    done, limit_s = timed_out(cli, "--no-stats", "-o", "run", script, **{MARK: mark})
     assert done.returncode == 75
-    assert "stopped after --timeout 1 s" in done.stderr
+    assert f"stopped after --timeout {limit_s} s" in done.stderr
     assert status(tmp_path).outcome == "timed_out"
     assert check_export(tmp_path / "run" / EXPORT) == ""
     assert_nothing_left(mark)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from endurance import Endured, broken_promises, readable_by_others
+from timed import timed_out
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import CONDITIONS, EXPORT, FILES, PROGRAM_OUTPUT, REPORT, RUN, RunFolder
@@ -315,9 +316,8 @@ def test_a_program_that_empties_tmpdir(tmp_path: Path, cli: Cli) -> None:
 
 
 def test_a_program_that_clears_its_environment_meets_the_time_limit(cli: Cli) -> None:
-    began = time.monotonic()
-    done = cli("profile", "--no-stats", "--timeout", "2", "-o", "run", "env", "-i", "setsid", "sleep", "100")
-    assert (done.returncode, time.monotonic() - began < 60) == (75, True)
+    done, _ = timed_out(cli, "--no-stats", "-o", "run", "env", "-i", "setsid", "sleep", "1000")
+    assert done.returncode == 75
 
 
 @pytest.mark.parametrize("force", [True, False])

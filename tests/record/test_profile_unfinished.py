@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from timed import timed_out
 
 from nsyswrap import api
 from nsyswrap.base.errors import OutputError
@@ -254,16 +255,14 @@ def test_a_batch_on_a_disk_that_is_too_small(
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-ENDED = {
-    "timed_out": ("this run timed out: stopped after --timeout 1 s", ["--timeout", "1"], "exec sleep 60"),
-    "program_failed": ("the program failed: sh ended with exit code 137 (signal 9)", [], "exit 137"),
-}
-
-
-@pytest.mark.parametrize("outcome", ENDED)
+@pytest.mark.parametrize("outcome", ["timed_out", "program_failed"])
 def test_how_a_run_ended_is_the_first_line_of_its_screen(tmp_path: Path, cli: Cli, outcome: str) -> None:
-    first_line, options, program = ENDED[outcome]
-    done = cli("profile", *options, "-o", "run", "sh", "-c", program)
+    if outcome == "timed_out":
+        done, limit_s = timed_out(cli, "-o", "run", "sh", "-c", "exec sleep 60")
+        first_line = f"this run timed out: stopped after --timeout {limit_s} s"
+    else:
+        done = cli("profile", "-o", "run", "sh", "-c", "exit 137")
+        first_line = "the program failed: sh ended with exit code 137 (signal 9)"
     assert done.stdout != ""
     assert (done.stdout + done.stderr).count(first_line.partition(": ")[2]) == 1
     for path in ("run", f"run/{EXPORT}"):

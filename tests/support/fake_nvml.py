@@ -61,13 +61,14 @@ class FakeGpu:
 class FakeNvml:
     """The functions of ``libnvidia-ml.so.1``. ``lacking``: functions that this driver does not have.
 
-    Calls on a GPU hang while ``answers`` is not set.
+    Calls on a GPU hang while ``answers`` is not set; ``hangs`` is set as soon as one does.
     """
 
     def __init__(self, *gpus: FakeGpu, lacking: tuple[str, ...] = ()) -> None:
         self.gpus = gpus
         self.answers = threading.Event()
         self.answers.set()
+        self.hangs = threading.Event()
         self.is_open = True
         self._functions: dict[str, Callable[..., int]] = {
             "nvmlShutdown": self._shut_down,
@@ -106,7 +107,9 @@ class FakeNvml:
         return OK
 
     def _numbers(self, name: str, handle: object, *arguments: object) -> int:
-        self.answers.wait()
+        if not self.answers.is_set():
+            self.hangs.set()
+            self.answers.wait()
         kinds = [argument for argument in arguments if isinstance(argument, int)]
         numbers = self._gpu(handle).numbers()[" ".join(map(str, (name, *kinds)))]
         return _write(numbers, *arguments[len(kinds) :])
