@@ -99,19 +99,22 @@ def _run(
         note(b"%d" % process.pid)
     deadline = None if command.timeout_s is None else time.monotonic() + command.timeout_s
     stopped_at: float | None = None
-    timed_out = False
+    timed_out = is_told = False
     while process.poll() is None:
         now = time.monotonic()
         is_late = deadline is not None and now > deadline
         if stopped_at is None and (received or is_late or command.has_failed()):
             timed_out, stopped_at = is_late and not received, now
-            if received:
-                on_signal()
+        if received and not is_told:
+            is_told = True
+            on_signal()
         if stopped_at is not None:
             command.stop(process, now - stopped_at)
             if now > stopped_at + STOP_S or _is_second(received, now, stopped_at):
                 guard.kill([*members.living(), process.pid])
         time.sleep(POLL_S)
+    if received and not is_told:  # it reached the process as well, which ended at once
+        on_signal()
     if process.stdin:
         process.stdin.close()
     _end_leftovers(members, at_once=stopped_at is not None)

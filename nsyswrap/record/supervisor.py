@@ -119,8 +119,7 @@ class Supervisor:
             if len(self.received) > handled:
                 killed |= self._forward(again=handled > 0)
                 if not handled:
-                    with suppress(OSError):
-                        self.on_signal()
+                    self._tell_signal()
                 handled = len(self.received)
             if deadline is not None and time.monotonic() > deadline and not timed_out:
                 timed_out = True
@@ -130,10 +129,16 @@ class Supervisor:
             message = self._show_progress(message)
             self._gpu_users.look()
             self.pause(POLL_S)
+        if self.received and not handled:  # it reached nsys as well, which ended at once
+            self._tell_signal()
         if not leave_program:
             self._end_leftovers()
         first = self.received[0] if self.received else None
         return Ending(self.process.returncode, first, timed_out, killed, tuple(self._gpu_users.users))
+
+    def _tell_signal(self) -> None:
+        with suppress(OSError):
+            self.on_signal()
 
     def _forward(self, *, again: bool) -> bool:
         """Forward a signal to nsys, which ends the program and writes the report; a late second one kills.

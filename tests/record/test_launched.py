@@ -82,6 +82,15 @@ def test_no_capture_of_an_earlier_attempt_is_taken_for_one_of_this(tmp_path: Pat
     assert [path.name for path in rank_folders(folder).values()] == ["rank-1"]
 
 
+def test_a_signal_is_told_also_if_the_launcher_ends_at_once(tmp_path: Path, mpirun: Path) -> None:
+    mpirun.write_text("#!/bin/sh\nkill -TERM $PPID\n")
+    (tmp_path / "run").mkdir()
+    told: list[int] = []
+    own, program = spec(launcher="mpirun"), Program(("train",), "train")
+    status = launched.run(own, tmp_path / "run", program, lambda: told.append(1), None)
+    assert (status.outcome, told) == ("interrupted", [1])
+
+
 @pytest.mark.usefixtures("mpirun")
 def test_a_launcher_that_starts_no_rank_says_why(tmp_path: Path) -> None:
     folder = tmp_path / "run"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ from tiny_export import kernel
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, RunFolder, Status
 from nsyswrap.record.attached import Ended
-from nsyswrap.record.batch.ranks_outcome import judge
+from nsyswrap.record.batch.ranks_outcome import judge, note_time_limit
 from nsyswrap.record.batch.task import TaskSpec
 
 if TYPE_CHECKING:
@@ -111,6 +112,17 @@ def test_a_rank_without_a_capture(
     result, code, message = outcome(tmp_path, spec(), how)
     assert (result, code) == expected[:2]
     assert message.startswith(expected[2])
+
+
+def test_ranks_that_a_time_limit_stopped_say_so(tmp_path: Path) -> None:
+    ended(tmp_path, 0, replace(STOPPED, message="stopped by SIGTERM; no report: the export is missing"))
+    ended(tmp_path, 1, DIED)
+    run = judge(spec(), tmp_path, "srun", Ended(143, None, timed_out=True))
+    note_time_limit(tmp_path, run)
+    first = RunFolder(tmp_path / "rank-0").read_status()
+    words = "stopped after 5 s; no report: the export is missing"
+    assert (first.outcome, first.exit_code, first.message) == ("timed_out", 75, words)
+    assert RunFolder(tmp_path / "rank-1").read_status() == DIED
 
 
 def test_a_capture_is_empty_where_it_should_not_be(tmp_path: Path) -> None:

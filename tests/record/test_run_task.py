@@ -24,15 +24,21 @@ from nsyswrap.base.run_folder import (
     PROGRAM_OUTPUT,
     SCENARIO_FILES,
     RunFolder,
+    Status,
 )
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors, run_task
+from nsyswrap.record.batch.executors import Job
 from nsyswrap.record.batch.folder import read_state
 from nsyswrap.record.batch.run_task import claim_of, local_folder
 from nsyswrap.record.batch.task import TaskSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import Cli
+
+    from nsyswrap.record.spec import RunSpec
 
 pytestmark = pytest.mark.usefixtures("nsys")
 
@@ -195,6 +201,39 @@ def test_a_signal_leaves_a_complete_report(tmp_path: Path, environment: dict[str
     assert status_of(run) == ("interrupted", 128 + number)
     assert check_export(run / EXPORT) == ""
     assert (run / DIGEST).exists()
+
+
+@pytest.mark.parametrize(("at_limit", "state"), [(True, "timed_out"), (False, "interrupted")])
+def test_a_job_that_is_killed_before_the_report_is_complete(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at_limit: bool,  # noqa: FBT001
+    state: str,
+) -> None:
+    """Slurm kills what is left of a job after its KillWait."""
+    run = planned(tmp_path, "waits.py")
+    monkeypatch.setattr(executors, "current_job", lambda: Job("Slurm", "17_1", "n1", 0, lambda: at_limit))
+    monkeypatch.chdir(tmp_path)
+
+    def execute(_: RunSpec, on_signal: Callable[[], None]) -> Status:
+        assert read_state(run).state == "running"
+        on_signal()
+        while json.loads((run / CLAIM).read_text())["stopped"] != state:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    if (child := os.fork()) == 0:
+        try:
+            run_task.carry_out(run, execute)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    ended = read_state(run)
+    assert ended.state == state
+    assert ended.status is not None
+    assert ended.status.is_consistent
+    assert "killed before its report was complete" in ended.status.message
 
 
 def test_the_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -308,6 +308,7 @@ def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("SLURM_JOB_ID", "18")
     monkeypatch.setenv("NSYSWRAP_TIME_LIMIT_MARGIN_S", "120")
+    monkeypatch.setattr(commands, "_AGAIN_S", 0.0)
     return tmp_path / "said"
 
 
@@ -343,6 +344,15 @@ def test_the_time_limit_is_that_of_one_task_of_the_array(
     command.write_text(f"#!/bin/sh\necho '{rows}'\ncase $* in *--jobs=18_3*) ;; *) echo '{rows}' ;; esac\n")
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "18")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    assert commands.ended_by_time_limit()
+
+
+def test_a_slurm_that_is_too_busy_to_answer_is_asked_again(squeue: Path) -> None:
+    squeue.write_text("TIMEOUT|0:00|None")
+    command = squeue.with_name("squeue")
+    command.write_text(
+        f"#!/bin/sh\ntest -e {squeue}.asked || {{ touch {squeue}.asked; exit 1; }}\ncat {squeue}\n"
+    )
     assert commands.ended_by_time_limit()
 
 

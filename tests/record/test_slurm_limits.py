@@ -44,6 +44,21 @@ wrapper = ["nice", "-n", "5"]
 [[runs]]
 command = ["{python}", "-c", "{program}"]
 """
+DEAF = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(f"began-{os.environ['SLURM_PROCID']}", "w").close()
+time.sleep(600)
+"""
+DEAF_RANKS = """
+[nsys]
+trace = "nvtx"
+stats = false
+[[runs]]
+command = "deaf.py"
+launcher = "srun"
+ntasks = 2
+"""
 EATS = "a = bytearray(300_000_000); import time; time.sleep(200)"
 LOST = """
 slurm = { no-requeue = true, time = 1 }
@@ -181,6 +196,23 @@ def test_the_time_limit_is_reached(limited: tuple[Path, subprocess.Popen[bytes]]
     [log] = (folder / FOLDER).glob("*.log")
     assert log.read_text().startswith("set up\n")
     assert "exec nice -n 5 " in (folder / FOLDER / "job-1.sh").read_text()
+
+
+def test_ranks_that_are_killed_after_a_cancellation_are_interrupted(cluster: Cluster, tmp_path: Path) -> None:
+    """The programs ignore SIGTERM for longer than the KillWait of this cluster: no rank has a status then."""
+    (tmp_path / "deaf.py").write_text(DEAF)
+    (tmp_path / "plan.toml").write_text(DEAF_RANKS)
+    batch = [*BATCH, "run", "plan.toml", "-o", "out", "--executor", "slurm"]
+    with subprocess.Popen(batch, cwd=tmp_path, env=cluster.environment) as process:
+        wait_until(lambda: len(list(tmp_path.glob("began-*"))) == 2)
+        assert cluster.batch(tmp_path, "cancel", "out").returncode == 0
+        assert process.wait(_PATIENCE_S) == 1
+    [state] = open_batch(tmp_path / "out").survey().values()
+    assert state.state == "interrupted"
+    assert state.status is not None
+    assert state.status.message == "stopped by SIGTERM, and killed before its report was complete"
+    rows = rows_of(tmp_path / "out/results.csv")
+    assert [row["outcome"] for row in rows] == ["interrupted"] * 2
 
 
 def test_a_run_that_never_began_is_lost_with_what_its_log_says(cluster: Cluster, tmp_path: Path) -> None:

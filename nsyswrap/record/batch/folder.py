@@ -64,11 +64,19 @@ ENDED: tuple[State, ...] = (
     "not_redacted",
     "not_started",
 )
+_CUT = "and killed before its report was complete"
+_KILLED: dict[str, Status] = {  # by Claim.stopped: the status of a run that was killed before it had one
+    "interrupted": Status("interrupted", None, None, 143, f"stopped by SIGTERM, {_CUT}"),
+    "timed_out": Status("timed_out", None, None, 75, f"stopped before the time limit of its job, {_CUT}"),
+}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The process that runs a planned run. ``began`` is in seconds of the epoch."""
+    """The process that runs a planned run. ``began`` is in seconds of the epoch.
+
+    ``stopped`` is how the run ends if its job is killed before it has a status: a scheduler has signaled it.
+    """
 
     host: str
     pid: int
@@ -76,6 +84,7 @@ class Claim:
     job: str = ""
     """The job of a scheduler, as its commands name it: ``17_3``, or empty."""
     restarts: int = 0
+    stopped: Literal["", "interrupted", "timed_out"] = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError for what is no process: a signal to it would reach others."""
@@ -151,19 +160,27 @@ def _waits() -> int:
 
 def read_state(folder: Path, number: int = 0) -> RunState:
     """Return the state of the run in this folder. It has an outcome once no process holds the folder."""
-    if os.path.exists(f"{folder}/{STATUS}") and not is_locked(folder):  # noqa: PTH110 - for 100,000 runs
-        try:
-            status = RunFolder(folder).read_status()
-        except CaptureError as error:  # the disk was full
-            return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, error.message))
-        if status.outcome == "done" and not _has_result(folder):
-            return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, _REMOVED))
-        claim = None if status.outcome == "done" else read_claim(folder)
-        return RunState(number, folder, status.outcome, status, claim)
+    locked = is_locked(folder)  # first: a run that ends now has a status before it gives up the folder
+    if not locked and os.path.exists(f"{folder}/{STATUS}"):  # noqa: PTH110 - for 100,000 runs
+        return _with_status(folder, number)
     claim = read_claim(folder)
     if claim is None:
         return RunState(number, folder, "planned")
-    return RunState(number, folder, "running" if is_locked(folder) else "lost", None, claim)
+    if locked:
+        return RunState(number, folder, "running", None, claim)
+    killed = _KILLED.get(claim.stopped)
+    return RunState(number, folder, killed.outcome if killed else "lost", killed, claim)
+
+
+def _with_status(folder: Path, number: int) -> RunState:
+    try:
+        status = RunFolder(folder).read_status()
+    except CaptureError as error:  # the disk was full
+        return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, error.message))
+    if status.outcome == "done" and not _has_result(folder):
+        return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, _REMOVED))
+    claim = None if status.outcome == "done" else read_claim(folder)
+    return RunState(number, folder, status.outcome, status, claim)
 
 
 def _has_result(folder: Path) -> bool:

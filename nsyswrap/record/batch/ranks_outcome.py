@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import replace
+from signal import SIGTERM
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.errors import CaptureError, Unavailable, UsageError
+from nsyswrap.base.errors import CaptureError, OutputError, Unavailable, UsageError
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.nsys.recorded_kinds import CUDA, GPU, recorded_kinds
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders
-from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, STATUS, RunFolder, Status
+from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, STATUS, RunFolder, Status, existing
 from nsyswrap.record.batch.launchers import first_failure
 
 if TYPE_CHECKING:
@@ -53,6 +54,22 @@ def judge(spec: TaskSpec, folder: Path, name: str, ended: Ended) -> Status:
     if lacking:
         return _without_capture(lacking.removeprefix("; "), "" if spec.profiled else _OWN_NSYS)
     return _judge_content(spec, folder)
+
+
+def timed_out(status: Status, limit: str) -> Status:
+    """Return the status of a run that SIGTERM stopped, at a time limit. ``limit`` says which."""
+    message = status.message.replace(f"stopped by {SIGTERM.name}", limit)
+    return replace(status, outcome="timed_out", exit_code=_TIMED_OUT, message=message)
+
+
+def note_time_limit(folder: Path, status: Status) -> None:
+    """Let the statuses of the ranks that were stopped say, as that of their run, which limit it reached."""
+    limit = status.message.partition(";")[0]
+    folders = rank_folders(folder)
+    for rank, own in _statuses(folder).items():
+        if own.outcome == "interrupted":
+            with suppress(OutputError):
+                existing(folders[rank]).write_status(timed_out(own, limit))
 
 
 def _failure(spec: TaskSpec, folder: Path, name: str, code: int) -> Status | None:

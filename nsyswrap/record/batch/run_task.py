@@ -13,10 +13,10 @@ import socket
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable
 from nsyswrap.base.folder_lock import locked
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.task import TaskSpec
 
     Execute = Callable[[RunSpec, Callable[[], None]], Status]
-
-_TIMED_OUT = 75
 
 
 def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
@@ -75,8 +73,10 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
                     return scenarios.run_alone(prepared)
                 if spec.launcher or not spec.profiled:
                     filled, program = _filled(spec, folder), prepared.program
-                    return _run(folder, lambda told: launched.run(filled, folder, program, told, job), job)
-                return _run(folder, lambda told: execute(prepared, told), job)
+                    return _run(
+                        folder, lambda told: launched.run(filled, folder, program, told, job), job, claim
+                    )
+                return _run(folder, lambda told: execute(prepared, told), job, claim)
         except NsyswrapError as error:
             status = Status("not_started", None, None, error.exit_code, error.message, error.hint)
             existing(folder).write_status(status)
@@ -130,23 +130,42 @@ def claim_of(job: Job | None) -> Claim:
     return Claim(job.host, os.getpid(), began, job.id, job.restarts)
 
 
-def _run(folder: Path, execute: Callable[[Callable[[], None]], Status], job: Job | None) -> Status:
-    """Run the program. The outcome is ``timed_out`` if the job reached its time limit.
+def _run(
+    folder: Path, execute: Callable[[Callable[[], None]], Status], job: Job | None, claim: Claim
+) -> Status:
+    """Run the program. The outcome is ``timed_out`` if the run or its job reached a time limit."""
+    status = _run_in_job(folder, execute, job, claim) if job else execute(lambda: None)
+    if status.outcome == "timed_out":
+        ranks_outcome.note_time_limit(folder, status)
+    return status
 
-    A scheduler sends SIGTERM for that limit and for a cancellation. It is asked at once, before it forgets
-    the job. Meanwhile nsys writes its report.
+
+def _run_in_job(
+    folder: Path, execute: Callable[[Callable[[], None]], Status], job: Job, claim: Claim
+) -> Status:
+    """Run the program. A scheduler sends SIGTERM for the time limit of a job and for a cancellation.
+
+    It is asked at once, before it forgets the job. Meanwhile nsys writes its report. The claim notes the
+    signal, in case the job is killed before the run has a status.
     """
-    if job is None:
-        return execute(lambda: None)
     answers: list[Future[bool]] = []
+
+    def note(stopped: Literal["interrupted", "timed_out"]) -> None:
+        with suppress(OutputError):  # as on a full disk
+            existing(folder).write(CLAIM, json.dumps(asdict(replace(claim, stopped=stopped))) + "\n")
+
+    def reached_time_limit() -> bool:
+        note("interrupted")
+        if is_reached := job.reached_time_limit():
+            note("timed_out")
+        return is_reached
+
     with ThreadPoolExecutor(1) as threads:
-        status = execute(lambda: answers.append(threads.submit(job.reached_time_limit)))
+        status = execute(lambda: answers.append(threads.submit(reached_time_limit)))
     at_limit = [not answer.exception() and answer.result() for answer in answers]
     if status.outcome != "interrupted" or not any(at_limit):
         return status
-    limit = f"stopped before {job.scheduler}'s time limit"
-    message = status.message.replace("stopped by SIGTERM", limit)
-    timed_out = replace(status, outcome="timed_out", exit_code=_TIMED_OUT, message=message)
+    timed_out = ranks_outcome.timed_out(status, f"stopped before {job.scheduler}'s time limit")
     existing(folder).write_status(timed_out)
     return timed_out
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 60
 _SUBMIT_TIMEOUT_S = 30  # sbatch itself waits for minutes while slurmctld's job table is full
 _SIGNALED_TIMEOUT_S = 10  # between a signal and the end of the job
+_ASKED, _AGAIN_S = 3, 1.0  # then Slurm is asked so often, if it is too busy to answer
 _OWN_JOB = ("ARRAY_JOB_ID", "ARRAY_TASK_ID", "JOB_ID")
 _EARLY_S = 60  # Slurm's signal before the time limit may come this much early
 _END_VARIABLE = "SLURM_JOB_END_TIME"  # in seconds of the epoch; set since Slurm 23.02
@@ -268,21 +269,20 @@ def ended_by_time_limit() -> bool:
     array, task, job = (os.environ.get(f"SLURM_{name}", "") for name in _OWN_JOB)
     own = f"{array}_{task}" if array and task else job  # the id of one task is also that of the array
     command = ["squeue", "--noheader", f"--jobs={own}", "--format=%T|%L|%r"]
-    try:
-        done = _run(command, _SIGNALED_TIMEOUT_S)
-        if done.returncode:  # slurmctld is busy: ask once more
-            time.sleep(1)
-            done = _run(command, _SIGNALED_TIMEOUT_S)
-        state, left, reason = done.stdout.strip().split("|")
-    except Unavailable:  # a container without squeue
-        end_s = os.environ.get(_END_VARIABLE, "")
-        return end_s.isdecimal() and time.time() >= int(end_s) - margin_s - _EARLY_S
-    except (subprocess.TimeoutExpired, ValueError):
-        return False
-    if state == "RUNNING":
-        left_s = _seconds(left)
-        return left_s is not None and left_s <= margin_s + _EARLY_S
-    return state == "TIMEOUT" or reason == "TimeLimit"
+    for _ in range(_ASKED):  # slurmctld can be busy
+        try:
+            state, left, reason = _run(command, _SIGNALED_TIMEOUT_S).stdout.strip().split("|")
+        except Unavailable:  # a container without squeue
+            break
+        except (subprocess.TimeoutExpired, ValueError):
+            time.sleep(_AGAIN_S)
+            continue
+        if state == "RUNNING":
+            left_s = _seconds(left)
+            return left_s is not None and left_s <= margin_s + _EARLY_S
+        return state == "TIMEOUT" or reason == "TimeLimit"
+    end_s = os.environ.get(_END_VARIABLE, "")
+    return end_s.isdecimal() and time.time() >= int(end_s) - margin_s - _EARLY_S
 
 
 def _seconds(left: str) -> int | None:

@@ -164,7 +164,8 @@ def _is_unchanged(state: RunState, job: commands.Job | None) -> bool:
 def with_job(state: RunState, job: commands.Job) -> RunState:
     """Return the state of a run for which a job is in the queue."""
     is_its_job = state.claim is not None and state.claim.job.startswith(f"{job.id}_")
-    if state.state == "done" or (state.state in ENDED and is_its_job and job.state != "PENDING"):
+    has_ended = state.state in ENDED and is_its_job and job.state != "PENDING"
+    if state.state == "done" or (has_ended and not (state.claim and state.claim.stopped)):
         return state
     now: State = "planned" if job.state == "PENDING" else "running"
     return replace(state, state=now, status=None, claim=state.claim if is_its_job else None)
