@@ -114,6 +114,34 @@ def test_a_rank_without_a_capture(
     assert message.startswith(expected[2])
 
 
+@pytest.mark.parametrize(
+    ("line", "status", "how", "expected"),
+    [
+        (
+            "slurmstepd-n2: error: StepId=2.0 exceeded memory limit (881770496 > 419430400), being killed",
+            None,
+            WELL,  # srun gives up and ends with 0
+            ("nsys_failed", 70, "no complete capture of rank 1"),
+        ),
+        (
+            "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=2.0.",
+            replace(DIED, program_code=137, exit_code=137, message="train ended with exit code 137"),
+            FAILED,
+            ("program_failed", 137, "rank 1: train ended with exit code 137; no complete capture of rank 1"),
+        ),
+    ],
+)
+def test_a_rank_that_lacked_memory(
+    tmp_path: Path, line: str, status: Status | None, how: Ended, expected: tuple[str, int, str]
+) -> None:
+    ended(tmp_path, 0, STOPPED, NVTX)
+    ended(tmp_path, 1, status)
+    (tmp_path / PROGRAM_ERRORS).write_text(f"step 1\n{line}\nsrun: Job step aborted\n")
+    result, code, message = expected
+    assert outcome(tmp_path, spec(), how) == (result, code, f"{message}; out of memory: {line}")
+    assert judge(spec(), tmp_path, "srun", how).hint == "request more with mem in [slurm]"
+
+
 def test_ranks_that_a_time_limit_stopped_say_so(tmp_path: Path) -> None:
     ended(tmp_path, 0, replace(STOPPED, message="stopped by SIGTERM; no report: the export is missing"))
     ended(tmp_path, 1, DIED)

@@ -50,10 +50,15 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 open(f"began-{os.environ['SLURM_PROCID']}", "w").close()
 time.sleep(600)
 """
-DEAF_RANKS = """
+KILLED_RANKS = """
 [nsys]
 trace = "nvtx"
 stats = false
+[[runs]]
+command = "eats.py"
+launcher = "srun"
+ntasks = 2
+slurm = { mem = 250, acctg-freq = 1 }
 [[runs]]
 command = "deaf.py"
 launcher = "srun"
@@ -198,21 +203,26 @@ def test_the_time_limit_is_reached(limited: tuple[Path, subprocess.Popen[bytes]]
     assert "exec nice -n 5 " in (folder / FOLDER / "job-1.sh").read_text()
 
 
-def test_ranks_that_are_killed_after_a_cancellation_are_interrupted(cluster: Cluster, tmp_path: Path) -> None:
-    """The programs ignore SIGTERM for longer than the KillWait of this cluster: no rank has a status then."""
+def test_ranks_that_slurm_kills(cluster: Cluster, tmp_path: Path) -> None:
+    """One takes too much memory. Two ignore a cancellation for longer than the KillWait of this cluster."""
     (tmp_path / "deaf.py").write_text(DEAF)
-    (tmp_path / "plan.toml").write_text(DEAF_RANKS)
+    (tmp_path / "eats.py").write_text(f"import os\nif os.environ['SLURM_PROCID'] == '1': {EATS}")
+    (tmp_path / "plan.toml").write_text(KILLED_RANKS)
     batch = [*BATCH, "run", "plan.toml", "-o", "out", "--executor", "slurm"]
     with subprocess.Popen(batch, cwd=tmp_path, env=cluster.environment) as process:
         wait_until(lambda: len(list(tmp_path.glob("began-*"))) == 2)
+        wait_until(lambda: list((tmp_path / "out/runs").glob("*-eats/status.json")))
         assert cluster.batch(tmp_path, "cancel", "out").returncode == 0
         assert process.wait(_PATIENCE_S) == 1
-    [state] = open_batch(tmp_path / "out").survey().values()
-    assert state.state == "interrupted"
-    assert state.status is not None
-    assert state.status.message == "stopped by SIGTERM, and killed before its report was complete"
+    eats, deaf = (state.status for state in open_batch(tmp_path / "out").survey().values())
+    assert eats is not None
+    assert deaf is not None
+    assert (eats.outcome, eats.hint) == ("nsys_failed", "request more with mem in [slurm]")
+    assert "exceeded memory limit" in eats.message
+    assert deaf.outcome == "interrupted"
+    assert deaf.message == "stopped by SIGTERM, and killed before its report was complete"
     rows = rows_of(tmp_path / "out/results.csv")
-    assert [row["outcome"] for row in rows] == ["interrupted"] * 2
+    assert [row["outcome"] for row in rows] == ["nsys_failed"] * 2 + ["interrupted"] * 2
 
 
 def test_a_run_that_never_began_is_lost_with_what_its_log_says(cluster: Cluster, tmp_path: Path) -> None:

@@ -26,6 +26,10 @@ _FAILED = (
     re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: \d+"),
     re.compile(r"Exit code: +(?P<code>\d+)"),
 )
+_LACKED_MEMORY = re.compile(
+    r"slurmstepd\S*: .*(exceeded \w* ?memory limit|oom.kill|out-of-memory)", re.IGNORECASE
+)
+MORE_MEMORY = "request more with mem in [slurm]"
 # Open MPI waits so many seconds before its SIGTERM, and again before it kills: without these one second, too
 # short to write a report. It waits for all of this time, and keeps the nodes.
 _PATIENCE = {"OMPI_MCA_odls_base_sigkill_timeout": "30", "PRTE_MCA_odls_base_sigkill_timeout": "30"}
@@ -105,6 +109,11 @@ def first_failure(errors: str) -> tuple[str, int | None]:
             code = None if match["code"] is None else int(match["code"])
             return match.group(), 128 - code if code is not None and code < 0 else code
     return "", None
+
+
+def lacked_memory(lines: Sequence[str]) -> str:
+    """Return the last line on a step that Slurm killed for its memory, or an empty text."""
+    return next(filter(_LACKED_MEMORY.search, reversed(lines)), "").strip()
 
 
 def _found(name: str) -> str:

@@ -13,7 +13,7 @@ from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.nsys.recorded_kinds import CUDA, GPU, recorded_kinds
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, STATUS, RunFolder, Status, existing
-from nsyswrap.record.batch.launchers import first_failure
+from nsyswrap.record.batch.launchers import MORE_MEMORY, first_failure, lacked_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,11 +49,14 @@ def judge(spec: TaskSpec, folder: Path, name: str, ended: Ended) -> Status:
     if ended.signal is not None:
         message = f"stopped by {ended.signal.name}{lacking}"
         return Status("interrupted", None, None, 128 + ended.signal, message)
-    if failed := _failure(spec, folder, name, ended.code):
-        return replace(failed, message=f"{failed.message}{lacking}")
-    if lacking:
-        return _without_capture(lacking.removeprefix("; "), "" if spec.profiled else _OWN_NSYS)
-    return _judge_content(spec, folder)
+    failed = _failure(spec, folder, name, ended.code)
+    if not (failed or lacking):
+        return _judge_content(spec, folder)
+    status = failed or _without_capture("", "" if spec.profiled else _OWN_NSYS)
+    memory = lacked_memory(_errors(folder).splitlines())
+    parts = (status.message, lacking.removeprefix("; "), f"out of memory: {memory}" if memory else "")
+    hint = MORE_MEMORY if memory else status.hint
+    return replace(status, message="; ".join(filter(None, parts)), hint=hint)
 
 
 def timed_out(status: Status, limit: str) -> Status:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import indexes, spans
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import ENDED, RunState, read_state
+from nsyswrap.record.batch.launchers import MORE_MEMORY, lacked_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,9 +25,6 @@ _CANCELLED = "cancelled"  # a file: a `batch run` on any machine that sees it su
 _LOST_CODE = 70
 _LOG_END_BYTES = 4096
 _OUT_OF_MEMORY = "OUT_OF_MEMORY"  # Slurm knows this state with cgroups only; else its log says it
-_LACKED_MEMORY = re.compile(
-    r"slurmstepd\S*: .*(exceeded \w* ?memory limit|oom.kill|out-of-memory)", re.IGNORECASE
-)
 _MOST_TASKS = 1_000_000  # of an array
 _MOST_ASKED = 50  # jobs whose end is asked for at a time
 
@@ -191,13 +188,13 @@ def _lost(
 def _with_reason(batch: Batch, state: RunState, job: str, reason: str) -> RunState:
     log = _log(batch, job)
     lines = _last_lines(log)
-    told = next(filter(_LACKED_MEMORY.search, reversed(lines)), "").strip()
-    lacked_memory = reason.startswith(_OUT_OF_MEMORY) or bool(told)
-    ended = "ran out of memory" if lacked_memory else "ended"
+    told = lacked_memory(lines)
+    is_memory = reason.startswith(_OUT_OF_MEMORY) or bool(told)
+    ended = "ran out of memory" if is_memory else "ended"
     parts = [
         f"job {job} {ended}{f' ({reason})' if reason else ''}",
         f"end of its log: {told or _conclusion(lines)}" if lines else "",
-        "request more with mem in [slurm]" if lacked_memory else "",
+        MORE_MEMORY if is_memory else "",
     ]
     status = Status("nsys_failed", None, None, _LOST_CODE, "; ".join(filter(None, parts)), f"see {log}")
     return replace(state, state="lost", status=status)
