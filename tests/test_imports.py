@@ -156,13 +156,17 @@ def test_the_launcher_and_the_device_query_import_nothing_of_ours() -> None:
 
 def loaded_by(code: str, folder: Path = PACKAGE.parent) -> set[str]:
     """The top-level packages that a new Python holds after running ``code`` in a folder."""
+    return {name.partition(".")[0] for name in modules_loaded_by(code, folder)}
+
+
+def modules_loaded_by(code: str, folder: Path = PACKAGE.parent) -> set[str]:
     wrapped = (
         f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint(*sys.modules, file=sys.stderr)"
     )
     command = [sys.executable, "-c", wrapped]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    return {name.partition(".")[0] for name in done.stderr.split()}
+    return set(done.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -178,6 +182,14 @@ def test_nothing_heavy_is_loaded(code: str) -> None:
     loaded = loaded_by(code)
     assert "nsyswrap" in loaded
     assert loaded & HEAVY == set()
+
+
+def test_the_screen_of_a_small_capture_loads_nothing_that_only_other_captures_need() -> None:
+    capture = PACKAGE / "recorded" / "add2" / "both"
+    loaded = modules_loaded_by(f"import nsyswrap.cli; nsyswrap.cli.main(['report', {str(capture)!r}])")
+    assert "nsyswrap.reports.summary" in loaded
+    rare = {"hashlib", "subprocess", "pandas", "numpy.ma", "numpy.random"}
+    assert loaded & {*rare, "nsyswrap.capture.redact", "nsyswrap.analysis.ranks.job"} == set()
 
 
 def test_completion_of_an_option_reads_no_json() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import check_pairs, distinct, repeated
+from nsyswrap.analysis.arrays.groups import ascending, check_pairs, distinct, repeated
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.per_capture import per_capture
@@ -82,7 +82,7 @@ def _in_processes(ids: Pair, owners: Pair) -> Pair:
     """
     distinct_owners = [distinct(owner) for owner in owners]
     processes = [np.where(owner == MISSING, MISSING, owner & PROCESS_MASK) for owner, _ in distinct_owners]
-    every = np.union1d(*processes)
+    every = ascending(np.concatenate(processes))
     if len(every) == 1:
         return ids
     low, high = _range(ids)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.columns import Columns
-from nsyswrap.analysis.arrays.groups import group_keys, order_by_code
+from nsyswrap.analysis.arrays.groups import ascending, group_keys, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
@@ -324,7 +324,7 @@ def _with_known_processes(whole: Capture, processes: NDArray[Any], calls: NDArra
     if not whole.has("api") or not (processes == MISSING).any():
         return processes
     callers = whole.columns("api", "global_tid")["global_tid"] & PROCESS_MASK
-    every = np.unique(callers)
+    every = ascending(callers)
     known = np.where(calls >= 0, callers[calls], every[0] if len(every) == 1 else MISSING)
     return np.where(processes == MISSING, known, processes)
 

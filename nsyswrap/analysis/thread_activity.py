@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, OTHER, by_thread, call_classes
-from nsyswrap.analysis.arrays.groups import check_pairs, rows_by
+from nsyswrap.analysis.arrays.groups import ascending, check_pairs, rows_by
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.capture.per_capture import discard, per_capture
 from nsyswrap.capture.schema import SPANS
@@ -119,7 +119,7 @@ def _nested(
 ) -> tuple[NDArray[Any], NDArray[np.int8]]:
     """Return the times at which activities that lie inside others change, and what begins there."""
     covers = [union(start[mine], end[mine]) for mine in (activity == i for i in range(_HOST))]
-    edges = np.unique(np.concatenate([edge for cover in covers for edge in cover]))
+    edges = ascending(np.concatenate([edge for cover in covers for edge in cover]))
     what = np.full(len(edges), _HOST, np.int8)
     for i in reversed(range(_HOST)):
         what[covers[i].holds(edges)] = i

@@ -6,7 +6,6 @@ of a window, therefore the times stay in the user's cache. They count only for a
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from contextlib import suppress
@@ -17,7 +16,11 @@ import numpy as np
 
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import write
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import cache_dir
+
+with lazy_imports():
+    import hashlib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

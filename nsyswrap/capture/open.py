@@ -5,7 +5,6 @@ Exports of .nsys-rep files stay in the user's cache for a limited time, without 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
@@ -17,14 +16,15 @@ from pathlib import Path
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable
 from nsyswrap.base.files import RECORDINGS
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.nsys import command, find
 from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, STATUS, WORK, RunFolder, cache_dir, unfinished
 from nsyswrap.base.suggest import did_you_mean_file
-from nsyswrap.capture import redact
 from nsyswrap.capture.export import Export
 
 with lazy_imports():
-    from nsyswrap.capture import arrow_export
+    import hashlib
+
+    from nsyswrap.base.nsys import command, find
+    from nsyswrap.capture import arrow_export, redact
 
 ROOM_BYTES = 10_000_000_000
 UNUSED_S = 30 * 86_400.0

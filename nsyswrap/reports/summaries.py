@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import group_keys, grouped, number_texts, text_codes
+from nsyswrap.analysis.arrays.groups import ascending, group_keys, grouped, number_texts, text_codes
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, counted_ranges
 from nsyswrap.analysis.packed import packed_events, packed_names
@@ -62,7 +62,7 @@ def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
         kinds = _memory(capture, "memcpy", value)["copy_kind"]
         named = capture.labels("copy_kind")
         known = np.isin(kinds, list(named))
-        labels = [copy_name(named[int(kind)]) for kind in np.unique(kinds[known])]
+        labels = [copy_name(named[int(kind)]) for kind in ascending(kinds[known])]
         parts.append((kinds[known], labels, _memory(capture, "memcpy", value)[value][known]))
     if capture.has("memset"):
         measured = _memory(capture, "memset", value)[value]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import calls_named
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, intersection, union
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
@@ -176,7 +177,7 @@ def _launch_call_ns(context: AdviceContext) -> float:
     repeats = context.launches.api_ns[~context.launches.first]
     if len(repeats):
         return float(np.median(repeats))
-    calls = np.unique(context.operations.call[context.operations.call >= 0])
+    calls = ascending(context.operations.call[context.operations.call >= 0])
     if not len(calls):
         return 0.0
     api = context.capture.whole.columns("api", "start_ns", "end_ns")
@@ -192,7 +193,7 @@ def loads_in_gaps(context: AdviceContext) -> NDArray[Any]:
     calls = calls_named(whole, _LOADS)
     api = whole.columns("api", "start_ns", "global_tid")
     start, caller = (api[field][calls] for field in ("start_ns", "global_tid"))
-    for thread in np.unique(caller).tolist():
+    for thread in ascending(caller).tolist():
         mine, times = gaps.thread == thread, np.sort(start[caller == thread])
         loads[mine] = np.searchsorted(times, gaps.end_ns[mine]) - np.searchsorted(times, gaps.start_ns[mine])
     return loads

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.gpu_operations import communicating, gpu_operations_of
-from nsyswrap.analysis.ranks.job import make_job
-from nsyswrap.analysis.ranks.members import Member
-from nsyswrap.analysis.ranks.waiting import regular, waiting, waiting_verdict
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import duration
+
+with lazy_imports():  # most captures have one process
+    from nsyswrap.analysis.ranks import job as jobs
+    from nsyswrap.analysis.ranks import members
+    from nsyswrap.analysis.ranks import waiting as waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,14 +25,14 @@ def waiting_for_rank(capture: Capture, parts: Sequence[JudgedPart], least_percen
     """Yield a finding if one process of several is regularly the last to arrive at collectives."""
     if len(parts) <= 1 or not communicating(capture, gpu_operations_of(capture)).any():
         return
-    job = make_job([Member(f"process {part.process_id}", None, part.view) for part in parts])
+    job = jobs.make_job([members.Member(f"process {part.process_id}", None, part.view) for part in parts])
     if not len(job.matched) or job.matched.doubts:
         return
-    result = waiting(job)
+    result = waits.waiting(job)
     late = int(result.last.argmax())
     most = int(result.for_ns[:, late].argmax())
     waited = min(int(result.for_ns[most, late]), parts[most].window_ns)
-    if 100.0 * waited < least_percent * parts[most].window_ns or not regular(
+    if 100.0 * waited < least_percent * parts[most].window_ns or not waits.regular(
         int(result.last[late]), int(result.collectives[late]), len(parts)
     ):
         return
@@ -38,7 +41,7 @@ def waiting_for_rank(capture: Capture, parts: Sequence[JudgedPart], least_percen
         "waiting_for_rank",
         f"Waiting for a rank: {names[most]} waited {duration(waited)} for {names[late]}",
         waited,
-        waiting_verdict(job),
+        waits.waiting_verdict(job),
         "Equal work on all ranks",
         "balance the work between ranks, or find the cause of the delay: --by rank compares all ranks",
         "nsyswrap report CAPTURE --by rank",

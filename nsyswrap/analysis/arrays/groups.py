@@ -279,6 +279,12 @@ def _check_sum(values: NDArray[Any]) -> None:
         raise OverflowError
 
 
+def ascending(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct values in ascending order, as np.unique does, which would import numpy.ma first."""
+    ordered = np.sort(values)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
 def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the distinct int64 values, ascending, and the position of each row's value among them.
 
@@ -312,7 +318,7 @@ def _dense(values: NDArray[Any], low: int, high: int) -> tuple[NDArray[Any], NDA
 
 def _few(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Number a handful of distinct values, such as process ids; None if there are more."""
-    known = np.unique(values[:_FIRST])
+    known = ascending(values[:_FIRST])
     while len(known) <= _HANDFUL:
         codes = np.zeros(len(values), np.int64)
         for value in known[1:]:
@@ -320,7 +326,7 @@ def _few(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
         others = values[known[codes] != values]
         if not len(others):
             return known, codes
-        known = np.union1d(known, others[:_FIRST])
+        known = ascending(np.append(known, others[:_FIRST]))
     return None
 
 

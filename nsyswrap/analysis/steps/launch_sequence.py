@@ -56,7 +56,7 @@ def _anchors(calls: Calls) -> list[_Anchor]:
         return []
     ids, codes = distinct(calls.code)
     # The sum of random numbers is the same for the same calls in any order.
-    numbers = np.random.default_rng(0).integers(0, 2**62, len(ids), dtype=np.uint64)
+    numbers = _scrambled(len(ids))
     sums = np.append(np.zeros(1, np.uint64), np.cumsum(numbers[codes], dtype=np.uint64))
     before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
     paused = before > _PAUSE * np.median(before)
@@ -76,6 +76,14 @@ def _anchors(calls: Calls) -> list[_Anchor]:
         if part >= _LEAST_PART and equal.sum() >= _LEAST - 1:
             anchors.append(_Anchor(positions, length, equal, float(np.median(before[positions[1:]]))))
     return anchors
+
+
+def _scrambled(count: int) -> NDArray[np.uint64]:
+    """Return numbers that look random, by the finalizer of SplitMix64; numpy.random takes long to import."""
+    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def _candidates(codes: NDArray[Any], sums: NDArray[Any], rows: NDArray[Any]) -> Iterator[NDArray[Any]]:

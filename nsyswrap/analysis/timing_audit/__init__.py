@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, SYNCHRONISE, call_classes, call_names, classify
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Inside, Spans, one_axis
 from nsyswrap.analysis.gpu_operations import check_number
@@ -122,7 +123,7 @@ def audit(capture: Capture) -> Audit:
 
 def _audit(whole: Capture) -> Audit:
     rows, ranges = closed_ranges(whole)
-    threads, hint = np.unique(ranges.thread), "-r nvtx_gpu_proj_sum has the GPU time of their ranges"
+    threads, hint = ascending(ranges.thread), "-r nvtx_gpu_proj_sum has the GPU time of their ranges"
     check_number(len(threads), _MOST_THREADS, "threads with NVTX ranges", hint)
     measured = measured_times(whole, rows, ranges)
     parts, places = [], []

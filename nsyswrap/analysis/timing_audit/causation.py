@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import by_thread, calls_named
-from nsyswrap.analysis.arrays.groups import repeated
+from nsyswrap.analysis.arrays.groups import ascending, repeated
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.nvtx_ranges import ALL, MAIN_DOMAIN, closed_ranges, own_texts
@@ -75,7 +75,7 @@ def launched_for(
     and for those of the thread that made them.
     """
     causing = causing_threads(whole)
-    callers = np.isin(ranges, np.unique(causing[causing != calls]))
+    callers = np.isin(ranges, ascending(causing[causing != calls]))
     for marks, threads in ((callers, causing), (~callers, calls)):
         if marks.any() or (threads is calls and not len(ranges)):
             yield marks, threads
@@ -121,7 +121,7 @@ def causing_threads(whole: Capture) -> NDArray[Any]:
     for _, rows, caller in sorted(caused, key=lambda one: one[0]):
         free = rows[causing[rows] == calls.thread[rows]]
         causing[free] = caller
-    callers = np.unique(causing[causing != calls.thread])
+    callers = ascending(causing[causing != calls.thread])
     # What a caller launches itself is not handed on to another one.
     result: NDArray[Any] = np.where(np.isin(calls.thread, callers), calls.thread, causing)
     return result
@@ -136,13 +136,13 @@ def own_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
     rows, ranges = closed_ranges(whole)
     process = ranges.thread & PROCESS_MASK
     main = np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
-    main |= ~np.isin(process, np.unique(process[main]))
+    main |= ~np.isin(process, ascending(process[main]))
     return rows[main], Spans(*(field[main] for field in ranges))
 
 
 def ranging_threads(whole: Capture) -> NDArray[Any]:
     """Return the threads with ranges of the program's own."""
-    threads: NDArray[Any] = np.unique(own_ranges(whole)[1].thread)
+    threads: NDArray[Any] = ascending(own_ranges(whole)[1].thread)
     return threads
 
 
@@ -152,7 +152,7 @@ def _pairs(whole: Capture) -> list[tuple[int, int]] | None:
 
     Return None if there are more than ``_MOST_PAIRS``: comparing them would take minutes.
     """
-    callers, workers = ranging_threads(whole), np.unique(whole.columns("api", "global_tid")["global_tid"])
+    callers, workers = ranging_threads(whole), ascending(whole.columns("api", "global_tid")["global_tid"])
     process = workers & PROCESS_MASK
     first, last = (np.searchsorted(process, callers & PROCESS_MASK, side) for side in ("left", "right"))
     if (last - first).sum() > _MOST_PAIRS:
@@ -296,7 +296,7 @@ def _regular(caller: _Thread, start: NDArray[Any], end: NDArray[Any]) -> bool:
     """Return True if most ranges named like those that directly enclose these bursts enclose one of them."""
     thread = np.full(len(start), caller.ranges.thread[0])
     innermost = closest(Spans(thread, start, end), caller.ranges, -caller.ranges.start)
-    held = np.unique(innermost[innermost >= 0])
+    held = ascending(innermost[innermost >= 0])
     named = np.count_nonzero(np.isin(caller.names, caller.names[held]))
     return bool(0 < len(held) >= PATTERN_SHARE * named)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, COPY, SYNCHRONISE, call_classes, calls_named
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import range_labels
 from nsyswrap.analysis.timing_audit import audit
@@ -72,7 +73,7 @@ def _synchronizes(whole: Capture, ranges: Audit) -> NDArray[Any]:
     causing = causing_threads(whole)
     launching, waiting, on_purpose = _marks(whole, api["start_ns"], causing)
     marks = np.zeros(len(ranges), dtype=bool)
-    for thread in np.unique(threads).tolist():
+    for thread in ascending(threads).tolist():
         rows = np.flatnonzero(threads == thread)
         start, end = ranges.start_ns[rows], ranges.end_ns[rows]
         mine = api["global_tid"] == thread

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.columns import Columns
-from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.arrays.groups import ascending, group_keys
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.missing import MISSING
@@ -172,8 +172,8 @@ def _ordered_and_apart(operations: Operations, thread: int, devices: int) -> tup
     codes, kinds = operations.kinds
     same = kinds.process == thread & PROCESS_MASK
     same &= (kinds.devices & devices != 0) | (not devices)
-    used = np.isin(kinds.device, np.unique(kinds.device[same]))
-    streams = np.unique(kinds.stream[kinds.thread == thread])
+    used = np.isin(kinds.device, ascending(kinds.device[same]))
+    streams = ascending(kinds.stream[kinds.thread == thread])
     if len(streams):
         same &= np.isin(kinds.stream, streams) | (kinds.thread == MISSING)
     return operations.of(same[codes]), operations.of((used & ~same)[codes])
