@@ -13,7 +13,8 @@ from nsyswrap.analysis.arrays.groups import ascending, group_keys, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
-from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look_up, name_codes
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look_up
+from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
@@ -359,7 +360,7 @@ def names(capture: Capture, operations: GpuOperations) -> Texts:
 def names_of_kind(capture: Capture, kind: str, rows: NDArray[Any]) -> Texts:
     """Return the names of operations of one kind, at positions among all of that kind."""
     if kind == KERNEL:
-        return Texts(*name_codes(capture.whole, kind))[rows]
+        return Texts(*packed_names(capture.whole, kind))[rows]
     if kind == MEMCPY:
         return _copy_names(capture, rows)
     return Texts.repeated(MEMSET_NAME if kind == MEMSET else GRAPH_NAME, len(rows))

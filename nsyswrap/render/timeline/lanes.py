@@ -29,6 +29,7 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.analysis.names import kernel_classes, most_frequent, name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
+from nsyswrap.analysis.packed import forget_calls, packed_names
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.timeline.kinds import CALLS, COPIES, KERNELS, OTHERS, RANGES
@@ -233,7 +234,8 @@ def _calls(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:
     """Yield a lane for each thread, with its outermost calls and all calls that launched something."""
     fields = capture.columns("api", "global_tid", *SPANS)
     row = (capture.columns("api", "row")["row"] - 1).astype(np.int32)
-    codes, names = name_codes(capture, "api")
+    codes, names = packed_names(capture, "api")
+    forget_calls(capture)
     events = _Events(Spans(*fields.values()), codes, _name_texts(names), row, call_classes(capture))
     launching = _launching(capture)[row]
     for thread, every in events.by_thread():

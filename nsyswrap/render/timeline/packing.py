@@ -136,11 +136,14 @@ def disjoint(start: Ints, end: Ints) -> Ints:
     crowded[group[many]] = True
     busy: list[tuple[int, int]] = []  # end and number of each used sub-lane, as a heap
     free: list[int] = []  # a heap, too
-    for row, begins, until in _meeting(start, end, crowded[group]):
+    meets = crowded[group]
+    numbered: list[int] = []
+    for begins, until in zip(start[meets].tolist(), end[meets].tolist(), strict=True):
         while busy and busy[0][0] <= begins:
             heappush(free, heappop(busy)[1])
-        sublane[row] = heappop(free) if free else len(busy)
-        heappush(busy, (until, int(sublane[row])))
+        numbered.append(heappop(free) if free else len(busy))
+        heappush(busy, (until, numbered[-1]))
+    sublane[meets] = numbered
     return sublane
 
 

@@ -57,20 +57,22 @@ def density(start: NDArray[Any], end: NDArray[Any], series: NDArray[Any], count:
     size = of.bins + 1  # the last bin is for events that end with the level
     first, last = start // of.width_ns, end // of.width_ns
     key = series * np.int64(size) + first
-
-    def sums(keys: NDArray[Any], ns: NDArray[Any] | None = None) -> NDArray[Any]:
-        return np.bincount(keys, ns, count * size).astype(np.int64)  # a float sum is exact up to 104 days
-
-    taken = sums(key, end - start)  # as if all of an event were in the bin that it starts in
+    # As if all of an event were in the bin that it starts in. A float sum is exact up to 104 days.
+    taken = np.bincount(key, end - start, count * size)
     over = np.flatnonzero(first != last)
     if len(over):
-        left, right, rest = key[over], key[over] + (last - first)[over], end[over] % of.width_ns
-        taken += sums(right, rest) - sums(left, end[over] - (first[over] + 1) * of.width_ns)
-        taken += of.width_ns * np.cumsum(sums(left + 1) - sums(right))  # the bins in between
-    begins = sums(key[begun])
-    which, place = np.nonzero(((taken > 0) | (begins > 0)).reshape(count, size)[:, : of.bins])
-    cell = which * size + place
-    return Density(which, place, taken[cell], begins[cell])
+        left, right = key[over], key[over] + (last - first)[over]
+        moved = end[over] % of.width_ns, (first[over] + 1) * of.width_ns - end[over]
+        taken += np.bincount(np.concatenate((right, left)), np.concatenate(moved), count * size)
+        long = right > left + 1
+        edges, ones = np.concatenate((left[long] + 1, right[long])), np.ones(np.count_nonzero(long))
+        if len(edges):  # the bins in between
+            between = np.bincount(edges, np.concatenate((ones, -ones)), count * size)
+            taken += np.cumsum(between, out=between) * of.width_ns
+    begins = np.bincount(key[begun], minlength=count * size)
+    cell = np.flatnonzero((taken > 0) | (begins > 0))
+    cell = cell[cell % size < of.bins]
+    return Density(*np.divmod(cell, size), taken[cell].astype(np.int64), begins[cell])
 
 
 def lane_density(lane: Lane, of: Level) -> Density:
