@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     _Part = tuple[int, Block]  # and its number of events
     _Known = dict[int, NDArray[np.bool_]]
 
-BLOCK_ROWS = 2**15  # events that are encoded at a time: some MB
+BLOCK_ROWS = 2**16  # events that are encoded at a time: some MB
 _PACKET = 1  # field of Trace
 # Fields of TracePacket.
 _CLOCKS, _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED = 6, 8, 10, 11, 12
@@ -271,7 +271,8 @@ def _block(head: bytes, events: _Rows, varieties: _Events) -> bytes:
     """
     delta, which, first, running = events
     fields, arrows, counts = varieties
-    layout, (time, event, many) = group_keys(wire.sizes(delta), fields.size[which], arrows.many[which])
+    short = np.maximum(wire.sizes(delta), 2)  # a varint may have more bytes: fewer layouts differ
+    layout, (time, event, many) = group_keys(short, fields.size[which], arrows.many[which])
     size = 1 + time + event + many * _ARROW_BYTES + counts.shape[1] + len(head)
     prefix = 1 + wire.sizes(size)
     places = np.append(0, np.cumsum((prefix + size)[layout]))
