@@ -42,7 +42,7 @@ def ranges(subject: Subject) -> Markup | None:
         return None
     pictures = (_picture(subject.heading(label, _title(table)), table) for label, table in tables.items())
     table = subject.as_one(tables)
-    phases = [name for name in _PHASES if any(np.any(part.data[f"{name}_ns"]) for part in tables.values())]
+    phases = [name for name in _PHASES if any(sum(_times(part, name)) for part in tables.values())]
     return section(
         "ranges",
         "Ranges and modules",
@@ -61,6 +61,10 @@ def ranges(subject: Subject) -> Markup | None:
 
 def _in_ranges(table: Table) -> bool:
     return any(not str(path).startswith("(") for path in table.data["path"])
+
+
+def _times(table: Table, name: str) -> list[int]:
+    return np.asarray(table.data[f"{name}_ns"]).tolist()
 
 
 def _title(table: Table) -> str:

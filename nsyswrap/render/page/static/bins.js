@@ -3,30 +3,27 @@
 const COARSEST = 512; // bins of a level
 
 class Bins {
-  constructor(content, columns) {
+  constructor(content) {
     this.lanes = content.lanes.map((lane) => lane.kept < lane.count);
     this.detail = content.detail; // parts of time with all events of all lanes
     this.levels = [];
-    let place = 0;
-    this.finest = content.levels.map(([start, width, count]) => ({ start, width, count, parts: new Map() }));
-    for (const [level, lane, series, size] of content.cells) {
-      const part = (column) => column.subarray(place, place + size);
-      const taken = new Float32Array(part(columns.share));
-      for (let i = 0; i < size; i++) taken[i] *= this.finest[level].width / 1000;
-      const [at, begun] = [new Uint32Array(part(columns.at)), new Uint32Array(part(columns.begun))];
-      this.add(this.finest[level].parts, lane, { series, at, taken, begun });
-      place += size;
-    }
   }
 
-  // Make the coarser levels from the finest ones.
-  async build() {
-    for (let level of this.finest) {
+  // Take the finest levels, and make the coarser ones from them.
+  async build({ levels, cells }, columns) {
+    const finest = levels.map(([start, width, count]) => ({ start, width, count, parts: new Map() }));
+    let place = 0;
+    for (const [number, lane, series, size] of cells) {
+      await breathe();
+      const part = (column) => column.subarray(place, place + size);
+      const share = finest[number].width / 1000;
+      const [at, begun] = [new Uint32Array(part(columns.at)), new Uint32Array(part(columns.begun))];
+      this.add(finest[number].parts, lane, { series, at, taken: Float32Array.from(part(columns.share), (one) => one * share), begun });
+      place += size;
+    }
+    for (let level of finest) {
       this.levels.push(level);
-      while (level.count > COARSEST) {
-        await pause();
-        this.levels.push((level = this.coarser(level)));
-      }
+      while (level.count > COARSEST) this.levels.push((level = await this.coarser(level)));
     }
     this.levels.sort((a, b) => b.width - a.width);
   }
@@ -36,23 +33,28 @@ class Bins {
     parts.get(lane).push(part);
   }
 
-  coarser({ start, width, count, parts }) {
+  async coarser({ start, width, count, parts }) {
     const level = { start, width: 2 * width, count: Math.ceil(count / 2), parts: new Map() };
     for (const [lane, every] of parts) {
-      for (const { series, at, taken, begun } of every) {
-        const merged = { series, at: new Uint32Array(at.length), taken: new Float32Array(at.length), begun: new Uint32Array(at.length) };
-        let last = -1;
-        for (let i = 0; i < at.length; i++) {
-          const bin = at[i] >>> 1;
-          if (last < 0 || merged.at[last] !== bin) merged.at[++last] = bin;
-          merged.taken[last] += taken[i];
-          merged.begun[last] += begun[i];
-        }
-        for (const name of ["at", "taken", "begun"]) merged[name] = merged[name].slice(0, last + 1);
-        this.add(level.parts, lane, merged);
-      }
+      await breathe();
+      for (const part of every) this.add(level.parts, lane, this.merged(part));
     }
     return level;
+  }
+
+  // Every two neighboring bins as one.
+  merged({ series, at, taken, begun }) {
+    const size = at.length;
+    const [bins, times, counts] = [new Uint32Array(size), new Float32Array(size), new Uint32Array(size)];
+    let last = -1;
+    for (let i = 0; i < size; i++) {
+      const bin = at[i] >>> 1;
+      if (last < 0 || bins[last] !== bin) bins[++last] = bin;
+      times[last] += taken[i];
+      counts[last] += begun[i];
+    }
+    last += 1;
+    return { series, at: bins.slice(0, last), taken: times.slice(0, last), begun: counts.slice(0, last) };
   }
 
   // Parts of a stretch of time, and for each the level to draw it from; none where all events are kept, unless

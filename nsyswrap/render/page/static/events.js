@@ -3,24 +3,25 @@
 class Events {
   constructor(content, columns, texts) {
     Object.assign(this, columns, texts);
-    this.count = this.start.length;
-    this.end = new Float64Array(this.count);
-    this.series = new Uint16Array(this.count);
-    this.name = new Uint32Array(this.count);
-    for (let i = 0; i < this.count; i++) {
-      this.end[i] = this.start[i] + this.duration[i];
-      [this.series[i], this.name[i]] = this.looks[this.look[i]];
+    const { start, duration, look, looks } = this;
+    const count = (this.count = start.length);
+    const end = (this.end = new Float64Array(count));
+    const series = (this.series = new Uint16Array(count));
+    const name = (this.name = new Uint32Array(count));
+    for (let i = 0; i < count; i++) {
+      const mine = looks[look[i]];
+      end[i] = start[i] + duration[i];
+      series[i] = mine[0];
+      name[i] = mine[1];
     }
-    this.lane = new Uint16Array(this.count);
-    this.reach = new Float64Array(this.count); // the latest end of a lane's events so far
+    this.lane = new Uint16Array(count);
+    const reach = (this.reach = new Float64Array(count)); // the latest end of a lane's events so far
     let first = 0;
     this.lanes = content.lanes.map((lane, number) => {
       const place = [first, first + lane.kept];
+      this.lane.fill(number, ...place);
       let reached = -Infinity;
-      for (let i = first; i < place[1]; i++) {
-        this.lane[i] = number;
-        this.reach[i] = reached = Math.max(reached, this.end[i]);
-      }
+      for (let i = first; i < place[1]; i++) reach[i] = reached = Math.max(reached, end[i]);
       first = place[1];
       return place;
     });

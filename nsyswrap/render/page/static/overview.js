@@ -29,10 +29,8 @@ class Overview {
   }
 
   draw() {
-    const scale = devicePixelRatio || 1;
-    const width = Math.max(this.canvas.clientWidth, 50);
-    if (!this.drawn || this.width !== width) this.paint(width, scale);
-    const { pen, picture } = this;
+    const { pen, picture, scale, width } = this;
+    if (!this.drawn || this.drawnWidth !== width) this.paint();
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, STRIP);
     pen.drawImage(this.drawn, 0, 0, width, STRIP);
@@ -48,19 +46,55 @@ class Overview {
     pen.strokeRect(left + 1, 1, Math.max(Math.min(to, width) - left, 3) - 2, STRIP - 2);
   }
 
-  // The whole time is drawn once, all lanes of GPUs over one another, into a picture of its own.
-  paint(width, scale) {
-    this.width = width;
-    [this.canvas.width, this.canvas.height] = [Math.round(width * scale), Math.round(STRIP * scale)];
+  get scale() {
+    return devicePixelRatio || 1;
+  }
+
+  get width() {
+    return Math.max(this.canvas.clientWidth, 50);
+  }
+
+  // The whole time is drawn once, into a picture of its own: the work of all GPUs, as the share of their time.
+  paint() {
+    const strip = this.strip();
+    this.lanes.forEach((lane) => strip.addAll(lane));
+    this.finish(strip);
+  }
+
+  // Do so lane by lane with pauses.
+  async prepare() {
+    const strip = this.strip();
+    for (const lane of this.lanes) {
+      await breathe();
+      strip.addAll(lane);
+    }
+    this.finish(strip);
+  }
+
+  get lanes() {
+    const { lanes } = this.content;
+    const every = lanes.map((_, i) => i);
+    const work = every.filter((i) => lanes[i].family === "kernels");
+    return work.length ? work : every;
+  }
+
+  strip() {
     const own = document.createElement("canvas");
-    [own.width, own.height] = [this.canvas.width, this.canvas.height];
-    const { content } = this;
-    const work = content.lanes.map((lane, i) => (lane.family === "kernels" ? i : -1)).filter((i) => i >= 0);
-    const strip = new Picture(own, content, this.whole);
-    strip.rows = { tops: content.lanes.map(() => 2), shown: work.length ? work : content.lanes.map((_, i) => i), height: STRIP };
-    Object.assign(strip, { width, height: STRIP, scale });
+    [own.width, own.height] = [Math.round(this.width * this.scale), Math.round(STRIP * this.scale)];
+    const strip = new Picture(own, this.content, this.whole);
+    Object.assign(strip, { width: this.width, height: STRIP, scale: this.scale });
     strip.look();
-    strip.paint(own.width, 0, own.height);
-    this.drawn = own;
+    strip.begin(own.width, 0, own.height);
+    strip.empty();
+    return strip;
+  }
+
+  finish(strip) {
+    const groups = new Set(this.lanes.map((lane) => this.content.lanes[lane].group));
+    strip.stack(2, strip.inks, groups.size * strip.perColumn);
+    strip.pixels.show(strip.pen);
+    this.drawn = strip.canvas;
+    this.drawnWidth = strip.width;
+    [this.canvas.width, this.canvas.height] = [this.drawn.width, this.drawn.height];
   }
 }

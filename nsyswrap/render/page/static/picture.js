@@ -51,7 +51,18 @@ class Picture {
     return [Math.max(-top - BEYOND, 0), Math.min(innerHeight - top + BEYOND, height)];
   }
 
-  draw() {
+  // Draw a screen of lanes, with pauses in between, and show none: what is done for the first time takes longest.
+  async rehearse() {
+    this.fit();
+    const lanes = this.begin(this.canvas.width, 0, Math.min(Math.ceil(innerHeight * this.scale), this.canvas.height));
+    for (const lane of lanes) {
+      await breathe();
+      this.drawLane(lane);
+    }
+  }
+
+  // Take on the size of the canvas, and find out what the view is made of.
+  fit() {
     this.scale = devicePixelRatio || 1;
     this.width = Math.max(this.canvas.clientWidth, 50);
     this.height = this.rows.height;
@@ -61,10 +72,14 @@ class Picture {
       this.canvas.style.height = `${this.height}px`;
     }
     this.look();
+  }
+
+  draw() {
+    this.fit();
     const [top, bottom] = this.visible(this.height);
     this.pen.setTransform(1, 0, 0, 1, 0, 0);
     if (bottom <= top) return;
-    this.paint(size[0], Math.floor(top * this.scale), Math.ceil(bottom * this.scale));
+    this.paint(this.canvas.width, Math.floor(top * this.scale), Math.ceil(bottom * this.scale));
     this.pen.setTransform(this.scale, 0, 0, this.scale, 0, 0);
     this.pen.font = FONT;
     this.ticks();
@@ -86,17 +101,22 @@ class Picture {
 
   // Make the pixels of the lanes that are in these rows of pixels.
   paint(columns, top, bottom) {
+    this.begin(columns, top, bottom).forEach((lane) => this.drawLane(lane));
+    this.pixels.show(this.pen);
+  }
+
+  begin(columns, top, bottom) {
     if (this.pixels?.width !== columns || this.pixels.height !== bottom - top) {
       this.pixels = new Pixels(columns, bottom - top);
       this.filled = new Map(); // the columns of each series
+      this.totals = new Float64Array(columns + 2);
     }
     this.pixels.clear(top);
     this.columns = columns;
     this.perColumn = this.view.span / columns;
     this.captions = [];
     const seen = (lane) => (this.rows.tops[lane] + LANE) * this.scale >= top && this.rows.tops[lane] * this.scale <= bottom;
-    this.rows.shown.filter(seen).forEach((lane) => this.drawLane(lane));
-    this.pixels.show(this.pen);
+    return this.rows.shown.filter(seen);
   }
 
   // True where the picture is of bins that are wider than pixels: single events are not known here.
@@ -127,7 +147,7 @@ class Picture {
       drawCurve(this, curve, top);
       return;
     }
-    this.sums = new Map();
+    this.empty();
     const singles = [];
     const marks = [];
     const least = WIDE * this.perPixel;
@@ -157,19 +177,26 @@ class Picture {
     }
   }
 
-  addRegions(lane, regions, inks) {
-    regions.forEach((region) => this.addRegion(lane, region));
-    this.stack(this.rows.tops[lane], inks);
-    this.sums.clear();
+  // Add all events of a lane, wide ones too.
+  addAll(lane) {
+    const { start, end } = this.view;
+    const regions = this.content.bins.lanes[lane] ? this.regions : [[start, end, null]];
+    regions.forEach((region) => this.addRegion(lane, region, Infinity));
   }
 
-  addRegion(lane, [from, to, level]) {
+  addRegions(lane, regions, inks) {
+    regions.forEach((region) => this.addRegion(lane, region, WIDE * this.perPixel));
+    if (this.sums.size) this.stack(this.rows.tops[lane], inks);
+    this.empty();
+  }
+
+  // Add the events of a part of time that are shorter than `least`.
+  addRegion(lane, [from, to, level], least) {
     const { events, bins } = this.content;
     if (level) {
       for (const part of level.parts.get(lane) || []) this.addBins(level, part, from, to);
       return;
     }
-    const least = WIDE * this.perPixel;
     const [first, last] = events.range(lane, from, to);
     for (let i = first; i < last; i++) {
       if (events.duration[i] >= least) continue;
@@ -177,6 +204,12 @@ class Picture {
       const end = Math.min(events.end[i], to);
       if (end >= start) this.add(start, end, end - start, events.series[i]);
     }
+  }
+
+  // Begin new sums of each series, and of all together.
+  empty() {
+    this.sums = new Map();
+    this.totals.fill(0);
   }
 
   // The sums of a series, a number for each column of pixels.
@@ -193,6 +226,7 @@ class Picture {
   addBins({ start, width }, { series, at, taken }, from, to) {
     const [first, last] = placesOf(at, (from - start) / width, (to - start) / width);
     if (first === last) return;
+    const { totals } = this;
     const sums = this.sumsOf(series);
     const [origin, columns] = [(start - this.view.start) / this.perColumn, width / this.perColumn];
     for (let i = first; i < last; i++) {
@@ -205,8 +239,11 @@ class Picture {
       const x = Math.max(origin + at[i] * columns, 0); // in one column of pixels or in two
       const column = Math.floor(x);
       const next = (taken[i] * Math.max(x + columns - column - 1, 0)) / columns;
-      sums[column] += taken[i] - next || 1e-9;
+      const here = taken[i] - next || 1e-9;
+      sums[column] += here;
+      totals[column] += here;
       sums[column + 1] += next;
+      totals[column + 1] += next;
     }
   }
 
@@ -220,33 +257,41 @@ class Picture {
     const to = (end - this.view.start) / this.perColumn;
     const first = from > 0 ? Math.floor(from) : 0;
     if (to <= first + 1 || to - from < 1e-9) {
-      if (first < this.columns && to >= 0) sums[first] += taken || 1e-9;
+      if (first >= this.columns || to < 0) return;
+      sums[first] += taken || 1e-9;
+      this.totals[first] += taken || 1e-9;
       return;
     }
     const last = Math.min(Math.ceil(to), this.columns);
     const perColumn = taken / (to - from);
-    for (let x = first; x < last; x++) sums[x] += Math.max((Math.min(to, x + 1) - Math.max(from, x)) * perColumn, 1e-9);
+    for (let x = first; x < last; x++) {
+      const here = Math.max((Math.min(to, x + 1) - Math.max(from, x)) * perColumn, 1e-9);
+      sums[x] += here;
+      this.totals[x] += here;
+    }
   }
 
-  // Draw the sums from the ground up, column by column: all together are as high as the share of time taken.
-  stack(top, inks) {
+  // Draw the sums from the ground up: all together are as high as the share of the time that a column holds.
+  stack(top, inks, whole = this.perColumn) {
     const every = [...this.sums.keys()].sort((a, b) => a - b);
     const [sums, paints] = [every.map((series) => this.sums.get(series)), every.map((series) => inks[series])];
-    const [floor, ground] = [this.row(top + 2), this.row(top + LANE - 2)];
-    const per = (ground - floor) / this.perColumn;
+    const { columns, totals, pixels } = this;
+    const ground = this.row(top + LANE - 2);
+    const most = ground - this.row(top + 2);
     const least = Math.round(1.5 * this.scale);
-    for (let x = 0; every.length && x < this.columns; x++) {
-      let total = 0;
-      for (let i = 0; i < sums.length; i++) total += sums[i][x];
+    for (let x = 0; x < columns; x++) {
+      const total = totals[x];
       if (!total) continue;
-      const height = Math.min(Math.max(total * per, least), ground - floor) / total;
-      let [sum, bottom] = [0, ground];
+      const height = Math.min(Math.max((total * most) / whole, least), most) / total;
+      let sum = 0;
+      let bottom = ground;
       for (let i = 0; i < sums.length; i++) {
-        if (!sums[i][x]) continue;
-        sum += sums[i][x];
-        const top = ground - Math.round(sum * height);
-        this.pixels.rise(x, top, bottom, paints[i]);
-        bottom = top;
+        const here = sums[i][x];
+        if (!here) continue;
+        sum += here;
+        const end = ground - Math.round(sum * height);
+        pixels.rise(x, end, bottom, paints[i]);
+        bottom = end;
       }
     }
   }

@@ -3,23 +3,25 @@
 class Timeline {
   constructor(article, number) {
     Object.assign(this, { article, number, canvas: article.querySelector(".picture canvas") });
-    this.ready = this.load(JSON.parse(document.getElementById(article.dataset.content).textContent));
+    this.ready = this.load();
   }
 
-  async load(content) {
+  async load() {
     const say = (text) => (this.article.querySelector(".readout").textContent = text);
     if (!globalThis.DecompressionStream) {
       say(OLD_BROWSER);
       return;
     }
+    await breathe();
+    const content = JSON.parse(document.getElementById(this.article.dataset.content).textContent);
     const [columns, texts] = await unpack(content);
     delete content.packed;
-    await pause();
+    await breathe();
     addCurves(content, columns);
     content.events = new Events(content, columns, texts);
-    await pause();
-    content.bins = new Bins(content, columns);
-    await content.bins.build();
+    content.bins = new Bins(content);
+    await content.bins.build(content, columns);
+    await breathe();
     content.rows = new Rows(content.lanes);
     this.content = content;
     this.view = new View(content.length, content.origin);
@@ -36,10 +38,10 @@ class Timeline {
     this.wayBack = new WayBack(this);
     this.listen();
     this.view.around(...content.opens);
-    for (const part of [this.overview, this.picture]) {
-      await pause(); // the first pictures take longest: they are not left to the first frame
-      part.draw();
-    }
+    await this.overview.prepare(); // what is drawn for the first time takes longest: it is not left to a frame
+    await this.picture.rehearse();
+    this.overview.draw();
+    this.picture.draw();
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     for (const kind of ["scroll", "resize"]) addEventListener(kind, () => this.draw(), { passive: true });
   }
