@@ -220,17 +220,20 @@ def test_nothing_imports_an_executor_but_its_own_files(name: str) -> None:
     assert [user for user in users if not user.startswith(own)] == []
 
 
-def test_slurm_is_named_once_outside_its_folder() -> None:
-    """Texts for people say Slurm, docstrings and help among them; names and keys say slurm or SLURM."""
-    places = [
+def test_slurm_is_named_in_two_places_outside_its_folder() -> None:
+    """The executors have its name, and the launchers know what its srun prints.
+
+    Texts for people say Slurm, docstrings and help among them; names and keys say slurm or SLURM.
+    """
+    places = {
         module
         for module, path in MODULES.items()
         if module.startswith(("nsyswrap.record.batch", "nsyswrap.cli"))
         and not module.startswith("nsyswrap.record.batch.executors.slurm")
         for word in words(ast.parse(path.read_text(encoding="utf-8")))
         if "slurm" in word or "SLURM" in word
-    ]
-    assert places == ["nsyswrap.record.batch.executors"]
+    }
+    assert places == {"nsyswrap.record.batch.executors", "nsyswrap.record.batch.launchers"}
 
 
 def words(tree: ast.Module) -> list[str]:

@@ -7,15 +7,19 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from nsyswrap.base.conditions import Git
-from nsyswrap.record.conditions.git import folder_of, state
+from nsyswrap.record.conditions import git as conditions
+from nsyswrap.record.conditions.git import folder_of
 from nsyswrap.record.program import Program
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+
+state = partial(conditions.state, limit_s=120.0)  # a busy machine takes long
 
 IDENTITY = ("-c", "user.name=me", "-c", "user.email=me@example.org")
 

@@ -488,7 +488,7 @@ def test_idle_time_says_its_cause(page_of: PageOf, captures: Captures, visit: Vi
     place_of(page, "idle by cause")
     [capture] = captures("two GPUs").values()
     table = capture.report("gpu_idle")
-    longest = dict(zip((column.name for column in table.columns), table.rows()[0], strict=True))
+    longest: dict[str, Any] = dict(zip((one.name for one in table.columns), table.rows()[0], strict=True))
     assert readout(page).startswith(f"{longest['cause']}: {duration(longest['host_ns'])}, at ")
 
 

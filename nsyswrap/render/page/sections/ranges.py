@@ -64,7 +64,8 @@ def _in_ranges(table: Table) -> bool:
 
 
 def _times(table: Table, name: str) -> list[int]:
-    return np.asarray(table.data[f"{name}_ns"]).tolist()
+    times: list[int] = np.asarray(table.data[f"{name}_ns"]).tolist()
+    return times
 
 
 def _title(table: Table) -> str:
