@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -20,19 +21,21 @@ with lazy_imports():
 
 LOCK = "lock"
 _LONGEST = 200  # bytes of a lock file
+_GLANCE_S = 0.2  # longer than `is_locked` takes, which locks the file too
+_PAUSE_S = 0.1
 _HOLDER = re.compile(r"(?P<host>.+), process (?P<pid>\d+)")
 
 
 @contextmanager
-def locked(folder: Path, what: str, hint: str = "") -> Iterator[None]:
+def locked(folder: Path, what: str, hint: str = "", patience_s: float = 0) -> Iterator[None]:
     """Lock a folder for a ``with`` block. Raises OutputError if another process holds the lock.
 
-    ``what`` names that process in the message. The lock file is removed at the end of the block. The system
-    releases the lock if this process is killed; the file then stays.
+    It waits ``patience_s`` for that process, which ``what`` names in the message. The lock file is removed at
+    the end of the block. The system releases the lock if this process is killed; the file then stays.
     """
     path = folder / LOCK
     try:
-        descriptor = _open(path)
+        descriptor = _open(path, patience_s)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
     try:
@@ -51,20 +54,24 @@ def locked(folder: Path, what: str, hint: str = "") -> Iterator[None]:
         os.close(descriptor)
 
 
-def _open(path: Path) -> int:
-    """Open the lock file, again if its holder removed it in the meantime.
+def _open(path: Path, patience_s: float) -> int:
+    """Open and lock the file, again if its holder removed it in the meantime, or for ``patience_s``.
 
     Raises OutputError if a file of this name is not a lock file.
     """
+    deadline = time.monotonic() + max(patience_s, _GLANCE_S)
     while True:
         if os.path.lexists(path) and (path.is_symlink() or not is_lock_file(path)):
             raise OutputError(f"{path} exists and is not a lock file of nsyswrap", "use another --output")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         with suppress(OSError):  # the group of a shared run may test the lock
             os.fchmod(descriptor, 0o640)
-        if not _lock(descriptor) or _is_at(descriptor, path):
+        is_mine = _lock(descriptor)
+        if _is_at(descriptor, path) if is_mine else time.monotonic() > deadline:
             return descriptor
         os.close(descriptor)
+        if not is_mine:
+            time.sleep(_PAUSE_S)
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

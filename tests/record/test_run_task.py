@@ -179,6 +179,22 @@ def test_two_at_once(tmp_path: Path, cli: Cli) -> None:
     assert read_state(run).state == "planned"
 
 
+def test_a_job_that_is_started_again_waits_for_its_earlier_copy(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Slurm starts a job on another node while the first one still writes its report."""
+    run = planned(tmp_path, "says.py", "x", "0")
+    command = [sys.executable, "-m", "nsyswrap", "run-folder", str(run)]
+    again = {**environment, "SLURM_JOB_ID": "17", "SLURM_RESTART_COUNT": "1"}
+    with locked(run, "a test"):
+        process = subprocess.Popen(command, env=again, stderr=subprocess.PIPE, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(3)
+    assert process.communicate(timeout=120)[1].count("in use") == 0
+    assert process.returncode == 0
+    assert read_state(run).state == "done"
+
+
 def test_its_own_time_limit(tmp_path: Path, cli: Cli) -> None:
     run = planned(tmp_path, "waits.py", timeout_s=1.5)
     assert cli("run-folder", run).returncode == 75

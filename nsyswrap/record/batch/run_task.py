@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
     Execute = Callable[[RunSpec, Callable[[], None]], Status]
 
+# A job that its scheduler starts again may find its earlier copy, which still writes its report.
+_EARLIER_COPY_S = 300
+
 
 def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
     """Run the planned run in this folder, and return how it ended.
@@ -54,11 +57,12 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
     spec = read_spec(folder)
     folder = folder.absolute()
     run = existing(folder)
-    with locked(folder, "another process", "wait, or use `nsyswrap batch cancel`"):
+    job = executors.current_job()
+    patience_s = _EARLIER_COPY_S if job and job.restarts else 0
+    with locked(folder, "another process", "wait, or use `nsyswrap batch cancel`", patience_s):
         if not again and (folder / STATUS).exists() and run.read_status().outcome == "done":
             return run.read_status()
         (folder / STATUS).unlink(missing_ok=True)
-        job = executors.current_job()
         claim = claim_of(job)
         run.write(CLAIM, json.dumps(asdict(claim)) + "\n")
         try:
