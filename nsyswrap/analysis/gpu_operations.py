@@ -106,7 +106,7 @@ class GpuOperations(Columns):
         """The positions of the operations of each pair of global process id and device id, ascending."""
         owner, keys = group_keys(self.streams.global_pid, self.streams.device_id)
         pairs = list(zip(*(key.tolist() for key in keys), strict=True))
-        codes = owner[self.stream]
+        codes = owner.astype(np.min_scalar_type(len(pairs)))[self.stream]
         count = np.bincount(codes, minlength=len(pairs))
         rows = np.split(order_by_code(codes, len(pairs)).astype(np.int32), np.cumsum(count)[:-1])
         return {pair: mine for pair, mine in zip(pairs, rows, strict=False) if len(mine)}
@@ -114,7 +114,8 @@ class GpuOperations(Columns):
     @property
     def processes(self) -> list[int]:
         """The distinct global process ids, ascending."""
-        return list(dict.fromkeys(process for process, _ in self.rows_of))
+        streams = np.flatnonzero(np.bincount(self.stream))
+        return ascending(self.streams.global_pid[streams]).tolist()  # type: ignore[no-any-return]
 
     @cached_property
     def computes(self) -> NDArray[np.bool_]:

@@ -136,17 +136,21 @@ def _all_launches(capture: Capture) -> Launches:
     operations = gpu_operations_of(capture)
     graphs = _graphs(capture, operations)
     launching = (operations.kind == KINDS.index(KERNEL)) | (graphs != MISSING)
-    rows = np.flatnonzero(launching & (operations.call >= 0))
+    rows = np.flatnonzero(launching & (operations.call >= 0)).astype(np.int32)
     calls, codes = distinct(operations.call[rows])
-    operation = np.empty(len(calls), np.int64)
+    calls, codes = calls.astype(np.int32), codes.astype(np.int32)
+    operation = np.empty(len(calls), np.int32)
     operation[codes[::-1]] = rows[::-1]  # rows are in order of start: the first one stays
     duration = (operations.end_ns - operations.start_ns)[rows]
     span = capture.columns("api", "start_ns", "end_ns") if len(calls) else {}
     start, end = (span[field][calls] if len(calls) else calls for field in ("start_ns", "end_ns"))
-    name, names, first = _names(capture, operations.of(operation), graphs[operation], start)
+    graphs = graphs[operation]
+    del launching, rows
+    name, names, first = _names(capture, operations.of(operation), graphs, start)
+    del graphs
     launches = Launches(
-        call=calls.astype(np.int32),
-        operation=operation.astype(np.int32),
+        call=calls,
+        operation=operation,
         name=name.astype(np.int32),
         names=names,
         first=first,
@@ -194,8 +198,8 @@ def _names(
     known = (np.flatnonzero(np.bincount(codes + 1)) - 1).tolist()
     name, names = number_texts(codes, [GRAPH_NAME if code < 0 else texts[code] for code in known])
     kinds, _ = group_keys(full, graphs, operations.global_pid)
-    backwards = np.argsort(start, kind="stable")[::-1]
-    earliest = np.empty(int(kinds.max(initial=-1)) + 1, np.int64)
+    backwards = np.argsort(start, kind="stable")[::-1].astype(np.int32)
+    earliest = np.empty(int(kinds.max(initial=-1)) + 1, np.int32)
     earliest[kinds[backwards]] = backwards  # the last one that is written stays
     first = np.zeros(len(start), dtype=bool)
     first[earliest] = True
@@ -206,7 +210,7 @@ def _kernel_names(
     capture: Capture, operations: GpuOperations, graphs: NDArray[Any]
 ) -> tuple[NDArray[Any], list[str | None]]:
     """Return one code per launch, -1 for launches of graphs, and the text of each code."""
-    codes = np.full(len(operations), -1)
+    codes = np.full(len(operations), -1, np.int32)
     if not capture.has(KERNEL):
         return codes, []
     kernel_codes, texts = name_codes(capture, KERNEL)

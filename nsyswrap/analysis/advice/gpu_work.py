@@ -46,16 +46,16 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     unused = max(_unused_ns(kernels, share, rows) for *_, rows in kernels.by_device())
     if not context.worth(unused):
         return
-    took = kernels.end_ns - kernels.start_ns
+    small = kernels.of(few)
+    took = small.end_ns - small.start_ns
     codes, texts = packed_names(whole, KERNEL)
-    names = codes[kernels.row]
-    worst = int(np.bincount(names[few], took[few]).argmax())
+    worst = int(np.bincount(codes[small.row], took).argmax())
     median = f"{np.median(blocks[few]):g}"
     yield Advice(
         "few_blocks",
         f"Few blocks: kernels have a median of {median} for {count} multiprocessors",
         unused,
-        f"{counted(int(few.sum()), 'kernel executions')}, {duration(took[few].sum())} in total; most time in "
+        f"{counted(len(small), 'kernel executions')}, {duration(took.sum())} in total; most time in "
         f"{texts[worst]}",
         "More blocks",
         "use more blocks: process more elements per launch, use smaller blocks, or batch small problems",
@@ -82,15 +82,19 @@ def _unused_ns(kernels: GpuOperations, share: NDArray[Any], rows: NDArray[Any]) 
     ``rows`` are the positions of the kernels of one device. Each moment counts with the idle share of the
     GPU. ``share`` is what each kernel can use of it; those of kernels that run at the same time add up.
     """
-    by_end = rows[np.argsort(kernels.end_ns[rows], kind="stable")]
-    start, end = kernels.start_ns[rows], kernels.end_ns[by_end]
+    if len(rows) == len(kernels):
+        start, end = kernels.start_ns, kernels.end_ns
+    else:
+        start, end, share = (values[rows] for values in (kernels.start_ns, kernels.end_ns, share))
+    by_end = np.argsort(end, kind="stable").astype(np.int32)
+    end = end[by_end]
     edges = start[_BLOCK::_BLOCK]
     begun, ended = ([0, *np.searchsorted(times, edges).tolist(), len(times)] for times in (start, end))
     used, running, last, unused = 0.0, 0, int(min(start[0], end[0])), 0.0
     for started, over in zip(map(slice, begun, begun[1:]), map(slice, ended, ended[1:]), strict=True):
         times = np.concatenate([start[started], end[over]])
         order = np.argsort(times, kind="stable")
-        changes = np.concatenate([share[rows[started]], -share[by_end[over]]])[order]
+        changes = np.concatenate([share[started], -share[by_end[over]]])[order]
         shares = np.cumsum(np.append(used, changes))
         kernels_now = running + np.cumsum(np.append(0, np.where(order < started.stop - started.start, 1, -1)))
         idle = np.where(kernels_now > 0, np.maximum(1 - shares, 0), 0)
