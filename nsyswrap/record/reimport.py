@@ -22,9 +22,11 @@ def complete(nsys: str, folder: Path, environment: Mapping[str, str] | None = No
     the environment of the importer (default: that of this process). Raises NsyswrapError with the reason if
     there is a report and its export fails again.
     """
-    if not command.check_export(folder / EXPORT):
-        return False
     recording, report = folder / RECORDING, folder / REPORT
+    if not command.check_export(folder / EXPORT):
+        if report.exists():  # on a busy machine nsys sometimes leaves what it has imported
+            recording.unlink(missing_ok=True)
+        return False
     if recording.exists():
         command.import_recording(nsys, recording, report, environment)
     if not report.exists():

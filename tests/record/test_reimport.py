@@ -75,9 +75,17 @@ def test_what_cannot_be_imported_is_left_as_it_is(tmp_path: Path, nsys: str) -> 
 
 def test_a_complete_export_is_left_as_it_is(tmp_path: Path, nsys: str) -> None:
     shutil.copy(SHIPPED / "add" / "grid" / EXPORT, tmp_path)
-    (tmp_path / RECORDING).write_bytes(b"of an older run")
+    (tmp_path / RECORDING).write_bytes(b"all there is")
     assert not reimport.complete(nsys, tmp_path)
     assert (tmp_path / RECORDING).exists()
+
+
+def test_what_nsys_has_imported_goes(tmp_path: Path, nsys: str) -> None:
+    shutil.copy(SHIPPED / "add" / "grid" / EXPORT, tmp_path)
+    for name in (RECORDING, REPORT):
+        (tmp_path / name).write_bytes(b"of the same run")
+    assert not reimport.complete(nsys, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [REPORT, EXPORT]
 
 
 def test_a_new_run_takes_no_older_recording_for_its_own(tmp_path: Path, cli: Cli) -> None:
