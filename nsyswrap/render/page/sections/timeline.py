@@ -148,9 +148,7 @@ def _frame(
         element("canvas", class_="overview", aria_hidden="true"),
         element("div", element("div", class_="labels"), element("div", canvas), class_="picture"),
         element("p", class_="paper note"),
-        element("p", class_="limit note"),
-        element("p", "Point at the picture or tap it.", class_="readout", role="status"),
-        element("div", class_="measure", role="status", hidden=True),
+        _panel(),
         element("div", *_legends(content["series"]), class_="legends"),
         element("p", _KEYS, id=f"{name}-keys", class_="note keys" if is_first else "unseen"),
         _left_out(left_out[0], "lane", "those with the fewest events"),
@@ -159,6 +157,17 @@ def _frame(
         class_="timeline",
         data_content=name,
         data_label=label,
+    )
+
+
+def _panel() -> Markup:
+    """Return where the script writes. It stays on the screen while the picture is there."""
+    return element(
+        "div",
+        element("p", class_="limit note"),
+        element("p", "Point at the picture or tap it.", class_="readout", role="status"),
+        element("div", class_="measure", role="status", hidden=True),
+        class_="panel",
     )
 
 

@@ -97,6 +97,7 @@ function showKernel(full) {
     timeline.select(nextIn(timeline.content.events, places, -1, timeline.view.start, 1));
     timeline.fit(timeline.picture.selected, 2);
     timeline.article.scrollIntoView({ block: "start" });
+    timeline.scroll();
     timeline.canvas.focus({ preventScroll: true });
     return true;
   }

@@ -9,6 +9,9 @@ const CAPTION = 40; // pixels from which on it has its name in it
 const FONT = "11px system-ui, sans-serif";
 const BEYOND = 300; // pixels over and under the screen that are drawn, too
 
+const onPaper = () => document.documentElement.classList.contains("printed");
+const navigation = () => document.querySelector("nav")?.offsetHeight ?? 0; // pixels that it covers at the top
+
 class Picture {
   constructor(canvas, content, view) {
     Object.assign(this, { canvas, content, view, selected: -1, lane: -1, found: null, measured: null });
@@ -41,12 +44,18 @@ class Picture {
   }
 
   laneAt(y) {
-    return this.rows.laneAt(y);
+    return y < this.axis + HEAD ? -1 : this.rows.laneAt(y);
+  }
+
+  // Where the axis is: over the lanes, or where the top of the picture is not seen, over those on the screen.
+  get axis() {
+    const { top } = this.canvas.getBoundingClientRect();
+    return onPaper() ? 0 : Math.min(Math.max(navigation() - top, 0), this.rows.height - HEAD);
   }
 
   // The rows of pixels that are on the screen, of a picture of this height; all of them on paper.
   visible(height) {
-    if (document.documentElement.classList.contains("printed")) return [0, height];
+    if (onPaper()) return [0, height];
     const { top } = this.canvas.getBoundingClientRect();
     return [Math.max(-top - BEYOND, 0), Math.min(innerHeight - top + BEYOND, height)];
   }
@@ -82,10 +91,10 @@ class Picture {
     this.paint(this.canvas.width, Math.floor(top * this.scale), Math.ceil(bottom * this.scale));
     this.pen.setTransform(this.scale, 0, 0, this.scale, 0, 0);
     this.pen.font = FONT;
-    this.ticks();
     this.captions.forEach((caption) => this.caption(...caption));
     this.outline();
     this.connection();
+    this.ticks();
     this.measure();
   }
 
@@ -324,12 +333,12 @@ class Picture {
   }
 
   ticks() {
-    const { pen } = this;
+    const { pen, axis } = this;
     pen.fillStyle = this.color("quiet");
-    pen.clearRect(0, 0, this.width, HEAD);
+    pen.clearRect(0, axis, this.width, HEAD);
     for (const [time, text] of this.tickTimes) {
       const x = this.x(time);
-      if (x + 4 + this.wide(text) < this.width) pen.fillText(text, x + 3, 11);
+      if (x + 4 + this.wide(text) < this.width) pen.fillText(text, x + 3, axis + 11);
     }
   }
 

@@ -180,7 +180,9 @@ class Timeline {
   choose(by) {
     const { rows } = this.content;
     this.picture.lane = rows.further(this.picture.lane, by);
-    if (this.picture.lane >= 0) this.readout.lane(this.picture.lane);
+    if (this.picture.lane < 0) return;
+    this.readout.lane(this.picture.lane);
+    this.scroll();
   }
 
   // Select the next event that was searched for, or the next one of the selected name, or of the chosen lane.
@@ -208,6 +210,15 @@ class Timeline {
     if (!places.length) return;
     this.select(nextIn(this.content.events, places, this.picture.selected, this.view.start, by));
     this.bring(this.picture.selected);
+    this.scroll();
+  }
+
+  // Scroll so that the chosen lane is on the screen, between the axis and what is said below.
+  scroll() {
+    const top = this.canvas.getBoundingClientRect().top + this.content.rows.tops[this.picture.lane];
+    const least = navigation() + HEAD;
+    const most = Math.min(this.article.querySelector(".panel").getBoundingClientRect().top, innerHeight) - LANE;
+    if (top < least || top > most) scrollBy(0, top - (least + most) / 2);
   }
 
   // Move or zoom so that an event is seen well.
