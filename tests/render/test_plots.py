@@ -190,6 +190,8 @@ def test_launches_are_those_of_the_report(tmp_path: Path) -> None:
         apart = np.abs(launches[:, None] - spots[None]).max(axis=2)
         assert apart.min(axis=1).max() < 0.01  # each launch has a spot: 2 % are less than a pixel
         assert apart.min(axis=0).max() < 0.01  # and each spot has a launch
+    for (least, most), times in ((calls.get_xlim(), found.gpu_ns), (calls.get_ylim(), found.api_ns)):
+        assert times.max() < most < times.max() ** 2 / least  # no axis is half empty
 
 
 def test_copies_are_those_of_the_report(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ that share a spot are one point, which is more opaque.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from nsyswrap.render.plots.figure import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -84,7 +85,7 @@ def figure(data: Mapping[str, LaunchTimes]) -> Sheet:
     """Draw the histograms and points of the captures below one another, on the same axes."""
     notes = dict.fromkeys([_POINTS, *(note for part in data.values() for note in part.notes)])
     edges = _edges([times for part in data.values() for times in part.latency_ns])
-    limits = _limits([times for part in data.values() for times in (*part.api_ns, *part.gpu_ns)])
+    limits = _call_limits(data.values())
     drawn = sheet(_BODY_IN * len(data), _title(data), notes, _SERIES)
     parts = drawn.subfigures(len(data), 1, squeeze=False)[:, 0]
     for place, (label, part) in zip(parts, data.items(), strict=True):
@@ -94,7 +95,7 @@ def figure(data: Mapping[str, LaunchTimes]) -> Sheet:
         rows = [[kind, "api"] for kind in drawn_kinds] or [["api"]]
         axes = place.subplot_mosaic(rows, height_ratios=[_HEIGHTS[kind] for kind in drawn_kinds] or [1])
         _latencies({kind: axes[kind] for kind in drawn_kinds}, part, edges)
-        _calls(axes["api"], part, limits)
+        _calls(axes["api"], part, *limits)
     return drawn
 
 
@@ -142,6 +143,15 @@ def _limits(times: Sequence[NDArray[Any]]) -> tuple[float, float]:
     return (every.min() / _MARGIN, every.max() * _MARGIN) if len(every) else _LIMITS_WITHOUT_DATA
 
 
+def _call_limits(parts: Iterable[LaunchTimes]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the limits of GPU and API times. Both begin alike, so that the line of equal times is seen."""
+    gpu, api = (
+        _limits(list(chain(*times))) for times in zip(*((p.gpu_ns, p.api_ns) for p in parts), strict=True)
+    )
+    least = min(gpu[0], api[0])
+    return (least, gpu[1]), (least, api[1])
+
+
 def _latencies(places: Mapping[str, Axes], part: LaunchTimes, edges: NDArray[Any]) -> None:
     """Draw the histograms on one time axis, each with its own count axis."""
     for (kind, style), times in zip(LAUNCHES.items(), part.latency_ns, strict=True):
@@ -173,12 +183,14 @@ def _launches(count: int) -> str:
     return f"{count:,} repeat launch{'' if count == 1 else 'es'}"
 
 
-def _calls(axes: Axes, part: LaunchTimes, limits: tuple[float, float]) -> None:
+def _calls(
+    axes: Axes, part: LaunchTimes, gpu_limits: tuple[float, float], api_limits: tuple[float, float]
+) -> None:
     """Draw the launches, and the line where the API call takes as long as the kernel."""
     for api, gpu, (label, style) in zip(part.api_ns, part.gpu_ns, _SERIES.items(), strict=True):
         points(axes, (gpu, api), hue(style), label, marker=_MARKERS[label])
-    axes.plot(limits, limits, color=GRAY, linewidth=0.8, linestyle="--")
-    axes.set(xlim=limits, ylim=limits)
+    axes.axline((1, 1), (10, 10), color=GRAY, linewidth=0.8, linestyle="--")
+    axes.set(xlim=gpu_limits, ylim=api_limits)
     axes.set_title("above the line: call longer than GPU work")
     log_axis(axes, "x", Unit.NS, "GPU time of the launched work")
     log_axis(axes, "y", Unit.NS, "CPU time of the launch call")
