@@ -10,7 +10,7 @@ from nsyswrap.analysis.arrays.groups import distinct, number_texts
 from nsyswrap.analysis.arrays.spans import Spans, closest, tree
 from nsyswrap.analysis.gil import of_the_program
 from nsyswrap.analysis.nvtx_ranges import call_spans, domain_names, nested_ranges
-from nsyswrap.analysis.range_tree.range_texts import MODULES_DOMAIN
+from nsyswrap.analysis.range_tree.range_texts import MODULES_DOMAIN, without_fields
 from nsyswrap.analysis.range_tree.tree import NOWHERE, range_tree_of, ranges_around
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import NVTX_PUSH_POP
@@ -25,7 +25,8 @@ def call_paths(whole: Capture, call: NDArray[Any]) -> tuple[NDArray[Any], list[s
     """Return the number of the path of each API call, and the paths, such as ``step/forward/linear``.
 
     Calls are positions among the capture's API calls; -1 is none. The number is MISSING for a call outside of
-    all push/pop ranges. A range in a domain is named ``domain:name``. Ranges of Python's lock are no part.
+    all push/pop ranges. A range in a domain is named ``domain:name``. Operations of PyTorch are named without
+    their numbers and sizes. Ranges of Python's lock are no part.
     Where modules are recorded, it is the path in the range tree: ``GPT/layers.0/attention``.
     """
     if MODULES_DOMAIN in domain_names(whole):
@@ -39,7 +40,8 @@ def call_paths(whole: Capture, call: NDArray[Any]) -> tuple[NDArray[Any], list[s
     innermost = np.full(len(calls), -1)
     innermost[launched] = closest(call_spans(whole, calls[launched]), spans, spans.end - spans.start)
     used, number = distinct(innermost)
-    names = [name.removeprefix(":") if name else "(no name)" for name in ranges.labels(ranges.code[kept])]
+    labels = ranges.labels(ranges.code[kept])
+    names = [without_fields(name).removeprefix(":") if name else "(no name)" for name in labels]
     texts = [_path(names, nesting.parent, i) if i >= 0 else None for i in used.tolist()]
     text_codes, paths = number_texts(number, texts)
     missing = len(paths) - len(known := [path for path in paths if path is not None])

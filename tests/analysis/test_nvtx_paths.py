@@ -35,6 +35,16 @@ def test_names_from_the_outermost_range_on(tmp_path: Path) -> None:
     assert paths_of(capture) == ["step/mine:part", "step", None, None]
 
 
+def test_operations_of_pytorch_are_named_without_numbers_and_sizes(tmp_path: Path) -> None:
+    texts = (
+        "aten::linear, seq = 3, op_id = 4, sizes = [[2, 2]]",
+        "aten::mm, op_id = 5, sizes = [[2, 2], [2]]",
+    )
+    ranges = (nvtx(text, i, 100 - i) for i, text in enumerate(("step, 1", *texts)))
+    capture = opened(tmp_path, *ranges, call("launch", 20, 25, 1), kernel("k", 30, 40, 1))
+    assert paths_of(capture) == ["step, 1/aten::linear/aten::mm", None]
+
+
 def test_modules_are_paths_in_the_tree_also_of_a_backward(tmp_path: Path) -> None:
     capture = opened(tmp_path, *training(steps=1))
     assert paths_of(capture) == [

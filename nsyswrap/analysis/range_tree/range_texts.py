@@ -65,6 +65,12 @@ def read_text(text: str | None, domain: str) -> RangeText:
     return RangeText(RANGE, (f"{domain}:{name}" if domain else name,))
 
 
+def without_fields(text: str) -> str:
+    """Return the name of an operation of PyTorch without its numbers and sizes; other texts as they are."""
+    fields = _FIELDS.search(text)
+    return text[: fields.start()] if fields else text
+
+
 def of_an_operation(text: str) -> bool:
     """Return True if PyTorch wrote the text around one of its operations: each has another number."""
     return bool(_FIELDS.search(text)) or text.startswith(_PREFIXES)
