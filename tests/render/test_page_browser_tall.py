@@ -100,3 +100,17 @@ def test_the_axis_is_over_the_lanes_that_are_seen(tall: Page) -> None:
     )
     assert drawn[0] > 100  # letters
     assert drawn[1] == -1
+
+
+def test_lanes_on_the_screen_without_events_have_a_way_back(tall: Page) -> None:
+    back = timeline(tall).get_by_role("button", name="Show the event nearest to this view")
+    last = STREAMS - 1
+    tall.evaluate(f"timelines[0].view.show({1000 * last - 100}, {1000 * last + 900}); timelines[0].draw()")
+    back.wait_for()  # the event in view is further down
+    assert readout(tall).startswith("No event in view. The nearest one is ")
+    panel_top(tall)
+    back.click()
+    assert 0 < tall.evaluate("timelines[0].view.end") < 1000 * last
+    tall.evaluate("scrollBy(0, 5000)")
+    ends(tall)
+    back.wait_for(state="hidden")

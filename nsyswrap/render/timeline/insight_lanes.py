@@ -74,7 +74,7 @@ def idle(capture: Capture) -> Iterator[Lane]:
         if (start[1:] < start[:-1]).any():
             order = np.argsort(start, kind="stable")
             start, end, cause = start[order], end[order], cause[order]
-        title = "idle, by cause" + (f", process {process_text(process)}" if several else "")
+        title = f"idle, process {process_text(process)}" if several else "idle, by cause"
         causes = cause.astype(np.int32)
         kinds, names = [(IDLE, name) for name in CAUSES], list(CAUSES.values())
         place = (IDLE, process, gpu_name(capture, device), title)

@@ -166,6 +166,7 @@ def _panel() -> Markup:
         "div",
         element("p", class_="limit note"),
         element("p", "Point at the picture or tap it.", class_="readout", role="status"),
+        _button(*_WAY_BACK, enabled=True),
         element("div", class_="measure", role="status", hidden=True),
         class_="panel",
     )
@@ -223,8 +224,8 @@ _BUTTONS = (
     ("previous", "◂ same", "Select the previous event of the same name"),
     ("next", "same ▸", "Select the next event of the same name"),
     ("lanes", "All lanes", "Show all lanes"),
-    ("back", "Nearest event", "Show the event nearest to this view"),
 )
+_WAY_BACK = ("back", "Nearest event", "Show the event nearest to this view")
 
 
 _KEYS = (

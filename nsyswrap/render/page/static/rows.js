@@ -100,12 +100,13 @@ class Rows {
       }
       if (Number.isNaN(this.tops[i])) return;
       const label = add("div", "lane", "", LANE);
-      const [, name = lane.title, depth] = lane.title.match(/^(NVTX )level (\d+)$/) || [];
-      label.append(Object.assign(document.createElement("span"), { textContent: name }));
-      if (depth) {
-        const word = Object.assign(document.createElement("i"), { className: "aside", textContent: "level " });
-        label.firstChild.append(word, depth); // narrow screens leave the word out
-      }
+      const match = (pattern) => lane.title.match(pattern);
+      const parts = match(/^(NVTX )(level )(\d+)$/) || match(/^()(stream )(.*\))$/) || [lane.title, "", "", lane.title];
+      const [, first, word, last] = parts;
+      const aside = Object.assign(document.createElement("i"), { className: "aside", textContent: word });
+      const text = document.createElement("span");
+      text.append(first, aside, last); // narrow screens leave the word out
+      label.append(text);
       label.title = lane.title;
       const hide = document.createElement("button");
       Object.assign(hide, { type: "button", className: "hide", textContent: "×", title: `Hide ${lane.title}` });

@@ -215,10 +215,16 @@ class Timeline {
 
   // Scroll so that the chosen lane is on the screen, between the axis and what is said below.
   scroll() {
-    const top = this.canvas.getBoundingClientRect().top + this.content.rows.tops[this.picture.lane];
-    const least = navigation() + HEAD;
-    const most = Math.min(this.article.querySelector(".panel").getBoundingClientRect().top, innerHeight) - LANE;
+    const top = this.content.rows.tops[this.picture.lane];
+    const [least, most] = this.sight;
     if (top < least || top > most) scrollBy(0, top - (least + most) / 2);
+  }
+
+  // Between which tops lanes are seen.
+  get sight() {
+    const { top } = this.canvas.getBoundingClientRect();
+    const end = Math.min(this.article.querySelector(".panel").getBoundingClientRect().top, innerHeight);
+    return [navigation() + HEAD - top, end - LANE - top];
   }
 
   // Move or zoom so that an event is seen well.

@@ -16,10 +16,13 @@ class WayBack {
   show() {
     const { content, picture, view, readout } = this.timeline;
     const { lanes } = this;
-    const empty = lanes.every((lane) => !contents(content, picture, lane, view.start, view.end).found.size);
-    this.nearest = empty ? this.find(lanes) : -1;
+    const isEmpty = (lane) => !contents(content, picture, lane, view.start, view.end).found.size;
+    const [least, most] = this.timeline.sight;
+    const seen = lanes.filter((lane) => content.rows.tops[lane] >= least && content.rows.tops[lane] <= most);
+    const near = seen.length ? seen : lanes;
+    this.nearest = near.every(isEmpty) ? this.find(near) : -1;
     this.button.hidden = this.nearest < 0;
-    if (this.nearest < 0) return;
+    if (this.nearest < 0 || picture.selected >= 0) return; // what is said of an event stays
     const { start, end } = content.events.item(this.nearest);
     const away = end <= view.start ? `${duration(view.start - end)} earlier` : `${duration(start - view.end)} later`;
     readout.say(`No event in view. The nearest one is ${away}.`);
