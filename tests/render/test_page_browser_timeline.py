@@ -483,6 +483,28 @@ def test_findings_gaps_and_steps_lead_into_the_timeline(page_of: PageOf, visit: 
     assert len(set(seen)) == 3
 
 
+def test_a_gap_leads_to_the_idle_lane_of_its_gpu(page_of: PageOf, visit: Visit) -> None:
+    page = opened_all(visit(page_of("two GPUs"), viewport={"width": 1280, "height": 500}))
+    page.evaluate("document.querySelectorAll('#idle details').forEach(one => one.open = true)")
+    rows = page.locator('table[data-report="gpu_idle"] tbody tr')
+    for device in ("0", "1"):
+        of_device = f"""row => rawValue(row.cells[[...row.closest("table").tHead.rows[0].cells].findIndex(
+            (cell) => cell.dataset.name === "device_id")]) === "{device}" """
+        row = next(row for row in rows.all() if row.evaluate(of_device))
+        row.locator("a.spot").click()
+        ends(page)
+        group, family, top = page.evaluate(
+            """() => {
+              const { canvas, content: { lanes, rows }, picture: { lane } } = timelines[0];
+              const { top } = canvas.getBoundingClientRect();
+              return [lanes[lane].group, lanes[lane].family, top + rows.tops[lane]];
+            }"""
+        )
+        assert group.startswith(f"GPU {device} ")
+        assert family == "idle by cause"
+        assert 0 < top < 500
+
+
 def test_idle_time_says_its_cause(page_of: PageOf, captures: Captures, visit: Visit) -> None:
     page = opened_all(visit(page_of("two GPUs")))
     place_of(page, "idle by cause")

@@ -31,15 +31,25 @@ function visit(timeline, start, end) {
   timeline.canvas.focus({ preventScroll: true });
 }
 
-function linkTo(timeline, start, end, text = "Show in the timeline") {
+function linkTo(timeline, start, end, text = "Show in the timeline", lane = -1) {
   const link = Object.assign(document.createElement("a"), { textContent: text, className: "spot" });
   link.href = addressOf(timeline, start, end);
   link.addEventListener("click", (event) => {
     event.preventDefault();
     visit(timeline, start, end);
     timeline.act("none");
+    if (lane < 0) return;
+    timeline.pick(lane);
+    timeline.scroll();
   });
   return link;
+}
+
+// The lane of the idle time of a process on a GPU; -1 where none is meant.
+function idleLane({ lanes }, device, process) {
+  const every = lanes.map((lane, i) => [i, lane]).filter(([, { family, group }]) => family === "idle by cause" && `${group} `.startsWith(`GPU ${device} `));
+  const mine = every.find(([, { title }]) => every.length === 1 || title.endsWith(`process ${process}`));
+  return mine ? mine[0] : -1;
 }
 
 // With some time around it.
@@ -65,6 +75,7 @@ function linkRows(table) {
   const names = [...table.tHead.rows[0].cells].map((cell) => cell.dataset.name);
   const column = (...wanted) => names.findIndex((name) => wanted.includes(name));
   const [label, start, end, length] = [column("capture"), column("start_ns"), column("end_ns"), column("duration_ns")];
+  const [device, process] = [column("device_id"), column("process_id")];
   if (start < 0 || (end < 0 && length < 0)) return;
   for (const row of table.tBodies[0].rows) {
     const timeline = timelineOf(label < 0 ? "" : rawValue(row.cells[label]));
@@ -73,7 +84,8 @@ function linkRows(table) {
     const from = value(start) - timeline.content.origin;
     const to = end < 0 ? from + value(length) : value(end) - timeline.content.origin;
     const cell = row.cells[start];
-    const link = linkTo(timeline, ...around(from, to), cell.textContent);
+    const lane = device < 0 || process < 0 ? -1 : idleLane(timeline.content, value(device), value(process));
+    const link = linkTo(timeline, ...around(from, to), cell.textContent, lane);
     link.title = "Show in the timeline";
     cell.dataset.value ??= cell.textContent;
     cell.replaceChildren(link);

@@ -160,12 +160,14 @@ class Timeline {
 
   select(i) {
     this.picture.selected = i;
-    if (i >= 0) {
-      this.picture.lane = this.content.events.lane[i];
-      if (this.content.rows.reveal(this.picture.lane)) this.labels();
-    }
+    if (i >= 0) this.pick(this.content.events.lane[i]);
     this.readout.tell(i);
     markRows(this.content, i);
+  }
+
+  pick(lane) {
+    this.picture.lane = lane;
+    if (this.content.rows.reveal(lane)) this.labels();
   }
 
   // How many events have the name of this one; those of a kernel or a call are meant.
