@@ -114,3 +114,14 @@ def test_lanes_on_the_screen_without_events_have_a_way_back(tall: Page) -> None:
     tall.evaluate("scrollBy(0, 5000)")
     ends(tall)
     back.wait_for(state="hidden")
+
+
+def test_a_text_that_has_no_room_can_be_scrolled_by_keys(tmp_path: Path, visit: Visit) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    name = "void " + "a_long_name::" * 80 + "kernel<int>(T1)"
+    (path := tmp_path / "page.html").write_text(render({"x": opened(tmp_path, kernel(name, 0, 900))}))
+    page = opened_all(visit(path, viewport={"width": 390, "height": 400}, loud=True))
+    page.evaluate("timelines[0].select(0); timelines[0].article.scrollIntoView()")
+    panel = timeline(page).locator(".panel")
+    assert panel.evaluate("panel => panel.scrollHeight > panel.clientHeight")
+    assert axe.Axe().run(page).response["violations"] == []

@@ -148,7 +148,7 @@ def _frame(
         element("canvas", class_="overview", aria_hidden="true"),
         element("div", element("div", class_="labels"), element("div", canvas), class_="picture"),
         element("p", class_="paper note"),
-        _panel(),
+        _panel(label),
         element("div", *_legends(content["series"]), class_="legends"),
         element("p", _KEYS, id=f"{name}-keys", class_="note keys" if is_first else "unseen"),
         _left_out(left_out[0], "lane", "those with the fewest events"),
@@ -160,8 +160,8 @@ def _frame(
     )
 
 
-def _panel() -> Markup:
-    """Return where the script writes. It stays on the screen while the picture is there."""
+def _panel(label: str) -> Markup:
+    """Return where the script writes. It stays on the screen with the picture. Long texts scroll."""
     return element(
         "div",
         element("p", class_="limit note"),
@@ -169,6 +169,9 @@ def _panel() -> Markup:
         _button(*_WAY_BACK, enabled=True),
         element("div", class_="measure", role="status", hidden=True),
         class_="panel",
+        tabindex="0",
+        role="group",
+        aria_label=f"Details of {label}",
     )
 
 
