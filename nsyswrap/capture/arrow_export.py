@@ -20,7 +20,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.schema import CAPTURE_MARKS, CAPTURE_METADATA, STRINGS
 from nsyswrap.capture.sqlite_pages import Leaves
-from nsyswrap.capture.stream import BLOCK_ROWS, Extremes, in_blocks, joined
+from nsyswrap.capture.stream import BLOCK_ROWS, Extremes, in_blocks, joined, noting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -124,10 +124,10 @@ class ArrowExport(Export):
                 dict(zip([name for name, _ in wanted], self.columns(table, wanted), strict=True)), work
             )
         extremes, block = Extremes(), (np.cumsum(leaves.rows) - 1) // BLOCK_ROWS
-        noted = extremes.noting(work)
+        noted = noting(work)
         groups = np.split(leaves.numbers, np.flatnonzero(np.diff(block)) + 1)
         parts = (noted(self._from_rows(table, wanted, some.tolist())) for some in groups)
-        made = joined(parts, self.count(table))
+        made = joined(extremes.noted(parts), self.count(table))
         self._check_streamed(table, wanted, extremes)
         return made
 

@@ -35,7 +35,8 @@ from nsyswrap.capture.sqlite_pages import (
     stream_columns,
 )
 from nsyswrap.capture.sqlite_records import NotPlain
-from nsyswrap.capture.stream import Extremes, in_blocks, joined
+from nsyswrap.capture.stored_times import Stored
+from nsyswrap.capture.stream import Extremes, in_blocks, joined, noting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -133,13 +134,13 @@ class Export:
             extremes = Extremes()
 
             def read(leaves: Leaves) -> dict[str, NDArray[Any]]:
-                extremes.clear()
-                parts = stream_columns(self.pages, table, leaves, names, extremes.noting(work))
-                return joined(parts, int(leaves.rows.sum()))
+                parts = stream_columns(self.pages, table, leaves, names, noting(work))
+                return joined(extremes.noted(parts), int(leaves.rows.sum()))
 
             made = self._paged(table, read)
             if made is not None:
                 self._check_streamed(table, wanted, extremes)
+                self.stored(table).keep_streamed(wanted, extremes)
                 return made
         return in_blocks(dict(zip(names, self.columns(table, wanted), strict=True)), work)
 
@@ -157,6 +158,10 @@ class Export:
         names = [name for name, _ in wanted]
         columns = self._attempted(table, lambda: read_columns(self.pages, table, leaves, names))
         return columns and self._checked(table, wanted, dict(columns))
+
+    def stored(self, table: str) -> Stored:
+        """Return where the times of a table are stored; nowhere for a folder, which has no pages."""
+        return Stored(getattr(self, "pages", None), table, self._leaves.get(table))
 
     def has_read(self, table: str, name: str) -> bool:
         """Return True if a column was read completely."""
@@ -276,6 +281,7 @@ class Export:
             array.flags.writeable = False
             self._columns[table, name] = array
         self._check_durations(table)
+        self.stored(table).keep_read(wanted, columns)
 
     def _checked(
         self, table: str, wanted: Sequence[tuple[str, FieldKind]], columns: dict[str, NDArray[Any]]
@@ -398,8 +404,7 @@ class Export:
     def _array(self, values: tuple[Any, ...], kind: FieldKind, where: str) -> NDArray[Any]:
         if kind == "text":
             return np.array(values, dtype=object)
-        kinds = set(map(type, values))
-        if not kinds <= {int, type(None)}:
+        if not set(map(type, values)) <= {int, type(None)}:
             values = tuple(self._integer(value, where) for value in values)
         array = np.fromiter((MISSING if value is None else value for value in values), np.int64, len(values))
         if np.count_nonzero(array == MISSING) != values.count(None):
@@ -411,13 +416,8 @@ class Export:
             return int(value)
         if value is None or isinstance(value, int):
             return value
-        shown = (
-            f"REAL {value}"
-            if isinstance(value, float)
-            else f"TEXT {value[:40]!r}"
-            if isinstance(value, str)
-            else "BLOB"
-        )
+        text = f"TEXT {value[:40]!r}" if isinstance(value, str) else "BLOB"
+        shown = f"REAL {value}" if isinstance(value, float) else text
         raise self._damaged(f"{where} contains a value that is not an integer ({shown})")
 
     @contextmanager

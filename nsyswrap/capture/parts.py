@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.capture.block_times import BlockTimes
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.schema import FieldKind
     from nsyswrap.capture.selection import Selection
+    from nsyswrap.capture.stored_times import BlockTimes
     from nsyswrap.capture.window import Window
 
     Columns = dict[str, NDArray[Any]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -68,12 +69,13 @@ class Leaves(NamedTuple):
 
 
 class PageFile:
-    """An SQLite file opened for reading pages; ``db`` is the same file opened with SQLite."""
+    """An SQLite file opened for reading pages at ``opened_s``; ``db`` is the same file in SQLite."""
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
         """Open ``path``, which SQLite has read before; raises OSError."""
         self.db = db
         self._file = path.open("rb", buffering=0)
+        self.opened_s = time.time()
         self.header = header = self._file.read(100)
         size = int.from_bytes(header[16:18], "big")
         self.page_bytes = 1 << 16 if size == 1 else size

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -57,39 +57,53 @@ def joined(parts: Iterable[Columns], rows: int) -> Columns:
     return {name: array[:first] for name, array in arrays.items()}
 
 
+class _Note(NamedTuple):
+    """What is known of a block: its rows, the smallest and largest value of each column, the time in ns."""
+
+    rows: int
+    ends: dict[str, tuple[int, int]]
+    lasting: float
+
+
 class Extremes:
-    """The smallest and largest values of streamed columns, and the sum of all durations."""
+    """The smallest and largest values of streamed columns, by block, and the sum of all durations."""
 
     def __init__(self) -> None:
         """Begin without values."""
-        self._noted: list[dict[str, tuple[int, int]]] = []
-        self._lasting: list[float] = []
+        self._notes: list[_Note] = []
 
-    def clear(self) -> None:
-        """Forget all blocks, as they are read again."""
-        self._noted.clear()
-        self._lasting.clear()
-
-    def noting(self, work: Callable[[Columns], Columns]) -> Callable[[Columns], Columns]:
-        """Return ``work`` with each block noted; threads can do so at the same time."""
-
-        def noted(columns: Columns) -> Columns:
-            self._note(columns)
-            return work(columns)
-
-        return noted
-
-    def _note(self, columns: Columns) -> None:
-        self._noted.append({name: (int(part.min()), int(part.max())) for name, part in columns.items()})
-        if columns.keys() >= {"start", "end"}:
-            self._lasting.append(float(np.abs(columns["end"] - columns["start"]).sum(dtype=float)))
+    def noted(self, parts: Iterable[tuple[_Note, Columns]]) -> Iterator[Columns]:
+        """Yield what ``work`` made of each block, and keep the note on it. Blocks before are forgotten."""
+        self._notes.clear()
+        for note, part in parts:
+            self._notes.append(note)
+            yield part
 
     def of(self, name: str) -> tuple[int, int]:
         """Return the smallest and the largest value of a column; MISSING is the smallest."""
-        lows, highs = zip(*(block[name] for block in self._noted), strict=True)
+        lows, highs = zip(*(note.ends[name] for note in self._notes), strict=True)
         return min(lows, default=MISSING), max(highs, default=MISSING)
+
+    def blocks(self, *names: str) -> tuple[NDArray[Any], ...]:
+        """Return the number of rows of each block, and the smallest and largest value in these columns."""
+        ends = [[note.ends[name] for name in names] for note in self._notes]
+        lows, highs = np.array(ends).min(axis=1)[:, 0], np.array(ends).max(axis=1)[:, 1]
+        return np.array([note.rows for note in self._notes]), lows, highs
 
     @property
     def lasting(self) -> float:
         """The sum of all durations in ns, about."""
-        return sum(self._lasting)
+        return sum(note.lasting for note in self._notes)
+
+
+def noting(work: Callable[[Columns], Columns]) -> Callable[[Columns], tuple[_Note, Columns]]:
+    """Return ``work`` with a note on the block for ``Extremes.noted``."""
+    return lambda columns: (_note(columns), work(columns))
+
+
+def _note(columns: Columns) -> _Note:
+    ends = {name: (int(part.min()), int(part.max())) for name, part in columns.items()}
+    lasting = 0.0
+    if columns.keys() >= {"start", "end"}:
+        lasting = float(np.abs(columns["end"] - columns["start"]).sum(dtype=float))
+    return _Note(len(next(iter(columns.values()))), ends, lasting)

@@ -12,7 +12,7 @@ import pytest
 from tiny_export import kernel, write
 
 from nsyswrap import open_capture
-from nsyswrap.capture import block_times
+from nsyswrap.capture import stored_times
 from nsyswrap.capture.export import Export
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def export(tmp_path: Path) -> Path:
 def scans(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Return the tables whose times are all read; those of small, new files are kept, too."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(block_times, "LARGE_LEAVES", 1)
-    monkeypatch.setattr(block_times, "_SETTLED_S", -60)
+    monkeypatch.setattr(stored_times, "LARGE_LEAVES", 1)
+    monkeypatch.setattr(stored_times, "_SETTLED_S", -60)
     scanned: list[str] = []
     stream = Export.stream
 
@@ -72,10 +72,19 @@ def test_a_file_that_was_changed_is_read_again(export: Path, scans: list[str]) -
 def test_a_file_that_was_changed_just_now_is_not_kept(
     export: Path, scans: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block_times, "_SETTLED_S", 60)
+    monkeypatch.setattr(stored_times, "_SETTLED_S", 60)
     starts(export)
     starts(export)
     assert scans == [KERNELS] * 2
+
+
+@pytest.mark.parametrize("report", ["cuda_gpu_kern_sum", "cuda_gpu_trace"])
+def test_a_report_of_all_keeps_the_times(report: str, export: Path, scans: list[str]) -> None:
+    """One report streams the columns, the other one reads them."""
+    assert open_capture(export).report(report).rows()
+    scans.clear()
+    assert starts(export) == [5000, 5010, 5020]
+    assert scans == []
 
 
 @pytest.mark.parametrize("content", [b"", b"no array", bytes(400)])
