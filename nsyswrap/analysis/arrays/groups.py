@@ -338,15 +338,14 @@ def group_keys(*keys: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     values, codes = distinct(keys[0])
     columns = [values]
     for key in keys[1:]:
-        values, inner = distinct(key)
-        if len(values) == 1:
-            columns.append(np.repeat(values, len(columns[0])))
+        same = np.empty(len(columns[0]), np.int64)
+        same[codes] = key
+        if (same[codes] == key).all():  # one value for each code, such as a kernel's registers
+            columns.append(same)
             continue
+        values, inner = distinct(key)
         pairs, codes = distinct(codes * len(values) + inner)  # below the square of the rows: no overflow
-        columns = [
-            *(column[pairs // max(len(values), 1)] for column in columns),
-            values[pairs % max(len(values), 1)],
-        ]
+        columns = [*(column[pairs // len(values)] for column in columns), values[pairs % len(values)]]
     return codes, columns
 
 
