@@ -15,21 +15,31 @@ has hundreds of kernels for it, and chooses by type, size and alignment:
 What to look for in nsyswrap's output:
 
 * The names in cuda_gpu_kern_sum. nsyswrap reads long ones for you: `gemm bf16
-  256x128x64 nnt` is type, tile and layout. A block of threads computes a tile
-  of 256 x 128 results, 64 products at a time. On an H200 bf16 runs
-  `nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT`: nvjet is cuBLAS' family for
-  Hopper and later, tst stands for bfloat16, and 64x4 for four stages, so that
-  the next products are loaded ahead. In names of CUTLASS and xmma `tensorop`,
-  `tf32` and instructions such as s1688 are tensor cores, `sgemm`, `simt` and
-  `ffma` CUDA cores. `align1` in odd: it loads one number at a time.
+  256x128x64 nnt` is type, tile and layout. These are the pieces on an H200:
+
+    nvjet, xmma, cutlass    families of kernels; nvjet is for Hopper and later
+    sm80, sm90, cutlass_75  the architecture that the kernel was written for
+    f32f32_tf32f32_f32      types; in nvjet's names tst stands for bfloat16
+    nn, NNT                 layout: n is column by column, t row by row
+    tilesize256x128x8       a block of threads computes a tile of 256 x 128
+                            results, and adds 8 products to each at a time
+    256x128_64x4            the same in nvjet: 64 at a time, and 4 stages
+    stage3                  memory for three such parts: the next ones are
+                            loaded while one is multiplied
+    tensorop, s1688, tf32   tensor cores; s1688 is an instruction of theirs
+    ffma, simt, sgemm       CUDA cores
+    aligna4, align1         numbers in a load: four, or one as in odd
+    splitK, splitKreduce    split-k, as below
+
 * Split-k in deep: the result has too few tiles for all SMs, so several blocks
   share a sum. A second kernel adds their parts (splitKreduce), or the name
   says splitK. Launches in the closing table shows whether there are two.
 * The time per operation. Each timing in the JSON has `flop`, the operations of
-  a call, and `tflops`, operations by Program. With `peak_tflops` you get the
-  share. The peak is SMs x operations a clock and SM x the highest clock. A
-  power limit keeps large products below it. It is null for a GPU whose figures
-  the script does not know.
+  a call, `tflops`, which is operations by Program, and `peak_percent`, its
+  share of `peak_tflops`. Program includes launch and wait. For the kernel alone
+  divide `flop` by Kernel Med. The peak is SMs x operations a clock and SM x the
+  highest clock. A power limit keeps large products below it. Peak and share are
+  null for a GPU whose figures the script does not know.
 * odd against bf16: almost the same work, 5.6 times the time on an H200. Pad
   sizes to a multiple of 8.
 * vector: 1/4096 of the operations of bf16, but all of b to read. Divide the
@@ -173,7 +183,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         )
         tflops = round(product.flop / timing["median_us"] / 1e6, 1)
         peak = peaks[product.unit] if peaks else None
-        timings.append({**timing, "flop": product.flop, "tflops": tflops, "peak_tflops": peak})
+        timings.append(
+            {
+                **timing,
+                "flop": product.flop,
+                "tflops": tflops,
+                "peak_tflops": peak,
+                "peak_percent": peak and round(100 * tflops / peak, 1),
+            }
+        )
     return {**counted(options, COUNTS), **platform(torch), "timings": timings}
 
 

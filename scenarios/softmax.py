@@ -21,8 +21,8 @@ What to look for in nsyswrap's output:
   five matrices and write three.
 * Kernel time follows the bytes, as the arithmetic is cheap: least_bytes by
   Kernel Med is the bandwidth that a variant gets. Compare it with that of the
-  GPU's data sheet. The matrix must be larger than the L2 cache (64 MiB by
-  default), or part of it is read from there.
+  GPU's data sheet. The matrix (64 MiB by default) must be larger than the L2
+  cache, or part of it is read from there.
 * The number of launches: five in naive, one in all others.
 * cuda moves little more than triton and takes twice the time on an H200. Its
   threads load one number at a time, and compute two exponentials for each.

@@ -41,7 +41,7 @@ def test_every_variant_is_checked_and_timed_and_its_operations_counted(matmul: M
     }
     for timing in timings:
         assert timing["tflops"] == round(timing["flop"] / timing["median_us"] / 1e6, 1)
-        assert timing["peak_tflops"] is None
+        assert (timing["peak_tflops"], timing["peak_percent"]) == (None, None)
 
 
 def test_the_peaks_of_a_known_gpu(
@@ -62,6 +62,12 @@ def test_the_peaks_of_a_known_gpu(
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: properties)
     monkeypatch.setattr(matmul.ctypes, "CDLL", lambda _name: Driver())
     assert matmul.peak_tflops(torch) == (19.5, 155.9, 311.9)
+    monkeypatch.setattr(matmul, "peak_tflops", lambda _torch: (1e-3, 2e-3, 4e-3))
+    of_unit = {"float32": 1e-3, "tf32": 2e-3, **dict.fromkeys(("bf16", "odd", "deep", "vector"), 4e-3)}
+    for timing in measure(matmul):
+        peak = of_unit[timing["variant"]]
+        assert timing["peak_tflops"] == peak
+        assert timing["peak_percent"] == round(100 * timing["tflops"] / peak, 1)
 
 
 @pytest.mark.parametrize("variant", ["float32", "bf16", "deep"])

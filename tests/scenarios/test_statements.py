@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import course_page
 import pytest
-from recorded import ROOT, run_folder
+from recorded import KEPT, ROOT, run_folder
 
 from nsyswrap import api, open_capture
 from nsyswrap.base.run_folder import EXPORT
@@ -57,6 +57,13 @@ def test_matmul_chooses_another_kernel_for_each_type_and_size(scratch: Path) -> 
     assert any("splitK" in name for name in names["deep"])
     assert any("splitKreduce" in name for name in names["deep"])
     assert readable_name(names["tf32"][0]) == "gemm tf32 128x256x32 nn"
+    recorded = " ".join(name for found in names.values() for name in found)
+    recorded += " ".join(kernels("inference/prefill", scratch))  # simt and sgemm
+    pieces = re.search(r"(?s)the pieces on an H200:\n\n(.*?)\n\n", find_scenario("matmul").explanation)
+    assert pieces
+    explained = [re.split(r"\s{2,}", line.strip())[0] for line in pieces[1].splitlines() if line[4] != " "]
+    assert len(explained) == 11
+    assert [name for line in explained for name in line.split(", ") if name not in recorded] == []
 
 
 def test_matmul_is_below_the_peak_of_its_unit(scratch: Path) -> None:
@@ -75,6 +82,11 @@ def test_softmax_takes_the_time_of_its_bytes(scratch: Path) -> None:
     others = [row["kernel_med_ns"] for variant, row in table.items() if variant != "naive"]
     assert table["naive"]["kernel_med_ns"] > 2 * max(others)
     assert table["cuda"]["kernel_med_ns"] > 2 * table["triton"]["kernel_med_ns"]
+    moved = {
+        variant: measured(run_folder(f"softmax/{variant}", scratch))["timings"][0]["moved"]
+        for variant in table
+    }
+    assert moved == {"torch": 1, "naive": 4, "cuda": 1.5, "triton": 1, "compile": None}
     assert kernels("softmax/compile", scratch)[0].startswith("triton_red_fused_")
 
 
@@ -88,6 +100,8 @@ def test_decode_waits_for_launches_and_a_graph_does_not(scratch: Path) -> None:
     assert table["graph"]["program_med_ns"] < table["decode"]["program_med_ns"] / 4
     [first, *_] = open_capture(run_folder("inference/decode", scratch)).report("advice").frame["finding"]
     assert str(first).lower().startswith("launch")
+    [cure, *_] = open_capture(run_folder("inference/decode", scratch)).report("advice").frame["advice"]
+    assert "CUDA graphs" in cure
 
 
 def test_a_custom_backward_is_one_kernel(scratch: Path) -> None:
@@ -180,6 +194,14 @@ def test_every_rung_of_the_ladder_has_the_same_losses(scratch: Path) -> None:
     assert losses[0][-1] < 0.8 * losses[0][0]
     for others in losses[1:]:
         assert others == pytest.approx(losses[0], rel=2e-3)
+
+
+def test_recordings_stay_small() -> None:
+    sizes = {
+        folder.name: sum(file.stat().st_size for file in folder.glob("*/*")) for folder in KEPT.iterdir()
+    }
+    assert {name: size for name, size in sizes.items() if size > 300_000} == {}
+    assert sum(sizes.values()) < 3_000_000
 
 
 @pytest.mark.slow

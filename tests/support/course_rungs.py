@@ -45,10 +45,13 @@ def table(name: str, figures: Figures, scratch: Path) -> str:
         findings = open_capture(recorded.run_folder(f"{name}/{above}", scratch)).report("advice").frame
         before, after = (figures.time(one, "step_ns") for one in (above, rung))
         named = findings.set_index("finding")["what"].get(scenario.repairs[rung])
+        assert (named is None) == (scenario.repairs[rung] == "kernels")
         lines.append(
             f"| `{rung}` | {named or KERNELS}, {figures.value(rung, 'stake_percent'):.0f} % "
             f"of the step | {REPAIRED[rung]} | {before} → {after}, "
             f"{change:+.0f} %; {figures.text(rung, 'largest_part')} {signed(saved)} |\n"
         )
-    head = "| rung | said of the rung before | repaired | `compare`: step, and largest part of its change |\n"
+    head = (
+        "| rung | finding on the rung before | repaired | `compare`: step, and largest part of its change |\n"
+    )
     return f"\n{head}|---|---|---|---|\n{''.join(lines)}\n{VERDICT}" if lines else ""
