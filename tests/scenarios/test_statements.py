@@ -118,6 +118,13 @@ def test_a_custom_backward_is_one_kernel(scratch: Path) -> None:
         assert by_cuda < by_torch
     names = kernels("autograd_op/cuda", scratch)
     assert any(name.startswith("void swish_backward_kernel<float>") for name in names)
+    launches_of = open_capture(run_folder("autograd_op/cuda", scratch)).report("cuda_kern_exec_trace").frame
+    threads = {
+        way: set(launches_of[launches_of["kernel_name"].str.contains(f"swish_{way}")]["thread_id"])
+        for way in ("forward", "backward")
+    }
+    assert [len(of_way) for of_way in threads.values()] == [1, 1]
+    assert threads["forward"] != threads["backward"]
 
 
 def test_a_schedule_records_its_active_steps_and_leaves_a_trace_of_each_cycle(scratch: Path) -> None:
