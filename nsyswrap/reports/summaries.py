@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import ascending, group_keys, grouped, number_texts, text_codes
+from nsyswrap.analysis.arrays.one_group import exact_totals, largest, of_some
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, counted_ranges
 from nsyswrap.analysis.packed import packed_events, packed_names
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.arrays.groups import Statistics
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
@@ -102,12 +104,31 @@ def pooled(parts: Sequence[tuple[str, Grouped]]) -> tuple[Grouped, list[str]]:
 def time_summary(rows: Grouped, count: str, label: str) -> dict[str, Values]:
     """Return the columns that all of nsys' time summaries have. ``count`` and ``label`` name two of them."""
     stats = grouped(rows.codes, rows.values, len(rows.labels))
+    return _time_columns(stats, share(stats.total), count, label, rows.labels)
+
+
+def top_of_time_summary(rows: Grouped, count: str, label: str, most: int) -> Result:
+    """Return the groups with the longest totals alone, with the columns of ``time_summary``."""
+    totals = exact_totals(rows.codes, rows.values, len(rows.labels))
+    if totals is None or len(totals) <= most:
+        return Result(time_summary(rows, count, label))
+    longest = largest(totals, most)
+    stats = of_some(rows.codes, rows.values, longest)
+    labels = [rows.labels[code] for code in longest]
+    others = {label: [rows.labels[code] for code in np.setdiff1d(np.arange(len(totals)), longest)]}
+    data = _time_columns(stats, share(totals)[longest], count, label, labels)
+    return Result(data, left_out=len(totals) - len(longest), other_names=others)
+
+
+def _time_columns(
+    stats: Statistics, percent: NDArray[Any], count: str, label: str, labels: list[str | None]
+) -> dict[str, Values]:
     return {
-        "time_percent": share(stats.total),
+        "time_percent": percent,
         "total_ns": stats.total,
         count: stats.count,
         **stat_values(stats),
-        label: rows.labels,
+        label: labels,
     }
 
 

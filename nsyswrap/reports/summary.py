@@ -55,16 +55,19 @@ class Summary:
     tables: Sequence[tuple[Table, int | None]]
 
 
-def summarize(capture: Capture, *, alone: bool = False) -> Summary:
+def summarize(capture: Capture, *, alone: bool = False, cut: bool = False, top: int | None = None) -> Summary:
     """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
 
     ``alone``: nothing else is made of the capture, so that its columns are freed as early as possible.
+    ``cut``: tables have the rows that are shown, or the ``top`` ones, and no others, which takes less time.
 
     All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the
     selection says otherwise. The tables have no verdicts of their own: the answer has the conclusions.
     """
     capture = capture.decided()
     reports = [replace(find_report(name), conclude=None) for name, _ in SECTIONS]
+    if cut:
+        reports = [report.limited(top or rows) for report, (_, rows) in zip(reports, SECTIONS, strict=True)]
     # Each table of the export is read once.
     read_ahead(capture, [replace(reports[0], reads=READS), *reports])
     if alone:

@@ -110,12 +110,14 @@ class Schema:
 class Result:
     """What a report computes: a value per column and row, and notes for readers of the table.
 
-    ``left_out`` counts the rows of the report that were not asked for.
+    ``left_out`` counts the rows of the report that were not asked for; ``other_names`` are the names in them,
+    by column.
     """
 
     data: Mapping[str, Values]
     notes: tuple[str, ...] = ()
     left_out: int = 0
+    other_names: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -179,10 +181,14 @@ class Report:
 
     def make_top(self, capture: Capture, rows: int) -> Table:
         """Compute the first rows alone if the report can, else the whole table; see ``make``."""
+        return self.limited(rows).make(capture)
+
+    def limited(self, rows: int) -> Report:
+        """Return the report of the first rows alone if it can compute these, else the report itself."""
         if self.compute_top is None:
-            return self.make(capture)
+            return self
         top = self.compute_top
-        return replace(self, compute=lambda viewed: top(viewed, rows)).make(capture)
+        return replace(self, compute=lambda viewed: top(viewed, rows))
 
     def make(self, capture: Capture, **options: int) -> Table:
         """Compute the table. Raises NotInCapture with the command that collects what is missing."""
@@ -196,13 +202,13 @@ class Report:
         viewed = capture.decided(as_nsys=self.layer == "parity")
         read_ahead(viewed, [self])
         result = self._result(viewed, checked)
-        data, notes, left_out = dict(result.data), result.notes, result.left_out
+        data, notes, left_out, others = dict(result.data), result.notes, result.left_out, result.other_names
         del result  # so that each column of a large table is there once while it is sorted
         for order in reversed(self.order):
             _reorder(data, order, capture.view.rounding)
         verdict = self.conclude(viewed, data) if self.conclude and self._rows(data) else ""
         made = Table(self.schema, data, capture.view.rounding, notes, viewed.selected, verdict=verdict)
-        return replace(made, left_out=left_out)
+        return replace(made, left_out=left_out, other_names=others)
 
     def _result(self, viewed: Capture, options: Mapping[str, int]) -> Result:
         if self._nothing_selected(viewed):
@@ -284,7 +290,8 @@ class Table:
 
     ``notes`` say what readers must know. ``selection`` says which part of the capture the table covers.
     ``suffix`` says how it was asked for, as nsys names its files (``gpu_gaps_gap=1``).
-    ``verdict`` is the conclusion in one sentence. ``left_out`` counts rows of the report beyond those here.
+    ``verdict`` is the conclusion in one sentence. ``left_out`` counts rows of the report beyond those here;
+    ``other_names`` are the names in them, by column, from which those here have to differ.
     """
 
     schema: Schema
@@ -295,6 +302,7 @@ class Table:
     suffix: str = ""
     verdict: str = ""
     left_out: int = 0
+    other_names: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -314,6 +322,10 @@ class Table:
         """Return the first ``top`` rows, or all, as plain int, float or str; None is missing."""
         columns = [self.plain(column, slice(top)) for column in self.columns]
         return list(zip(*columns, strict=True))
+
+    def names(self, column: Column) -> Sequence[str | None]:
+        """Return the names in a column, those of rows that are left out included."""
+        return [*self.data[column.name], *self.other_names.get(column.name, ())]
 
     def plain(self, column: Column, rows: slice) -> Sequence[object]:
         """Return these rows of a column as plain int, float or str; None is missing."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _RADIX, _RADIX_BYTES = 2**16, 2  # groups that 16-bit codes can number
-_PART = 2**16  # rows at a time, so that intermediate arrays stay in the CPU cache
+PART = 2**16  # rows at a time, so that intermediate arrays stay in the CPU cache
 _LOOP_ROWS = 64  # average rows per group from which a Python loop over groups is faster
 _TOGETHER = 2**21  # rows from which one sort of all of them takes too much memory
 _DENSE = 4  # largest ratio of the range of values to the rows for which a lookup table is used
@@ -72,7 +72,7 @@ class Groups:
         """Take one group code per row; rows with a code that is not in ``range(groups)`` are in no group."""
         size = max(groups, int(codes.max(initial=0)) + 1)
         self._codes = codes
-        self._step = max(_PART, size)
+        self._step = max(PART, size)
         self._all_counts = np.zeros(size, np.intp)
         for rows in self._steps():
             self._all_counts += np.bincount(codes[rows], minlength=size)
@@ -109,7 +109,7 @@ class Groups:
         )
         lowest, highest = (np.where(filled, ends, 0) for ends in (lowest, highest))
         if max(highest.max(), -lowest.min()) > MOST // len(ordered):
-            _check_sum(ordered)
+            check_sum(ordered)
         total, squares = np.zeros(len(count), kind), np.zeros(len(count))
         for part in _parts(count):
             start, behind = first[part[0]], first[part[-1]] + count[part[-1]]
@@ -264,7 +264,7 @@ class Groups:
 def _parts(count: NDArray[Any]) -> list[NDArray[np.intp]]:
     """Return the groups that have rows in parts, whose rows fit the cache, or of one group."""
     filled = np.flatnonzero(count)
-    number = (np.cumsum(count[filled]) - 1) // _PART
+    number = (np.cumsum(count[filled]) - 1) // PART
     return np.split(filled, np.flatnonzero(np.diff(number)) + 1) if len(filled) else []
 
 
@@ -274,7 +274,8 @@ def _sums(rows: NDArray[Any], begin: NDArray[Any], count: NDArray[Any], kind: np
     return np.add.reduceat(rows, ends, dtype=kind)[::2]
 
 
-def _check_sum(values: NDArray[Any]) -> None:
+def check_sum(values: NDArray[Any]) -> None:
+    """Raise OverflowError if 64 bits may not hold the sum of the absolute values."""
     if np.abs(values).sum(dtype=float) > MOST:
         raise OverflowError
 

@@ -131,7 +131,7 @@ def _fitted(
         widths = [_width(column, texts) for column, texts in zip(columns, cells, strict=True)]
         rooms = _rooms(columns, widths, _fitting(columns, widths, width), width)
         shorter = [
-            abbreviated(texts, rooms[i], table.data[column.name] if column.kernels else ())
+            abbreviated(texts, rooms[i], table.names(column) if column.kernels else ())
             if i in rooms and column.unit is Unit.TEXT and not column.is_sentence
             else texts
             for i, (column, texts) in enumerate(zip(columns, cells, strict=True))
@@ -163,7 +163,8 @@ def title(table: Table, width: int, remark: str = "") -> Text:
 
 
 def _rows_shown(table: Table, top: int | None) -> str:
-    return f", {top} of {len(table):,} rows" if top is not None and top < len(table) else ""
+    every = len(table) + table.left_out
+    return f", {top} of {every:,} rows" if top is not None and top < every else ""
 
 
 def column_cells(table: Table, top: int | None, time_unit: TimeUnit) -> list[list[str]]:

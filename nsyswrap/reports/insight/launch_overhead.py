@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, grouped
+from nsyswrap.analysis.arrays.one_group import OneGroup
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import READS
 from nsyswrap.analysis.launch_bound import launch_verdict
@@ -55,26 +56,48 @@ class _Repeats(NamedTuple):
 
 def compute(capture: Capture) -> Result:
     """Return a row for all launches, and one per kernel name. All graphs have one name."""
+    return _compute(capture, None)
+
+
+def compute_top(capture: Capture, rows: int) -> Result:
+    """Return so many of the first rows alone, but at least two: that for all launches and a name's."""
+    return _compute(capture, max(rows - 1, 1))
+
+
+def _compute(capture: Capture, most: int | None) -> Result:
+    """Return the row for all launches, then those of names: of all, or of the ``most`` that come first."""
     launches = launches_of(capture)
-    repeats = _repeats(launches.of(~launches.first))
-    codes = np.zeros(len(launches), np.int8), launches.name
-    every, by_name = (
-        _figures(launches, repeats, group, groups)
-        for group, groups in zip(codes, (1, len(launches.names)), strict=True)
-    )
+    first, names, count = launches.first, launches.names, len(launches.names)
+    repeats = _repeats(launches.of(~first))
+    every = _figures(launches, repeats, np.zeros(len(launches), np.int8), 1)
+    chosen = np.flatnonzero(np.bincount(launches.name, minlength=count))
+    others: list[str | None] = []
+    if most is None or most >= len(chosen):
+        by_name = _figures(launches, repeats, launches.name, count)
+        usual = by_name["api_med_ns"]
+        by_name = {field: values[chosen] for field, values in by_name.items()}
+    else:
+        api = grouped(launches.name[~first], repeats.api, count)
+        firsts = grouped(launches.name[first], launches.api_ns[first], count)
+        usual, order = api.med, np.lexsort((~_total(firsts)[chosen], ~_total(api)[chosen]))
+        others = [names[code] for code in np.sort(chosen[order[most:]])]
+        chosen = np.sort(chosen[order[:most]])
+        number = np.full(count, most)
+        number[chosen] = np.arange(most)
+        part = launches.of(number[launches.name] < most)
+        by_name = _figures(part, _repeats(part.of(~part.first)), number[part.name], most)
     # A first launch costs what its call took above the median repeat of its name, or of all names without.
-    usual = np.where(np.isnan(by_name["api_med_ns"]), every["api_med_ns"], by_name["api_med_ns"])
-    first = launches.first
+    usual = np.where(np.isnan(usual), every["api_med_ns"], usual)
     cost = launches.api_ns[first] - usual[launches.name[first]]
-    for part, group in zip((every, by_name), codes, strict=True):
-        part["first_cost_ns"] = _sum(group[first], cost, len(part["launches"]))
-    rows = np.flatnonzero(np.concatenate([every["launches"], by_name["launches"]]))
-    names = [ALL, *launches.names]
+    every["first_cost_ns"] = _sum(np.zeros(len(cost), np.int8), cost, 1)
+    by_name["first_cost_ns"] = _sum(launches.name[first], cost, count)[chosen]
+    filled = slice(None) if len(launches) else slice(1, None)
     data: dict[str, Values] = {
-        field: np.concatenate([every[field], values])[rows] for field, values in by_name.items()
+        field: np.concatenate([every[field], values])[filled] for field, values in by_name.items()
     }
-    data["name"] = [names[row] for row in rows]
-    return Result(data, tuple(_notes(capture, launches)))
+    data["name"] = [ALL, *(names[code] for code in chosen)][filled]
+    notes = tuple(_notes(capture, launches))
+    return Result(data, notes, left_out=len(others), other_names={"name": others})
 
 
 def _repeats(again: Launches) -> _Repeats:
@@ -96,7 +119,7 @@ def _figures(
     first = launches.first
     firsts = grouped(codes[first], launches.api_ns[first], groups)
     codes_again = codes[~first]
-    by_group = Groups(codes_again, groups)
+    by_group = _groups(codes_again, groups)
     api, queue, dependency, kernel = (by_group.of(values) for values in repeats[:4])
     uncontended = codes_again[repeats.timed]
     return {
@@ -107,7 +130,7 @@ def _figures(
         "api_total_ns": _total(api),
         **_spread("api", by_group, repeats.api),
         "uncontended": np.bincount(uncontended, minlength=groups),
-        **_spread("latency", Groups(uncontended, groups), repeats.latency),
+        **_spread("latency", _groups(uncontended, groups), repeats.latency),
         "queue_total_ns": _total(queue),
         "queue_med_ns": queue.med,
         "dependency_total_ns": _total(dependency),
@@ -116,6 +139,10 @@ def _figures(
         "kernel_med_ns": kernel.med,
         "api_per_kernel": api.total / np.where(kernel.total > 0, kernel.total, np.nan),
     }
+
+
+def _groups(codes: NDArray[Any], groups: int) -> Groups | OneGroup:
+    return Groups(codes, groups) if groups > 1 else OneGroup()
 
 
 def _total(statistics: Statistics) -> NDArray[Any]:
@@ -128,7 +155,7 @@ def _sum(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any]
     return np.where(filled, np.bincount(codes, values, minlength=groups), np.nan)
 
 
-def _spread(prefix: str, groups: Groups, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _spread(prefix: str, groups: Groups | OneGroup, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
     statistics = groups.of(values)
     return {
         f"{prefix}_avg_ns": statistics.avg,
@@ -249,6 +276,7 @@ REPORT = Report(
     SCHEMA,
     needs=(("kernel", "graph"), ("api",)),
     compute=compute,
+    compute_top=compute_top,
     order=(Order("api_total_ns", descending=True), Order("first_api_ns", descending=True)),
     qualifiers=KERNEL_NAMES,
     reads=READS,

@@ -1,0 +1,96 @@
+"""Statistics of a few groups, or of all rows as one: values are selected at their places, and not sorted."""
+
+from __future__ import annotations
+
+from bisect import bisect, insort
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import MOST, PART, Statistics, check_sum
+from nsyswrap.capture.export import EXACT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+
+class OneGroup:
+    """All rows as one group: the statistics of columns of integers, each an array of one entry.
+
+    They are those of ``Groups``, but for the last digits of the deviation.
+    """
+
+    def __init__(self) -> None:
+        """Begin without a column."""
+        self._last: tuple[NDArray[Any], _Selection] | None = None
+
+    def of(self, values: NDArray[Any]) -> Statistics:
+        """Return the statistics of one integer per row, as ``Groups.of`` does."""
+        count, ordered = len(values), self._selection(values)
+        lowest, highest = (int(values.min()), int(values.max())) if count else (0, 0)
+        if max(highest, -lowest) > MOST // max(count, 1):
+            check_sum(values)
+        total, squares = int(values.sum(dtype=np.int64)), 0.0
+        mean = total / count if count else np.nan
+        for at in range(0, count, PART):
+            deviations = values[at : at + PART] - mean
+            deviations *= deviations
+            squares += float(deviations.sum())
+        median = ordered.mean((count - 1) // 2, count // 2)
+        figures = count, total, mean, median, lowest, highest, np.sqrt(squares / max(count - 1, 1))
+        return Statistics(*(np.array([figure]) for figure in figures))
+
+    def quantile(self, values: NDArray[Any], share: float) -> NDArray[Any]:
+        """Return a quantile, as ``Groups.quantile`` does."""
+        place = Fraction(str(share)) * len(values)
+        high = min(int(place), len(values) - 1)
+        low = int(place) - 1 if place.denominator == 1 and place > 0 else high
+        return np.array([self._selection(values).mean(low, high)])
+
+    def _selection(self, values: NDArray[Any]) -> _Selection:
+        if self._last is None or self._last[0] is not values:
+            self._last = values, _Selection(values)
+        return self._last[1]
+
+
+class _Selection:
+    """Values that are put in order at the places that are asked for, and between these places only so far."""
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        self._values, self._places = values.copy(), [-1, len(values)]
+
+    def mean(self, low: int, high: int) -> float:
+        """Return the mean of the values at two places of the sorted values; NaN without values."""
+        return (self._at(low) + self._at(high)) / 2 if len(self._values) else np.nan
+
+    def _at(self, place: int) -> int:
+        behind = bisect(self._places, place)
+        first, last = self._places[behind - 1 : behind + 1]
+        if first == place - 1:
+            return int(self._values[place:last].min())
+        if first != place:
+            self._values[first + 1 : last].partition(place - first - 1)
+            insort(self._places, place)
+        return int(self._values[place])
+
+
+def largest(totals: NDArray[Any], most: int) -> NDArray[Any]:
+    """Return the positions, ascending, of the largest numbers; of equal ones the first count."""
+    return np.sort(np.argsort(-totals, kind="stable")[:most])
+
+
+def of_some(codes: NDArray[Any], values: NDArray[Any], some: Iterable[int]) -> Statistics:
+    """Return the statistics of some groups; ``codes`` has the group of each value."""
+    parts = [OneGroup().of(values[codes == code]) for code in some]
+    return Statistics(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
+
+
+def exact_totals(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any] | None:
+    """Return the sum of each group; None if float sums may be inexact."""
+    totals = np.zeros(groups)
+    for at in range(0, len(codes), PART):
+        totals += np.bincount(codes[at : at + PART], values[at : at + PART], groups)
+    return totals if values.min(initial=0) >= 0 and totals.sum() < EXACT else None
