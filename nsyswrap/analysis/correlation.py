@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import ascending, check_pairs, distinct, repeated
+from nsyswrap.analysis.arrays.numbering import Numbering
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
+from nsyswrap.capture.stream import in_blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 _DENSE = 4  # most places per row in a table of positions
 _SPARSE = 2**40  # a range of ids that leaves room for processes in 64 bits
 _INT32 = 2**31
+_MOST_PROCESSES = 64
 
 
 @dataclass(frozen=True)
@@ -46,17 +51,65 @@ def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     joined on the correlation id alone.
     """
     operation = capture.columns(kind, "correlation_id", "global_pid")
-    api = capture.columns("api", "correlation_id", "global_tid")
-    left, right = operation["correlation_id"], api["correlation_id"]
-    if _has_processes(capture, kind):
-        left, right = _in_processes((left, right), (operation["global_pid"], api["global_tid"]))
     if kind == "memcpy":
         migrated = np.isin(capture.columns(kind, "copy_kind")["copy_kind"], UNIFIED_MEMORY_KINDS)
-        left = np.where(migrated, MISSING, left)
+        if migrated.any():
+            operation["correlation_id"] = np.where(migrated, MISSING, operation["correlation_id"])
+    left, owner = operation.values()
+    table = call_table(capture) if _has_processes(capture, kind) else None
+    if table is not None:
+        place = table.of(left, owner)
+        met = np.flatnonzero(place >= 0)
+        return LaunchPairs(met.astype(np.int32), place[met], len(left) - len(met))
+    right, caller = capture.columns("api", "correlation_id", "global_tid").values()
+    if _has_processes(capture, kind):
+        left, right = _in_processes((left, right), (owner, caller))
     name = f"{capture.source}: {schema.EVENTS[kind].table} and API calls with the same correlationId"
     met, calls = equal_pairs(left, right, name)
     without = len(left) - int(np.count_nonzero(np.diff(met, prepend=-1)))  # operations are in order
     return LaunchPairs(met.astype(np.int32), calls.astype(np.int32), without)
+
+
+@per_capture
+def call_table(capture: Capture) -> CallTable | None:
+    """Return the table of all API calls; None if calls of a process share an id, or ids are far apart."""
+    api = capture.columns("api", "correlation_id", "global_tid")
+    low, high = _range((api["correlation_id"],))
+    rows, most = len(api["correlation_id"]), min(_DENSE * len(api["correlation_id"]), _INT32 - 1)
+    if high - low >= most:
+        return None
+    table = CallTable(low, high - low + 1)
+    keys = in_blocks(api, lambda block: {"": table.keys(*block.values())})[""]
+    table.owners = len(table.numbers)
+    if (places := table.width * table.owners) > most or table.owners > _MOST_PROCESSES:
+        return None
+    table.position = np.full(places + 1, -1, np.int32)  # the last is that of no key
+    table.position[keys] = np.arange(rows, dtype=np.int32)
+    table.position[-1] = -1
+    known = rows - int(np.count_nonzero(keys < 0))
+    return table if np.count_nonzero(table.position >= 0) == known else None
+
+
+class CallTable:
+    """The positions of API calls by process and correlation id, neither of which repeats."""
+
+    def __init__(self, low: int, width: int) -> None:
+        """Take the lowest id, and how many from there on can occur."""
+        self.low, self.width = low, width
+        self.numbers, self.owners = Numbering(sparse=True), _MOST_PROCESSES
+        self.position = np.empty(0, np.int32)
+
+    def of(self, ids: NDArray[Any], owners: NDArray[Any]) -> NDArray[np.int32]:
+        """Return the position of the call of each operation; -1 without one."""
+        columns = {"ids": ids, "owners": owners}
+        return in_blocks(columns, lambda block: {"": self.position[self.keys(*block.values())]})[""]
+
+    def keys(self, ids: NDArray[Any], owners: NDArray[Any]) -> NDArray[Any]:
+        """Return one number for each pair of a correlation id and the process of an owner; -1 for others."""
+        number = self.numbers.of(owners & PROCESS_MASK).astype(np.int64)
+        known = (owners != MISSING) & (number < self.owners)
+        known &= (ids >= self.low) & (ids < self.low + self.width) & (ids != MISSING)
+        return np.where(known, number * self.width + (ids - self.low), -1)
 
 
 def process_notes(capture: Capture, *kinds: str) -> tuple[str, ...]:
@@ -100,7 +153,7 @@ def _in_processes(ids: Pair, owners: Pair) -> Pair:
     return keys[0], keys[1]
 
 
-def _range(ids: Pair) -> tuple[int, int]:
+def _range(ids: Sequence[NDArray[Any]]) -> tuple[int, int]:
     """Return the lowest and the highest of the known ids and 0."""
     known = [part[part != MISSING] for part in ids]
     return min(int(part.min(initial=0)) for part in known), max(int(part.max(initial=0)) for part in known)

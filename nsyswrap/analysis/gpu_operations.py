@@ -12,12 +12,12 @@ from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import ascending, group_keys, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.analysis.arrays.texts import Texts
-from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
+from nsyswrap.analysis.correlation import call_table, launch_pairs_of, process_notes
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look_up
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.per_capture import discard, per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import select
 from nsyswrap.capture.window import LEAST, MOST
@@ -222,6 +222,7 @@ def _all_operations(capture: Capture) -> tuple[GpuOperations, bool]:
     kinds = [kind for kind in KINDS if capture.has(kind)]
     has_processes = all((capture.columns(k, "global_pid")["global_pid"] != MISSING).all() for k in kinds)
     parts = [_of_kind(capture, kind) for kind in kinds]
+    discard(capture, call_table)
     if not parts:
         return _NO_OPERATIONS, has_processes
     codes, keys = group_keys(*map(np.concatenate, zip(*(part.streams for part in parts), strict=True)))

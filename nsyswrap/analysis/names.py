@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, text_codes
+from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, rank_texts
 from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.nvtx_ranges import kernel_ranges
@@ -33,10 +33,9 @@ def name_codes(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | No
     API calls are named without their version suffix. Kernels have the form of name that the view selects:
     full, base or mangled, with or without an NVTX range before it.
     """
-    ids = capture.name_ids(kind)
-    codes, names = text_codes(
-        ids, capture.text if kind != "api" else lambda i: strip_version(capture.text(i))
-    )
+    ids, positions = numbered_names(capture, kind)
+    texts = [capture.text(i) for i in ids.tolist()]
+    codes, names = rank_texts(positions, texts if kind != "api" else list(map(strip_version, texts)))
     if kind == "kernel" and capture.view.nvtx_names:
         return _in_ranges(capture, codes, names)
     return codes, names
@@ -56,12 +55,19 @@ def _in_ranges(
 
 
 @per_capture
+def numbered_names(capture: Capture, kind: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the distinct ids of the names, ascending, and the position of each event's among them."""
+    ids, positions = distinct(capture.name_ids(kind))
+    return ids, positions.astype(np.min_scalar_type(len(ids)))
+
+
+@per_capture
 def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     """Return one code per kernel and the sorted classes.
 
     The full name decides, whatever form of name the view selects; the view's own rules come first.
     """
-    ids, codes = distinct(capture.columns("kernel", "name")["name"])
+    ids, codes = numbered_names(capture.viewed(names="full"), "kernel")
     class_of_name = [classify(capture.text(i), capture.view.classes) for i in ids.tolist()]
     classes = sorted(set(class_of_name))
     return np.array([classes.index(kind) for kind in class_of_name], np.int32)[codes], classes

@@ -17,6 +17,7 @@ from nsyswrap.analysis.judged_part import READS as JUDGED_READS
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import kernel_classes
+from nsyswrap.analysis.packed import packed_names
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 
@@ -51,6 +52,7 @@ def prepare(whole: Capture) -> None:
     if whole.has(KERNEL):
         gpu_work.blocks_of(whole)
         whole.forget_columns(KERNEL, *gpu_work.GRID)
+        packed_names(whole, KERNEL)
         kernel_classes(whole)
         kernel_classes(whole.viewed(classes=()))  # which tell communication
     if whole.has("api"):

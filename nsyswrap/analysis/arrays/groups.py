@@ -11,7 +11,7 @@ import numpy as np
 
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.stream import narrow
+from nsyswrap.capture.stream import in_blocks, narrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -310,11 +310,12 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _dense(values: NDArray[Any], low: int, high: int) -> tuple[NDArray[Any], NDArray[Any]]:
     present = np.zeros(high - low + 1, dtype=bool)
-    present[values - low] = True
+    for first in range(0, len(values), PART):
+        present[values[first : first + PART] - low] = True
     offsets = np.flatnonzero(present)
     number = np.zeros(len(present), np.int64)
     number[offsets] = np.arange(len(offsets))
-    return offsets + low, number[values - low]
+    return offsets + low, in_blocks({"": values}, lambda block: {"": number[block[""] - low]})[""]
 
 
 def _few(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
@@ -353,7 +354,7 @@ def group_keys(*keys: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
 def text_codes(ids: NDArray[Any], text: Callable[[int], str | None]) -> tuple[NDArray[Any], list[str | None]]:
     """Return one code per id and the sorted texts; ``text`` is called once for each distinct id."""
     known, positions = distinct(ids)
-    return _ranked(positions, [text(i) for i in known.tolist()])
+    return rank_texts(positions, [text(i) for i in known.tolist()])
 
 
 def number_texts(ids: NDArray[Any], texts: Sequence[str | None]) -> tuple[NDArray[Any], list[str | None]]:
@@ -361,10 +362,11 @@ def number_texts(ids: NDArray[Any], texts: Sequence[str | None]) -> tuple[NDArra
 
     ``texts[i]`` is the text of the i-th distinct id in ascending order.
     """
-    return _ranked(distinct(ids)[1], texts)
+    return rank_texts(distinct(ids)[1], texts)
 
 
-def _ranked(positions: NDArray[Any], texts: Sequence[str | None]) -> tuple[NDArray[Any], list[str | None]]:
+def rank_texts(positions: NDArray[Any], texts: Sequence[str | None]) -> tuple[NDArray[Any], list[str | None]]:
+    """Return one code per position and the sorted texts, None first; several ``texts`` can be equal."""
     known = {text for text in texts if text is not None}
     ordered = [*([None] if len(known) < len(set(texts)) else []), *sorted(known)]
     rank = {text: code for code, text in enumerate(ordered)}

@@ -35,6 +35,10 @@ class Numbering:
         self._number_at = np.full(_SIZE, -1, np.int32)
         self._lock = threading.Lock()
 
+    def __len__(self) -> int:
+        """Return how many distinct values have come."""
+        return len(self._numbers)
+
     def of(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return one number per value, in as few bytes as they take."""
         places = self._places(values)

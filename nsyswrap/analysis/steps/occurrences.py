@@ -73,15 +73,17 @@ def calls_by_process(whole: Capture, processes: Sequence[int]) -> Iterator[tuple
     """Yield the global id of each process with its calls."""
     if not processes:
         return
-    calls = _every_call(whole)  # which is large, and of no use after the steps are known
+    calls, rows = _every_call(whole)  # which are large, and of no use after the steps are known
+    owner = calls.thread[rows] & PROCESS_MASK
     for process in processes:
-        yield process, calls.of(np.flatnonzero(calls.thread & PROCESS_MASK == process))
+        yield process, calls.of(rows[owner == process])
 
 
-def _every_call(whole: Capture) -> Calls:
+def _every_call(whole: Capture) -> tuple[Calls, NDArray[Any]]:
+    """Return all API calls, and the positions, by start, of those that start GPU work or wait for it."""
     operations = gpu_operations_of(whole)
     api = whole.columns("api", "global_tid", "start_ns", "end_ns")
-    code = np.full(len(api["start_ns"]), -1)
+    code = np.full(len(api["start_ns"]), -1, np.int32)
     waits = call_classes(whole) == CLASSES.index(SYNCHRONISE)
     code[waits] = -2 - distinct(call_names(whole).codes[waits])[1]
     known = np.flatnonzero(operations.call >= 0)
@@ -102,8 +104,9 @@ def _every_call(whole: Capture) -> Calls:
     np.maximum.at(gpu_end, operations.call[known], operations.end_ns[known])
     rows = np.flatnonzero(code != -1)
     rows = rows[np.argsort(api["start_ns"][rows], kind="stable")]
+    row = np.arange(len(code), dtype=np.int32)
     columns = (api["global_tid"], api["start_ns"], api["end_ns"], gpu_end, code, works, first, graph)
-    return Calls(rows.astype(np.int32), *(column[rows] for column in columns))
+    return Calls(row, *columns), rows
 
 
 def works_beside(whole: Capture, calls: Calls, occurrences: Occurrences) -> bool:
