@@ -29,6 +29,7 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.thread_activity import ACTIVITIES, activity_segments
+from nsyswrap.analysis.thread_activity import Segments as ActivitySegments
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.window import Intervals
@@ -333,17 +334,30 @@ def _segments(
         if len(unknown):
             thread, start, begun, returned = (part[known] for part in (thread, start, begun, returned))
             kind = kind[known]
-        for first, until, launching in ((start, begun, False), (begun, returned, True)):
-            gap, begins, ends, number = activity_segments(whole, thread, first, until)
-            cause = _CAUSE_OF_ACTIVITY[number]
-            if launching:
-                cause = np.where(number < _COUNT_IN_LAUNCH, cause, kind[gap])
-            parts.append(Segments(known[gap], begins, ends, cause))
-        del gap, begins, ends
+        gap, begins, ends, number = _parted(activity_segments(whole, thread, start, returned), begun)
+        in_launch = (number >= _COUNT_IN_LAUNCH) & (begins >= begun[gap])
+        cause = np.where(in_launch, kind[gap], _CAUSE_OF_ACTIVITY[number])
+        parts.append(Segments(known[gap], begins, ends, cause))
+        del gap, begins, ends, number, in_launch
         rest = np.flatnonzero(returned < end[known])
         parts.append(Segments(known[rest], returned[rest], end[known[rest]], queued[known[rest]]))
+    parts = [part for part in parts if len(part.gap)] or parts[:1]
     every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
     del parts
     every = every._replace(gap=every.gap.astype(np.int32))
+    if (every.gap[1:] >= every.gap[:-1]).all():
+        return every
     order = np.argsort(every.gap, kind="stable")  # the parts of a gap are in order of time
     return Segments(*(part[order] for part in every))
+
+
+def _parted(parts: ActivitySegments, begun: NDArray[Any]) -> ActivitySegments:
+    """Part what a thread did where the call that launched begins: it may be more of the same."""
+    launch = begun[parts.interval]
+    across = np.flatnonzero((parts.start_ns < launch) & (launch < parts.end_ns))
+    if not len(across):
+        return parts
+    interval, start, end, activity = (np.insert(part, across, part[across]) for part in parts)
+    first = across + np.arange(len(across))
+    end[first] = start[first + 1] = launch[across]
+    return ActivitySegments(interval, start, end, activity)

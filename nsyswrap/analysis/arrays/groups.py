@@ -321,14 +321,18 @@ def _dense(values: NDArray[Any], low: int, high: int) -> tuple[NDArray[Any], NDA
 def _few(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Number a handful of distinct values, such as process ids; None if there are more."""
     known = ascending(values[:_FIRST])
-    while len(known) <= _HANDFUL:
-        codes = np.zeros(len(values), np.int64)
+
+    def numbered(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        codes = np.zeros(len(block[""]), np.int64)
         for value in known[1:]:
-            codes += values >= value
-        others = values[known[codes] != values]
-        if not len(others):
+            codes += block[""] >= value
+        return {"codes": codes, "others": known[codes] != block[""]}
+
+    while len(known) <= _HANDFUL:
+        codes, others = in_blocks({"": values}, numbered).values()
+        if not others.any():
             return known, codes
-        known = ascending(np.append(known, others[:_FIRST]))
+        known = ascending(np.append(known, values[others][:_FIRST]))
     return None
 
 
