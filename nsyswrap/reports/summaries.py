@@ -113,9 +113,10 @@ def top_of_time_summary(rows: Grouped, count: str, label: str, most: int) -> Res
     if totals is None or len(totals) <= most:
         return Result(time_summary(rows, count, label))
     longest = largest(totals, most)
+    chosen = set(longest.tolist())
     stats = of_some(rows.codes, rows.values, longest)
     labels = [rows.labels[code] for code in longest]
-    others = {label: [rows.labels[code] for code in np.setdiff1d(np.arange(len(totals)), longest)]}
+    others = {label: [text for code, text in enumerate(rows.labels) if code not in chosen]}
     data = _time_columns(stats, share(totals)[longest], count, label, labels)
     return Result(data, left_out=len(totals) - len(longest), other_names=others)
 
