@@ -32,6 +32,8 @@ MARK = "NSYSWRAP_TEST_CLUSTER"  # in the environment of every daemon and, throug
 BATCH = (sys.executable, "-m", "nsyswrap", "batch")
 _COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
 _SBIN = os.pathsep.join(filter(None, (os.environ.get("PATH"), "/usr/sbin:/sbin")))
+# Tests that are killed leave no daemon: the kernel ends it.
+_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
 _DEVICES = ("/dev/null", "/dev/zero")  # a GPU of Slurm's is a file that exists, each a different one
 _PORTS = range(20_000, 32_000)  # below those that the system hands out itself
 _PATIENCE_S = 60
@@ -94,11 +96,11 @@ class Cluster:
         )
 
     def start(self, *command: str) -> None:
-        """Start a daemon in the foreground, as a child that can be waited for."""
+        """Start a daemon in the foreground, as a child that can be waited for and ends with its parent."""
         name = f"{Path(command[0]).name}{len(self._daemons)}.log"
         with (self.folder / name).open("wb") as log:
             daemon = subprocess.Popen(
-                [shutil.which(command[0], path=_SBIN) or command[0], *command[1:]],
+                [*_WITH_PARENT, shutil.which(command[0], path=_SBIN) or command[0], *command[1:]],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
