@@ -15,7 +15,7 @@ from nsyswrap.cli.options import OUTPUT, output_option
 from nsyswrap.cli.output import check_csv_folder, note, say, tables_text, terminal_layout, wrapped, write_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from nsyswrap.record.scenarios import Scenario
 
@@ -51,21 +51,30 @@ def command() -> None:
 def list_scenarios() -> None:
     """List the scenarios, their variants and missing requirements."""
     found = scenarios.scenarios()
-    width = max(len(scenario.name) for scenario in found)
+    width = max(len(scenario.name) for scenario in found) + 1
     for scenario in found:
-        for number, text in enumerate(_facts(scenario)):
-            say("\n".join(wrapped(f"{'' if number else scenario.name:{width}} {text}", width + 1)))
+        _say_indented(f"{scenario.name:{width}}{scenario.summary}", width)
+        _say_indented(f"{'':{width}}variants: {' '.join(scenario.variants)}", width)
+    if not_here := _not_here(found):
+        say("\nNot on this machine (`nsyswrap doctor` says what to do, `nsyswrap demo` shows recordings):")
+        for missing, names in not_here.items():
+            _say_indented(f"  {missing}: {', '.join(names)}", 4)
 
 
-def _facts(scenario: Scenario) -> Iterator[str]:
-    yield scenario.summary
-    yield f"variants: {' '.join(scenario.variants)}"
-    if scenario.lacks:
-        yield f"cannot run here: {'; '.join(scenario.lacks)}"
-        return
-    for variant in scenario.variants:
-        if lacks := scenario.lacks_for(variant):
-            yield f"variant {variant!r} cannot run here: {'; '.join(lacks)}"
+def _say_indented(text: str, width: int) -> None:
+    say("\n".join(wrapped(text, width)))
+
+
+def _not_here(found: Iterable[Scenario]) -> dict[str, list[str]]:
+    """Return the scenarios, or variants, that each missing requirement rules out."""
+    ruled_out: dict[str, list[str]] = {}
+    for scenario in found:
+        for missing in scenario.lacks:
+            ruled_out.setdefault(missing, []).append(scenario.name)
+        for variant in scenario.variants:
+            for missing in scenario.lacks_for(variant)[len(scenario.lacks) :]:
+                ruled_out.setdefault(missing, []).append(f"{scenario.name} {variant}")
+    return ruled_out
 
 
 @command.command("explain", examples=("nsyswrap scenarios explain overlap",))

@@ -167,6 +167,18 @@ def test_what_is_lacking_is_told_before_anything_runs(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+def test_the_list_says_once_what_is_missing(scripts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    some = LACKS.replace('("one",)', '("none", "some")')
+    some = some.replace('NEEDS = ("gpus",)', 'NEEDS = ()\nVARIANT_NEEDS = {"some": ("gpus",)}')
+    (scripts / "more.py").write_text(LACKS, encoding="utf-8")
+    (scripts / "some.py").write_text(some, encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["scenarios", "list"])
+    listed = capsys.readouterr().out
+    assert "two GPUs are needed; this machine has 1: lacks, more, some some\n" in listed
+    assert listed.count("two GPUs are needed") == 1
+
+
 @pytest.mark.usefixtures("scripts")
 def test_what_a_variant_prints_and_keeps_is_named(tmp_path: Path, command: Callable[..., Done]) -> None:
     done = command("good", "--variant", "by itself", "-o", tmp_path / "good")
