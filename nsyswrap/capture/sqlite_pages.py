@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.threads import in_threads
 from nsyswrap.capture.sql import statement
 from nsyswrap.capture.sqlite_records import (
     PAGE_HEADER_BYTES,
@@ -26,9 +26,6 @@ from nsyswrap.capture.sqlite_records import (
     rowid,
     varints,
 )
-
-with lazy_imports():
-    from concurrent import futures
 
 if TYPE_CHECKING:
     import sqlite3
@@ -189,7 +186,10 @@ def _read(  # noqa: PLR0913, PLR0917 - one way for both
                 found[row] = [int(columns[name][row - rows.start]) for name in names]
         return work(columns)
 
-    yield from _in_threads(block, _blocks(file, leaves))
+    blocks = _blocks(file, leaves)
+    if len(blocks) > _FEW_BLOCKS:
+        np.empty(_KEPT_BYTES, np.uint8)  # once it is freed, glibc does not return smaller pieces one by one
+    yield from in_threads(block, blocks, _THREADS, _FEW_BLOCKS)
     _check_rows(file, table, leaves, names, found)
 
 
@@ -256,19 +256,6 @@ def _children(file: PageFile, pages: Ints, last: Ints) -> tuple[Ints, Ints]:
 def _blocks(file: PageFile, leaves: Leaves) -> list[slice]:
     size, total = max(1, _BLOCK_BYTES // file.page_bytes), len(leaves.numbers)
     return [slice(first, min(first + size, total)) for first in range(0, total, size)]
-
-
-def _in_threads(work: Callable[[slice], T], blocks: list[slice]) -> Iterator[T]:
-    """Yield ``work`` of each block in order, done in threads: numpy releases the interpreter lock."""
-    if len(blocks) <= _FEW_BLOCKS:
-        yield from map(work, blocks)
-        return
-    np.empty(_KEPT_BYTES, np.uint8)  # once it is freed, glibc does not return smaller pieces one by one
-    try:
-        with futures.ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-            yield from pool.map(work, blocks)
-    except RuntimeError as error:  # the system has no more threads
-        raise NotPlain(str(error)) from None
 
 
 def _last_rowid(db: sqlite3.Connection, table: str) -> object:

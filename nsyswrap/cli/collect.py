@@ -17,6 +17,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
 from nsyswrap.base.text import ascii_layout, counted, printable
+from nsyswrap.base.threads import usable_cpus
 from nsyswrap.cli.help import Command, completes, option
 from nsyswrap.cli.options import OUTPUT, SHOW, output_option, with_options
 from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
@@ -33,7 +34,7 @@ with lazy_imports():
     from nsyswrap.record.batch import plan as plans
     from nsyswrap.render import result_files
     from nsyswrap.render.formats import text
-    from nsyswrap.reports.runs import combinations, find, gather, shared_nodes, tables, workers
+    from nsyswrap.reports.runs import combinations, find, gather, shared_nodes, tables
 
 _TO_COME = ("planned", "running")
 _LISTED = 10  # runs that went wrong, by name
@@ -207,7 +208,7 @@ def collect(
     """
     wanted = _summaries(reports)
     combinations.chosen_measure([], by)  # an unknown name is an error before anything is read
-    jobs = jobs or workers.usable_cpus()
+    jobs = jobs or usable_cpus()
     runs = find.find_runs(paths, batch_status.state_reader(), jobs)
     if not runs:
         places = ", ".join(map(str, paths))

@@ -56,7 +56,11 @@ def test_groups_do_not_mix_and_need_no_order() -> None:
     assert found.std[[0, 2]].tolist() == [pytest.approx(0.5**0.5), 10.0]
 
 
-@pytest.mark.parametrize("limits", [{}, {"_TOGETHER": 0, "_LOOP_ROWS": 1}], ids=["together", "by group"])
+@pytest.mark.parametrize(
+    "limits",
+    [{}, {"_LOOP_ROWS": 1}, {"PART": 64, "_FEW_STEPS": 0}],
+    ids=["together", "by group", "in threads"],
+)
 @pytest.mark.parametrize("codes_kind", [np.uint8, np.int64])
 @pytest.mark.parametrize(
     ("values_kind", "farthest"),

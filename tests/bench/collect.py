@@ -24,8 +24,8 @@ from batch_folders import key_of
 from tiny_export import Row, call, enums, kernel, memcpy, nvtx, write
 
 from nsyswrap.base.run_folder import DIGEST, EXPORT, SPEC, RunFolder, Status
+from nsyswrap.base.threads import usable_cpus
 from nsyswrap.reports.runs.gather import Task, digest_all
-from nsyswrap.reports.runs.workers import usable_cpus
 
 ROOT = Path(__file__).resolve().parents[2]
 _LAUNCHES = 200  # of each capture

@@ -11,6 +11,7 @@ import numpy as np
 
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.threads import in_threads
 from nsyswrap.capture.stream import in_blocks, narrow
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 _RADIX, _RADIX_BYTES = 2**16, 2  # groups that 16-bit codes can number
 PART = 2**16  # rows at a time, so that intermediate arrays stay in the CPU cache
-_LOOP_ROWS = 64  # average rows per group from which a Python loop over groups is faster
-_TOGETHER = 2**21  # rows from which one sort of all of them takes too much memory
+_LOOP_ROWS = 16  # average rows per group from which a Python loop over groups is faster
+_THREADS, _FEW_STEPS = 4, 16  # up to so many steps, importing threads takes longer than the work
 _DENSE = 4  # largest ratio of the range of values to the rows for which a lookup table is used
 _TRIMMED = 10  # one in so many values is left out of a trimmed mean at either end
 _BLOCKS = 16  # of consecutive values: their means tell the error of a mean
@@ -80,7 +81,6 @@ class Groups:
         self._filled = self._count > 0
         self._first = np.cumsum(self._count) - self._count
         self._last: tuple[NDArray[Any], NDArray[Any]] | None = None
-        self._large = np.count_nonzero(self._filled) * _LOOP_ROWS <= len(codes)
 
     def of(self, values: NDArray[Any], *, least: int | None = None) -> Statistics:
         """Return the statistics of one integer per row, as ``grouped`` defines them.
@@ -193,66 +193,71 @@ class Groups:
         if self._last is not None and self._last[0] is values:
             return self._last[1]
         self._last = None  # the memory of the values before
-        width = self._width(values)
         if len(self._all_counts) == 1 and values.dtype.kind == "i":
             ordered = np.sort(narrow(values)).astype(values.dtype, copy=False)
-        elif self._large and (width is None or len(values) >= _TOGETHER):  # one group after another
-            ordered = self._by_group(values)
-            for rows in self._slices():
-                ordered[rows].sort()
         else:
-            ordered = self._sorted_together(values, width)
+            ordered = self._by_group(values)
+            for part in _parts(self._count):
+                self._sort(ordered, part)
         self._last = values, ordered  # statistics and quantiles of one column follow each other
         return ordered
 
-    def _width(self, values: NDArray[Any]) -> int | None:
-        """Return the range of integers if one number can be made of a group and a value; else None."""
-        if values.dtype.kind != "i":
-            return None
-        width = int(values.max(initial=0)) - int(values.min(initial=0)) + 1
-        return width if width * len(self._all_counts) < MOST else None
-
-    def _sorted_together(self, values: NDArray[Any], width: int | None) -> NDArray[Any]:
-        """Return the values sorted by group, then by value: one sort of numbers that are made of both."""
-        rows = int(self._count.sum())
-        if width is None:
-            return values[np.lexsort((values, self._codes))[:rows]]  # takes three times as long
-        together: NDArray[Any] = self._codes.astype(np.int64)  # numpy 1 would keep the type of the codes
-        together *= width
-        together += values
+    def _sort(self, by_group: NDArray[Any], part: NDArray[np.intp]) -> None:
+        """Sort the values of each of these groups, which follow each other."""
+        ends = self._first[part], self._first[part] + self._count[part]
+        values = by_group[ends[0][0] : ends[1][-1]]
+        if len(part) * _LOOP_ROWS <= len(values):
+            for first, behind in zip(*(end.tolist() for end in ends), strict=True):
+                by_group[first:behind].sort()
+            return
+        number = np.repeat(np.arange(len(part)), self._count[part])
+        integers = values.dtype.kind == "i"
+        width = int(values.max(initial=0)) - int(values.min(initial=0)) + 1 if integers else MOST
+        if width * len(part) >= MOST:
+            values[:] = values[np.lexsort((values, number))]  # takes three times as long
+            return
+        number *= width
+        together = number + values  # one number of both, as large as the value in the first group
         together.sort()
-        together = together[:rows]
-        together -= np.repeat(np.arange(len(self._count)) * width, self._count)
-        return together.astype(values.dtype, copy=False)
+        values[:] = together - number
 
     @cached_property
     def _orders(self) -> list[NDArray[Any]]:
         """The rows of each step by group. Step by step they take two bytes a row, and stay in the cache."""
         kind, size = np.uint16 if self._step <= _RADIX else np.uint32, len(self._all_counts)
-        return [order_by_code(self._codes[rows], size).astype(kind) for rows in self._steps()]
+
+        def order(rows: slice) -> NDArray[Any]:
+            return order_by_code(self._codes[rows], size).astype(kind)
+
+        return list(in_threads(order, self._steps(), _THREADS, _FEW_STEPS))
 
     def _by_group(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the values sorted by group; those of a group stay in the order of rows."""
         counts = self._all_counts
         if len(counts) == 1:
             return values.copy()
-        free = np.cumsum(counts) - counts  # the next place of each group
         sorted_by = np.empty(len(values), values.dtype)
-        for rows, order in zip(self._steps(), self._orders, strict=True):
+
+        def place(step: tuple[slice, NDArray[Any], NDArray[Any]]) -> None:
+            rows, order, shift = step
             codes = self._codes[rows][order]
-            inside = np.bincount(codes, minlength=len(counts))
-            places = (free - np.cumsum(inside) + inside)[codes]
-            places += np.arange(len(codes))
-            sorted_by[places] = values[rows][order]
-            free += inside
+            sorted_by[shift[codes] + np.arange(len(codes))] = values[rows][order]
+
+        for _ in in_threads(place, self._shifts(), _THREADS, _FEW_STEPS):
+            pass
         return sorted_by[: int(self._count.sum())]
+
+    def _shifts(self) -> Iterator[tuple[slice, NDArray[Any], NDArray[Any]]]:
+        """Yield the rows of each step, their order, and how far behind its place in it each group lies."""
+        counts = self._all_counts
+        free = np.cumsum(counts) - counts  # the next place of each group
+        for rows, order in zip(self._steps(), self._orders, strict=True):
+            inside = np.bincount(self._codes[rows], minlength=len(counts))
+            yield rows, order, free - np.cumsum(inside) + inside
+            free += inside
 
     def _steps(self) -> list[slice]:
         return [slice(at, at + self._step) for at in range(0, len(self._codes), self._step)]
-
-    def _slices(self) -> Iterator[slice]:
-        first = self._first[self._filled]
-        return map(slice, first.tolist(), (first + self._count[self._filled]).tolist())
 
     def _sums(self, ordered: NDArray[Any]) -> NDArray[Any]:
         kind = np.result_type(ordered, np.int64)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
-from collections import deque
-from concurrent import futures
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO
 
 from nsyswrap.base.files import replacing
+from nsyswrap.base.threads import in_threads
 from nsyswrap.render.perfetto import chrome, packets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from nsyswrap.render.perfetto.trace import Trace
-
-    T = TypeVar("T")
 
 FORMATS = {"perfetto": packets.blocks, "json": chrome.blocks}
 _LEVEL = 2  # of gzip: smaller than 1 in the same time; a higher one takes more than making the trace
@@ -47,14 +43,14 @@ def write(trace: Trace, path: Path, form: str = "") -> None:
 
 def stream(trace: Trace, file: BinaryIO, form: str = "perfetto") -> None:
     """Write a trace to an open file."""
-    file.writelines(_in_threads(lambda make: make(), FORMATS[form](trace)))
+    file.writelines(in_threads(lambda make: make(), FORMATS[form](trace), _THREADS))
 
 
 def _write_packed(blocks: Iterable[packets.Block], file: BinaryIO) -> None:
     """Write blocks as one member of gzip, each compressed by itself."""
     check = size = 0
     file.write(_GZIP_HEAD)
-    for raw, deflated in _in_threads(_deflated, blocks):
+    for raw, deflated in in_threads(_deflated, blocks, _THREADS):
         check, size = zlib.crc32(raw, check), size + len(raw)
         file.write(deflated)
     file.write(_NO_MORE + struct.pack("<II", check, size & 0xFFFFFFFF))
@@ -64,20 +60,3 @@ def _deflated(make: packets.Block) -> tuple[bytes, bytes]:
     """Return a block, and the block compressed such that that of the next one can follow."""
     raw, deflate = make(), zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return raw, deflate.compress(raw) + deflate.flush(zlib.Z_SYNC_FLUSH)
-
-
-def _in_threads(work: Callable[[packets.Block], T], blocks: Iterable[packets.Block]) -> Iterator[T]:
-    """Yield ``work`` of each block in order, done in threads: numpy and zlib release the interpreter lock."""
-    count = min(_THREADS, os.cpu_count() or 1)
-    under_way: deque[futures.Future[T]] = deque()
-    with futures.ThreadPoolExecutor(count) as pool:
-        for block in blocks:
-            try:
-                under_way.append(pool.submit(work, block))
-            except RuntimeError:  # the system has no more threads
-                under_way.append(futures.Future())
-                under_way[-1].set_result(work(block))
-            if len(under_way) > count + 1:
-                yield under_way.popleft().result()
-        while under_way:
-            yield under_way.popleft().result()

@@ -8,7 +8,6 @@ would.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import sys
 from collections import deque
@@ -31,11 +30,6 @@ Answer = TypeVar("Answer")
 
 class Died(Exception):
     """The process died before it answered."""
-
-
-def usable_cpus() -> int:
-    """Return the number of CPUs this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_blocks(

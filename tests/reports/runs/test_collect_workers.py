@@ -14,10 +14,10 @@ import pytest
 from conftest import ROOT
 from tiny_export import kernel, write
 
+from nsyswrap.base.threads import usable_cpus
 from nsyswrap.reports.runs import gather, workers
 from nsyswrap.reports.runs.digest import Digest, digest, read_digest
 from nsyswrap.reports.runs.gather import Made, Task, digest_all
-from nsyswrap.reports.runs.workers import usable_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
