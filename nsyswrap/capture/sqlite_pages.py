@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FEW_LEAVES = 32  # SQLite reads fewer pages than this faster
-_BLOCK_BYTES = 1 << 20  # of leaves at a time, so that intermediate arrays stay in the CPU cache
+_BLOCK_BYTES = 1 << 21  # of leaves at a time: smaller ones hand the interpreter lock to and fro more often
 _CLOSE = 8  # pages from one leaf to the next, up to which both are read in one piece
-_FEW_BLOCKS = 16  # up to so many blocks, importing threads takes longer than the work
+_FEW_BLOCKS = 8  # up to so many blocks, importing threads takes longer than the work
 _THREADS = 4
 _KEPT_BYTES = 8 << 20  # more than the arrays of a block take
 _CHECKED_ROWS = 32
