@@ -15,6 +15,7 @@ import pytest
 from test_guard import wait_for
 from test_ranks_outcome import DONE, NVTX, ended, spec
 
+from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
 from nsyswrap.record.batch import launched
@@ -34,20 +35,30 @@ slots that were requested by the application:
   train
 --------------------------------------------------------------------------
 """
+# Rank 1 does what it is told; rank 0 then waits for its end.
 PROGRAM = """
-import os
+import os, sys, time
 import nvtx
+rank, how = os.environ["OMPI_COMM_WORLD_RANK"], sys.argv[1]
 with nvtx.annotate("step"):
-    print("rank", os.environ["OMPI_COMM_WORLD_RANK"])
+    print("rank", rank)
+    if how == "fails":
+        open(f"began-{rank}", "w").close()
+        while not os.path.exists(f"began-{1 - int(rank)}"):
+            time.sleep(0.02)
+        sys.exit(7) if rank == "1" else time.sleep(300)
 """
 PLAN = """
 [nsys]
 trace = "nvtx"
 stats = false
+[env]
+OMPI_MCA_odls_base_sigkill_timeout = "3"
 [[runs]]
-command = "program.py"
+command = "program.py {how}"
 launcher = "mpirun"
 ntasks = 2
+grid = { how = ["ends", "fails"] }
 """
 
 
@@ -140,10 +151,15 @@ def test_ranks_of_mpirun(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "plan.toml").write_text(PLAN)
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = cli("batch", "run", "plan.toml", "-o", "b", **as_root)
-    assert done.returncode == 0, done.stderr
-    [state] = open_batch(tmp_path / "b").survey().values()
-    assert sorted((state.folder / PROGRAM_OUTPUT).read_text().splitlines()) == ["rank 0", "rank 1"]
+    assert done.returncode == 1, done.stderr
+    ends, fails = open_batch(tmp_path / "b").survey().values()
+    assert ends.state == "done"
+    assert sorted((ends.folder / PROGRAM_OUTPUT).read_text().splitlines()) == ["rank 0", "rank 1"]
     facts = [
-        json.loads((path / "run.json").read_text())["rank"] for path in rank_folders(state.folder).values()
+        json.loads((path / "run.json").read_text())["rank"] for path in rank_folders(ends.folder).values()
     ]
     assert [(one["rank"], one["launcher"]) for one in facts] == [(0, "Open MPI"), (1, "Open MPI")]
+    assert fails.status is not None
+    assert (fails.state, fails.status.program_code) == ("program_failed", 7)
+    assert fails.status.message.startswith("rank 1: program ended with exit code 7")
+    assert check_export(captures_by_rank(fails.folder)[1]) == ""
