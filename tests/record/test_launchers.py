@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.base.run_folder import PROGRAM_ERRORS
+from nsyswrap.base.run_folder import PROGRAM_ERRORS, RunFolder, Status
+from nsyswrap.record.batch import rank_ends
 from nsyswrap.record.batch.launchers import Launch, first_failure
-from nsyswrap.record.batch.rank_ends import Failure
 
 OWN = ("--kill-on-bad-exit=0", "--wait=0", "--input=all")
 RANK = ("python3", "-m", "nsyswrap")
@@ -118,7 +118,7 @@ def test_a_command_whose_parent_is_gone_is_not_started(tmp_path: Path) -> None:
 
 def test_a_failed_task_is_noted_once_and_behind_a_progress_bar_too(tmp_path: Path) -> None:
     errors = tmp_path / PROGRAM_ERRORS
-    has_failed = Failure(tmp_path)
+    has_failed = rank_ends.Failure(tmp_path)
     assert not has_failed()  # no file
     for printed, failed in (
         ("\rtraining:  50%|#####     | 5/10", False),
@@ -129,3 +129,18 @@ def test_a_failed_task_is_noted_once_and_behind_a_progress_bar_too(tmp_path: Pat
             file.write(printed)
         assert has_failed() == failed
     assert not has_failed()
+
+
+def test_a_failed_task_is_noted_where_the_disk_has_no_room_to_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank_ends, "_FULL_ASK_S", 0)
+    has_failed = rank_ends.Failure(tmp_path)
+    for rank, status in enumerate((None, Status("done", 0, 0, 0))):
+        own = RunFolder(tmp_path / f"rank-{rank}")
+        own.make()
+        if status:
+            own.write_status(status)
+    assert not has_failed()
+    RunFolder(tmp_path / "rank-0").write_status(Status("disk_full", 7, 7, 73))
+    assert has_failed()

@@ -72,6 +72,16 @@ def test_the_rank_that_died_first_is_named(tmp_path: Path) -> None:
     assert outcome(tmp_path, spec(3), FAILED) == ("program_failed", 7, words)
 
 
+def test_a_full_disk_keeps_the_exit_code_of_the_program_that_failed(tmp_path: Path) -> None:
+    full = Status("disk_full", 0, 0, 73, "nsys wrote no complete export: the disk is full")
+    ended(tmp_path, 0, replace(full, program_code=3))
+    ended(tmp_path, 1, full)
+    status = judge(spec(), tmp_path, "srun", FAILED)
+    assert (status.outcome, status.program_code, status.exit_code) == ("disk_full", 3, 73)
+    words = "rank 1: nsys wrote no complete export: the disk is full; rank 0 failed too; no complete capture"
+    assert status.message == f"{words} of ranks 0, 1"
+
+
 def test_a_rank_without_nsys_died(tmp_path: Path) -> None:
     ended(tmp_path, 0, STOPPED, NVTX)
     (tmp_path / PROGRAM_ERRORS).write_text(

@@ -11,12 +11,14 @@ import os
 import re
 import signal
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.rank_folders import rank_folders
-from nsyswrap.base.run_folder import PROGRAM_ERRORS, STATUS
+from nsyswrap.base.run_folder import PROGRAM_ERRORS, STATUS, read_status
 from nsyswrap.record.batch.launchers import INPUT_VARIABLE
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 STOP_OTHERS_S = 15  # what still runs after the reports were written is killed this long after a SIGTERM
 _ASK_S = 1.0  # between two looks at the folders of the ranks
+_FULL_ASK_S = 5.0  # the same for a full disk
+_FULL = ("disk_full", "not_redacted")
 _FAILED = re.compile(rb"srun: error: \S+: tasks? ([\d,-]+): ")  # behind a progress bar, too
 _DIED = {"srun": _FAILED, "torchrun": re.compile(rb"^ +rank +: (\d+) \(local_rank: ", re.MULTILINE)}
 
@@ -56,13 +60,21 @@ def end_with(descriptor: int) -> None:
 
 @dataclass
 class Failure:
-    """Looks whether srun has printed that a task failed, in the file of what it prints on stderr."""
+    """Looks whether srun has printed that a task failed, in the file of what it prints on stderr.
+
+    On a full disk that file lacks the line, and the statuses of the ranks say so.
+    """
 
     folder: Path
     _read_bytes: int = 0
+    _asked_at: float = field(default_factory=time.monotonic)
 
     def __call__(self) -> bool:
-        """Return True if there is such a line that was not read before."""
+        """Return True if there is such a line that was not read before, or if a rank lacked disk space."""
+        if time.monotonic() > self._asked_at + _FULL_ASK_S:
+            self._asked_at = time.monotonic()
+            if any(map(_lacked_space, rank_folders(self.folder).values())):
+                return True
         try:
             with (self.folder / PROGRAM_ERRORS).open("rb") as file:
                 if os.fstat(file.fileno()).st_size <= self._read_bytes:
@@ -73,6 +85,13 @@ class Failure:
             return False
         self._read_bytes += max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1
         return bool(_FAILED.search(lines))
+
+
+def _lacked_space(folder: Path) -> bool:
+    try:
+        return read_status(folder).outcome in _FULL
+    except CaptureError:  # it still runs
+        return False
 
 
 @dataclass

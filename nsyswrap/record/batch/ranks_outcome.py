@@ -132,7 +132,10 @@ def _of_rank(folder: Path, ranks: list[int], statuses: Mapping[int, Status]) -> 
     others = [rank for rank in ranks if rank != first]
     status = statuses[first]
     also = f"; {_listed(others)} failed too" if others else ""
-    return replace(status, message=f"rank {first}: {status.message}{also}")
+    # A disk can be full for a rank whose program ended well.
+    codes = (statuses[rank].program_code for rank in (first, *others))
+    code = next(filter(None, codes), status.program_code)
+    return replace(status, program_code=code, message=f"rank {first}: {status.message}{also}")
 
 
 def _without_capture(message: str, hint: str = "") -> Status:
