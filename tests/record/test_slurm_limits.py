@@ -15,7 +15,7 @@ from slurm_cluster import BATCH, Cluster, has_database, running_cluster
 from slurm_database import PACKAGES
 
 from nsyswrap.base.nsys.command import check_export
-from nsyswrap.base.run_folder import EXPORT, RUNS, RunFolder
+from nsyswrap.base.run_folder import EXPORT, RunFolder
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import open_batch
 
@@ -43,6 +43,10 @@ setup = ["export TIMES=two", 'echo "set up"']
 wrapper = ["nice", "-n", "5"]
 [[runs]]
 command = ["{python}", "-c", "{program}"]
+[[runs]]
+command = ["{python}", "-c", "{program}"]
+launcher = "srun"
+ntasks = 2
 """
 DEAF = """
 import os, signal, time
@@ -100,7 +104,7 @@ def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
 def limited(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """A run that takes longer than it may. Slurm looks twice a minute: the other tests go on meanwhile."""
+    """Runs that take longer than they may. Slurm looks twice a minute: the other tests go on meanwhile."""
     folder = tmp_path_factory.mktemp("limited")
     (folder / "plan.toml").write_text(PLAN.replace("{python}", sys.executable).replace("{program}", WAITS))
     batch = [*BATCH, "run", "plan.toml", "-o", "out", "--executor", "slurm"]
@@ -194,13 +198,13 @@ def test_written_scripts_are_submitted_by_hand(cluster: Cluster, tmp_path: Path)
 def test_the_time_limit_is_reached(limited: tuple[Path, subprocess.Popen[bytes]]) -> None:
     folder, process = limited
     assert process.wait(_PATIENCE_S) == 1
-    [run] = (folder / RUNS).iterdir()
-    status = RunFolder(run).read_status()
-    assert status.outcome == "timed_out"
-    assert status.exit_code == 75
-    assert check_export(run / EXPORT) == ""
-    [log] = (folder / FOLDER).glob("*.log")
-    assert log.read_text().startswith("set up\n")
+    run, with_ranks = (state.folder for state in open_batch(folder).survey().values())
+    own = [run, *(with_ranks / f"rank-{rank}" for rank in range(2))]
+    statuses = [RunFolder(path).read_status() for path in (*own, with_ranks)]
+    assert [(status.outcome, status.exit_code) for status in statuses] == [("timed_out", 75)] * 4
+    assert {status.message for status in statuses} == {"stopped before Slurm's time limit"}
+    assert [check_export(path / EXPORT) for path in own] == [""] * 3
+    assert all(log.read_text().startswith("set up\n") for log in (folder / FOLDER).glob("*.log"))
     assert "exec nice -n 5 " in (folder / FOLDER / "job-1.sh").read_text()
 
 

@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from recorded import PICTURED
 from slurm_cluster import BATCH, Cluster, running_cluster
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.rank_folders import captures_by_rank
-from nsyswrap.base.run_folder import RUNS
+from nsyswrap.base.run_folder import EXPORT, RUNS, STATUS
 from nsyswrap.record.batch.folder import open_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.usefixtures("nsys")
 
@@ -37,7 +40,7 @@ print("rank", rank, "of", os.environ["SLURM_STEP_NUM_TASKS"], "on", os.environ["
 def wait_for(*ranks):
     while not all((here / f"{how}{one}").exists() for one in ranks):
         time.sleep(0.02)
-if how == "empty" and rank == "1":
+if how == "no-gpu" or (how == "empty" and rank == "1"):
     sys.exit()
 with nvtx.annotate("step"):
     (here / f"{how}{rank}").write_text(str(os.getpid()))
@@ -55,6 +58,8 @@ PLAN = """
 [nsys]
 trace = "cuda,nvtx"
 stats = false
+[node]
+setup = ["echo loading", "[ $SLURM_JOB_NAME != unloaded ] || { echo no such module >&2; false; }"]
 [[runs]]
 command = "program.py {how}"
 launcher = "srun"
@@ -69,6 +74,67 @@ launcher = "srun"
 ntasks = 2
 profiled_ranks = [0]
 points = [ { how = "no-nsys" } ]
+[[runs]]
+command = "program.py no-gpu"
+launcher = "srun"
+ntasks = 2
+slurm = { gres = "gpu:2" }
+[[runs]]
+command = "own.py {run_dir}"
+launcher = "srun"
+ntasks = 2
+profiled = false
+profiled_ranks = [0, 1]
+[[runs]]
+command = "program.py setup"
+launcher = "srun"
+ntasks = 2
+slurm = { job-name = "unloaded" }
+"""
+# There is no GPU here: what rank 0 leaves was recorded elsewhere.
+OWN = """
+import os, shutil, subprocess, sys
+rank, run = os.environ["SLURM_PROCID"], sys.argv[1]
+if rank == "0":
+    shutil.copy({capture!r}, run + "/own.rank0.sqlite")
+    sys.exit()
+nsys = [{nsys!r}, "profile", "--trace=nvtx", "--sample=none", "--cpuctxsw=none", "--export=sqlite"]
+step = "import nvtx; nvtx.push_range('step'); nvtx.pop_range()"
+subprocess.run([*nsys, "-o", run + "/own.rank1", sys.executable, "-c", step], check=True)
+"""
+# One run loses the node of rank 1, in the other one rank 1 fills the disk and fails.
+BENEATH = """
+import os, sys, time
+from pathlib import Path
+import nvtx
+
+rank, how = os.environ["SLURM_PROCID"], sys.argv[1]
+here = Path(__file__).parent
+with nvtx.annotate("step"):
+    with (here / f"{how}{rank}").open("a") as file:
+        file.write(os.environ["SLURMD_NODENAME"] + "\\n")
+    while not all((here / f"{how}{one}").exists() for one in "01"):
+        time.sleep(0.02)
+    if how == "disk" and rank == "1":
+        try:
+            with open(sys.argv[2] + "/data", "wb", buffering=0) as file:
+                while file.write(bytes(4096)):
+                    pass
+        except OSError:
+            sys.exit(7)
+    while not (here / "go").exists():
+        time.sleep(0.05)
+"""
+BENEATH_PLAN = """
+[nsys]
+trace = "nvtx"
+stats = false
+[[runs]]
+command = "program.py {how} {run_dir}"
+launcher = "srun"
+ntasks = 2
+points = [ { how = "node", nodes = 2 }, { how = "disk", nodes = 1 } ]
+slurm = { nodes = "{nodes}" }
 """
 HANGS = """
 [nsys]
@@ -106,8 +172,9 @@ def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_each_fault_of_a_rank_is_the_outcome_of_its_run(tmp_path: Path, cluster: Cluster) -> None:
+def test_each_fault_of_a_rank_is_the_outcome_of_its_run(tmp_path: Path, cluster: Cluster, nsys: str) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "own.py").write_text(OWN.format(capture=str(PICTURED / EXPORT), nsys=nsys))
     (tmp_path / "plan.toml").write_text(PLAN)
     done = subprocess.run(
         [*BATCH, "run", "plan.toml", "--executor", "slurm", "-o", "b"],
@@ -119,9 +186,9 @@ def test_each_fault_of_a_rank_is_the_outcome_of_its_run(tmp_path: Path, cluster:
         timeout=2 * _PATIENCE_S,
     )
     assert done.returncode == 1, done.stderr
-    well, dead, empty, other = (state for state in open_batch(tmp_path / "b").survey().values())
-    assert all(state.status for state in (well, dead, empty, other))
-    said = [(s.state, s.status.exit_code, s.status.message) for s in (well, dead, empty, other) if s.status]
+    states = list(open_batch(tmp_path / "b").survey().values())
+    said = [(s.state, s.status.exit_code, s.status.message) for s in states if s.status]
+    well, _, _, other, *_ = states
     assert said[0] == ("done", 0, "")
     assert said[1][:2] == ("program_failed", 137)
     # The others were ended, and kept their captures: else the message names them.
@@ -129,6 +196,14 @@ def test_each_fault_of_a_rank_is_the_outcome_of_its_run(tmp_path: Path, cluster:
     assert said[2] == ("nsys_failed", 70, "the capture of rank 1 has no event, those of other ranks have")
     assert said[3][:2] == ("program_failed", 7)
     assert re.fullmatch(r"srun ended with .*task 1: Exited with exit code 7", said[3][2])
+    assert said[4:] == [
+        ("nsys_failed", 70, "no capture has any event, though the run had GPUs"),
+        ("nsys_failed", 70, "the capture of rank 1 has no CUDA call, others have GPU work"),
+        said[-1],
+    ]
+    assert said[-1][:2] == ("not_started", 1)
+    assert said[-1][2].startswith("setup failed: ")
+    assert said[-1][2].endswith("(exit code 1); end of its output: no such module")
     captures = captures_by_rank(well.folder)
     assert [check_export(captures[rank]) for rank in range(3)] == [""] * 3
     lines = (well.folder / "program.out").read_text().splitlines()
@@ -140,18 +215,76 @@ def test_each_fault_of_a_rank_is_the_outcome_of_its_run(tmp_path: Path, cluster:
     assert list((other.folder).glob("rank-1")) == []
 
 
-def test_all_ranks_end_with_their_task_also_by_sigkill(tmp_path: Path, cluster: Cluster) -> None:
+@pytest.fixture
+def on_small_disk() -> Iterator[Callable[[Path], None]]:
+    """A function that puts 16 MB of their own under a folder."""
+    with ExitStack() as mounted:
+
+        def mount(folder: Path) -> None:
+            command = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+            if not shutil.which("mount") or subprocess.run(command, check=False).returncode:
+                pytest.skip("cannot mount a small file system: not root, or in a container")
+            mounted.callback(subprocess.run, ["umount", "-l", str(folder)], check=True)
+
+        yield mount
+
+
+def test_a_node_goes_down_and_a_disk_is_full_beneath_ranks(
+    tmp_path: Path, cluster: Cluster, on_small_disk: Callable[[Path], None]
+) -> None:
+    (tmp_path / "program.py").write_text(BENEATH)
+    (tmp_path / "plan.toml").write_text(BENEATH_PLAN)
+    words = ["run", "plan.toml", "--executor", "slurm", "-o", "b"]
+    assert cluster.batch(tmp_path, *words, "--write-only").returncode == 0
+    [full] = (tmp_path / "b" / RUNS).glob("*disk*")
+    on_small_disk(full)
+    with subprocess.Popen([*BATCH, *words], cwd=tmp_path, env=cluster.environment) as batch:
+        nodes = [tmp_path / f"node{rank}" for rank in range(2)]
+        wait_until(lambda: all(path.exists() for path in nodes) and (full / STATUS).exists())
+        wait_until(lambda: len(cluster.jobs()) == 1)
+        [lost] = nodes[1].read_text().split()
+        cluster.run("scontrol", "update", f"nodename={lost}", "state=down", "reason=test")
+        wait_until(lambda: any("PENDING" in job for job in cluster.jobs()))
+        [job] = (line.split()[0] for line in cluster.jobs())
+        # It answers, so Slurm takes it back at once, and drains what is to run a job twice.
+        cluster.run("scontrol", "update", f"jobid={job}", f"excnodelist={lost}")
+        (tmp_path / "go").touch()
+        assert batch.wait(_PATIENCE_S) == 1
+    cluster.wait_for("idle")
+    node, disk = open_batch(tmp_path / "b").survey().values()
+    assert (node.state, [len(path.read_text().split()) for path in nodes]) == ("done", [2, 2])
+    assert [check_export(path) for path in captures_by_rank(node.folder).values()] == [""] * 2
+    assert disk.status is not None
+    assert (disk.state, disk.status.program_code) == ("disk_full", 7)
+    # Rank 0 was ended: srun could not write that rank 1 had failed.
+    assert disk.status.message.startswith("rank 1: nsys wrote no complete export: the disk is full")
+    assert "; no complete capture of ranks 0, 1" in disk.status.message
+    assert f"nsyswrap report {cluster.environment['TMPDIR']}/" in disk.status.hint
+
+
+def test_ranks_outlive_a_moved_folder_and_end_with_their_task_also_by_sigkill(
+    tmp_path: Path, cluster: Cluster
+) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "plan.toml").write_text(HANGS)
     command = [*BATCH, "run", "plan.toml", "--executor", "slurm", "-o", "b"]
-    with subprocess.Popen(command, cwd=tmp_path, env=cluster.environment, stderr=subprocess.DEVNULL) as batch:
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=cluster.environment, stderr=subprocess.PIPE, text=True
+    ) as batch:
         pids = [tmp_path / f"hangs{rank}" for rank in range(2)]
         wait_until(lambda: all(path.exists() and path.read_text() for path in pids))
-        programs = [int(path.read_text()) for path in pids]
-        [claim] = (tmp_path / "b" / RUNS).glob("*/claim.json")
-        os.kill(json.loads(claim.read_text())["pid"], signal.SIGKILL)
-        wait_until(lambda: not any(map(is_alive, programs)))
-        batch.kill()
+        (tmp_path / "b").rename(tmp_path / "moved")
+        said = batch.communicate(timeout=_PATIENCE_S)[1]
+    assert batch.returncode == 73
+    assert "b was moved or removed while its jobs run\n  move it back: " in said
+    moved = cluster.batch(tmp_path, "status", "moved").stdout
+    assert f"this folder was moved or copied: its jobs work in {tmp_path / 'b'}, " in moved
+    (tmp_path / "moved").rename(tmp_path / "b")
+    programs = [int(path.read_text()) for path in pids]
+    assert all(map(is_alive, programs))
+    [claim] = (tmp_path / "b" / RUNS).glob("*/claim.json")
+    os.kill(json.loads(claim.read_text())["pid"], signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, programs)))
     assert [state.state for state in open_batch(tmp_path / "b").survey().values()] == ["lost"]
     cluster.run("scancel", f"--user={os.getuid()}")
 
