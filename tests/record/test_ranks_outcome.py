@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import tiny_export
-from tiny_export import kernel
+from tiny_export import call, kernel
 
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, RunFolder, Status
@@ -29,6 +29,7 @@ STOPPED = Status("interrupted", None, 143, 143, "stopped by SIGTERM")
 NO_REPORT = Status("nsys_failed", 0, 1, 70, "nsys wrote no complete export", "see nsys.log")
 NVTX = tiny_export.nvtx("step", 0, 5)
 KERNEL = kernel("k", 0, 5)
+QUERY = call("cudaGetDeviceProperties_v12000", 0, 5)  # recorded also where kernels are lost
 
 
 def spec(ntasks: int = 2, **changes: object) -> TaskSpec:
@@ -166,11 +167,12 @@ def test_ranks_that_a_time_limit_stopped_say_so(tmp_path: Path) -> None:
 def test_a_capture_is_empty_where_it_should_not_be(tmp_path: Path) -> None:
     ended(tmp_path, 0, DONE, KERNEL)
     ended(tmp_path, 1, DONE, NVTX)
-    words = "the capture of rank 1 has no CUDA call, others have GPU work"
-    assert outcome(tmp_path, spec()) == ("nsys_failed", 70, words)
-    ended(tmp_path, 2, DONE, None)
-    words = "the capture of rank 2 has no event, those of other ranks have"
+    ended(tmp_path, 2, DONE, QUERY)
+    words = "the capture of ranks 1, 2 has no GPU work, those of other ranks have"
     assert outcome(tmp_path, spec(3)) == ("nsys_failed", 70, words)
+    ended(tmp_path, 3, DONE, None)
+    words = "the capture of rank 3 has no event, those of other ranks have"
+    assert outcome(tmp_path, spec(4)) == ("nsys_failed", 70, words)
 
 
 def test_captures_that_are_all_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +184,9 @@ def test_captures_that_are_all_empty(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for run in (spec(gpus=2), spec(settings={"slurm": {"gres": "gpu:2"}})):
         assert outcome(tmp_path, run) == ("nsys_failed", 70, words)
     assert outcome(tmp_path, spec(gpus=2, nsys=Options(trace="nvtx")))[0] == "done"
+    ended(tmp_path, 2, DONE, QUERY)
+    words = "no capture has any GPU work, though the run had GPUs"
+    assert outcome(tmp_path, spec(3, gpus=2)) == ("nsys_failed", 70, words)
 
 
 def test_a_command_with_its_own_nsys(tmp_path: Path) -> None:

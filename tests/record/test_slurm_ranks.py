@@ -198,7 +198,7 @@ def test_each_fault_of_a_rank_is_the_outcome_of_its_run(tmp_path: Path, cluster:
     assert re.fullmatch(r"srun ended with .*task 1: Exited with exit code 7", said[3][2])
     assert said[4:] == [
         ("nsys_failed", 70, "no capture has any event, though the run had GPUs"),
-        ("nsys_failed", 70, "the capture of rank 1 has no CUDA call, others have GPU work"),
+        ("nsys_failed", 70, "the capture of rank 1 has no GPU work, those of other ranks have"),
         said[-1],
     ]
     assert said[-1][:2] == ("not_started", 1)

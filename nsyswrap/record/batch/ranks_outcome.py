@@ -143,7 +143,10 @@ def _without_capture(message: str, hint: str = "") -> Status:
 
 
 def _judge_content(spec: TaskSpec, folder: Path) -> Status:
-    """Judge captures that are all there: one is empty if it lacks what the others have."""
+    """Judge captures that are all there: one is empty if it lacks the GPU work that others have.
+
+    CUDA calls are no work: they are recorded of a program whose kernels nsys lost, too.
+    """
     captures = {rank: path for rank, path in captures_by_rank(folder).items() if path.suffix == ".sqlite"}
     single = folder / EXPORT
     if not captures and single.exists():
@@ -152,17 +155,18 @@ def _judge_content(spec: TaskSpec, folder: Path) -> Status:
     if not kinds:
         return Status("done", 0, None, 0)
     all_kinds = frozenset[str]().union(*kinds.values())
-    if not all_kinds and _has_gpus(spec):
+    if all_kinds <= {CUDA} and _has_gpus(spec):
+        what = "GPU work" if all_kinds else "event"
         hint = "check that the program runs under nsys, and what trace records"
-        return _without_capture("no capture has any event, though the run had GPUs", hint)
+        return _without_capture(f"no capture has any {what}, though the run had GPUs", hint)
     empty = [rank for rank, own in kinds.items() if not own and all_kinds]
     if empty:
         return _without_capture(f"the capture of {_listed(empty)} has no event, those of other ranks have")
-    idle = [rank for rank, own in kinds.items() if GPU in all_kinds and not own & {GPU, CUDA}]
+    idle = [rank for rank, own in kinds.items() if GPU in all_kinds and GPU not in own]
     if idle:
         hint = "if these ranks use no GPU, omit them from profiled_ranks"
         return _without_capture(
-            f"the capture of {_listed(idle)} has no CUDA call, others have GPU work", hint
+            f"the capture of {_listed(idle)} has no GPU work, those of other ranks have", hint
         )
     return Status("done", 0, None, 0)
 
