@@ -8,17 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.render.colors import REST, state_color
 from nsyswrap.render.comparison_names import short_names
+from nsyswrap.render.row_names import row_names
 from nsyswrap.reports.compare.tables import change_percent, detail, interval, percent, step_cost_ns, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nsyswrap.analysis.compare.model import Comparison, Key, Pair
+    from nsyswrap.render.colors import Style
 
 _SIGNS = {"slower": "▲", "faster": "▼", "lower clock": "◆"}
 _PERCENT = 100.0
 _SEEN = 0.01  # of the largest difference
+_MOST_CAUSES = 9  # the rest is one more
+_SMALL = 0.005  # of the longer step or run: such causes are put together
 
 
 class Interval(NamedTuple):
@@ -83,11 +88,43 @@ def _others(comparison: Comparison, *, by_step: bool) -> list[Pair]:
     return causes if causes or by_step else list(comparison.of("copy"))
 
 
-def times_by_cause(pair: Pair, *, by_step: bool) -> tuple[float, float]:
-    """Return the time of a cause on both sides in ns, in a step or in a run."""
+class Cause(NamedTuple):
+    """What the GPU did, or why it was idle, and its times in ns on both sides, in a step or in a run."""
+
+    name: str
+    is_idle: bool
+    style: Style
+    base_ns: float
+    new_ns: float
+
+    @property
+    def most_ns(self) -> float:
+        """The longer one of both times."""
+        return max(self.base_ns, self.new_ns)
+
+
+def causes_of(comparison: Comparison) -> list[Cause]:
+    """Return the time of both sides by cause: work before idle time, the longest first, then the rest."""
+    pairs = comparison.of("budget")
+    names, by_step = row_names(pair.key for pair in pairs), has_steps(comparison)
+    found = [_cause(pair, names[pair.key], by_step=by_step) for pair in pairs]
+    every = sorted((cause for cause in found if cause.most_ns > 0), key=lambda cause: -cause.most_ns)
+    longest = max(sum(cause.base_ns for cause in every), sum(cause.new_ns for cause in every))
+    shown = [cause for cause in every[:_MOST_CAUSES] if cause.most_ns >= _SMALL * longest]
+    rest = every[len(shown) :]
+    shown.sort(key=lambda cause: cause.is_idle)
+    if rest:
+        both = (sum(cause.base_ns for cause in rest), sum(cause.new_ns for cause in rest))
+        shown.append(Cause("the rest", False, REST, *both))  # noqa: FBT003 - a field
+    return shown
+
+
+def _cause(pair: Pair, name: str, *, by_step: bool) -> Cause:
+    is_idle = pair.key.name.startswith("idle_")
+    times = (pair.base_total_ns, pair.new_total_ns)
     if by_step:
-        return pair.base_per_step_ns or 0.0, pair.new_per_step_ns or 0.0
-    return pair.base_total_ns, pair.new_total_ns
+        times = (pair.base_per_step_ns or 0.0, pair.new_per_step_ns or 0.0)
+    return Cause(f"idle: {name}" if is_idle else name, is_idle, state_color(pair.key.name), *times)
 
 
 def has_steps(comparison: Comparison) -> bool:

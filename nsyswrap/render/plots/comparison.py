@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
-from nsyswrap.render.colors import REST, VERDICTS, state_color
+from nsyswrap.render.colors import VERDICTS
 from nsyswrap.render.comparison_names import short_names
-from nsyswrap.render.comparison_parts import has_steps, parts_of, times_by_cause
+from nsyswrap.render.comparison_parts import causes_of, parts_of
 from nsyswrap.render.plots.figure import (
     GRAY,
     NAMES,
@@ -22,7 +22,6 @@ from nsyswrap.render.plots.figure import (
     sheet,
     time_axis,
 )
-from nsyswrap.render.row_names import row_names
 from nsyswrap.reports.compare.conclusion import conclude, signed
 
 if TYPE_CHECKING:
@@ -30,14 +29,13 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from nsyswrap.analysis.compare.model import Comparison, Pair
-    from nsyswrap.render.colors import Style
-    from nsyswrap.render.comparison_parts import ChangedPart, Parts
+    from nsyswrap.analysis.compare.model import Comparison
+    from nsyswrap.render.comparison_parts import Cause, ChangedPart, Parts
     from nsyswrap.render.plots.figure import Sheet
 
-_MOST_ROWS, _MOST_CAUSES = 12, 8
+_MOST_ROWS = 12
 _LINE_IN, _AXIS_IN, _STEP_IN = 0.36, 0.75, 1.5
-_NAME_COLUMNS = 34
+_NAME_COLUMNS = 44
 _BAR = 0.6
 
 
@@ -50,7 +48,7 @@ def draw_comparison(comparison: Comparison) -> Sheet:
 def _figure(comparison: Comparison) -> Sheet:
     found = parts_of(comparison)
     shown = found.largest(_MOST_ROWS)
-    causes = _causes(comparison)
+    causes = causes_of(comparison)
     verdicts = {part.verdict: VERDICTS[part.verdict] for part in shown}
     heights = [*([len(shown) * _LINE_IN + _AXIS_IN] if shown else []), *([_STEP_IN] if causes else [])]
     verdict = conclude(comparison, short_names(comparison)).lines[0]
@@ -67,21 +65,23 @@ def _figure(comparison: Comparison) -> Sheet:
 def _notes(comparison: Comparison, found: Parts, shown: Sequence[ChangedPart]) -> list[str]:
     more = len(found.parts) - len(shown)
     base, new = comparison.base, comparison.new
+    alone = len(base.runs) == len(new.runs) == 1  # the title says it
     return [
         without_folders(
             f"base: {base.name} (runs: {len(base.runs)}), new: {new.name} (runs: {len(new.runs)})"
         ),
-        f"line: interval of the difference; bar: new minus base in a {found.unit}"
+        f"bar: new minus base in a {found.unit}"
+        + ("; line: interval of the difference" if any(part.interval for part in shown) else "")
         + (f"; {more:,} smaller differences are not drawn" if more else ""),
         *([] if shown else ["no part differs"]),
         *(f"the sides differ: {one.text}" for one in comparison.obstacles),
-        *([f"no verdicts: {comparison.no_verdicts}"] if comparison.no_verdicts else []),
+        *([f"no verdicts: {comparison.no_verdicts}"] if comparison.no_verdicts and not alone else []),
     ]
 
 
 def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
     """Draw new minus base of each part, the largest on top."""
-    labels = fitted(_labels(parts), _NAME_COLUMNS)
+    labels = _labels(parts)
     for row, part in enumerate(parts):
         axes.barh(row, part.cost_ns, height=_BAR, **paint(VERDICTS[part.verdict]))
         if part.interval:
@@ -99,41 +99,21 @@ def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
 
 
 def _labels(parts: Sequence[ChangedPart]) -> list[str]:
-    """Return the names, with the grid where kernels share one."""
-    names = [part.name for part in parts]
-    return [f"{part.name} {part.detail}" if names.count(part.name) > 1 else part.name for part in parts]
-
-
-def _causes(comparison: Comparison) -> list[tuple[str, Style, float, float]]:
-    """Return name, style and both times of each cause, the longest first; the rest is one more."""
-    pairs = comparison.of("budget")
-    names = row_names(pair.key for pair in pairs)
-    by_step = has_steps(comparison)
-    every = [
-        (
-            _cause_name(pair, names[pair.key]),
-            state_color(pair.key.name),
-            *times_by_cause(pair, by_step=by_step),
-        )
-        for pair in pairs
+    """Return the names, with the grid below it where kernels share one."""
+    names = fitted([part.name for part in parts], _NAME_COLUMNS)
+    return [
+        f"{name}\n{drawable(part.detail)}" if names.count(name) > 1 else name
+        for name, part in zip(names, parts, strict=True)
     ]
-    every = sorted((one for one in every if max(one[2:]) > 0), key=lambda one: -max(one[2:]))
-    rest = every[_MOST_CAUSES:]
-    return every[:_MOST_CAUSES] + (
-        [("the rest", REST, sum(one[2] for one in rest), sum(one[3] for one in rest))] if rest else []
-    )
 
 
-def _cause_name(pair: Pair, name: str) -> str:
-    return f"idle: {name}" if pair.key.name.startswith("idle_") else name
-
-
-def _causes_bars(axes: Axes, causes: Sequence[tuple[str, Style, float, float]], unit: str) -> None:
+def _causes_bars(axes: Axes, causes: Sequence[Cause], unit: str) -> None:
     """Draw one step, or run, of both sides as stacked bars."""
     lefts = [0.0, 0.0]
-    for name, style, *times in causes:
-        painted = {**paint(style), "linewidth": 1}
-        axes.barh([0, 1], times, left=lefts, height=_BAR, label=drawable(name), **painted)
+    for cause in causes:
+        times = (cause.base_ns, cause.new_ns)
+        painted = {**paint(cause.style), "linewidth": 1}
+        axes.barh([0, 1], times, left=lefts, height=_BAR, label=drawable(cause.name), **painted)
         lefts = [left + time for left, time in zip(lefts, times, strict=True)]
     labels = [f"{side}, {duration(whole)}" for side, whole in zip(("base", "new"), lefts, strict=True)]
     axes.set_yticks([0, 1], labels, **NAMES)

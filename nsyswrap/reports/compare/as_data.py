@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.version import __version__
 from nsyswrap.reports.compare import gate_lines
 from nsyswrap.reports.compare.conclusion import conclude
+from nsyswrap.reports.compare.names import row_name
 from nsyswrap.reports.compare.tables import PERCENT, all_rows
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def as_dict(comparison: Comparison, gate: tuple[GateResult, GateLimits] | None =
 
     What is not known is None.
     """
-    conclusion = conclude(comparison, {pair.key: pair.key.name for pair in comparison.pairs})
+    conclusion = conclude(comparison, {pair.key: row_name(pair.key) for pair in comparison.pairs})
     limits, head = comparison.limits, conclusion.pair
     table = all_rows(comparison)
     columns = [column.name for column in table.columns]

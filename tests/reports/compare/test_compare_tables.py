@@ -133,3 +133,9 @@ def test_the_headline_is_one_of_the_rows() -> None:
     assert data["headline"] in data["rows"]
     assert data["headline"]["step_cost_ns"] == pytest.approx(1e6)
     assert data["conclusion"][0].startswith("Slower: step 's'")
+
+
+def test_the_conclusion_names_a_cause_in_words() -> None:
+    data = as_dict(comparison(pair("step", "'s'", 5e6, 6e6, SLOWER), pair("budget", "idle_host", 1e6, 2e6)))
+    assert data["conclusion"][1].startswith("Nearly all of it: GPU idle, host code: +1.00 ms")
+    assert [row["name"] for row in data["rows"]] == ["'s'", "idle_host"]
