@@ -66,6 +66,21 @@ def test_a_picture_that_is_cut_on_paper_says_so(page_of: PageOf, visit: Visit) -
     assert abs(heights[0] - heights[1]) <= 4  # each name is beside its lane
 
 
+def test_the_events_of_the_timeline_are_printed(page_of: PageOf, visit: Visit) -> None:
+    page = visit(page_of("two GPUs"))
+    page.evaluate("Promise.all(timelines.map(one => one.ready))")
+    size = page.evaluate(
+        """() => {
+          dispatchEvent(new Event("beforeprint"));
+          const { width, height } = timelines[0].canvas;
+          dispatchEvent(new Event("afterprint"));
+          return [width, height];
+        }"""
+    )
+    images = re.findall(rb"/Subtype /Image\s+/Width (\d+)\s+/Height (\d+)", page.pdf(format="A4"))
+    assert tuple(b"%d" % part for part in size) in images
+
+
 def test_headers_are_such_that_every_sheet_repeats_them(page_of: PageOf, visit: Visit) -> None:
     page = visit(page_of("two GPUs"))
     printed(page)

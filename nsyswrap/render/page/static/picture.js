@@ -72,7 +72,7 @@ class Picture {
 
   // Take on the size of the canvas, and find out what the view is made of.
   fit() {
-    this.scale = devicePixelRatio || 1;
+    this.scale = Math.max(devicePixelRatio || 1, onPaper() ? 2 : 1); // paper is finer than a screen
     this.width = Math.max(this.canvas.clientWidth, 50);
     this.height = this.rows.height;
     const size = [Math.round(this.width * this.scale), Math.round(this.height * this.scale)];

@@ -44,7 +44,15 @@ class Pixels {
   }
 
   show(pen) {
-    pen.putImageData(this.image, 0, this.top);
+    if (!onPaper()) {
+      pen.putImageData(this.image, 0, this.top);
+      return;
+    }
+    // Browsers print what was drawn on a canvas, and pixels that were put there are not drawn: an image is.
+    const sheet = Object.assign(document.createElement("canvas"), { width: this.width, height: this.height });
+    sheet.getContext("2d").putImageData(this.image, 0, 0);
+    pen.clearRect(0, this.top, this.width, this.height);
+    pen.drawImage(sheet, 0, this.top);
   }
 }
 
