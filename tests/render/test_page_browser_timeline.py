@@ -505,6 +505,29 @@ def test_a_gap_leads_to_the_idle_lane_of_its_gpu(page_of: PageOf, visit: Visit) 
         assert 0 < top < 500
 
 
+def test_a_finding_leads_to_the_lane_that_it_is_about(page_of: PageOf, visit: Visit) -> None:
+    page = opened_all(visit(page_of("two GPUs"), viewport={"width": 1280, "height": 500}))
+    links = page.locator("[data-finding] a.spot")
+    assert links.count()
+    for link in links.all():
+        link.click()
+        ends(page)
+        alike, top = page.evaluate(
+            """name => {
+              const { canvas, content: { findings, events, rows }, picture: { lane } } = timelines[0];
+              const [start, end, of] = findings[name];
+              const [first, last] = events.range(lane, start, end);
+              const inside = (i) => Math.min(events.end[i], end) - Math.max(events.start[i], start);
+              const common = Math.max(...Array.from({ length: last - first }, (_, i) => inside(first + i)));
+              const top = canvas.getBoundingClientRect().top + rows.tops[lane];
+              return [lane === of && common / (end - start), top];
+            }""",
+            link.evaluate("link => link.closest('[data-finding]').dataset.finding"),
+        )
+        assert alike > 0.5
+        assert 0 < top < 500
+
+
 def test_idle_time_says_its_cause(page_of: PageOf, captures: Captures, visit: Visit) -> None:
     page = opened_all(visit(page_of("two GPUs")))
     place_of(page, "idle by cause")

@@ -13,6 +13,8 @@ from tiny_export import call, diagnostic, kernel, memcpy, nvtx, opened, row
 from nsyswrap.analysis.ranks.members import processes
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render, render_ranks
+from nsyswrap.render.page.columns import ColumnBar, columns_picture
+from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -202,3 +204,23 @@ def test_no_paragraph_of_the_page_is_bold() -> None:
     assert all(text_of(re.sub("<b>.*?</b>", "", text)).strip() for text in bold)
     rules = re.findall(r"^([^{}@]+) \{[^}]*font-weight: [67]00", page, re.MULTILINE)
     assert sorted(rules) == [".figures dd", ".heat th", ".labels .group", "th button"]
+
+
+def test_an_answer_names_commands_only_for_what_the_page_lacks(tmp_path: Path) -> None:
+    capture = open_capture(run_folder("ddp/even", tmp_path))
+    options = [line.typed for line in summarize(capture).lines if line.typed]
+    assert "--by rank" in options
+    assert any(typed.startswith("--advice") for typed in options)
+    page = render({"even": capture})
+    answer = text_of(page[page.index('id="answer"') : page.index('id="findings"')])
+    assert "--advice" not in answer
+    assert "nsyswrap report even --by rank" in answer
+    assert not re.search(r"\(-r \w+\)", text_of(page))
+
+
+def test_lines_of_a_logarithmic_axis_have_their_times() -> None:
+    columns = [ColumnBar("", time, "shade-4", {}) for time in (2e6, 3e7, 4e8)]
+    drawn = str(columns_picture("steps", columns, ("step 0", "step 2")))
+    assert "Highest: 400 ms; axis logarithmic from 1.00 ms." in drawn
+    assert re.findall(r"<text[^>]*>([^<]*)", drawn) == ["100 ms", "10.0 ms"][::-1]
+    assert "<text" not in str(columns_picture("steps", columns[:1] * 2, ("step 0", "step 1")))

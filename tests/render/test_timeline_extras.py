@@ -29,6 +29,7 @@ from traced import traced
 from nsyswrap.api import Capture, open_capture
 from nsyswrap.render.timeline import curves as module
 from nsyswrap.render.timeline.curves import Curve, curves
+from nsyswrap.render.timeline.insight_lanes import steps
 from nsyswrap.render.timeline.kinds import OTHERS
 from nsyswrap.render.timeline.lanes import threads
 
@@ -144,3 +145,26 @@ def test_memory_and_metrics_of_a_real_training(tmp_path: Path) -> None:
     assert found["SMs Active"].values.max() == 100
     assert 1900 < np.median(found["GPC Clock Frequency"].values) < 2000
     assert "PCIe TX Throughput" not in found  # it never changes
+
+
+def test_a_thread_has_one_name_everywhere(tmp_path: Path) -> None:
+    work = [call("cudaFree", 0, 5, pid=pid, tid=tid) for pid, tid in ((100, 100), (100, 101), (200, 200))]
+    capture = opened(tmp_path, *work)
+    names = ["thread 100", "thread 101, process 100", "thread 200"]
+    assert [lane.group for lane in threads(capture)] == names
+    trace = traced(capture, tmp_path)
+    assert {trace.lane(part) for part in trace.slices} == {"thread"}  # Perfetto adds the numbers
+
+
+def test_steps_of_several_processes_begin_with_what_tells_them_apart(tmp_path: Path) -> None:
+    rows = [
+        row
+        for pid in (100, 200)
+        for i in range(1, 60)
+        for row in (
+            call("cudaLaunchKernel", 1000 * i - 500, 1000 * i - 400, i, pid=pid),
+            kernel(f"k{i % 3}", 1000 * i, 1000 * i + 300, i, pid=pid),
+        )
+    ]
+    titles = [lane.title for lane in steps(opened(tmp_path, *rows))]
+    assert titles == ["process 100: 3 GPU operations", "process 200: 3 GPU operations"]

@@ -72,8 +72,8 @@ def host_bound(context: AdviceContext) -> Iterator[Advice]:
     bound = cover.length >= _BOUND * context.window_ns
     yield Advice(
         "host_bound",
-        f"{('Host-bound: host code' if bound else 'Host code')} leaves the GPU idle, median {lasting} "
-        "per gap",
+        f"{'Host-bound: host code leaves the GPU idle,' if bound else 'Host code leaves the GPU idle:'} "
+        f"median {lasting} per gap",
         cover.length,
         f"gaps with the launching thread outside CUDA calls: {context.steps_text(count)}, "
         f"{duration(cover.length)} in total{_gil_text(context, gaps)}",
@@ -227,7 +227,7 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
     loading, host = (context.idle(gaps, (cause,), outliers=True).length for cause in ("load", "host"))
     yield Advice(
         "loading_in_loop",
-        f"JIT compiling or module loading {where} leaves the GPU idle for {duration(cover.length)}",
+        f"JIT compiling or module loading: the GPU is idle for {duration(cover.length)} {where}",
         cover.length,
         f"loading calls: {context.steps_text(loads)}; {duration(loading)} in loading, {duration(host)} "
         "in host code in the same gaps",

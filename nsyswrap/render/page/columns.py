@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _HEIGHT = 90  # in pixels
 _DECADE = 10
 _LEAST = 1.5  # pixels of a column
+_LETTERS = 13  # pixels that a text takes above its line
 
 
 class ColumnBar(NamedTuple):
@@ -60,7 +61,7 @@ def columns_picture(title: str, columns: Sequence[ColumnBar], ends: tuple[str, s
     """Return the columns with the highest time above them; ``ends`` name the first and the last column."""
     scale = Scale.of([column.time_ns for column in columns])
     width = 100 / max(len(columns), 1)
-    drawn = [_grid(scale, power) for power in scale.powers]
+    drawn = [_rule(scale, power) for power in scale.powers]
     for number, column in enumerate(columns):
         height = max(_HEIGHT * scale.share(column.time_ns), _LEAST)
         place = {"x": f"{number * width:.3f}%", "width": f"{width * 0.9:.3f}%"}
@@ -73,16 +74,25 @@ def columns_picture(title: str, columns: Sequence[ColumnBar], ends: tuple[str, s
                 **column.data,
             )
         )
-    kind = "logarithmic, each line ten times the one below" if scale.low else "from 0"
+    kind = f"logarithmic from {duration(scale.low)}" if scale.low else "from 0"
     caption = f"Highest: {duration(scale.high)}; axis {kind}."
     if any(column.shade != columns[0].shade for column in columns):
         caption += " Pale: warm-up, outlier or left out."
+    drawn += filter(None, (_power(scale, power) for power in scale.powers))
     svg = element("svg", *drawn, class_="columns", height=str(_HEIGHT), role="img", aria_label=title)
     names = element("div", *(element("span", end) for end in ends), class_="ends-of", aria_hidden="true")
     figure = element("figure", element("figcaption", caption), svg, names)
     return element("div", element("h3", title), figure, class_="histogram stacked")
 
 
-def _grid(scale: Scale, power: float) -> Markup:
+def _rule(scale: Scale, power: float) -> Markup:
     y = f"{_HEIGHT * (1 - scale.share(power)):.1f}"
     return element("line", x1="0", x2="100%", y1=y, y2=y, class_="rule")
+
+
+def _power(scale: Scale, power: float) -> Markup | None:
+    """Return the time of a line, over the columns; None where there is no room."""
+    y = _HEIGHT * (1 - scale.share(power))
+    if not _LETTERS < y < _HEIGHT - _LETTERS:
+        return None
+    return element("text", duration(power), x="100%", y=f"{y - 3:.1f}", class_="power")

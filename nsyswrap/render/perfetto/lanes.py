@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
-from nsyswrap.render.timeline.owners import gpu_name, sublane_suffix
+from nsyswrap.render.timeline.owners import gpu_name, process_name, sublane_suffix, thread_name
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -80,11 +80,8 @@ class CaptureLanes:
     def process(self, global_pid: int) -> int:
         """Return the track of a host process."""
         if global_pid not in self._tracks:
-            known = global_pid != MISSING
-            number = global_pid >> PID_SHIFT & ID_MASK if known else 0
-            # The first thread has the number and the name of its process.
-            _, name = self._capture.threads.get(global_pid | number, (None, None))
-            name = name or ("process" if known else "unknown process")
+            number = 0 if global_pid == MISSING else global_pid >> PID_SHIFT & ID_MASK
+            name = process_name(self._capture, global_pid)
             if global_pid in self._ranks:
                 name += f", rank {self._ranks[global_pid]}"
             track = Track("process", self._label + name, self.lanes.number(number))
@@ -113,11 +110,11 @@ class CaptureLanes:
         if key not in self._tracks:
             known = global_tid != MISSING
             parent = self.process(global_tid & ~ID_MASK if known else MISSING)
-            _, name = self._capture.threads.get(global_tid, (None, None))
-            name = name or ("thread" if known else "unknown thread")
             process = self.lanes.tracks[parent].process
             number = self.lanes.thread_number(global_tid & ID_MASK if known else 0)
-            self._tracks[key] = self.lanes.add(Track("thread", name, process, number, parent))
+            self._tracks[key] = self.lanes.add(
+                Track("thread", thread_name(self._capture, global_tid), process, number, parent)
+            )
         return self._tracks[key]
 
     def thread_lane(self, global_tid: int, name: str, sublane: int) -> int:

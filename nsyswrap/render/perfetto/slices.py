@@ -13,6 +13,7 @@ from nsyswrap.analysis.gpu_operations import KINDS, names_of_kind
 from nsyswrap.analysis.names import kernel_classes, name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
+from nsyswrap.render.timeline.kinds import NO_NAME
 from nsyswrap.render.timeline.packing import drawing_order, sublanes
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-NO_NAME = "(no name)"
 _LABELS = {"src_kind": "mem_kind", "dst_kind": "mem_kind"}  # fields that share a table of labels
 # Shown by the slice itself, its lane or its arrow.
 _DRAWN = (

@@ -29,6 +29,7 @@ from nsyswrap.base.text import clip, printable, shorten_all
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, SOLID, STRIPES
 from nsyswrap.render.short_forms import abbreviated
+from nsyswrap.render.timeline.kinds import NO_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -102,7 +103,7 @@ def fitted(names: Sequence[str | None], columns: int, kernels: Collection[str | 
 
     If they are names of ``kernels``, a readable name replaces one that is too long.
     """
-    texts = abbreviated([drawable(name or "(no name)") for name in names], columns, kernels)
+    texts = abbreviated([drawable(name or NO_NAME) for name in names], columns, kernels)
     return shorten_all(texts, columns)
 
 

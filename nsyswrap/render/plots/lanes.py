@@ -15,6 +15,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.render.timeline import lanes as model
 from nsyswrap.render.timeline.kinds import CALLS, COPIES, KERNELS, RANGES, name_of, style_of
+from nsyswrap.render.timeline.owners import gpu_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,17 +78,17 @@ def bins(start_ns: int, end_ns: int) -> NDArray[Any]:
 
 def gpu_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
     """Return a lane for each of the busiest streams, and the number of streams without a lane."""
-    streams = [list(parts) for _, parts in groupby(model.streams(capture), _stream)]
+    streams: list[list[model.Lane]] = []
+    for lane in model.streams(capture):
+        if lane.level == 0:
+            streams.append([])
+        streams[-1].append(lane)
     kept = _busiest([_time(parts) for parts in streams], MOST_STREAMS)
     lanes = [
-        Lane(f"{' '.join(parts[0].group.split()[:2])} {parts[0].title}", _shares(parts, edges))
+        Lane(f"{gpu_name(capture, parts[0].device, model=False)} {parts[0].title}", _shares(parts, edges))
         for parts in (streams[i] for i in kept)
     ]
     return lanes, len(streams) - len(kept)
-
-
-def _stream(lane: model.Lane) -> tuple[str, str]:
-    return lane.group, lane.title.partition(" (")[0]
 
 
 def host_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:

@@ -22,6 +22,8 @@ from nsyswrap.render.plots import Plot, nothing_selected
 from nsyswrap.render.plots.figure import MONO, NAMES, WIDTH_IN, columns_in, fitted, paint, sheet, time_axis
 from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, bins, gpu_lanes, host_lanes, host_times
 from nsyswrap.render.timeline.insight_lanes import longest_steps
+from nsyswrap.render.timeline.kinds import NO_NAME
+from nsyswrap.render.timeline.owners import gpu_name
 from nsyswrap.reports import find_report
 from nsyswrap.reports.table import read_ahead
 
@@ -44,9 +46,9 @@ HEIGHTS = (
 _HEIGHT = 0.84  # of a lane; the rest is the space between lanes
 _LEAST = 0.05  # of that height, so that a short event is visible
 _HANGING = 0.5  # of that height, for copies: their colors are close to those of kernels
-_LABEL_COLUMNS, _NAME_SIZE, _NAME_LEAST = 27, 6.5, 12
+_LABEL_COLUMNS, _NAME_SIZE, _NAME_LEAST = 40, 6.5, 12
 
-_LANE_IN, _AXIS_IN, _LABEL_IN = 0.27, 0.75, 0.2
+_LANE_IN, _AXIS_IN, _LABEL_IN, _MARGIN_IN = 0.27, 0.75, 0.2, 0.4
 _OF_ALL, _SELECTED = "from first to last operation", "selected"
 _MOST_STEPS = 6  # in the picture
 _MOST_PARTS = 2  # in the title
@@ -56,10 +58,12 @@ _NOTHING = "no GPU work, no CUDA API calls and no NVTX ranges"
 def draw_lanes(axes: Axes, lanes: Sequence[Lane], edges: NDArray[Any]) -> None:
     """Draw lanes, the first on top. ``edges`` are the edges of their bins in ns."""
     origin, length = int(edges[0]), int(edges[-1] - edges[0])
+    labels = [fitted([lane.label], _LABEL_COLUMNS)[0] if lane.label else "" for lane in reversed(lanes)]
+    columns = columns_in(WIDTH_IN) - max(map(len, labels), default=0)
+    width_in = WIDTH_IN * columns / columns_in(WIDTH_IN) - _MARGIN_IN
     for row, lane in enumerate(reversed(lanes)):
         _draw_shares(axes, row, lane, edges - origin)
-        _draw_ranges(axes, row, lane, origin, length)
-    labels = [fitted([lane.label], _LABEL_COLUMNS)[0] if lane.label else "" for lane in reversed(lanes)]
+        _draw_ranges(axes, row, lane, (origin, length), width_in)
     axes.set_yticks([row + _HEIGHT / 2 for row in range(len(lanes))], labels, **NAMES)
     axes.set(xlim=(0, length), ylim=(_HEIGHT - 1, len(lanes)))
     axes.tick_params(axis="y", length=0)
@@ -96,7 +100,9 @@ def _step(axes: Axes, top: NDArray[Any], base: NDArray[Any], edges: NDArray[Any]
     axes.add_artist(patch)  # add_patch and stairs are slow: they update the limits with every corner
 
 
-def _draw_ranges(axes: Axes, row: int, lane: Lane, origin: int, length: int) -> None:
+def _draw_ranges(axes: Axes, row: int, lane: Lane, window: tuple[int, int], width_in: float) -> None:
+    """Draw single ranges, with names in those that have room. The window is its start and length in ns."""
+    origin, length = window
     spans = [(part.start_ns - origin, part.end_ns - part.start_ns) for part in lane.ranges]
     axes.broken_barh(
         spans,
@@ -107,8 +113,8 @@ def _draw_ranges(axes: Axes, row: int, lane: Lane, origin: int, length: int) -> 
     )
     for part in lane.ranges:
         start, end = max(part.start_ns - origin, 0), min(part.end_ns - origin, length)
-        room = columns_in((WIDTH_IN - 2.2) * (end - start) / length, _NAME_SIZE) - 1
-        if room >= min(len(part.name or "(no name)"), _NAME_LEAST):
+        room = columns_in(width_in * (end - start) / length, _NAME_SIZE) - 1
+        if room >= min(len(part.name or NO_NAME), _NAME_LEAST):
             text = fitted([part.name], room)[0]
             axes.text(
                 (start + end) / 2,
@@ -142,7 +148,7 @@ def compute(capture: Capture) -> Timeline:
     """
     whole, (capture, part) = capture, _focus(capture)
     usage = _usage(capture)
-    busy_percent = _busy_percent(usage)
+    busy_percent = _busy_percent(capture, usage)
     edges = bins(*_window(capture, usage))
     gpu, streams = gpu_lanes(capture, edges) if busy_percent else ([], 0)
     host, threads = host_lanes(capture, edges)
@@ -194,7 +200,7 @@ def _usage(capture: Capture) -> Mapping[str, Values]:
     return report.make(capture).data if len(gpu_operations_of(capture)) else {}
 
 
-def _busy_percent(usage: Mapping[str, Values]) -> list[tuple[str, float]]:
+def _busy_percent(capture: Capture, usage: Mapping[str, Values]) -> list[tuple[str, float]]:
     """Return the name of each GPU and the percentage of its window in which it was busy."""
     if not usage:
         return []
@@ -203,7 +209,7 @@ def _busy_percent(usage: Mapping[str, Values]) -> list[tuple[str, float]]:
     )
     whole = [number for number, pid in zip(device, process, strict=True) if pid == MISSING]
     return [
-        (f"GPU {number}" if number != MISSING else "GPU", share)
+        (gpu_name(capture, number, model=False), share)
         for number, pid, share in zip(device, process, busy, strict=True)
         if pid == MISSING or number not in whole
     ]

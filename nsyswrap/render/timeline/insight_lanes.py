@@ -39,8 +39,10 @@ def steps(capture: Capture) -> Iterator[Lane]:
             first, last = capture.window.start_ns, capture.window.end_ns
             number = number[(one.end_ns > first) & (one.start_ns < last)]
         if len(number):
-            process = f", process {process_text(one.global_pid)}" if len(found) > 1 else ""
-            place = (STEPS, one.global_pid, "steps", f"{one.label or 'steps'}{process}")
+            title = one.label.removeprefix("a sequence of ") or "steps"
+            if len(found) > 1:
+                title = f"process {process_text(one.global_pid)}: {title}"
+            place = (STEPS, one.global_pid, "steps", title)
             kinds = [(STEPS, text) for text in _STEP_KINDS]
             names = [f"step {one.first + i}" for i in range(len(one))]
             spans = (one.start_ns[number], one.end_ns[number])
@@ -78,4 +80,4 @@ def idle(capture: Capture) -> Iterator[Lane]:
         causes = cause.astype(np.int32)
         kinds, names = [(IDLE, name) for name in CAUSES], list(CAUSES.values())
         place = (IDLE, process, gpu_name(capture, device), title)
-        yield Lane(*place, start, end, kinds, causes, names, causes)
+        yield Lane(*place, start, end, kinds, causes, names, causes, device=device)

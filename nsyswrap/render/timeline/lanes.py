@@ -32,7 +32,7 @@ from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.analysis.packed import forget_calls, packed_names
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.render.timeline.kinds import CALLS, COPIES, KERNELS, OTHERS, RANGES
+from nsyswrap.render.timeline.kinds import CALLS, KERNELS, NO_NAME, OTHERS, RANGES, kind_of
 from nsyswrap.render.timeline.owners import (
     gpu_name,
     stream_names,
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from nsyswrap.capture.window import Intervals
     from nsyswrap.render.timeline.kinds import Kind
 
-_ALONE = {MEMSET: (COPIES, "memset"), GRAPH: (KERNELS, "graph")}
 # Calls besides those of CUDA: kind of event and title of the lane.
 _OTHER_CALLS = {
     "mpi_collective": "MPI collectives",
@@ -76,7 +75,8 @@ class Lane:
     """The events of one lane in order of start; times in ns.
 
     ``family`` is KERNELS for a lane of a GPU, else that of its events. ``owner`` is the global thread id, or
-    the global process id of a stream. ``series`` is each event's position in ``kinds``, ``name`` that in
+    the global process id of a stream, ``device`` the number of the GPU. ``level`` counts the lanes of one
+    stream, or of a thread's ranges. ``series`` is each event's position in ``kinds``, ``name`` that in
     ``names``. ``row`` is its position among all GPU operations, API calls or, for ranges, NVTX events; -1 in
     other lanes. ``call`` is the position of the API call that launched the event, or -1. ``selected`` are the
     NVTX ranges that events are clipped to, if there are several. All but the times are int32, as a page holds
@@ -97,6 +97,7 @@ class Lane:
     call: NDArray[Any] = field(default_factory=lambda: np.array(-1, np.int32))
     selected: Cover | None = None
     level: int = 0
+    device: int = MISSING
 
     def __post_init__(self) -> None:
         """Make each column as long as the lane; what is the same for all events takes no memory."""
@@ -137,7 +138,7 @@ def _rows_by_code(codes: NDArray[Any], count: int) -> list[NDArray[Any]]:
 
 
 def _name_texts(names: Sequence[str | None]) -> list[str]:
-    return ["(no name)" if name is None else name for name in names]
+    return [NO_NAME if name is None else name for name in names]
 
 
 def streams(capture: Capture) -> Iterator[Lane]:
@@ -169,6 +170,7 @@ def streams(capture: Capture) -> Iterator[Lane]:
                 call=operations.call[mine[part]].astype(np.int32),
                 selected=_selected(capture, capture.window.of_process(place.global_pid)),
                 level=sublane,
+                device=place.device,
             )
 
 
@@ -190,16 +192,16 @@ def _series(capture: Capture, operations: GpuOperations) -> tuple[NDArray[Any], 
 
 
 def _kinds(capture: Capture, kind: str, rows: NDArray[Any]) -> tuple[NDArray[Any], list[Kind]]:
-    if kind in _ALONE:
-        return np.zeros(len(rows), np.int64), [_ALONE[kind]]
+    if kind in (MEMSET, GRAPH):
+        return np.zeros(len(rows), np.int64), [kind_of(kind)]
     if kind == KERNEL:
         codes, classes = kernel_classes(capture.whole)
-        return codes[rows], [(KERNELS, name) for name in classes]
+        return codes[rows], [kind_of(kind, name) for name in classes]
     labels = capture.labels("copy_kind")
     ids, codes = distinct(capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows])
     directions = [labels.get(i, f"copy kind {i}") for i in ids.tolist()]
     codes, directions = most_frequent(codes, directions, _MOST_DIRECTIONS, "other copies")
-    return codes, [(COPIES, direction) for direction in directions]
+    return codes, [kind_of(kind, direction) for direction in directions]
 
 
 def threads(capture: Capture) -> Iterator[Lane]:

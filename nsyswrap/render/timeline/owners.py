@@ -96,15 +96,34 @@ def stream_names(streams: Sequence[Stream]) -> list[str]:
     return names
 
 
+def thread_name(capture: Capture, thread: int) -> str:
+    """Return the name of a global thread id, without its number."""
+    _, name = capture.whole.threads.get(thread, (None, None))
+    return name or ("unknown thread" if thread == MISSING else "thread")
+
+
+def process_name(capture: Capture, global_pid: int) -> str:
+    """Return the name of a process, which is that of its first thread, without its number."""
+    if global_pid == MISSING:
+        return "unknown process"
+    _, name = capture.whole.threads.get(global_pid | global_pid >> PID_SHIFT & ID_MASK, (None, None))
+    return name or "process"
+
+
 def thread_names(capture: Capture, threads: Iterable[int]) -> dict[int, str]:
-    """Return ``python 4711`` by global thread id, with the process if there are several."""
+    """Return ``python 4711`` by global thread id, with the process if there are several.
+
+    The first thread of a process has its number.
+    """
     known = list(threads)
     several = len({thread & PROCESS_MASK for thread in known}) > 1
     names = {}
     for thread in known:
-        name = capture.whole.threads.get(thread, (None, None))[1] or "thread"
-        number = id_text(thread if thread == MISSING else thread & ID_MASK)
-        names[thread] = f"{name} {number}" + (f", process {process_text(thread)}" if several else "")
+        name, process = thread_name(capture, thread), process_text(thread)
+        number = "" if thread == MISSING else id_text(thread & ID_MASK)
+        names[thread] = f"{name} {number}".strip()
+        if several and number not in ("", process):
+            names[thread] += f", process {process}"
     return names
 
 

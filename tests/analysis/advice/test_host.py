@@ -219,7 +219,7 @@ def test_one_loading_call_is_enough_in_a_step(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*COMPILED)))
     one = found["loading_in_loop"]
     assert (list(found), one.potential_ns) == (["loading_in_loop"], 3 * 230)
-    assert one.what == "JIT compiling or module loading in the steps leaves the GPU idle for 690 ns"
+    assert one.what == "JIT compiling or module loading: the GPU is idle for 690 ns in the steps"
     assert one.evidence == "loading calls: 1 per step; 15 ns in loading, 600 ns in host code in the same gaps"
 
 
@@ -241,7 +241,7 @@ def test_kernels_that_run_once(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *rows))
     one = found["loading_in_loop"]
     assert (list(found), one.potential_ns, one.window_ns) == (["loading_in_loop"], 110, 290)
-    assert one.what == ("JIT compiling or module loading at first use leaves the GPU idle for 110 ns")
+    assert one.what == "JIT compiling or module loading: the GPU is idle for 110 ns at first use"
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"loading_in_loop": 150})])

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.compare.median_step import MedianStep, aligned
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit, duration
-from nsyswrap.render.colors import GRAPH, MEMSET, VERDICTS, copy_color, kernel_color
+from nsyswrap.render.colors import VERDICTS
 from nsyswrap.render.page.colors import filled, swatch
 from nsyswrap.render.page.html import Section, element, section
 from nsyswrap.render.page.tables import folded_table
+from nsyswrap.render.timeline.kinds import kind_of, name_of, style_of
 from nsyswrap.reports.compare.conclusion import signed
 from nsyswrap.reports.table import Column, Schema, table_of
 
@@ -108,7 +109,9 @@ def _picture(title: str, step: MedianStep, marks: Mapping[int | None, str], leng
     """Return the lanes of the streams of a step, with the marks above each operation."""
     streams = list(dict.fromkeys(step.stream.tolist()))
     tops = [min(streams.index(stream), _MOST_LANES - 1) * (_LANE + _MARK) for stream in step.stream.tolist()]
-    operations = ((_style(*kind), tops[i] + _MARK, _LANE - 2, i) for i, kind in enumerate(step.kinds))
+    operations = (
+        (style_of(kind_of(*kind)), tops[i] + _MARK, _LANE - 2, i) for i, kind in enumerate(step.kinds)
+    )
     signs = ((VERDICTS[mark], tops[i], _MARK - 1, i) for i, mark in marks.items() if mark and i is not None)
     boxes: dict[tuple[Style, int, int], list[list[float]]] = {}  # left and right ends in percent
     for style, top, height, i in (*operations, *signs):
@@ -134,15 +137,9 @@ def _picture(title: str, step: MedianStep, marks: Mapping[int | None, str], leng
     return element("div", element("h3", without_folders(title)), svg, class_="stacked step-drawn")
 
 
-def _style(kind: str, label: str) -> Style:
-    if kind == "kernel":
-        return kernel_color(label)
-    return copy_color(label) if kind == "memcpy" else MEMSET if kind == "memset" else GRAPH
-
-
 def _legend(steps: Iterable[MedianStep], marks: Sequence[str]) -> Markup:
-    kinds = dict.fromkeys(kind for step in steps for kind in step.kinds)
-    items = [(_style(*kind), kind[1] or kind[0]) for kind in kinds]
+    kinds = dict.fromkeys(kind_of(*kind) for step in steps for kind in step.kinds)
+    items = [(style_of(kind), name_of(kind)) for kind in kinds]
     items += [(VERDICTS[mark], text) for mark, text in _MARKS.items() if mark in marks]
     return element("ul", *(element("li", swatch(style), text) for style, text in items), class_="legend")
 

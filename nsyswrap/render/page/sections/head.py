@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.render.answer_parts import without_reports
 from nsyswrap.render.page.html import Markup, Section, element, section
 from nsyswrap.render.page.subject import part_shown
 from nsyswrap.render.page.tables import folded_table
@@ -34,7 +35,7 @@ def _card(subject: Subject, label: str, summary: Summary) -> Markup:
         element("p", element("code", summary.command), class_="command") if summary.command else None,
         element("p", summary.origin),
         element("p", f"selected: {selected}", class_="warning") if selected else None,
-        element("p", contents, class_="trust"),
+        element("p", without_reports(contents), class_="trust"),
         *(element("p", text.strip(), class_="warning") for text in (*warnings, *subject.remarks(label))),
         class_="card",
     )

@@ -63,10 +63,10 @@ function timelineOf(label) {
 }
 
 function linkFindings(timeline) {
-  for (const [name, span] of Object.entries(timeline.content.findings)) {
+  for (const [name, [start, end, lane]] of Object.entries(timeline.content.findings)) {
     const items = [...document.querySelectorAll("[data-finding]")];
     const item = items.find(({ dataset }) => dataset.finding === name && timelineOf(dataset.label) === timeline);
-    item?.append(linkTo(timeline, ...around(...span), "Show the longest part in the timeline"));
+    item?.append(linkTo(timeline, ...around(start, end), "Show the longest part in the timeline", lane));
   }
 }
 

@@ -101,7 +101,8 @@ class Rows {
       if (Number.isNaN(this.tops[i])) return;
       const label = add("div", "lane", "", LANE);
       const match = (pattern) => lane.title.match(pattern);
-      const parts = match(/^(NVTX )(level )(\d+)$/) || match(/^()(stream )(.*\))$/) || [lane.title, "", "", lane.title];
+      const shorter = [/^(NVTX )(level )(\d+)$/, /^()(stream )(.*\))$/, /^(idle, |)(process )(\d+(?:: .*)?)$/];
+      const parts = shorter.map(match).find((found) => found) || [lane.title, "", "", lane.title];
       const [, first, word, last] = parts;
       const aside = Object.assign(document.createElement("i"), { className: "aside", textContent: word });
       const text = document.createElement("span");

@@ -16,6 +16,7 @@ from nsyswrap.render.page.tables import clipped
 from nsyswrap.render.page.timeline.bins import PER_MILLE, finest, lane_density
 from nsyswrap.render.page.timeline.columns import pack
 from nsyswrap.render.page.timeline.facts import facts_of
+from nsyswrap.render.page.timeline.focus import lane_of
 from nsyswrap.render.readable_names import distinct_names
 from nsyswrap.render.timeline.kinds import CALLS, name_of, style_of
 
@@ -106,7 +107,8 @@ def script_data(capture: Capture, picture: Picture, most_cells: int) -> dict[str
         "levels": [[of.start_ns - first, of.width_ns, of.bins] for of in levels],
         "cells": cells.parts,
         "findings": {
-            name: [start - first, end - first] for name, (start, end) in picture.focus.findings.items()
+            name: [start - first, end - first, lane_of(picture.lanes, start, end)]
+            for name, (start, end) in picture.focus.findings.items()
         },
         "source": plain(capture.source.name),
         "curves": [

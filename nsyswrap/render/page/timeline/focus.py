@@ -9,6 +9,7 @@ import numpy as np
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.render.timeline.insight_lanes import longest_steps
+from nsyswrap.render.timeline.kinds import RANGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.advice import Advice
     from nsyswrap.analysis.steps import Steps
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.timeline.lanes import Lane
 
 _GAPS = 8  # the longest GPU gaps
 _OUTLIERS = 4  # the longest outlier steps
@@ -55,6 +57,25 @@ def focus(capture: Capture, findings: Sequence[Advice], ends: tuple[int, int]) -
     opens = (max(opens[0], ends[0]), min(opens[1], ends[1]))
     spots = _spots(capture, findings, steady) if gpu else []
     return Focus(opens if opens[1] > opens[0] else ends, why, gpu, places, spots)
+
+
+def lane_of(lanes: Sequence[Lane], start_ns: int, end_ns: int) -> int:
+    """Return the position of the lane with the event that is most like a part of time; -1 if none is in it.
+
+    NVTX ranges are not what costs time.
+    """
+    best, found = 0.0, -1
+    for i, lane in enumerate(lanes):
+        part = lane.meeting(start_ns, end_ns)
+        start, end = lane.start_ns[part], lane.end_ns[part]
+        if lane.family == RANGES or not len(start):
+            continue
+        common = np.minimum(end, end_ns) - np.maximum(start, start_ns)
+        both = np.maximum(end, end_ns) - np.minimum(start, start_ns)
+        alike = float((common / np.maximum(both, 1)).max())
+        if alike > best:
+            best, found = alike, i
+    return found
 
 
 def _gpu_work(capture: Capture) -> tuple[int, int] | None:

@@ -1,0 +1,72 @@
+"""The page on a phone: fingers, and names of lanes where there is little room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from timeline_page import ends, opened_all, picture, readout
+from tiny_export import kernel, opened
+
+from nsyswrap.render.page import render
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from browser import Visit
+
+pytest_plugins = ("browser",)
+PHONE = {"width": 390, "height": 800}
+
+
+def test_a_pinch_over_emptiness_finds_the_way_back(tmp_path: Path, visit: Visit) -> None:
+    rows = [kernel("k", 10**6 * i, 10**6 * i + 100_000, i) for i in range(3)]
+    path = tmp_path / "page.html"
+    path.write_text(render({"x": opened(tmp_path, *rows)}), encoding="utf-8")
+    page = opened_all(visit(path, viewport=PHONE, has_touch=True, is_mobile=True))
+    picture(page).scroll_into_view_if_needed()
+    back = page.locator("[data-action=back]")
+    screen = page.context.new_cdp_session(page)
+    x, y = page.evaluate(
+        """() => {
+          const { canvas, content, picture } = timelines[0];
+          const { left, top } = canvas.getBoundingClientRect();
+          return [left + picture.x(600_000), top + content.rows.tops[0] + 10];
+        }"""
+    )
+
+    def touch(kind: str, *places: float) -> None:
+        points = [{"x": place, "y": y, "id": i} for i, place in enumerate(places)]
+        screen.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    assert not back.is_visible()
+    for _ in range(3):  # each zooms to a fourth
+        touch("touchStart", x - 15, x + 15)
+        for apart in (25, 40, 60):
+            touch("touchMove", x - apart, x + apart)
+        touch("touchEnd")
+    start, end = ends(page)
+    assert 100_000 < start < 600_000 < end < 1_000_000
+    back.wait_for(state="visible")
+    assert readout(page).startswith("No event in view. The nearest one is ")
+    back.tap()
+    back.wait_for(state="hidden")
+    start, end = ends(page)
+    assert start < 100_000 or end > 1_000_000
+    assert page.locator(".keys:visible").count() == 0
+
+
+def test_lanes_of_two_processes_are_told_apart(tmp_path: Path, visit: Visit) -> None:
+    every = [
+        kernel(f"k{i % 3}", 10**6 * i, 10**6 * i + 300_000, i, pid=pid)
+        for pid in (100, 200)
+        for i in range(60)
+    ]
+    path = tmp_path / "page.html"
+    path.write_text(render({"x": opened(tmp_path, *every)}), encoding="utf-8")
+    page = opened_all(visit(path, viewport=PHONE, has_touch=True, is_mobile=True))
+    labels = page.locator(".labels .lane span")
+    shown = labels.all_inner_texts()
+    assert {"idle, 100", "idle, 200"} <= set(shown)
+    assert len(set(shown)) == len(shown)
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
+    assert [text for text in labels.evaluate_all(cut) if text.startswith("idle")] == []
