@@ -1,10 +1,8 @@
-"""Make the pictures of README.md and docs/ again, from recorded captures that ship with nsyswrap.
+"""Make the pictures of README.md and docs/ again, from the recorded captures.
 
-    python tests/support/screenshots.py [FOLDER] [--training CAPTURE] [--million CAPTURE]
+    python tests/support/screenshots.py [FOLDER] [--million CAPTURE]
 
-training.png and million.png are of captures that do not ship with nsyswrap. Each is made where its capture is
-named: four steps of a GPT on an H200, recorded with ``--steps`` and ``--modules``, and a million kernels that
-``tests/bench/make_export.py`` makes.
+million.png is made where a capture is named: a million kernels that ``tests/bench/make_export.py`` makes.
 
 Needs Chromium, and playwright to drive it (``pip install '.[test]'``). FOLDER is docs/ where none is named.
 """
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING
 from browser import chromium_path
 from PIL import Image
 from playwright.sync_api import sync_playwright
-from recorded import PICTURED, ROOT, SHIPPED
+from recorded import PICTURED, ROOT, SHIPPED, run_folder
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
@@ -36,6 +34,7 @@ from nsyswrap.reports.summary import summarize
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+_TRAINING = "ladder/start"  # a training loop, recorded on an H200
 _FIRST = SHIPPED / "add2" / "none"  # what the README's picture and the terminal show
 _COMMAND = "nsyswrap report nsyswrap/recorded/add2/none"
 _WIDTH = 100  # columns of the terminal
@@ -53,10 +52,10 @@ pre {{ margin: 0; padding: 16px 20px; width: max-content; color: {foreground};
 </style><pre>{code}</pre>"""
 
 
-def main(folder: Path, training: Path | None, million: Path | None) -> None:
-    """Write overview.png, page.png, timeline.png and terminal.png, and plots/ with a picture of each kind.
+def main(folder: Path, million: Path | None) -> None:
+    """Write a picture of each part of docs/, and plots/ with one of each kind.
 
-    Write training.png and million.png where their captures are named.
+    Write million.png where its capture is named.
     """
     save_plots(folder / "plots")
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -66,15 +65,13 @@ def main(folder: Path, training: Path | None, million: Path | None) -> None:
         def page_of(label: str, capture: Path) -> Page:
             return _opened(browser, Path(scratch, "page.html"), render({label: open_capture(capture)}))
 
-        made = [folder / f"{name}.png" for name in ("overview", "page", "timeline", "terminal")]
+        made = [folder / f"{name}.png" for name in ("overview", "page", "timeline", "terminal", "training")]
         overview = _overview(page_of("add2 none", _FIRST))
         _opened(browser, Path(scratch, "o.html"), overview).locator("div").screenshot(path=made[0])
         _top(page_of("add2 both", PICTURED), made[1])
         _timeline(page_of("add2 both", PICTURED), made[2])
         _opened(browser, Path(scratch, "t.html"), _terminal()).locator("pre").screenshot(path=made[3])
-        if training:
-            made.append(folder / "training.png")
-            _top(page_of("training", training), made[-1])
+        _top(page_of("training", run_folder(_TRAINING, Path(scratch))), made[4])
         if million:
             made.append(folder / "million.png")
             _few_ms(page_of("million", million), made[-1])
@@ -123,12 +120,20 @@ def _timeline(page: Page, path: Path) -> None:
 
 
 def _few_ms(page: Page, path: Path) -> None:
-    """Show the upper lanes of the timeline, zoomed to 5 ms in the middle of what it opens on."""
+    """Show the first GPU of the timeline, zoomed to those 5 ms that have most of its events one by one."""
     page.evaluate(
         """() => {
           const [timeline] = timelines;
-          const middle = (timeline.view.start + timeline.view.end) / 2;
-          timeline.view.show(middle - 2.5e6, middle + 2.5e6);
+          const { events, lanes } = timeline.content;
+          const ofFirst = lanes.map((_, lane) => lane).filter(lane => lanes[lane].group === lanes[0].group);
+          let [most, from] = [0, 0];
+          for (let i = 0; i < events.count; i += 50) {
+            const start = events.start[i];
+            const inside = ofFirst.map(lane => events.range(lane, start, start + 5e6));
+            const count = inside.reduce((sum, [first, last]) => sum + last - first, 0);
+            if (count > most) [most, from] = [count, start];
+          }
+          timeline.view.show(from, from + 5e6);
           timeline.draw();
           timeline.article.scrollIntoView();
         }"""
@@ -186,6 +191,5 @@ def _terminal() -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "docs")
-    parser.add_argument("--training", type=Path)
     parser.add_argument("--million", type=Path)
     main(**vars(parser.parse_args()))

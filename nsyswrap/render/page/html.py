@@ -113,10 +113,13 @@ def empty(subject: Subject, report: str) -> Markup:
 
 
 def verdict_paragraphs(tables: Mapping[str, Table]) -> Markup:
-    """Return the verdict of each table, with the capture's label if there are several."""
-    labeled = len(tables) > 1
+    """Return the verdict of each table, with the capture's label if there are several.
+
+    No percentage is broken at the end of a line.
+    """
+    verdicts = {label: table.verdict.replace(" %", "\N{NO-BREAK SPACE}%") for label, table in tables.items()}
     return joined(
-        element("p", element("b", f"'{label}': ") if labeled else None, table.verdict, class_="lead")
-        for label, table in tables.items()
-        if table.verdict
+        element("p", element("b", f"'{label}': ") if len(tables) > 1 else None, verdict, class_="lead")
+        for label, verdict in verdicts.items()
+        if verdict
     )
