@@ -224,3 +224,9 @@ def test_lines_of_a_logarithmic_axis_have_their_times() -> None:
     assert "Highest: 400 ms; axis logarithmic from 1.00 ms." in drawn
     assert re.findall(r"<text[^>]*>([^<]*)", drawn) == ["100 ms", "10.0 ms"][::-1]
     assert "<text" not in str(columns_picture("steps", columns[:1] * 2, ("step 0", "step 1")))
+
+
+def test_a_section_without_a_table_does_not_name_the_report(tmp_path: Path) -> None:
+    page = text_of(render({"x": opened(tmp_path, nvtx("a", 0, 5))}))
+    assert "Not available: x holds no kernels" in page
+    assert not re.search(r"(step_budget|cuda_gpu_kern_sum|timing_audit): ", page)

@@ -127,8 +127,9 @@ class Subject:
         return {label: made[label] for label in self.captures if label in made}
 
     def _reasons(self, name: str) -> dict[str, str]:
+        """Return why captures lack a report, without its name: the heading of the section says it."""
         return {
-            part.capture: self.shareable(part.capture, part.reason)
+            part.capture: self.shareable(part.capture, part.reason).removeprefix(f"{name}: ")
             for part in self._made.missing
             if part.label == name
         }

@@ -176,11 +176,7 @@ def _latencies(places: Mapping[str, Axes], part: LaunchTimes, edges: NDArray[Any
 def _mark_median(axes: Axes, times: NDArray[Any]) -> None:
     median = float(np.median(times))
     axes.axvline(median, color="black", linewidth=0.8)
-    axes.set_title(f"median {duration(median)}; {_launches(len(times))} into an idle stream")
-
-
-def _launches(count: int) -> str:
-    return f"{count:,} repeat launch{'' if count == 1 else 'es'}"
+    axes.set_title(f"{len(times):,} into an idle stream, median {duration(median)}")
 
 
 def _calls(

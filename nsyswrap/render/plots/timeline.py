@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 HEIGHTS = (
     f"height: busy share of each 1/{BINS} of the time, at least a twentieth of a lane; upper half: "
-    "copies and memsets; long NVTX ranges are drawn one by one"
+    "copies and memsets"
 )
+_RANGES = "; long NVTX ranges are drawn one by one"
 _HEIGHT = 0.84  # of a lane; the rest is the space between lanes
 _LEAST = 0.05  # of that height, so that a short event is visible
 _HANGING = 0.5  # of that height, for copies: their colors are close to those of kernels
@@ -239,7 +240,8 @@ def figure(data: Mapping[str, Timeline]) -> Sheet:
     lanes = [lane for part in data.values() for lane in part.lanes]
     kinds = {kind for lane in lanes for kind in lane.shares} | {NVTX_RANGE for lane in lanes if lane.ranges}
     heights = [len(part.lanes) * _LANE_IN + _AXIS_IN + _LABEL_IN * (len(data) > 1) for part in data.values()]
-    notes = [HEIGHTS, *dict.fromkeys(note for part in data.values() for note in part.notes)]
+    heights_text = HEIGHTS + (_RANGES if any(lane.ranges for lane in lanes) else "")
+    notes = [heights_text, *dict.fromkeys(note for part in data.values() for note in part.notes)]
     colors = {kind.label: kind.color for kind in sorted(kinds)}
     drawn = sheet(sum(heights), _title(data), notes, colors)
     grid = drawn.subplots(len(data), 1, squeeze=False, height_ratios=heights)[:, 0]

@@ -28,7 +28,7 @@ _SHARE, _LEAST_NS = 0.05, 1_000  # a difference is marked if it is larger than b
 _LANE, _MARK, _MOST_LANES = 22, 7, 4  # pixels; streams of a side
 _LEAST, _MERGED = 0.05, 0.2  # percent of the width: of a box, and of neighbors that are drawn as one
 _NEEDS = "a side has no capture with steady steps, or too many operations in a step"
-_MARKS = {"slower": "longer in new", "faster": "shorter in new", "added or removed": "on one side alone"}
+_MARKS = {"slower": "longer in new", "faster": "shorter in new", "added or removed": "on one side"}
 _OPERATIONS = Schema(
     "median_steps",
     "Operations of the median steps",
@@ -39,9 +39,9 @@ _OPERATIONS = Schema(
         Column("difference_ns", "Difference", Unit.NS, "new minus base duration", signed=True),
         Column("base_ns", "Base Duration", Unit.NS, "duration in the step of the base"),
         Column("new_ns", "New Duration", Unit.NS, "duration in the new step"),
-        Column("base_start_ns", "Base Start", Unit.NS, "after the first operation of the step", 1),
-        Column("new_start_ns", "New Start", Unit.NS, "after the first operation of the step", 1),
-        Column("mark", "Mark", Unit.TEXT, "longer, shorter, or on one side alone; else empty"),
+        Column("base_offset_ns", "Base Offset", Unit.NS, "after the first operation of the step", 1),
+        Column("new_offset_ns", "New Offset", Unit.NS, "after the first operation of the step", 1),
+        Column("mark", "Mark", Unit.TEXT, "longer, shorter, or on one side; else empty"),
     ),
 )
 
