@@ -11,6 +11,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.perfetto.slices import Slices, laid_out, look_fields
+from nsyswrap.render.timeline.lanes import OTHER_CALLS
 from nsyswrap.render.timeline.packing import nested
 
 if TYPE_CHECKING:
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
 
 FAULT = "um_cpu_fault"
 
+_IN_CUDA = ("osrt", "overhead", "cuda_overhead")  # calls that CUDA's make
 # Of two calls that start together, the one whose kind is first here is outside.
-CALLS = (
-    *("openmp", "openacc", "mpi_collective", "mpi_p2p", "mpi_start_wait", "mpi_other"),
-    *("api", "osrt", "overhead", "cuda_overhead"),
-)
+CALLS = (*(kind for kind in OTHER_CALLS if kind not in _IN_CUDA), "api", *_IN_CUDA)
 
 
 class ThreadEvents(NamedTuple):

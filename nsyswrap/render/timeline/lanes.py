@@ -52,14 +52,14 @@ if TYPE_CHECKING:
     from nsyswrap.capture.window import Intervals
     from nsyswrap.render.timeline.kinds import Kind
 
-# Calls besides those of CUDA: kind of event and title of the lane.
-_OTHER_CALLS = {
+# Calls besides those of CUDA: kind of event and title of the lane. Calls of the first kinds make the others.
+OTHER_CALLS = {
+    "openmp": "OpenMP",
+    "openacc": "OpenACC",
     "mpi_collective": "MPI collectives",
     "mpi_p2p": "MPI sends and receives",
     "mpi_start_wait": "MPI starts and waits",
     "mpi_other": "other MPI calls",
-    "openmp": "OpenMP",
-    "openacc": "OpenACC",
     "osrt": "OS calls",
     "overhead": "profiler overhead",
     "cuda_overhead": "overhead in CUDA",
@@ -209,7 +209,7 @@ def threads(capture: Capture) -> Iterator[Lane]:
     names = _thread_names(capture)
     lanes = [*_ranges(capture, names)] if capture.has("nvtx") else []
     lanes += _calls(capture, names) if capture.has("api") else ()
-    for kind in _OTHER_CALLS:
+    for kind in OTHER_CALLS:
         if capture.has(kind):
             owners = {lane.owner for lane in lanes}
             found = _other_calls(capture, kind, names)
@@ -219,7 +219,7 @@ def threads(capture: Capture) -> Iterator[Lane]:
 
 def _thread_names(capture: Capture) -> dict[int, str]:
     """Return the names of all threads that have a lane."""
-    kinds = [kind for kind in ("nvtx", "api", *_OTHER_CALLS) if capture.has(kind)]
+    kinds = [kind for kind in ("nvtx", "api", *OTHER_CALLS) if capture.has(kind)]
     found = [distinct(capture.columns(kind, "global_tid")["global_tid"])[0] for kind in kinds]
     return thread_names(capture, np.unique(np.concatenate(found)).tolist()) if found else {}
 
@@ -253,7 +253,7 @@ def _other_calls(capture: Capture, kind: str, owners: dict[int, str]) -> Iterato
     codes, names = name_codes(capture, kind)
     spans = Spans(*(values[timed] for values in fields.values()))
     events = _Events(spans, codes[timed], _name_texts(names))
-    title = _OTHER_CALLS[kind]
+    title = OTHER_CALLS[kind]
     for thread, every in events.by_thread():
         mine = every[events.outermost(every)]
         yield events.lane(capture, mine, (OTHERS, thread, owners[thread], title), [(OTHERS, title)])
