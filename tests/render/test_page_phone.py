@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from browser import Visit
+    from page_examples import PageOf
 
-pytest_plugins = ("browser",)
+pytest_plugins = ("browser", "page_examples")
 PHONE = {"width": 390, "height": 800}
 
 
@@ -70,3 +71,13 @@ def test_lanes_of_two_processes_are_told_apart(tmp_path: Path, visit: Visit) -> 
     assert len(set(shown)) == len(shown)
     cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
     assert [text for text in labels.evaluate_all(cut) if text.startswith("idle")] == []
+
+
+def test_no_name_of_a_usual_lane_is_cut(page_of: PageOf, visit: Visit) -> None:
+    page = opened_all(visit(page_of("one launch"), viewport=PHONE, has_touch=True, is_mobile=True))
+    labels = page.locator(".labels .lane span")
+    assert "idle" in labels.all_inner_texts()
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
+    assert labels.evaluate_all(cut) == []
+    page.set_viewport_size({"width": 1280, "height": 800})
+    assert "idle, by cause" in labels.all_inner_texts()

@@ -3,6 +3,15 @@
 const LANE = 22; // height of a lane, in pixels
 const GROUP = 20; // height of the line above a group of lanes
 
+// Parts of lanes' names; narrow screens leave out the middle one.
+const SHORTER = [
+  /^(NVTX )(level )(\d+)$/,
+  /^()(stream )(.*\))$/,
+  /^(idle, |)(process )(\d+(?:: .*)?)$/,
+  /^(idle)(, by cause)()$/,
+  /^()(profiler )(overhead)$/,
+  /^()(unified )(memory)$/,
+];
 const ON_PAPER = 380; // height of a printed picture, in pixels: a page has no room for more
 
 class Rows {
@@ -100,9 +109,7 @@ class Rows {
       }
       if (Number.isNaN(this.tops[i])) return;
       const label = add("div", "lane", "", LANE);
-      const match = (pattern) => lane.title.match(pattern);
-      const shorter = [/^(NVTX )(level )(\d+)$/, /^()(stream )(.*\))$/, /^(idle, |)(process )(\d+(?:: .*)?)$/];
-      const parts = shorter.map(match).find((found) => found) || [lane.title, "", "", lane.title];
+      const parts = SHORTER.map((pattern) => lane.title.match(pattern)).find(Boolean) || [lane.title, "", "", lane.title];
       const [, first, word, last] = parts;
       const aside = Object.assign(document.createElement("i"), { className: "aside", textContent: word });
       const text = document.createElement("span");
