@@ -105,10 +105,10 @@ every_option = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture
-def capture(tmp_path: Path) -> Capture:
-    """A capture of which every report has something to say."""
-    return opened(tmp_path, *EVERYTHING)
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
+    """A capture of which every report has something to say, shared: no test may change it."""
+    return opened(tmp_path_factory.mktemp("everything"), *EVERYTHING)
 
 
 def test_every_module_is_listed_and_every_listed_one_is_there() -> None:
