@@ -5,6 +5,7 @@ Run as ``python counted_programs.py HOOK``. Numbers in the marks are written by 
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -222,11 +223,12 @@ def _train_compiled(*, hooked: bool) -> None:
     print(json.dumps(["counters", told, {}]), flush=True)
 
 
-CASES: tuple[Callable[[], None], ...] = (
-    accumulation,
+# The first optimizer loads the compiler, in a second: after the hook in these, once before it for the others.
+LOADS_COMPILER: tuple[Callable[[], None], ...] = (accumulation, unhooked)
+CASES = (
+    *LOADS_COMPILER,
     first_step,
     two_optimizers,
-    unhooked,
     closures,
     scaler,
     graph,
@@ -237,6 +239,8 @@ CASES: tuple[Callable[[], None], ...] = (
 torch.set_num_threads(1)
 for case in [compiled] if "compiled" in sys.argv else CASES:
     sys.stdout.flush()
+    if case not in (compiled, *LOADS_COMPILER):
+        importlib.import_module("torch._dynamo")
     if not os.fork():
         case()
         facts = {name: notes._facts.get(name) for name in ("first", "last", "failures")}  # noqa: SLF001
