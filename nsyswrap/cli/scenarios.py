@@ -56,7 +56,10 @@ def list_scenarios() -> None:
         _say_indented(f"{scenario.name:{width}}{scenario.summary}", width)
         _say_indented(f"{'':{width}}variants: {' '.join(scenario.variants)}", width)
     if not_here := _not_here(found):
-        say("\nNot on this machine (`nsyswrap doctor` says what to do, `nsyswrap demo` shows recordings):")
+        say("")
+        _say_indented(
+            "Not on this machine (`nsyswrap doctor` says what to do, `nsyswrap demo` shows recordings):", 2
+        )
         for missing, names in not_here.items():
             _say_indented(f"  {missing}: {', '.join(names)}", 4)
 
