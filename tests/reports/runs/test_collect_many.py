@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,13 +18,16 @@ from nsyswrap.base.run_folder import CLAIM, DIGEST, EXPORT, RUN, SPEC, STATUS, R
 from nsyswrap.render import result_files
 from nsyswrap.reports.runs.digest import write_digest
 from nsyswrap.reports.runs.find import find_runs
-from nsyswrap.reports.runs.gather import gather
+from nsyswrap.reports.runs.gather import digest_all, gather
 from nsyswrap.reports.runs.tables import parameters_of
 from nsyswrap.reports.runs.workers import in_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Iterable, Sequence
     from pathlib import Path
+
+    from nsyswrap.reports.runs.find import RecordedRun
+    from nsyswrap.reports.runs.gather import Made, RunResult, Task
 
 RUNS = 210  # three blocks
 KILLED = """
@@ -71,6 +76,44 @@ def test_each_file_is_opened_once_to_find_runs_and_once_to_read_digests(batch: P
     assert len(opened) == 4 * (RUNS - 1), (
         "the folder, the digest, and both ends and the metadata of the export"
     )
+
+
+def digested(runs: Sequence[RecordedRun], scratch: Path) -> tuple[list[str], list[RunResult]]:
+    """Return the names of the runs whose captures were read, and the results of all runs."""
+    read: list[str] = []
+
+    def make(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]:
+        for task, made in digest_all(tasks, jobs):
+            read.append(task.capture.name)
+            yield task, made
+
+    return read, gather(runs, scratch, 1, make=make)
+
+
+def test_digests_survive_cp_r_and_only_those_of_the_same_capture(tmp_path: Path) -> None:
+    for number in range(1, 5):
+        write_digest(captured(planned(tmp_path / "b", number, {"n": number}), 10 * number))
+    batch_of(tmp_path / "b")
+    subprocess.run(["cp", "-r", "b", "copy"], cwd=tmp_path, check=True)
+    copies = [tmp_path / "copy" / "runs" / f"{number:05}" for number in range(1, 5)]
+    for at, run in enumerate(copies):
+        os.utime(run / EXPORT, (at, at))  # any time of change, also one before the digest's
+    read, results = digested(find_runs([tmp_path / "copy"], state_of), tmp_path)
+    assert read == []
+    assert [result.digest for result in results] == [run / DIGEST for run in copies]
+
+    changed, other, *_ = copies
+    sizes = [(run / EXPORT).stat().st_size for run in copies]
+    with closing(sqlite3.connect(changed / EXPORT)) as db:
+        db.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = end + 1")
+        db.commit()
+    subprocess.run(["cp", tmp_path / "b/runs/00004" / EXPORT, other / EXPORT], check=True)
+    assert [(run / EXPORT).stat().st_size for run in copies] == sizes
+    for run in (changed, other):
+        os.utime(run / EXPORT, ns=(1, (tmp_path / "b/runs" / run.name / EXPORT).stat().st_mtime_ns))
+    read, results = digested(find_runs([tmp_path / "copy"], state_of), tmp_path)
+    assert read == ["00001", "00002"]
+    assert [result.totals and result.totals["kernel_ns"] for result in results] == [11, 40, 30, 40]
 
 
 def test_processes_find_and_write_what_one_does(batch: Path, tmp_path: Path) -> None:
