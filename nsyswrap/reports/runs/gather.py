@@ -166,7 +166,10 @@ def gather(
 
 
 def _with_ranks(results: list[RunResult], jobs: int, make: MakeAll) -> list[RunResult]:
-    """Return the results with the comparison of their ranks, for each run of several ranks."""
+    """Return the results with the comparison of their ranks, for each run of several ranks.
+
+    The ranks of a run of which two are the same capture are damaged.
+    """
     by_run: dict[tuple[str, str], list[int]] = {}
     for number, result in enumerate(results):
         if result.run.rank is not None and result.digest:
@@ -181,12 +184,13 @@ def _with_ranks(results: list[RunResult], jobs: int, make: MakeAll) -> list[RunR
         with closing(make(tasks, jobs)) as made:
             for task, answer in made:
                 compared[task.number] = answer.compared or damaged(answer.error)
-    ranks = {number: digest for one in by_run.values() if (digest := compared.get(one[0])) for number in one}
-    return (
-        [replace(result, ranks=ranks.get(number)) for number, result in enumerate(results)]
-        if ranks
-        else results
-    )
+    for numbers in by_run.values():
+        if digest := compared.get(numbers[0]):
+            for number in numbers:
+                one = results[number]
+                refused = _damaged(one.run, digest.refusal) if digest.refusal else None
+                results[number] = refused or replace(one, ranks=digest)
+    return results
 
 
 def _all_without_reading(runs: Sequence[RecordedRun]) -> list[RunResult | None]:

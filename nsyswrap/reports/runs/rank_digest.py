@@ -22,10 +22,14 @@ _CANNOT_TELL = "cannot tell which rank delays the others"
 
 @dataclass(frozen=True)
 class RankDigest:
-    """The figures of RANK_COLUMNS by rank, and the verdict."""
+    """The figures of RANK_COLUMNS by rank, and the verdict.
+
+    ``refusal``: why the captures are not those of the ranks of one run; empty if they are.
+    """
 
     figures: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
     verdict: str = ""
+    refusal: str = ""
 
     def of(self, rank: int | None) -> Mapping[str, int | None]:
         """Return the figures of one rank."""
@@ -36,7 +40,10 @@ def rank_digest(paths: Sequence[Path]) -> RankDigest:
     """Compare the captures of the ranks of one run. Raises CaptureError if one cannot be read."""
     try:
         wanted = places(paths)
-        check_different(wanted)
+        try:
+            check_different(wanted)
+        except UsageError as error:
+            return RankDigest(refusal=error.message)
         members = [
             Member(place.label, place.number, open_capture(place.path), place.host) for place in wanted
         ]

@@ -13,8 +13,10 @@ from batch_folders import DONE, batch_of, planned, rows_of
 from rank_exports import FAST, SLOW, run_folder, steps
 from tiny_export import kernel, write
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.run_folder import CLAIM, EXPORT, RUN, RunFolder, Status
 from nsyswrap.cli.collect import collect
+from nsyswrap.reports.runs.digest import write_digest
 from nsyswrap.reports.runs.find import RecordedRun, find_runs
 from nsyswrap.reports.runs.shared_nodes import shared_nodes, shared_note
 
@@ -98,13 +100,35 @@ def test_captures_that_name_their_ranks_are_one_run(tmp_path: Path) -> None:
     assert rows[0]["rank_verdict"].startswith(VERDICT)
 
 
-def test_the_same_capture_as_two_ranks_has_no_verdict(tmp_path: Path) -> None:
-    job = launch(tmp_path / "job")
-    shutil.copyfile(job / "rank-0" / EXPORT, job / "rank-1" / EXPORT)
-    collect([job], tmp_path / "out", jobs=1)
-    verdict = results(tmp_path / "out")[0]["rank_verdict"]
-    assert verdict.startswith("cannot tell which rank delays the others: ")
-    assert "are the same capture" in verdict
+@pytest.mark.parametrize("digests", [False, True])
+def test_a_run_with_the_same_capture_as_two_ranks_is_refused(
+    batch: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    digests: bool,
+) -> None:
+    """Its kernels would count twice. The other runs are collected."""
+    wrong = batch / "runs" / "00002"
+    shutil.copyfile(wrong / "rank-0" / EXPORT, wrong / "rank-1" / EXPORT)
+    if digests:
+        for folder in batch.glob("runs/*/rank-*"):
+            write_digest(folder)
+    collect([batch], batch, jobs=1)
+    rows = results(batch)
+    assert [row["outcome"] for row in rows] == ["done"] * 2 + ["damaged"] * 2
+    why = f"{wrong / 'rank-0'} and {wrong / 'rank-1'} are the same capture, and not two ranks"
+    assert [row["message"] for row in rows] == [""] * 2 + [why] * 2
+    assert [row["kernels"] for row in rows[2:]] == [""] * 2
+    assert {row["n"] for row in rows_of(batch / "kernels.csv")} == {"1"}
+    assert {row["run"] for row in rows_of(batch / "summaries.csv")} == {"00001"}
+    assert f"00002 rank 0: damaged: {why}" in capsys.readouterr().err
+
+
+def test_nothing_is_collected_of_one_capture_as_two_ranks(tmp_path: Path) -> None:
+    for rank in range(2):
+        write(tmp_path / f"job.rank{rank}.sqlite", *steps(FAST, SLOW))
+    with pytest.raises(CaptureError, match="no capture can be read of 2 runs"):
+        collect([tmp_path], tmp_path / "out", jobs=1)
 
 
 def test_what_a_run_was_made_on(tmp_path: Path) -> None:
