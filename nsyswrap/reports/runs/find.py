@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from nsyswrap.base import batch_file
 from nsyswrap.base.conditions import conditions_of
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     StateOf = Callable[[Path], tuple[str, str]]
+
+_Value = TypeVar("_Value")
 
 _MARKS = {RUN, STATUS, SPEC, CLAIM}  # a folder with one of these holds one run, and nothing else
 _EXPORT, _REPORTS = ".sqlite", (".nsys-rep", ".qdrep")
@@ -315,9 +318,9 @@ def _recorded_run(named: _Named, state_of: StateOf) -> RecordedRun:
     return RecordedRun(
         path,
         label,
-        outcome,
-        what=spec.label if spec else series,
-        parameters=spec.parameters if spec else {},
+        _shared(outcome),
+        what=_shared(spec.label) if spec else series,
+        parameters={_shared(k): _shared(v) for k, v in spec.parameters.items()} if spec else {},
         repeat=spec.repeat if spec else number,
         exit_code=exit_code,
         wall_s=None if wall_s is None else float(wall_s),
@@ -327,9 +330,14 @@ def _recorded_run(named: _Named, state_of: StateOf) -> RecordedRun:
         world_size=rank.get("world_size"),
         job=_job(home),
         started=run.get("started", ""),
-        driver=run.get("driver", ""),
-        **_conditions(run),
+        driver=_shared(run.get("driver", "")),
+        **{name: _shared(text) for name, text in _conditions(run).items()},
     )
+
+
+def _shared(value: _Value) -> _Value:
+    """Return the same object for equal texts: many runs have them, and a process sends each once a block."""
+    return cast("_Value", sys.intern(value)) if isinstance(value, str) else value
 
 
 def _conditions(run: Mapping[str, Any]) -> dict[str, str]:

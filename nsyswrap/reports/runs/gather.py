@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
@@ -154,8 +155,9 @@ def gather(
     def to_digest() -> Generator[Task]:
         with closing(in_blocks(_all_without_reading, runs, jobs)) as known:
             for number, result in enumerate(chain.from_iterable(known)):
-                if result:
-                    keep(number, result)
+                if result:  # from another process: with a copy of the run
+                    own = runs[number]
+                    keep(number, replace(result, run=own) if result.run == own else result)
                 else:
                     yield Task(number, runs[number].path, scratch / f"{number}.json")
 
@@ -233,4 +235,9 @@ def _with_digest(
     """Return a result whose names and facts are the same objects in all results, which saves memory."""
     known = {column.name: totals.get(column.name) for column in TOTALS}
     own = {name: sys.intern(facts[name]) for name in FACTS if name in facts}
-    return RunResult(run, known, digest, tuple(name for name in SUMMARIES if name in reports), own)
+    return RunResult(run, known, digest, _in_order(frozenset(reports)), own)
+
+
+@cache
+def _in_order(reports: frozenset[str]) -> tuple[str, ...]:
+    return tuple(name for name in SUMMARIES if name in reports)
