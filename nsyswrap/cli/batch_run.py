@@ -120,6 +120,9 @@ def _finish(batch: Batch, interruption: executors.Interruption | None, *, by: st
     if interruption:
         note(interruption.advice)
     states = executors.batch_state(batch).runs
+    if interruption and not any(state.state in ENDED for state in states.values()):
+        note(f"nsyswrap: no run has ended: {in_words(states)}")
+        return 128 + interruption.signal
     try:
         collect.collect([batch.folder], batch.folder, by=by, top=top)
     except CaptureError as error:  # no run has a capture; how the runs ended is printed already

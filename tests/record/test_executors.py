@@ -203,6 +203,32 @@ def test_a_folder_that_was_moved_from_its_jobs_is_named(tmp_path: Path, cli: Cli
     assert f"old {said} in Slurm's queue work in /gone/old" in waited.stderr
 
 
+def test_a_moved_folder_gets_what_its_jobs_wrote_at_its_old_place(
+    tmp_path: Path, cli: Cli, stubs: Stubs
+) -> None:
+    shutil.copytree(OLD, tmp_path / "new")
+    [done] = [state for state in open_batch(tmp_path / "new").survey().values() if state.state == "done"]
+    (tmp_path / "new/slurm").mkdir()
+    array = {"job": "17", "offset": 0, "tasks": "3"}
+    facts = {"jobs": [array], "folder": str(tmp_path / "old")}
+    (tmp_path / "new/slurm/jobs.json").write_text(json.dumps(facts))
+    (tmp_path / "old/runs").mkdir(parents=True)
+    done.folder.rename(tmp_path / "old/runs" / done.folder.name)
+    done.folder.mkdir()
+    (stubs.folder / "squeue.txt").write_text("17|3|PENDING|Resources|nsyswrap:6c0f4116bd2f:0\n")
+    for name in ("scontrol", "sacct"):
+        (stubs.folder / f"{name}.txt").touch()
+    waited = cli("batch", "wait", "new", PATH=stubs.path)
+    assert waited.returncode == 73
+    assert f"first; the jobs have made {tmp_path / 'old'} again, and write there" in waited.stderr
+    (stubs.folder / "squeue.txt").write_text("")
+    shown = cli("batch", "status", "new", PATH=stubs.path).stdout
+    command = shown.partition(f"its jobs wrote into {tmp_path / 'old'}; `")[2].partition("` brings")[0]
+    assert "1 done" not in shown
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+    assert "1 done" in cli("batch", "status", "new", PATH=stubs.path).stdout
+
+
 def test_done_is_only_what_has_a_capture_or_digest(tmp_path: Path, cli: Cli) -> None:
     shutil.copytree(OLD, tmp_path / "old")
     [done] = [state for state in open_batch(tmp_path / "old").survey().values() if state.state == "done"]

@@ -176,6 +176,7 @@ def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluste
         wait_until(cluster.jobs)
         submitter.terminate()
         assert submitter.wait(_PATIENCE_S) == 143
+    assert not (work.output / "results.csv").exists()  # no run has ended
     assert re.search(r"1 planned\n  in Slurm's queue as job \d+: 1 waiting", work.ask("status").stdout)
     held = [line.split()[0] for line in cluster.jobs()]
     release = threading.Timer(2, cluster.run, ["scontrol", "release", *held])

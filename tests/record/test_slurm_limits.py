@@ -176,6 +176,9 @@ def test_runs_are_left_with_a_job_that_collects(cluster: Cluster, tmp_path: Path
     assert done.returncode == 0, done.stderr
     *ids, collects = done.stdout.split()
     assert f"submitted jobs {', '.join(ids)}; job {collects} collects" in done.stderr
+    again = sweep(cluster, tmp_path, "--max-running", "2", "--no-wait")
+    assert re.search(r"nsyswrap: jobs? [\d, ]+ (was|were) submitted before\n", again.stderr), again.stderr
+    assert set(again.stdout.split()) <= set(ids)
     assert arrays(tmp_path / "out") == [(0, "1-3"), (4, "0-1")]
     log = tmp_path / f"out/slurm/collect-{collects}.log"
     wait_until(lambda: log.exists() and "wrote " in log.read_text())
@@ -188,6 +191,8 @@ def test_runs_are_left_with_a_job_that_collects(cluster: Cluster, tmp_path: Path
 def test_written_scripts_are_submitted_by_hand(cluster: Cluster, tmp_path: Path) -> None:
     done = sweep(cluster, tmp_path, "--write-only", runs=1)
     assert done.stdout == "bash out/slurm/submit.sh\n"
+    status = cluster.batch(tmp_path, "status", "out").stdout
+    assert status.splitlines()[1] == "  `bash out/slurm/submit.sh` submits the runs"
     command = ["bash", str(tmp_path / "out/slurm/submit.sh")]
     [job] = cluster.run(*command).split()
     waited = cluster.batch(tmp_path, "wait", "out")

@@ -117,7 +117,11 @@ class _SlurmExecutor(Executor):
             runs = jobs.states(batch, queued, by_folder)
         except Unavailable:
             return BatchState(by_folder)
-        return BatchState(runs, bool(queued), tuple(jobs.remarks(batch, queued)))
+        lines = jobs.remarks(batch, queued)
+        by_hand = batch.folder / script.FOLDER / submission.BY_HAND
+        if not queued and by_hand.exists() and all(run.state == "planned" for run in runs.values()):
+            lines.append(f"`bash {shlex.quote(str(by_hand))}` submits the runs")
+        return BatchState(runs, bool(queued), tuple(lines))
 
     def cancel(self, batch: Batch) -> int:
         return jobs.cancel(batch) if _has_jobs(batch) else 0
@@ -158,12 +162,18 @@ def _write(request: Request, numbers: Sequence[int]) -> Submitted:
 
 def _submit(request: Request, numbers: Sequence[int]) -> Submitted:
     collects = bool(request.options["collect_after"])
+    before = {array.job for array in jobs.submitted(request.batch)}
     ids, left, reason = executor.submit_all(request, numbers, collects=collects)
     if not ids:
         return Submitted("", _NOTHING_TO_SUBMIT)
     folder = shlex.quote(str(request.batch.folder))
-    collected = f"; job {ids[-1]} collects when they have ended" if collects else ""
-    lines = [f"nsyswrap: submitted {commands.job_list(ids[: len(ids) - collects])}{collected}"]
+    with_runs = ids[: len(ids) - collects]
+    new, old = ([one for one in with_runs if (one in before) is known] for known in (False, True))
+    parts = [f"submitted {commands.job_list(new)}"] if new else []
+    were = "was" if len(old) == 1 else "were"
+    parts += [f"{commands.job_list(old)} {were} submitted before"] if old else []
+    parts += [f"job {ids[-1]} collects when they have ended"] if collects else []
+    lines = [f"nsyswrap: {'; '.join(parts)}"]
     if left:
         rest = counted(left, "runs")
         lines.append(f"  no job yet for {rest}: {reason}; the first command submits the rest")

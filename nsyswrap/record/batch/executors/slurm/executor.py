@@ -6,6 +6,7 @@ finds the jobs in the queue.
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import time
@@ -158,9 +159,12 @@ def _begun(batch: Batch, known: jobs.Jobs, limits: commands.Limits | None = None
     """Return the batch as it is in the queue. Raises OutputError if its jobs work in another folder."""
     queued = in_queue(batch)
     if queued and (other := working_elsewhere(batch)):
+        cancel = f"`nsyswrap batch cancel {shlex.quote(str(batch.folder))}`"
         raise OutputError(
             f"{batch.folder} was moved or copied: its jobs in Slurm's queue work in {other}",
-            f"move it back, or use `nsyswrap batch cancel {shlex.quote(str(batch.folder))}` first",
+            f"use {cancel} first; the jobs have made {other} again, and write there"
+            if os.path.lexists(other)
+            else f"move it back, or use {cancel} first",
         )
     limits = limits or commands.limits()
     left = frozenset(number for part in known.left for number in part.numbers)

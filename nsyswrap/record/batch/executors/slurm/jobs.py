@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.files import read_json, typed
-from nsyswrap.base.run_folder import Status, existing
+from nsyswrap.base.run_folder import BATCH, RUNS, Status, existing
 from nsyswrap.base.text import counted
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import indexes, spans
@@ -129,8 +130,12 @@ def remarks(batch: Batch, queued: Mapping[int, commands.Job]) -> list[str]:
     known = read_jobs(batch)
     if left := {number for part in known.left for number in part.numbers} - set(queued):
         lines.append(f"no job yet for {counted(len(left), 'runs')}; `nsyswrap batch wait` submits the rest")
-    if queued and (other := working_elsewhere(batch)):
-        lines.append(f"this folder was moved or copied: its jobs work in {other}, and fail if it is gone")
+    if other := working_elsewhere(batch):
+        if queued:
+            lines.append(f"this folder was moved or copied: its jobs work in {other}, and fail if it is gone")
+        elif (Path(other) / RUNS).exists() and not (Path(other) / BATCH).exists():
+            copy = shlex.join(["cp", "-r", f"{other}/.", str(batch.folder)])
+            lines.append(f"this folder was moved: its jobs wrote into {other}; `{copy}` brings their runs")
     return lines
 
 
