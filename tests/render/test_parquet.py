@@ -95,3 +95,18 @@ def test_it_says_how_to_get_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(Unavailable, match="Parquet needs pyarrow") as caught:
         parquet.render([table])
     assert caught.value.hint == pip_install("parquet")
+
+
+def test_a_long_csv_file_has_few_groups_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each group takes memory until the end, and space in the file."""
+    monkeypatch.setattr(parquet, "_CSV_BLOCK", 1000)
+    rows = [(number, None if number % 3 else number / 4, f'"text, {number}"') for number in range(5000)]
+    lines = (f"{n},{'' if part is None else part},{text}" for n, part, text in rows)
+    (tmp_path / "a.csv").write_text("\n".join(["n,part,text", *lines]) + "\n")
+    parquet.from_csv(tmp_path / "a.csv", tmp_path / "a.parquet", {"n": int, "part": float, "text": str})
+    back = arrow.ParquetFile(tmp_path / "a.parquet")
+    blocks = (tmp_path / "a.csv").stat().st_size / 1000
+    assert blocks / 9 < back.num_row_groups < blocks / 7
+    assert [tuple(row.values()) for row in back.read().to_pylist()] == [
+        (number, part, text.strip('"')) for number, part, text in rows
+    ]
