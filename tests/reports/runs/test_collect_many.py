@@ -123,6 +123,8 @@ def test_processes_find_and_write_what_one_does(batch: Path, tmp_path: Path) -> 
         assert (len(runs), runs[-1].outcome, runs[-1].message) == (RUNS, "planned", f"00{RUNS} has not begun")
         results = gather(runs, tmp_path, jobs)
         assert sum(result.digest is not None for result in results) == RUNS - 1
+        assert all(result.run is run for result, run in zip(results, runs, strict=True))  # no copies
+        assert len({id(run.outcome) for run in runs[:100]}) == 1
         (tmp_path / f"{jobs}").mkdir()
         parameters = parameters_of(results)
         result_files.write_rows(
