@@ -221,7 +221,10 @@ def _doubts(ranking: Sequence[_Repeats]) -> list[str]:
     if best.values[-1] >= worst.values[0]:
         return ["The ranges of first and last overlap: cannot tell the difference from noise."]
     alike = sum(one.values[0] <= best.values[-1] for one in ranking[1:])
-    return [f"{alike} more overlap with the first: cannot tell the difference from noise."] if alike else []
+    ranges = "The range of 1 more configuration overlaps"
+    if alike > 1:
+        ranges = f"The ranges of {alike:,} more configurations overlap"
+    return [f"{ranges} with the first: cannot tell the difference from noise."] if alike else []
 
 
 def _largest_spread(ranking: Sequence[_Repeats], names: Sequence[str]) -> list[str]:

@@ -65,7 +65,10 @@ def test_ranges_that_overlap_are_not_told_apart() -> None:
     assert "ranges of first and last overlap: cannot tell the difference from noise" in compared(results)[1]
     results += [result({"n": 3}, i, kernel_ns=100) for i in range(2)]
     assert "first and last" not in compared(results)[1]
-    assert "1 more overlap with the first: cannot tell the difference from noise." in compared(results)[1]
+    doubt = "range of 1 more configuration overlaps with the first: cannot tell the difference from noise."
+    assert doubt in compared(results)[1]
+    results += [result({"n": 4}, i, kernel_ns=ns) for i, ns in enumerate((21, 101))]
+    assert "The ranges of 2 more configurations overlap with the first: " in compared(results)[1]
 
 
 def test_one_run_has_no_spread() -> None:
