@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
+from nsyswrap.analysis.arrays.groups import check_pairs
 from nsyswrap.analysis.arrays.intervals import gaps
 from nsyswrap.analysis.gpu_operations import (
     gpu_operations_of,
@@ -32,6 +33,7 @@ from nsyswrap.analysis.thread_activity import ACTIVITIES, activity_segments
 from nsyswrap.analysis.thread_activity import Segments as ActivitySegments
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.stream import in_blocks
 from nsyswrap.capture.window import Intervals
 
 if TYPE_CHECKING:
@@ -255,7 +257,36 @@ def _add_unselected(gap: Arrays, operations: GpuOperations, rows: NDArray[Any]) 
 def _explained(
     whole: Capture, operations: GpuOperations, owners: Sequence[tuple[int, int, int]], gap: Arrays
 ) -> Gaps:
-    """Return the gaps with the thread and start of the call that ended each, and the causes."""
+    """Return the gaps with the thread and start of the call that ended each, and the causes.
+
+    Blocks of gaps are explained one after the other, as that takes many intermediate arrays.
+    """
+    segments: list[Segments] = []
+    made, events = 0, len(gap["start_ns"]) + whole.count("api")
+
+    def explain(block: Arrays) -> Arrays:
+        nonlocal made
+        columns, found = _explained_block(whole, operations, block)
+        segments.append(found._replace(gap=block["number"][found.gap]))
+        made += len(found.gap)
+        check_pairs(made, events, "gaps between GPU operations and calls in them")
+        return columns
+
+    explained = in_blocks({**gap, "number": np.arange(len(gap["start_ns"]), dtype=np.int32)}, explain)
+    return Gaps(operations=operations, owners=owners, **gap, **explained, segments=_joined(segments))
+
+
+def _joined(parts: list[Segments]) -> Segments:
+    """Join segments, column by column, so that the parts of a column are freed before the next is joined."""
+    columns = [list(column) for column in zip(*parts, strict=True)]
+    parts.clear()
+    return Segments(*(np.concatenate(columns.pop(0)) for _ in Segments._fields))
+
+
+def _explained_block(
+    whole: Capture, operations: GpuOperations, gap: Arrays
+) -> tuple[dict[str, NDArray[Any]], Segments]:
+    """Return the threads and launching times of gaps, and their segments by position in the block."""
     start, end, after = gap["start_ns"], gap["end_ns"], gap["after"]
     thread = np.full(len(start), MISSING)
     begun, returned = end.copy(), end.copy()
@@ -280,14 +311,7 @@ def _explained(
         queued[known] = np.where((return_ns <= begin) | waited, _CAUSE["queued"], kind[known])
     segments = _segments(whole, (start, begun, returned, end), thread, (kind, queued))
     under_way = end - begun - np.where(queued == _CAUSE["queued"], end - returned, 0)
-    return Gaps(
-        operations=operations,
-        owners=owners,
-        **gap,
-        thread=thread,
-        launching_ns=np.where(call >= 0, under_way, 0),
-        segments=segments,
-    )
+    return {"thread": thread, "launching_ns": np.where(call >= 0, under_way, 0)}, segments
 
 
 def _at(values: NDArray[Any], positions: NDArray[Any], missing: int) -> NDArray[Any]:
@@ -338,13 +362,9 @@ def _segments(
         in_launch = (number >= _COUNT_IN_LAUNCH) & (begins >= begun[gap])
         cause = np.where(in_launch, kind[gap], _CAUSE_OF_ACTIVITY[number])
         parts.append(Segments(known[gap], begins, ends, cause))
-        del gap, begins, ends, number, in_launch
         rest = np.flatnonzero(returned < end[known])
         parts.append(Segments(known[rest], returned[rest], end[known[rest]], queued[known[rest]]))
-    parts = [part for part in parts if len(part.gap)] or parts[:1]
     every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
-    del parts
-    every = every._replace(gap=every.gap.astype(np.int32))
     if (every.gap[1:] >= every.gap[:-1]).all():
         return every
     order = np.argsort(every.gap, kind="stable")  # the parts of a gap are in order of time
