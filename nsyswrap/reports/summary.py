@@ -55,27 +55,35 @@ class Summary:
     tables: Sequence[tuple[Table, int | None]]
 
 
-def summarize(capture: Capture, *, alone: bool = False, cut: bool = False, top: int | None = None) -> Summary:
+def summarize(
+    capture: Capture,
+    *,
+    alone: bool = False,
+    cut: bool = False,
+    top: int | None = None,
+    sections: Sequence[tuple[str, int]] = SECTIONS,
+) -> Summary:
     """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
 
     ``alone``: nothing else is made of the capture, so that its columns are freed as early as possible.
     ``cut``: tables have the rows that are shown, or the ``top`` ones, and no others, which takes less time.
+    ``sections`` are those of SECTIONS whose tables are wanted.
 
     All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the
     selection says otherwise. The tables have no verdicts of their own: the answer has the conclusions.
     """
     capture = capture.decided()
-    reports = [replace(find_report(name), conclude=None) for name, _ in SECTIONS]
+    reports = [replace(find_report(name), conclude=None) for name, _ in sections]
     if cut:
-        reports = [report.limited(top or rows) for report, (_, rows) in zip(reports, SECTIONS, strict=True)]
+        reports = [report.limited(top or rows) for report, (_, rows) in zip(reports, sections, strict=True)]
     # Each table of the export is read once.
-    read_ahead(capture, [replace(reports[0], reads=READS), *reports])
+    read_ahead(capture, [replace(find_report(SECTIONS[0][0]), reads=READS), *reports])
     if alone:
         with suppress(NotInCapture):  # the answer says why
             prepare(capture.whole)
             spend(capture, PREPARED)
     made = make_reports({"": capture}, [Request(report) for report in reports])
-    tables = [(table, rows) for name, rows in SECTIONS for table in made.tables.get(name, {}).values()]
+    tables = [(table, rows) for name, rows in sections for table in made.tables.get(name, {}).values()]
     trusted = trust(capture)
     spend(capture, ONCE if alone else dict.fromkeys(KINDS, _READ_ONCE))
     if alone:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Report, Table, Values
 
 
+# The tables of a summary that a page has, too.
+_TABLES = [one for one in summary.SECTIONS if one[0] in ("memcpy_bandwidth", "launch_overhead")]
+
+
 def part_shown(capture: Capture) -> str:
     """Return the selection as text, with the rule for rows at its ends only if they stay whole."""
     selection = capture.view.selection
@@ -69,7 +73,7 @@ class Subject:
         self.captures = {label: capture.decided() for label, capture in captures.items()}
         self.job = job
         self.summaries = {
-            label: _without_paths(summary.summarize(capture, alone=True))
+            label: _without_paths(summary.summarize(capture, alone=True, sections=_TABLES))
             for label, capture in self.captures.items()
         }
         self._made = MadeReports()
