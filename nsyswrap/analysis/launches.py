@@ -22,9 +22,10 @@ from nsyswrap.analysis.gpu_operations import READS as OPERATION_READS
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.export import EXACT
-from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.per_capture import discard, per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.capture.selection import select
+from nsyswrap.capture.stream import narrow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,8 +54,8 @@ class Launches(Columns):
     - ``operation``: position of its first operation in ``gpu_operations_of(capture.whole)``
     - ``name``: number of the text in ``names``: the kernel's name, or GRAPH_NAME for any graph launch
     - ``first``: marks the first launch of each kernel (by full name) and graph in its process
-    - ``gpu_start_ns``: start of the first operation
-    - ``gpu_ns``, ``operations``: sum of the durations, and number, of all operations it launched
+    - ``narrow_...``: ``api_ns``, ``latency_ns`` and ``gpu_ns`` in four bytes each where they fit
+    - ``operations``: number of all operations it launched
     - ``previous_end_ns``: latest end of the earlier operations in the stream; MISSING without any
     """
 
@@ -64,21 +65,36 @@ class Launches(Columns):
     names: list[str | None]
     first: NDArray[Any]
     start_ns: NDArray[Any]
-    end_ns: NDArray[Any]
-    gpu_start_ns: NDArray[Any]
-    gpu_ns: NDArray[Any]
+    narrow_api_ns: NDArray[Any]
+    narrow_latency_ns: NDArray[Any]
+    narrow_gpu_ns: NDArray[Any]
     operations: NDArray[Any]
     previous_end_ns: NDArray[Any]
 
     @property
     def api_ns(self) -> NDArray[Any]:
         """CPU time in each call."""
-        return self.end_ns - self.start_ns  # type: ignore[no-any-return]
+        return self.narrow_api_ns.astype(np.int64)
 
     @property
     def latency_ns(self) -> NDArray[Any]:
         """Time from the start of each call to its first operation; negative if the clocks disagree."""
-        return self.gpu_start_ns - self.start_ns  # type: ignore[no-any-return]
+        return self.narrow_latency_ns.astype(np.int64)
+
+    @property
+    def gpu_ns(self) -> NDArray[Any]:
+        """Sum of the durations of all operations that each call launched."""
+        return self.narrow_gpu_ns.astype(np.int64)
+
+    @property
+    def end_ns(self) -> NDArray[Any]:
+        """The end of each call."""
+        return self.start_ns + self.narrow_api_ns  # type: ignore[no-any-return]
+
+    @property
+    def gpu_start_ns(self) -> NDArray[Any]:
+        """The start of each first operation."""
+        return self.start_ns + self.narrow_latency_ns  # type: ignore[no-any-return]
 
     @property
     def uncontended(self) -> NDArray[Any]:
@@ -111,24 +127,30 @@ def launches_of(capture: Capture) -> Launches:
     return every
 
 
+def forget_launches(capture: Capture) -> None:
+    """Free the launches of a capture, until they are asked for again."""
+    for part in (capture, capture.whole):
+        discard(part, launches_of)
+    discard(capture.whole, _all_launches)
+
+
 def _selected(capture: Capture, every: Launches) -> NDArray[Any]:
     operations = np.zeros(len(gpu_operations_of(capture.whole)), dtype=bool)
     operations[positions_of(capture)] = True
-    return _calls_selected(capture, every) & operations[every.operation]  # type: ignore[no-any-return]
+    return calls_selected(capture, every.call) & operations[every.operation]  # type: ignore[no-any-return]
 
 
-def _calls_selected(capture: Capture, every: Launches) -> NDArray[Any]:
-    """Mark the launches whose call is selected."""
+def calls_selected(capture: Capture, calls: NDArray[Any]) -> NDArray[Any]:
+    """Mark those of the API calls at these positions in the whole capture that are selected."""
     selection = capture.view.selection
     if selection.nvtx:  # which select threads: all calls have to be looked at together
-        calls = np.zeros(capture.whole.count("api"), dtype=bool)
-        calls[capture.columns("api", "row")["row"] - 1] = True
-        marks: NDArray[Any] = calls[every.call]
+        every = np.zeros(capture.whole.count("api"), dtype=bool)
+        every[capture.columns("api", "row")["row"] - 1] = True
+        marks: NDArray[Any] = every[calls]
         return marks
-    events = {"start_ns": every.start_ns, "end_ns": every.end_ns}
-    if selection.processes:
-        events["global_tid"] = capture.whole.columns("api", "global_tid")["global_tid"][every.call]
-    return select(events, selection, capture.window)
+    fields = ("global_tid", *(SPANS if selection.windowed else ()))
+    events = capture.whole.columns("api", *fields)
+    return select({field: values[calls] for field, values in events.items()}, selection, capture.window)
 
 
 @per_capture
@@ -155,9 +177,9 @@ def _all_launches(capture: Capture) -> Launches:
         names=names,
         first=first,
         start_ns=start,
-        end_ns=end,
-        gpu_start_ns=operations.start_ns[operation],
-        gpu_ns=_sums(codes, duration, len(calls)),
+        narrow_api_ns=narrow(end - start),
+        narrow_latency_ns=narrow(operations.start_ns[operation] - start),
+        narrow_gpu_ns=narrow(_sums(codes, duration, len(calls))),
         operations=np.bincount(codes, minlength=len(calls)).astype(np.int32),
         previous_end_ns=previous_ends(operations)[operation],
     )

@@ -12,6 +12,7 @@ from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
+from nsyswrap.analysis.launches import calls_selected
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration
 
@@ -179,8 +180,11 @@ def synchronizing(context: AdviceContext) -> Iterator[Advice]:
 
 
 def _waits(context: AdviceContext) -> int:
-    classes = call_classes(context.capture) if context.capture.has("api") else np.empty(0)
-    return int(np.count_nonzero(classes == CLASSES.index(SYNCHRONISE)))
+    whole = context.capture.whole
+    if not whole.has("api"):
+        return 0
+    waits = np.flatnonzero(call_classes(whole) == CLASSES.index(SYNCHRONISE))
+    return int(np.count_nonzero(calls_selected(context.capture, waits)))
 
 
 def allocating(context: AdviceContext) -> Iterator[Advice]:

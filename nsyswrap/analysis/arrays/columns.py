@@ -35,9 +35,15 @@ class Columns:
         return self.__dict__.get("_rows")
 
     def of(self, rows: NDArray[Any], **columns: NDArray[Any]) -> Self:
-        """Return the rows at these positions, or with True at theirs, some columns replaced."""
+        """Return the rows at these positions, or with True at theirs, some columns replaced.
+
+        That is the table itself for all rows in order.
+        """
+        rows = _positions(rows)
+        if not columns and len(rows) == len(self) and _in_order(rows):
+            return self
         part = object.__new__(type(self))
-        part.__dict__.update(columns, _source=self, _rows=_positions(rows))
+        part.__dict__.update(columns, _source=self, _rows=rows)
         return part
 
     if not TYPE_CHECKING:
@@ -59,3 +65,8 @@ def _positions(rows: NDArray[Any]) -> NDArray[Any]:
     if rows.dtype != bool:
         return rows
     return np.flatnonzero(rows).astype(np.int32 if len(rows) <= np.iinfo(np.int32).max else np.int64)
+
+
+def _in_order(rows: NDArray[Any]) -> bool:
+    """Return True if the positions are those of all rows in order."""
+    return not len(rows) or bool(rows[0] == 0 and rows[-1] == len(rows) - 1 and (rows[1:] > rows[:-1]).all())

@@ -21,10 +21,12 @@ import numpy as np
 
 from nsyswrap.analysis.advice import ONCE, PREPARED, READS, WORTH_PERCENT, advice_of, advise_parts, prepare
 from nsyswrap.analysis.answer import withheld_because
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.capture.per_capture import discard
 from nsyswrap.reports.table import Column, Report, Result, Schema, spend
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ def free(capture: Capture) -> None:
     prepare(capture.whole)
     spend(capture, PREPARED)
     spend(capture, ONCE)
+    if not capture.whole.has("nvtx"):  # ranges are joined to launches, too
+        discard(capture.whole, launch_pairs_of)
 
 
 def compute(capture: Capture) -> Result:

@@ -101,14 +101,14 @@ def _compute(capture: Capture, most: int | None) -> Result:
 
 
 def _repeats(again: Launches) -> _Repeats:
-    timed = again.uncontended & (again.latency_ns >= 0)
+    timed = again.uncontended & (again.narrow_latency_ns >= 0)
     return _Repeats(
-        narrow(again.api_ns),
+        again.narrow_api_ns,
         narrow(again.queue_ns),
         narrow(again.dependency_ns),
-        narrow(again.gpu_ns),
+        again.narrow_gpu_ns,
         timed,
-        narrow(again.latency_ns[timed]),
+        again.narrow_latency_ns[timed],
     )
 
 
