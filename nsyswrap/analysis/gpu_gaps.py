@@ -29,11 +29,11 @@ from nsyswrap.analysis.gpu_operations import (
     windows,
 )
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.thread_activity import ACTIVITIES, activity_segments
+from nsyswrap.analysis.thread_activity import ACTIVITIES, activity_segments, forget_courses
 from nsyswrap.analysis.thread_activity import Segments as ActivitySegments
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.capture.stream import in_blocks
+from nsyswrap.capture.stream import in_blocks, narrow
 from nsyswrap.capture.window import Intervals
 
 if TYPE_CHECKING:
@@ -62,6 +62,12 @@ CAUSES = {
 }
 _CAUSE_OF_ACTIVITY = np.array([tuple(CAUSES).index(activity) for activity in ACTIVITIES], np.int8)
 _CAUSE = {cause: number for number, cause in enumerate(CAUSES)}
+_GAP = {
+    **dict.fromkeys(("start_ns", "end_ns"), np.int64),
+    **dict.fromkeys(("before", "after", "launching_ns"), np.int32),
+    "thread": np.int64,
+}
+_SEGMENT = {"gap": np.int32, "start_ns": np.int64, "end_ns": np.int64, "cause": np.int8}
 _COUNT_IN_LAUNCH = 2  # the first two activities count even during a launch
 # On an idle GPU an operation starts soon after its call returned. A multiple of the median launch latency of
 # repeated launches, or of all operations if no launch is repeated.
@@ -208,21 +214,24 @@ class _Parts(Mapping[str, NDArray[Any]]):
 def gaps_of(capture: Capture) -> Gaps:
     """Return the gaps in the window of each process on each device; whole-graph executions count as busy."""
     selected, operations = gpu_operations_of(capture), gpu_operations_of(capture.whole)
-    place = positions_of(capture)
-    by_device, owners = [], []
+    gap, segments = [_empty(_GAP)], [_empty(_SEGMENT)]
+    owners: list[tuple[int, int, int]] = []
+    count = 0
     for process, device, rows in selected.by_device():
+        if owners and owners[-1][0] != process:
+            forget_courses(capture.whole)  # other processes have other threads
         mine = selected.of(rows)
-        part = _gaps(mine, place[rows], window(capture, mine))
+        part = _gaps(mine, positions_of(capture)[rows], window(capture, mine))
         _add_unselected(part, operations, operations.rows_of[process, device])
         part = _in_windows(part, windows(capture, mine))
-        by_device.append(part)
-        owners.append((process, device, sum(len(part["end_ns"]) for part in by_device)))
-    kinds = {"start_ns": np.int64, "end_ns": np.int64, "before": np.int32, "after": np.int32}
-    gap = {
-        name: np.concatenate([np.empty(0, kind), *(part[name] for part in by_device)])
-        for name, kind in kinds.items()
-    }
-    return _explained(capture.whole, operations, owners, gap)
+        gap.append(part | _explained(capture.whole, operations, part, segments, count))
+        count += len(part["end_ns"])
+        owners.append((process, device, count))
+    return Gaps(operations, owners, **_joined(gap), segments=Segments(**_joined(segments)))
+
+
+def _empty(columns: Mapping[str, type]) -> Arrays:
+    return {name: np.empty(0, kind) for name, kind in columns.items()}
 
 
 def _gaps(mine: GpuOperations, place: NDArray[Any], ends: tuple[int, int]) -> Arrays:
@@ -255,32 +264,29 @@ def _add_unselected(gap: Arrays, operations: GpuOperations, rows: NDArray[Any]) 
 
 
 def _explained(
-    whole: Capture, operations: GpuOperations, owners: Sequence[tuple[int, int, int]], gap: Arrays
-) -> Gaps:
-    """Return the gaps with the thread and start of the call that ended each, and the causes.
+    whole: Capture, operations: GpuOperations, gap: Arrays, segments: list[Arrays], first: int
+) -> Arrays:
+    """Return the thread of each gap and its launching time. Add the segments; ``first`` is the first gap.
 
     Blocks of gaps are explained one after the other, as that takes many intermediate arrays.
     """
-    segments: list[Segments] = []
-    made, events = 0, len(gap["start_ns"]) + whole.count("api")
+    rows = len(gap["start_ns"])
+    made = 0
 
     def explain(block: Arrays) -> Arrays:
         nonlocal made
         columns, found = _explained_block(whole, operations, block)
-        segments.append(found._replace(gap=block["number"][found.gap]))
+        segments.append({**found._asdict(), "gap": block["number"][found.gap]})
         made += len(found.gap)
-        check_pairs(made, events, "gaps between GPU operations and calls in them")
+        check_pairs(made, rows + whole.count("api"), "gaps between GPU operations and calls in them")
         return columns
 
-    explained = in_blocks({**gap, "number": np.arange(len(gap["start_ns"]), dtype=np.int32)}, explain)
-    return Gaps(operations=operations, owners=owners, **gap, **explained, segments=_joined(segments))
+    return in_blocks({**gap, "number": np.arange(first, first + rows, dtype=np.int32)}, explain)
 
 
-def _joined(parts: list[Segments]) -> Segments:
-    """Join segments, column by column, so that the parts of a column are freed before the next is joined."""
-    columns = [list(column) for column in zip(*parts, strict=True)]
-    parts.clear()
-    return Segments(*(np.concatenate(columns.pop(0)) for _ in Segments._fields))
+def _joined(parts: list[Arrays]) -> Arrays:
+    """Join columns; the parts of each are freed before those of the next are joined."""
+    return {name: np.concatenate([part.pop(name) for part in parts]) for name in tuple(parts[0])}
 
 
 def _explained_block(
@@ -311,7 +317,7 @@ def _explained_block(
         queued[known] = np.where((return_ns <= begin) | waited, _CAUSE["queued"], kind[known])
     segments = _segments(whole, (start, begun, returned, end), thread, (kind, queued))
     under_way = end - begun - np.where(queued == _CAUSE["queued"], end - returned, 0)
-    return {"thread": thread, "launching_ns": np.where(call >= 0, under_way, 0)}, segments
+    return {"thread": thread, "launching_ns": narrow(np.where(call >= 0, under_way, 0))}, segments
 
 
 def _at(values: NDArray[Any], positions: NDArray[Any], missing: int) -> NDArray[Any]:

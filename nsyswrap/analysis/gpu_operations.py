@@ -152,7 +152,11 @@ def gpu_operations_of(capture: Capture) -> GpuOperations:
     return every.of(rows, **times)
 
 
-@per_capture
+def all_processes_known(capture: Capture) -> bool:
+    """Return True if the export has the process of each GPU operation, selected or not."""
+    return _all_operations(capture.whole)[1]
+
+
 def positions_of(capture: Capture) -> NDArray[Any]:
     """Return the positions of the selected operations among those of the whole capture."""
     if not capture.view.selection.narrows:

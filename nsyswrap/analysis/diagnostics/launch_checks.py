@@ -26,7 +26,7 @@ from nsyswrap.analysis.diagnostics.check import (
     unknown,
     warning,
 )
-from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, all_processes_known, gpu_operations_of
 from nsyswrap.analysis.names import strip_version
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
@@ -227,6 +227,8 @@ def _of_several_calls(whole: Capture, kind: str) -> NDArray[Any]:
 
 def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
     """Yield the number of operations whose process is not recorded."""
+    if all_processes_known(capture):  # else the columns would have to be read again
+        return
     parts = [(kind, operations.row[operations.kind == code]) for code, kind in enumerate(KINDS)]
     pids = [
         capture.whole.columns(kind, "global_pid")["global_pid"][rows] for kind, rows in parts if len(rows)
