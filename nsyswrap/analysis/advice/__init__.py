@@ -41,7 +41,7 @@ PREPARED = {KERNEL: (*_JOINED, "graph_node_id", *gpu_work.GRID)}
 ONCE = {
     **dict.fromkeys(KINDS, (*_JOINED, *SPANS, "graph_node_id", "graph_exec_id")),
     KERNEL: (*SPANS, "name"),
-    "api": ("correlation_id", "name"),
+    "api": ("correlation_id", "name", "return_value"),
 }
 CHECKS = (*host.CHECKS, *memory.CHECKS, *gpu_work.CHECKS)
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said

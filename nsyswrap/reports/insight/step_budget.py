@@ -93,8 +93,10 @@ def compute(capture: Capture) -> Result:
     windowed = capture.view.selection.windowed
     parts = () if windowed else judged_parts(capture)
     steps = [(part.steps, _devices(part)) for part in parts if part.steps.found]
+    # Without steps, what is judged of the processes is all of the capture.
+    every = budgets_of(capture) if steps or windowed else [one for part in parts for one in part.budgets]
     rows = [
-        *(_added(_rows(budget, SELECTED if windowed else CAPTURE)) for budget in budgets_of(capture)),
+        *(_added(_rows(budget, SELECTED if windowed else CAPTURE)) for budget in every),
         *(_steady_part(device, of_process) for of_process, devices in steps for device in devices),
         *(_median_step(device, of_process) for of_process, devices in steps for device in devices),
         *(_by_step(devices) for _, devices in steps),
