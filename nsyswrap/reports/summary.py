@@ -61,13 +61,13 @@ def summarize(
     alone: bool = False,
     cut: bool = False,
     top: int | None = None,
-    sections: Sequence[tuple[str, int]] = SECTIONS,
+    sections: Sequence[tuple[str, int | None]] = SECTIONS,
 ) -> Summary:
     """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
 
     ``alone``: nothing else is made of the capture, so that its columns are freed as early as possible.
     ``cut``: tables have the rows that are shown, or the ``top`` ones, and no others, which takes less time.
-    ``sections`` are those of SECTIONS whose tables are wanted.
+    ``sections`` are the reports with the number of rows that are shown, None for all.
 
     All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the
     selection says otherwise. The tables have no verdicts of their own: the answer has the conclusions.
@@ -75,7 +75,8 @@ def summarize(
     capture = capture.decided()
     reports = [replace(find_report(name), conclude=None) for name, _ in sections]
     if cut:
-        reports = [report.limited(top or rows) for report, (_, rows) in zip(reports, sections, strict=True)]
+        most = dict(sections)
+        reports = [one.limited(top or rows) if (rows := most[one.name]) else one for one in reports]
     # Each table of the export is read once.
     read_ahead(capture, [replace(find_report(SECTIONS[0][0]), reads=READS), *reports])
     if alone:

@@ -63,11 +63,12 @@ def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
 
 
 def _page(title: str, subject: Subject) -> str:
-    every, made = all_sections(), []
-    for number, section in enumerate(every, 1):
-        made.append((section.anchor, section.name, section.make(subject)))
-        subject.forget(section.reads, {name for later in every[number:] for name in later.reads})
-    sections = [(anchor, name, markup) for anchor, name, markup in made if markup is not None]
+    every, made = all_sections(), {}
+    in_turn = sorted(every, key=lambda section: section.is_large)
+    for number, section in enumerate(in_turn, 1):
+        made[section.anchor] = section.make(subject)
+        subject.forget(section.reads, {name for later in in_turn[number:] for name in later.reads})
+    sections = [(one.anchor, one.name, markup) for one in every if (markup := made[one.anchor]) is not None]
     return document(
         f"{title} ({subject.selected})" if subject.selected else title,
         sections,

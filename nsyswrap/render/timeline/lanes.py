@@ -79,8 +79,8 @@ class Lane:
     stream, or of a thread's ranges. ``series`` is each event's position in ``kinds``, ``name`` that in
     ``names``. ``row`` is its position among all GPU operations, API calls or, for ranges, NVTX events; -1 in
     other lanes. ``call`` is the position of the API call that launched the event, or -1. ``selected`` are the
-    NVTX ranges that events are clipped to, if there are several. All but the times are int32, as a page holds
-    the lanes of all events at once.
+    NVTX ranges that events are clipped to, if there are several. All but the times are int32 or smaller, as a
+    page holds the lanes of all events at once.
     """
 
     family: str
@@ -101,6 +101,8 @@ class Lane:
 
     def __post_init__(self) -> None:
         """Make each column as long as the lane; what is the same for all events takes no memory."""
+        self.name = _smallest(self.name, len(self.names))
+        self.series = _smallest(self.series, len(self.kinds))
         self.series, self.row, self.call = (
             np.broadcast_to(values, len(self)) for values in (self.series, self.row, self.call)
         )
@@ -130,6 +132,11 @@ class Lane:
         """The selected time in which at least one event went on, in ns."""
         busy = union(self.start_ns, self.end_ns)
         return busy.length if self.selected is None else intersection(busy, self.selected).length
+
+
+def _smallest(codes: NDArray[Any], count: int) -> NDArray[Any]:
+    """Return codes in ``range(count)`` in as few bytes as they take."""
+    return codes.astype(np.min_scalar_type(count), copy=False)
 
 
 def _rows_by_code(codes: NDArray[Any], count: int) -> list[NDArray[Any]]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.capture.per_capture import discard
 from nsyswrap.render import colors
 from nsyswrap.render.page.bars import Part, stacked_bar
 from nsyswrap.render.page.html import Section, empty, missing, section, verdict_paragraphs
@@ -48,8 +47,6 @@ def idle(subject: Subject) -> Markup:
     )
     all_causes = subject.as_one({label: table for label, table in causes.items() if len(table)})
     all_gaps = subject.table("gpu_idle")
-    for capture in subject.captures.values():
-        discard(capture, gaps_of)  # no later section looks at them, and they take much memory
     return section(
         "idle",
         "GPU idle time",

@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.api_call_kinds import by_thread
+from nsyswrap.analysis.gpu_gaps import gaps_of
+from nsyswrap.analysis.launches import forget_launches
+from nsyswrap.analysis.thread_activity import forget_courses
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.per_capture import discard
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.colors import Style
 from nsyswrap.render.page.colors import swatch
 from nsyswrap.render.page.html import Markup, Section, data, element, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.page.timeline.content import Picture, script_data
 from nsyswrap.render.page.timeline.detail import Kept
-from nsyswrap.render.page.timeline.focus import focus
+from nsyswrap.render.page.timeline.focus import focus, longest_gaps
 from nsyswrap.render.timeline.curves import curves
 from nsyswrap.render.timeline.insight_lanes import idle, steps
 from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
@@ -52,6 +58,10 @@ LANE_TABLE = Schema(
 def timeline(subject: Subject) -> Markup:
     """Return a picture for each capture, and the table of all lanes."""
     drawn = dict(list(subject.captures.items())[:_CAPTURES])
+    for capture in subject.captures.values():
+        forget_launches(capture)  # nothing else is made of them, and lanes need the memory
+        forget_courses(capture.whole)
+        discard(capture.whole, by_thread)
     frames: list[Markup] = []
     tables: dict[str, Table] = {}
     for label, picture, left_out in _pictures(subject, drawn):
@@ -80,6 +90,7 @@ def _pictures(
             busiest = _busiest(every)
             answer = subject.summaries[label].answer
             where = focus(captures[label], answer.findings if answer else (), ends)
+            captures[label].forget_columns("api", *SPANS, "global_tid")
             kept = Kept(busiest, where.spots, _EVENTS // len(captures))
             picture = Picture(busiest, kept, ends, where, list(curves(captures[label])))
             left_out = (len(every) - len(busiest), ranges_left_out(captures[label], every))
@@ -87,7 +98,10 @@ def _pictures(
 
 
 def _lanes(capture: Capture) -> list[Lane]:
-    gpu = sorted((*streams(capture), *idle(capture)), key=lambda lane: lane.group)
+    causes = list(idle(capture))
+    longest_gaps(capture)  # all else of the gaps can be freed
+    discard(capture, gaps_of)
+    gpu = sorted((*streams(capture), *causes), key=lambda lane: lane.group)
     return [lane for lane in (*steps(capture), *gpu, *threads(capture)) if len(lane)]
 
 
@@ -240,4 +254,4 @@ _KEYS = (
 )
 
 
-SECTION = Section("timeline", "Timeline", timeline)
+SECTION = Section("timeline", "Timeline", timeline, is_large=True)

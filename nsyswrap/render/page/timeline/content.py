@@ -194,7 +194,10 @@ def _events(capture: Capture, picture: Picture) -> tuple[dict[str, NDArray[Any]]
         column([getattr(lane, field) for lane in picture.lanes])
         for field in ("start_ns", "end_ns", "row", "call")
     )
-    series = column([picture.series(lane)[lane.series] for lane in picture.lanes])
+    of_series = [
+        picture.series(lane)[lane.series[mine]] for lane, mine in zip(picture.lanes, rows, strict=True)
+    ]
+    series = np.concatenate(of_series)
     name, names = _names(picture)
     codes, looks = _pairs(series, name)
     is_call = np.repeat([lane.family == CALLS for lane in picture.lanes], [len(mine) for mine in rows])

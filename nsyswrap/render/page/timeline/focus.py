@@ -8,6 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.render.timeline.insight_lanes import longest_steps
 from nsyswrap.render.timeline.kinds import RANGES
 
@@ -90,6 +91,13 @@ def _gpu_work(capture: Capture) -> tuple[int, int] | None:
     return int(start[min(first, len(start) - 1)]), int(end[min(last, len(end) - 1)])
 
 
+@per_capture
+def longest_gaps(capture: Capture) -> list[tuple[int, int]]:
+    """Return the longest GPU gaps, the longest first."""
+    gaps = gaps_of(capture)
+    return [(int(gaps.start_ns[i]), int(gaps.end_ns[i])) for i in gaps.longest(_GAPS)]
+
+
 def _around(start: int, end: int, share: float = 0.25) -> tuple[int, int]:
     more = max(int(share * (end - start)), _LEAST_AROUND_NS)
     return start - more, end + more
@@ -114,10 +122,8 @@ def _spots(capture: Capture, findings: Sequence[Advice], steady: Steps | None) -
         spots += [(int(steady.start_ns[i]), int(steady.end_ns[i])) for i in rows]
     for finding in findings:
         spots += [_around(*place) for place in _longest(finding, _PLACES)]
-    gaps = gaps_of(capture)
-    for i in gaps.longest(_GAPS).tolist():  # their ends: nothing runs in between
-        start, end = int(gaps.start_ns[i]), int(gaps.end_ns[i])
-        spots += [_around(start, start), _around(end, end)]
+    for place in longest_gaps(capture):  # their ends: nothing runs in between
+        spots += [_around(end, end) for end in place]
     if not steady and not findings:
         middle = sum(_gpu_work(capture) or (0, 0)) // 2
         spots.insert(0, _around(middle, middle))
