@@ -33,7 +33,7 @@ from nsyswrap.analysis.thread_activity import ACTIVITIES, activity_segments, for
 from nsyswrap.analysis.thread_activity import Segments as ActivitySegments
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.capture.stream import in_blocks, narrow
+from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow
 from nsyswrap.capture.window import Intervals
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Gaps:
         place = np.full(len(self), -1, np.int32)
         place[rows] = np.arange(len(rows))
         mine = np.flatnonzero(place[gap] >= 0) if len(rows) < len(self) else slice(None)
-        gap, length, cause = place[gap[mine]], (end - start)[mine], cause[mine]
+        gap, length, cause = place[gap[mine]], end[mine] - start[mine], cause[mine]
         parts = dict.fromkeys(
             CAUSES, np.zeros(len(rows), np.int64)
         )  # few causes occur: the others share this
@@ -170,12 +170,14 @@ class Gaps:
         """The time of each of CAUSES in all gaps, in ns."""
         _, start, end, cause = self.segments
         sums = np.zeros(len(CAUSES), np.int64)
-        np.add.at(sums, cause, end - start)
+        for first in range(0, len(cause), BLOCK_ROWS):
+            rows = slice(first, first + BLOCK_ROWS)
+            np.add.at(sums, cause[rows], end[rows] - start[rows])
         return dict(zip(CAUSES, sums.tolist(), strict=True))
 
     def longest(self, count: int) -> NDArray[Any]:
         """Return the positions of the ``count`` longest gaps, the longest first; equal ones in order."""
-        length = self.duration_ns
+        length = narrow(self.duration_ns)
         rows = np.arange(len(self))
         if count < len(self):
             rows = np.flatnonzero(length >= np.partition(length, len(length) - count)[len(length) - count])
@@ -213,25 +215,33 @@ class _Parts(Mapping[str, NDArray[Any]]):
 @per_capture
 def gaps_of(capture: Capture) -> Gaps:
     """Return the gaps in the window of each process on each device; whole-graph executions count as busy."""
-    selected, operations = gpu_operations_of(capture), gpu_operations_of(capture.whole)
+    operations = gpu_operations_of(capture.whole)
     gap, segments = [_empty(_GAP)], [_empty(_SEGMENT)]
     owners: list[tuple[int, int, int]] = []
     count = 0
-    for process, device, rows in selected.by_device():
+    for process, device, rows in gpu_operations_of(capture).by_device():
         if owners and owners[-1][0] != process:
             forget_courses(capture.whole)  # other processes have other threads
-        mine = selected.of(rows)
-        part = _gaps(mine, positions_of(capture)[rows], window(capture, mine))
-        _add_unselected(part, operations, operations.rows_of[process, device])
-        part = _in_windows(part, windows(capture, mine))
+        part = _of_device(capture, rows, operations.rows_of[process, device])
         gap.append(part | _explained(capture.whole, operations, part, segments, count))
-        count += len(part["end_ns"])
+        del part  # it would stay in memory while the columns are joined
+        count += len(gap[-1]["end_ns"])
         owners.append((process, device, count))
+    if len(owners) > 1:
+        forget_courses(capture.whole)  # joining needs the memory
     return Gaps(operations, owners, **_joined(gap), segments=Segments(**_joined(segments)))
 
 
 def _empty(columns: Mapping[str, type]) -> Arrays:
     return {name: np.empty(0, kind) for name, kind in columns.items()}
+
+
+def _of_device(capture: Capture, rows: NDArray[Any], every: NDArray[Any]) -> Arrays:
+    """Return the gaps between the selected operations of a device; ``every`` are all its operations."""
+    mine = gpu_operations_of(capture).of(rows)
+    part = _gaps(mine, positions_of(capture)[rows], window(capture, mine))
+    _add_unselected(part, gpu_operations_of(capture.whole), every)
+    return _in_windows(part, windows(capture, mine))
 
 
 def _gaps(mine: GpuOperations, place: NDArray[Any], ends: tuple[int, int]) -> Arrays:

@@ -163,11 +163,14 @@ def _all_launches(capture: Capture) -> Launches:
     calls, codes = calls.astype(np.int32), codes.astype(np.int32)
     operation = np.empty(len(calls), np.int32)
     operation[codes[::-1]] = rows[::-1]  # rows are in order of start: the first one stays
-    duration = (operations.end_ns - operations.start_ns)[rows]
+    gpu_ns = narrow(_sums(codes, (operations.end_ns - operations.start_ns)[rows], len(calls)))
+    count = np.bincount(codes, minlength=len(calls)).astype(np.int32)
+    del launching, rows, codes  # what follows needs the memory
     span = capture.columns("api", "start_ns", "end_ns") if len(calls) else {}
     start, end = (span[field][calls] if len(calls) else calls for field in ("start_ns", "end_ns"))
+    api_ns = narrow(end - start)
+    del end
     graphs = graphs[operation]
-    del launching, rows
     name, names, first = _names(capture, operations.of(operation), graphs, start)
     del graphs
     launches = Launches(
@@ -177,10 +180,10 @@ def _all_launches(capture: Capture) -> Launches:
         names=names,
         first=first,
         start_ns=start,
-        narrow_api_ns=narrow(end - start),
+        narrow_api_ns=api_ns,
         narrow_latency_ns=narrow(operations.start_ns[operation] - start),
-        narrow_gpu_ns=narrow(_sums(codes, duration, len(calls))),
-        operations=np.bincount(codes, minlength=len(calls)).astype(np.int32),
+        narrow_gpu_ns=gpu_ns,
+        operations=count,
         previous_end_ns=previous_ends(operations)[operation],
     )
     # Calls come by start where nsys wrote them so.
@@ -219,7 +222,8 @@ def _names(
     full = codes if plain is capture else _kernel_names(plain, operations, graphs)[0]
     known = (np.flatnonzero(np.bincount(codes + 1)) - 1).tolist()
     name, names = number_texts(codes, [GRAPH_NAME if code < 0 else texts[code] for code in known])
-    kinds, _ = group_keys(full, graphs, operations.global_pid)
+    owners = distinct(operations.streams.global_pid)[1].astype(np.int32)[operations.stream]
+    kinds, _ = group_keys(full, owners, *([graphs] if (graphs != MISSING).any() else []))
     backwards = np.argsort(start, kind="stable")[::-1].astype(np.int32)
     earliest = np.empty(int(kinds.max(initial=-1)) + 1, np.int32)
     earliest[kinds[backwards]] = backwards  # the last one that is written stays
