@@ -27,6 +27,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.info import message_level, newer_than_known
 from nsyswrap.capture.schema import SPANS
+from nsyswrap.capture.stream import narrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,13 +100,13 @@ def check_api_results(capture: Capture) -> Iterator[Diagnosis]:
     if not capture.has("api"):
         yield unknown(API_RESULTS, "no API calls recorded; collect with nsyswrap profile --trace cuda,nvtx")
         return
-    calls = unclipped(capture, "api", "return_value", "name")
-    result = calls["return_value"]
+    narrowed = capture.stream("api", ("return_value",), lambda block: {"": narrow(block["return_value"])})
+    result = narrowed[""]  # the column itself would take twice the memory
     if (result == MISSING).all():
         yield unknown(API_RESULTS, "this export has no return values of API calls")
         return
     rows = np.flatnonzero((result != 0) & (result != MISSING))
-    codes, (names, results) = group_keys(calls["name"][rows], result[rows])
+    codes, (names, results) = group_keys(unclipped(capture, "api", "name")["name"][rows], result[rows])
     counts = np.bincount(codes, minlength=len(names)).tolist()
     checks = [
         _api_result(strip_version(capture.text(name)) or "unnamed call", code, count)

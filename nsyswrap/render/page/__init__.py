@@ -64,7 +64,7 @@ def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
 
 def _page(title: str, subject: Subject) -> str:
     every, made = all_sections(), {}
-    in_turn = sorted(every, key=lambda section: section.is_large)
+    in_turn = sorted(every, key=lambda section: section.turn)
     for number, section in enumerate(in_turn, 1):
         made[section.anchor] = section.make(subject)
         subject.forget(section.reads, {name for later in in_turn[number:] for name in later.reads})

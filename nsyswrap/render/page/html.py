@@ -34,14 +34,14 @@ class Section(Generic[S]):
     """A part of the page: its anchor, its name in the navigation, and the function that makes it.
 
     ``make`` returns None if there is nothing to show. ``reads`` names the reports that ``make`` asks for.
-    ``is_large``: it takes so much memory that it is made after all others, which can free theirs.
+    ``turn``: those with a higher number are made later, as they take much memory, which others free.
     """
 
     anchor: str
     name: str
     make: Callable[[S], Markup | None]
     reads: tuple[str, ...] = ()
-    is_large: bool = False
+    turn: int = 0
 
 
 def element(name: str, /, *children: object, **attributes: object) -> Markup:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, call_classes
-from nsyswrap.analysis.arrays.groups import distinct, order_by_code
+from nsyswrap.analysis.api_call_kinds import CLASSES, call_classes, call_names
+from nsyswrap.analysis.arrays.groups import distinct, number_texts, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
 from nsyswrap.analysis.arrays.spans import Spans
 from nsyswrap.analysis.gpu_operations import (
@@ -27,9 +27,8 @@ from nsyswrap.analysis.gpu_operations import (
     gpu_operations_of,
     names,
 )
-from nsyswrap.analysis.names import kernel_classes, most_frequent, name_codes
+from nsyswrap.analysis.names import kernel_classes, most_frequent, name_codes, strip_version
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
-from nsyswrap.analysis.packed import forget_calls, packed_names
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.timeline.kinds import CALLS, KERNELS, NO_NAME, OTHERS, RANGES, kind_of
@@ -243,8 +242,9 @@ def _calls(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:
     """Yield a lane for each thread, with its outermost calls and all calls that launched something."""
     fields = capture.columns("api", "global_tid", *SPANS)
     row = (capture.columns("api", "row")["row"] - 1).astype(np.int32)
-    codes, names = packed_names(capture, "api")
-    forget_calls(capture)
+    called = call_names(capture)
+    codes, names = number_texts(np.arange(len(called.texts)), list(map(strip_version, called.texts)))
+    codes = codes.astype(np.int32)[called.codes]
     events = _Events(Spans(*fields.values()), codes, _name_texts(names), row, call_classes(capture))
     launching = _launching(capture)[row]
     for thread, every in events.by_thread():

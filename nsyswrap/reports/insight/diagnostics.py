@@ -124,6 +124,6 @@ REPORT = Report(
     SCHEMA,
     needs=(),
     compute=compute,
-    reads={"api": ("return_value", "correlation_id", "global_tid", *NAMED)},
+    reads={"api": ("correlation_id", "global_tid", *NAMED)},
     conclude=conclude,
 )

@@ -254,4 +254,4 @@ _KEYS = (
 )
 
 
-SECTION = Section("timeline", "Timeline", timeline, is_large=True)
+SECTION = Section("timeline", "Timeline", timeline, reads=("gpu_idle",), turn=2)
