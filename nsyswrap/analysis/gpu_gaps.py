@@ -216,7 +216,8 @@ class _Parts(Mapping[str, NDArray[Any]]):
 def gaps_of(capture: Capture) -> Gaps:
     """Return the gaps in the window of each process on each device; whole-graph executions count as busy."""
     operations = gpu_operations_of(capture.whole)
-    gap, segments = [_empty(_GAP)], [_empty(_SEGMENT)]
+    gap: list[Arrays] = []
+    segments: list[Arrays] = []
     owners: list[tuple[int, int, int]] = []
     count = 0
     for process, device, rows in gpu_operations_of(capture).by_device():
@@ -229,11 +230,7 @@ def gaps_of(capture: Capture) -> Gaps:
         owners.append((process, device, count))
     if len(owners) > 1:
         forget_courses(capture.whole)  # joining needs the memory
-    return Gaps(operations, owners, **_joined(gap), segments=Segments(**_joined(segments)))
-
-
-def _empty(columns: Mapping[str, type]) -> Arrays:
-    return {name: np.empty(0, kind) for name, kind in columns.items()}
+    return Gaps(operations, owners, **_joined(gap, _GAP), segments=Segments(**_joined(segments, _SEGMENT)))
 
 
 def _of_device(capture: Capture, rows: NDArray[Any], every: NDArray[Any]) -> Arrays:
@@ -294,9 +291,13 @@ def _explained(
     return in_blocks({**gap, "number": np.arange(first, first + rows, dtype=np.int32)}, explain)
 
 
-def _joined(parts: list[Arrays]) -> Arrays:
-    """Join columns; the parts of each are freed before those of the next are joined."""
-    return {name: np.concatenate([part.pop(name) for part in parts]) for name in tuple(parts[0])}
+def _joined(parts: list[Arrays], columns: Mapping[str, type]) -> Arrays:
+    """Join columns, if there are any; the parts of each are freed before those of the next are joined."""
+    if not parts:
+        return {name: np.empty(0, kind) for name, kind in columns.items()}
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part.pop(name) for part in parts]) for name in columns}
 
 
 def _explained_block(
@@ -320,7 +321,7 @@ def _explained_block(
         begun[known] = np.clip(api["start_ns"][call[known]], start[known], end[known])
         return_ns = api["end_ns"][call[known]]
         returned[known] = np.clip(return_ns, begun[known], end[known])
-        kind[known] = _closing_cause(whole, operations.of(after[known]))
+        kind[known] = _closing_cause(whole, operations, after[known])
         waited = operations.start_ns[after[known]] - return_ns > _longest_latency(whole)
         # A window may cut the gap: then the gap began when the operation before it ended.
         begin = _at(operations.end_ns, gap["before"][known], MISSING)
@@ -337,10 +338,11 @@ def _at(values: NDArray[Any], positions: NDArray[Any], missing: int) -> NDArray[
     return found
 
 
-def _closing_cause(whole: Capture, after: GpuOperations) -> NDArray[Any]:
+def _closing_cause(whole: Capture, operations: GpuOperations, after: NDArray[Any]) -> NDArray[Any]:
     """Return the cause while the call that launches each operation is under way."""
     # A launch call can also start copies, which are nodes of its graph.
-    launches = after.computes | (call_classes(whole)[after.call] == CLASSES.index(LAUNCH))
+    launched = call_classes(whole)[operations.call[after]] == CLASSES.index(LAUNCH)
+    launches = operations.computes[after] | launched
     return np.where(launches, _CAUSE["launch"], _CAUSE["copy"])
 
 

@@ -36,6 +36,14 @@ def test_a_part_of_a_part_has_the_marked_rows() -> None:
     assert (len(part), part.start.tolist(), part.names) == (2, [30, 40], ("a", "b"))
 
 
+def test_all_rows_in_order_are_the_table_itself() -> None:
+    rows = np.arange(4)
+    assert SPANS.of(rows) is SPANS.of(rows >= 0) is SPANS
+    assert SPANS.of(rows[::-1]).start.tolist() == [40, 30, 20, 10]
+    assert SPANS.of(np.array([0, 1, 1, 3])).start.tolist() == [10, 20, 20, 40]
+    assert SPANS.of(rows, end=rows).end.tolist() == [0, 1, 2, 3]
+
+
 def test_columns_can_be_replaced() -> None:
     part = SPANS.of(np.array([1, 2]), end=np.array([21, 31]))
     assert (part.start.tolist(), part.end.tolist()) == ([20, 30], [21, 31])

@@ -12,6 +12,7 @@ from nsyswrap.analysis import gpu_gaps
 from nsyswrap.analysis.api_call_kinds import classify
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
+from nsyswrap.capture import stream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -164,6 +165,9 @@ def said(capture: Capture) -> list[tuple[int, int, int, int, dict[str, int]]]:
 @pytest.mark.parametrize("seed", range(150))
 def test_every_gap_and_nanosecond(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_gaps, "_longest_latency", lambda _: LATENCY_NS)
+    if seed % 2:  # several blocks of gaps
+        monkeypatch.setattr(stream, "BLOCK_ROWS", 3)
+        monkeypatch.setattr(gpu_gaps, "BLOCK_ROWS", 3)
     dice = random.Random(seed)  # noqa: S311 - no secret
     drawn = draw(dice)
     first, last = sorted(dice.sample(range(LENGTH), 2))
