@@ -100,8 +100,9 @@ def check_api_results(capture: Capture) -> Iterator[Diagnosis]:
     if not capture.has("api"):
         yield unknown(API_RESULTS, "no API calls recorded; collect with nsyswrap profile --trace cuda,nvtx")
         return
-    narrowed = capture.stream("api", ("return_value",), lambda block: {"": narrow(block["return_value"])})
-    result = narrowed[""]  # the column itself would take twice the memory
+    # The column itself would take twice the memory. Every export has names, if not results.
+    fields = ("name", "return_value")
+    result = capture.stream("api", fields, lambda block: {"": narrow(block["return_value"])})[""]
     if (result == MISSING).all():
         yield unknown(API_RESULTS, "this export has no return values of API calls")
         return

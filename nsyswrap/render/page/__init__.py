@@ -67,7 +67,8 @@ def _page(title: str, subject: Subject) -> str:
     in_turn = sorted(every, key=lambda section: section.turn)
     for number, section in enumerate(in_turn, 1):
         made[section.anchor] = section.make(subject)
-        subject.forget(section.reads, {name for later in in_turn[number:] for name in later.reads})
+        later = {name for one in in_turn[number:] for name in (*one.reads, *one.columns_of)}
+        subject.forget(section.reads, later)
     sections = [(one.anchor, one.name, markup) for one in every if (markup := made[one.anchor]) is not None]
     return document(
         f"{title} ({subject.selected})" if subject.selected else title,

@@ -34,6 +34,7 @@ class Section(Generic[S]):
     """A part of the page: its anchor, its name in the navigation, and the function that makes it.
 
     ``make`` returns None if there is nothing to show. ``reads`` names the reports that ``make`` asks for.
+    ``columns_of`` names reports that read the columns which it looks at itself.
     ``turn``: those with a higher number are made later, as they take much memory, which others free.
     """
 
@@ -41,6 +42,7 @@ class Section(Generic[S]):
     name: str
     make: Callable[[S], Markup | None]
     reads: tuple[str, ...] = ()
+    columns_of: tuple[str, ...] = ()
     turn: int = 0
 
 

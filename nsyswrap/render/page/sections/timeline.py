@@ -254,4 +254,4 @@ _KEYS = (
 )
 
 
-SECTION = Section("timeline", "Timeline", timeline, reads=("gpu_idle",), turn=2)
+SECTION = Section("timeline", "Timeline", timeline, columns_of=("gpu_idle",), turn=2)
