@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("nsys")
 MOST = 40
-# Python imports this by itself. It writes the loaded modules when a process starts `nsys profile`.
+# Python imports this by itself. It writes the loaded modules when a process starts `nsys profile`, the first
+# time: an nsys that fails on a busy machine is started again.
 SITECUSTOMIZE = """
-import sys
+import os, sys
 
 def note_modules(event, arguments):
     if event == "subprocess.Popen":
         _, command, *_ = arguments
-        if "profile" in command and command[-1] != "--help":
+        if "profile" in command and command[-1] != "--help" and not os.path.exists({path!r}):
             with open({path!r}, "w") as file:
                 print(*sys.modules, file=file)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FORMATS = {"perfetto": packets.blocks, "json": chrome.blocks}
 _LEVEL = 2  # of gzip: smaller than 1 in the same time; a higher one takes more than making the trace
-_THREADS = 8  # more of them hold more blocks at a time
+_THREADS = 4  # more of them hold more blocks at a time
 _GZIP_HEAD = b"\x1f\x8b\x08" + bytes(6) + b"\xff"  # no name and no time
 _NO_MORE = b"\x03\x00"  # the last block of deflate, empty
 
