@@ -12,7 +12,7 @@ import numpy as np
 from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, intersection, union
-from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import launches_of
@@ -114,8 +114,9 @@ class AdviceContext:
 
         Outlier steps count only if ``outliers`` says so.
         """
-        segments, of_cause = self.gaps.segments, np.isin(list(CAUSES), list(causes))
-        rows = np.flatnonzero(of_cause[segments.cause] & gaps[segments.gap])
+        segments, of_cause = self.gaps.segments, self.gaps.segments_of
+        parts = [rows[gaps[segments.gap[rows]]] for rows in (of_cause[cause] for cause in causes)]
+        rows = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
         cover = union(segments.start_ns[rows], segments.end_ns[rows])
         return intersection(cover, self.part.window) if outliers else self.of_typical(cover)
 
