@@ -65,6 +65,8 @@ def joined(children: Iterable[object]) -> Markup:
 
 def plain(text: str) -> str:
     """Escape control characters, lone surrogates and characters that change the direction of text."""
+    if text.isascii() and text.isprintable():
+        return text
     return printable(text).encode("utf-8", "backslashreplace").decode()
 
 

@@ -116,19 +116,26 @@ class Lane:
         return np.flatnonzero(np.bincount(self.series)).tolist()
 
     @cached_property
+    def disjoint(self) -> bool:
+        """True if no event begins before the one in front of it ends."""
+        return bool((self.start_ns[1:] >= self.end_ns[:-1]).all())
+
+    @cached_property
     def reach_ns(self) -> NDArray[Any]:
         """The latest end of the events up to each one, in ns."""
         end = self.end_ns
-        return end if (end[1:] >= end[:-1]).all() else np.maximum.accumulate(end)
+        return end if self.disjoint or (end[1:] >= end[:-1]).all() else np.maximum.accumulate(end)
 
     def meeting(self, start_ns: int, end_ns: int) -> slice:
         """Return the positions from the first to the last event that is in a part of time."""
-        first = np.searchsorted(self.reach_ns, start_ns, "right")
-        return slice(int(first), int(np.searchsorted(self.start_ns, end_ns)))
+        first = self.reach_ns.searchsorted(start_ns, "right")
+        return slice(int(first), int(self.start_ns.searchsorted(end_ns)))
 
     @property
     def busy_ns(self) -> int:
         """The selected time in which at least one event went on, in ns."""
+        if self.selected is None and self.disjoint:
+            return int((self.end_ns - self.start_ns).sum())
         busy = union(self.start_ns, self.end_ns)
         return busy.length if self.selected is None else intersection(busy, self.selected).length
 
@@ -161,6 +168,7 @@ def streams(capture: Capture) -> Iterator[Lane]:
         beside = few_disjoint(start, end)
         for sublane in range(int(beside.max()) + 1):
             part = np.flatnonzero(beside == sublane) if beside.any() else slice(None)
+            rows = mine[part]
             yield Lane(
                 family=KERNELS,
                 owner=place.global_pid,
@@ -168,12 +176,12 @@ def streams(capture: Capture) -> Iterator[Lane]:
                 title=title + sublane_suffix(sublane),
                 start_ns=start[part],
                 end_ns=end[part],
-                series=series[mine[part]],
+                series=series[rows],
                 kinds=kinds,
-                name=name.codes[mine[part]],
+                name=name.codes[rows],
                 names=texts,
-                row=mine[part].astype(np.int32),
-                call=operations.call[mine[part]].astype(np.int32),
+                row=rows.astype(np.int32),
+                call=operations.call[rows].astype(np.int32),
                 selected=_selected(capture, capture.window.of_process(place.global_pid)),
                 level=sublane,
                 device=place.device,

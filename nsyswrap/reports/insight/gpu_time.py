@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.intervals import intersection, union
+from nsyswrap.analysis.arrays.intervals import intersection, joined, union
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
     KERNEL,
@@ -84,13 +84,16 @@ def _usage(capture: Capture, mine: GpuOperations, communicates: NDArray[Any]) ->
     def cover(which: NDArray[Any]) -> Cover:
         return union(mine.start_ns[which], mine.end_ns[which])
 
+    kernel, graph, communication = cover(kernels), cover(graphs), cover(communicates)
+    computing = joined(kernel, graph) if len(graph.start) else kernel
     first, last = window(capture, mine)
     whole = windows(capture, mine).length
     durations = mine.end_ns - mine.start_ns
     busy, copying = union(mine.start_ns, mine.end_ns).length, cover(copies)
-    hidden = intersection(copying, cover(kernels | graphs)).length
-    communication = cover(communicates)
-    beside = intersection(communication, cover((kernels & ~communicates) | graphs)).length
+    hidden = intersection(copying, computing).length
+    beside = 0
+    if len(communication.start):
+        beside = intersection(communication, cover((kernels & ~communicates) | graphs)).length
     unknown = bool(graphs.any()) and not communication.length  # whether anything communicated in the graphs
     return {
         "start_ns": first,
@@ -100,8 +103,8 @@ def _usage(capture: Capture, mine: GpuOperations, communicates: NDArray[Any]) ->
         "idle_ns": whole - busy,
         "utilisation_percent": _percent(busy, whole),
         "kernel_total_ns": int(durations[kernels].sum()),
-        "kernel_busy_ns": cover(kernels).length,
-        "graph_busy_ns": cover(graphs).length,
+        "kernel_busy_ns": kernel.length,
+        "graph_busy_ns": graph.length,
         "copy_busy_ns": copying.length,
         "set_busy_ns": cover(sets).length,
         "migration_busy_ns": cover(mine.migration).length,

@@ -58,9 +58,7 @@ def facts_of(capture: Capture, lanes: Sequence[Lane], kept: Sequence[NDArray[Any
     shape, path, size, correlation = np.zeros((4, count), np.int64)
     facts = Facts(shape, path, size, correlation, [""], [""])
     _of_operations(capture, facts, gpu)
-    mine = np.flatnonzero(calls >= 0)
-    if len(mine):
-        facts.correlation[mine] = _at(capture, "api", calls[mine], "correlation_id")[0]
+    _of_calls(capture, facts, calls, launched)
     if whole.has("nvtx") and whole.has("api") and (launched >= 0).any():
         code, paths = call_paths(whole, launched)
         facts.path[:] = np.where((code == MISSING) | (launched < 0), 0, code + 1)
@@ -91,6 +89,21 @@ def _of_operations(capture: Capture, facts: Facts, gpu: NDArray[Any]) -> None:
             texts = [_shape_text(*key) if kind == KERNEL else _ends_text(labels, key) for key in values]
             facts.shape[mine] = code + len(facts.shapes)
             facts.shapes.extend(texts)
+
+
+def _of_calls(capture: Capture, facts: Facts, calls: NDArray[Any], launched: NDArray[Any]) -> None:
+    """Fill in the correlation of the API calls at these positions; -1 is none.
+
+    A call has the id of what it launched, so that only the others are read.
+    """
+    operations = np.flatnonzero((calls < 0) & (launched >= 0))
+    of_call = np.full(max(int(launched.max(initial=-1)), 0) + 1, MISSING)
+    of_call[launched[operations]] = facts.correlation[operations]
+    mine = np.flatnonzero(calls >= 0)
+    facts.correlation[mine] = of_call[calls[mine]]
+    others = mine[facts.correlation[mine] == MISSING]
+    if len(others):
+        facts.correlation[others] = _at(capture, "api", calls[others], "correlation_id")[0]
 
 
 def _at(capture: Capture, kind: str, rows: NDArray[Any], *fields: str) -> list[NDArray[Any]]:

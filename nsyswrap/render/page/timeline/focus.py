@@ -106,7 +106,10 @@ def _around(start: int, end: int, share: float = 0.25) -> tuple[int, int]:
 def _longest(finding: Advice, most: int) -> list[tuple[int, int]]:
     """Return the longest intervals of the time that a finding is about, the longest first."""
     cover = finding.cover
-    order = np.argsort(cover.start - cover.end, kind="stable")[:most]
+    length, rows = cover.end - cover.start, np.arange(len(cover.start))
+    if most < len(rows):  # a cover can have as many intervals as there are GPU gaps
+        rows = np.flatnonzero(length >= np.partition(length, len(rows) - most)[len(rows) - most])
+    order = rows[np.argsort(-length[rows], kind="stable")][:most]
     return list(zip(cover.start[order].tolist(), cover.end[order].tolist(), strict=True))
 
 
