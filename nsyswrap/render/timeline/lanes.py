@@ -135,7 +135,7 @@ class Lane:
     def busy_ns(self) -> int:
         """The selected time in which at least one event went on, in ns."""
         if self.selected is None and self.disjoint:
-            return int((self.end_ns - self.start_ns).sum())
+            return int(np.maximum(self.end_ns - self.start_ns, 0).sum())
         busy = union(self.start_ns, self.end_ns)
         return busy.length if self.selected is None else intersection(busy, self.selected).length
 
