@@ -13,7 +13,7 @@ from nsyswrap.analysis.arrays.one_group import OneGroup, exact_totals, largest, 
 if TYPE_CHECKING:
     from nsyswrap.analysis.arrays.groups import Statistics
 
-SHARES = (0.95, 0.99, 0.25, 0.5, 0.01)  # in no order, as each look leaves the values in another order
+SHARES = (0.95, 0.99, 0.25, 0.5, 0.01)
 
 
 def same(one: Statistics, other: Statistics) -> bool:
@@ -34,6 +34,16 @@ def test_selected_places_equal_those_of_a_sort(rows: int, values: int) -> None:
         expected = sorted_.quantile(times, share)
         assert np.array_equal(one.quantile(times, share), expected, equal_nan=True)
     assert np.array_equal(times, before)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("period", [60, 61, 62, 100_000])
+def test_values_that_a_sample_does_not_tell_are_selected_too(period: int, kind: type[np.integer]) -> None:
+    times = (np.arange(70_001) % period - 5).astype(kind)
+    sorted_, one = Groups(np.zeros(len(times), np.int8), 1), OneGroup()
+    assert same(one.of(times), sorted_.of(times))
+    for share in SHARES:
+        assert np.array_equal(one.quantile(times, share), sorted_.quantile(times, share))
 
 
 def test_a_sum_beyond_64_bits_is_an_error() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
+
+_SAMPLED = 61  # one value in so many is in a sample; no usual number of launches in a step divides by it
 
 
 class OneGroup:
@@ -57,23 +58,42 @@ class OneGroup:
 
 
 class _Selection:
-    """Values that are put in order at the places that are asked for, and between these places only so far."""
+    """Values of which those at a few places of their order are selected, without sorting all.
+
+    A sample tells between which values the wanted one lies. The few values between these are sorted.
+    """
 
     def __init__(self, values: NDArray[Any]) -> None:
-        self._values, self._places = values.copy(), [-1, len(values)]
+        self._values, self._sample = values, np.sort(values[::_SAMPLED])
 
     def mean(self, low: int, high: int) -> float:
         """Return the mean of the values at two adjacent places, or one, of the sorted values."""
         if not len(self._values):
             return np.nan
-        wanted = sorted({low, high}.difference(self._places))
-        if wanted:
-            behind = bisect(self._places, wanted[0])
-            first, last = self._places[behind - 1] + 1, self._places[behind]
-            # Of a single place numpy 2 takes ten times as long if many values are equal.
-            self._values[first:last].partition([place - first for place in (*wanted, *wanted)])
-            self._places = sorted({*self._places, low, high})
-        return (int(self._values[low]) + int(self._values[high])) / 2
+        below, ordered = self._around(low, high)
+        if low < below or high >= below + len(ordered):  # the sample was not like the rest
+            below, ordered = 0, np.sort(self._values)
+        return (int(ordered[low - below]) + int(ordered[high - below])) / 2
+
+    def _around(self, low: int, high: int) -> tuple[int, NDArray[Any]]:
+        """Return the sorted values near these places, and how many values are less than each of them."""
+        last = len(self._sample) - 1
+        margin = 2 * int(len(self._sample) ** 0.5) + 1  # four standard errors of a median's place
+        first, behind = max(low // _SAMPLED - margin, 0), min(high // _SAMPLED + margin, last)
+        ends = np.iinfo(self._values.dtype)
+        least = self._sample[first] if first else ends.min
+        most = self._sample[behind] if behind < last else ends.max
+        below, equal, near = 0, 0, []
+        for at in range(0, len(self._values), PART):
+            part = self._values[at : at + PART]
+            enough = part >= least
+            below += len(part) - int(np.count_nonzero(enough))
+            enough &= part <= most
+            if least == most:
+                equal += int(np.count_nonzero(enough))
+            else:
+                near.append(part[enough])
+        return below, np.sort(np.concatenate(near)) if near else np.broadcast_to(least, equal)
 
 
 def largest(totals: NDArray[Any], most: int) -> NDArray[Any]:
