@@ -26,7 +26,7 @@ from nsyswrap.analysis.launch_bound import launch_verdict
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
-from nsyswrap.capture.stream import narrow
+from nsyswrap.capture.stream import in_blocks, narrow
 from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -68,8 +68,8 @@ def _compute(capture: Capture, most: int | None) -> Result:
     """Return the row for all launches, then those of names: of all, or of the ``most`` that come first."""
     launches = launches_of(capture)
     first, names, count = launches.first, launches.names, len(launches.names)
-    repeats = _repeats(launches.of(~first))
-    every = _figures(launches, repeats, np.zeros(len(launches), np.int8), 1)
+    repeats = _repeats(launches)
+    every = _figures(launches, repeats)
     chosen = np.flatnonzero(np.bincount(launches.name, minlength=count))
     others: list[str | None] = []
     if most is None or most >= len(chosen):
@@ -78,17 +78,17 @@ def _compute(capture: Capture, most: int | None) -> Result:
         by_name = {field: values[chosen] for field, values in by_name.items()}
     else:
         api = grouped(launches.name[~first], repeats.api, count)
-        firsts = grouped(launches.name[first], launches.api_ns[first], count)
+        firsts = grouped(launches.name[first], launches.narrow_api_ns[first], count)
         usual, order = api.med, np.lexsort((~_total(firsts)[chosen], ~_total(api)[chosen]))
         others = [names[code] for code in np.sort(chosen[order[most:]])]
         chosen = np.sort(chosen[order[:most]])
         number = np.full(count, most)
         number[chosen] = np.arange(most)
         part = launches.of(number[launches.name] < most)
-        by_name = _figures(part, _repeats(part.of(~part.first)), number[part.name], most)
+        by_name = _figures(part, _repeats(part), number[part.name], most)
     # A first launch costs what its call took above the median repeat of its name, or of all names without.
     usual = np.where(np.isnan(usual), every["api_med_ns"], usual)
-    cost = launches.api_ns[first] - usual[launches.name[first]]
+    cost = launches.narrow_api_ns[first] - usual[launches.name[first]]
     every["first_cost_ns"] = _sum(np.zeros(len(cost), np.int8), cost, 1)
     by_name["first_cost_ns"] = _sum(launches.name[first], cost, count)[chosen]
     filled = slice(None) if len(launches) else slice(1, None)
@@ -100,37 +100,51 @@ def _compute(capture: Capture, most: int | None) -> Result:
     return Result(data, notes, left_out=len(others), other_names={"name": others})
 
 
-def _repeats(again: Launches) -> _Repeats:
-    timed = again.uncontended & (again.narrow_latency_ns >= 0)
-    return _Repeats(
-        again.narrow_api_ns,
-        narrow(again.queue_ns),
-        narrow(again.dependency_ns),
-        again.narrow_gpu_ns,
-        timed,
-        again.narrow_latency_ns[timed],
-    )
+def _repeats(launches: Launches) -> _Repeats:
+    """Return the times of the repeats among launches, made block by block."""
+
+    def times(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        again = launches.of(block["rows"])
+        return {
+            "api": again.narrow_api_ns,
+            "queue": narrow(again.queue_ns),
+            "dependency": narrow(again.dependency_ns),
+            "kernel": again.narrow_gpu_ns,
+            "timed": again.uncontended & (again.narrow_latency_ns >= 0),
+            "latency": again.narrow_latency_ns,
+        }
+
+    columns = in_blocks({"rows": np.flatnonzero(~launches.first)}, times)
+    latency = columns.pop("latency")[np.flatnonzero(columns["timed"])]
+    return _Repeats(**columns, latency=latency)
 
 
 def _figures(
-    launches: Launches, repeats: _Repeats, codes: NDArray[Any], groups: int
+    launches: Launches, repeats: _Repeats, codes: NDArray[Any] | None = None, groups: int = 1
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns of figures for each group. Figures of no launch are missing."""
-    first = launches.first
-    firsts = grouped(codes[first], launches.api_ns[first], groups)
-    codes_again = codes[~first]
-    by_group = _groups(codes_again, groups)
-    api, queue, dependency, kernel = (by_group.of(values) for values in repeats[:4])
-    uncontended = codes_again[repeats.timed]
+    """Return the columns of figures for all launches, or each group. Figures of no launch are missing."""
+    first = np.flatnonzero(launches.first)
+    if codes is None:
+        of_firsts, of_repeats, of_timed = OneGroup(), OneGroup(), OneGroup()
+    else:
+        again = codes[~launches.first]
+        parts = (codes[first], again, again[repeats.timed])
+        of_firsts, of_repeats, of_timed = (Groups(part, groups) for part in parts)
+    firsts = of_firsts.of(launches.narrow_api_ns[first])
+    api, latency = of_repeats.of(repeats.api), of_timed.of(repeats.latency)
+    spreads = {
+        **_spread("api", api, of_repeats, repeats.api),
+        **_spread("latency", latency, of_timed, repeats.latency),
+    }
+    queue, dependency, kernel = (of_repeats.of(values) for values in repeats[1:4])
     return {
-        "launches": np.bincount(codes, minlength=groups),
+        "launches": firsts.count + api.count,
         "first_launches": firsts.count,
         "repeat_launches": api.count,
         "first_api_ns": _total(firsts),
         "api_total_ns": _total(api),
-        **_spread("api", by_group, repeats.api),
-        "uncontended": np.bincount(uncontended, minlength=groups),
-        **_spread("latency", _groups(uncontended, groups), repeats.latency),
+        "uncontended": latency.count,
+        **spreads,
         "queue_total_ns": _total(queue),
         "queue_med_ns": queue.med,
         "dependency_total_ns": _total(dependency),
@@ -139,10 +153,6 @@ def _figures(
         "kernel_med_ns": kernel.med,
         "api_per_kernel": api.total / np.where(kernel.total > 0, kernel.total, np.nan),
     }
-
-
-def _groups(codes: NDArray[Any], groups: int) -> Groups | OneGroup:
-    return Groups(codes, groups) if groups > 1 else OneGroup()
 
 
 def _total(statistics: Statistics) -> NDArray[Any]:
@@ -155,8 +165,9 @@ def _sum(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any]
     return np.where(filled, np.bincount(codes, values, minlength=groups), np.nan)
 
 
-def _spread(prefix: str, groups: Groups | OneGroup, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    statistics = groups.of(values)
+def _spread(
+    prefix: str, statistics: Statistics, groups: Groups | OneGroup, values: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
     return {
         f"{prefix}_avg_ns": statistics.avg,
         f"{prefix}_med_ns": statistics.med,
@@ -172,7 +183,8 @@ def _notes(capture: Capture, launches: Launches) -> Iterator[str]:
     lost = int(np.count_nonzero(operations.computes & (operations.call < 0)))
     if lost:
         yield f"kernels and graphs without a recorded launch call: {lost:,}; not included"
-    early = -launches.latency_ns[~launches.first & launches.uncontended & (launches.latency_ns < 0)]
+    before = launches.of(np.flatnonzero(launches.narrow_latency_ns < 0))
+    early = -before.latency_ns[~before.first & before.uncontended]
     if len(early):
         yield (
             f"repeat launches that start on the GPU before their call: {len(early):,}, by up to "
