@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
+from nsyswrap.analysis.arrays.groups import ascending, distinct, group_keys, number_texts
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.analysis.packed import launched, packed_events, packed_names
@@ -49,7 +49,7 @@ def _packed(capture: Capture) -> Phases | None:
     kernel_codes, kernel_names = packed_names(capture, "kernel")
     threads, devices, ids = found.keys.T
     met = threads != MISSING
-    texts = [strip_version(capture.text(i)) for i in np.unique(ids[met]).tolist()]
+    texts = [strip_version(capture.text(i)) for i in ascending(ids[met]).tolist()]
     api, api_names = number_texts(ids[met], texts)
     codes, (process, thread, device, api) = group_keys(
         process_ids(threads[met]), thread_ids(threads[met]), devices[met], api
@@ -61,7 +61,7 @@ def _packed(capture: Capture) -> Phases | None:
     present = np.zeros((launches + 1) * kernels, bool)
 
     def pair(columns: dict[str, NDArray[Any]]) -> NDArray[Any]:
-        pairs: NDArray[Any] = of_launch[columns["launch"]] * kernels + columns["kernel"]
+        pairs: NDArray[Any] = of_launch.take(columns["launch"]) * kernels + columns["kernel"]
         return pairs
 
     def mark(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
