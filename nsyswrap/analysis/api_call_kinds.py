@@ -13,6 +13,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct, order_by_code
 from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.stream import looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +64,7 @@ def call_classes(capture: Capture) -> NDArray[Any]:
     """Return the number in CLASSES of each API call."""
     names = call_names(capture)
     known = np.array([CLASSES.index(classify(name)) for name in names.texts], np.int8)
-    classes: NDArray[Any] = known[names.codes]
+    classes: NDArray[Any] = looked_up(known, names.codes)
     return classes
 
 
@@ -71,7 +72,7 @@ def with_name(capture: Capture, pattern: re.Pattern[str], kind: str = "api") -> 
     """Mark the calls whose name, version suffix included, matches the pattern."""
     names = call_names(capture, kind)
     marks: NDArray[Any] = np.array([bool(pattern.match(name or "")) for name in names.texts], bool)
-    return marks[names.codes]
+    return looked_up(marks, names.codes)
 
 
 @per_capture

@@ -11,6 +11,7 @@ from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.nvtx_ranges import kernel_ranges
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.stream import looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +71,7 @@ def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     ids, codes = numbered_names(capture.viewed(names="full"), "kernel")
     class_of_name = [classify(capture.text(i), capture.view.classes) for i in ids.tolist()]
     classes = sorted(set(class_of_name))
-    return np.array([classes.index(kind) for kind in class_of_name], np.int32)[codes], classes
+    return looked_up(np.array([classes.index(kind) for kind in class_of_name], np.int32), codes), classes
 
 
 def event_names(capture: Capture, kind: str) -> Texts:

@@ -27,8 +27,12 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def looked_up(table: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
-    """Return ``table[positions]`` block by block, as numpy copies small positions to eight bytes each."""
-    return in_blocks({"": positions}, lambda block: {"": table[block[""]]})[""]
+    """Return ``table[positions]``, in less time and memory.
+
+    numpy indexes by positions of less than eight bytes in three times the time that ``take`` needs, which
+    copies them to eight bytes each: that is done block by block.
+    """
+    return in_blocks({"": positions}, lambda block: {"": table.take(block[""], axis=0)})[""]
 
 
 def in_blocks(columns: Mapping[str, NDArray[Any]], work: Callable[[Columns], Columns]) -> Columns:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.capture.stream import looked_up
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
@@ -56,7 +58,7 @@ class Columns:
             if isinstance(value, Columns):
                 value = value.of(self.rows)
             elif isinstance(value, np.ndarray):
-                value = value[self.rows]
+                value = looked_up(value, self.rows)
             self.__dict__[name] = value
             return value
 

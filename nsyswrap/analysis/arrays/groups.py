@@ -240,20 +240,19 @@ class Groups:
 
         def place(step: tuple[slice, NDArray[Any], NDArray[Any]]) -> None:
             rows, order, shift = step
-            codes = self._codes[rows][order]
-            sorted_by[shift[codes] + np.arange(len(codes))] = values[rows][order]
+            sorted_by[shift + np.arange(len(order))] = values[rows].take(order)
 
         for _ in in_threads(place, self._shifts(), _THREADS, _FEW_STEPS):
             pass
         return sorted_by[: int(self._count.sum())]
 
     def _shifts(self) -> Iterator[tuple[slice, NDArray[Any], NDArray[Any]]]:
-        """Yield the rows of each step, their order, and how far behind its place in it each group lies."""
+        """Yield the rows of each step, their order, and how far behind their places in it they belong."""
         counts = self._all_counts
         free = np.cumsum(counts) - counts  # the next place of each group
         for rows, order in zip(self._steps(), self._orders, strict=True):
             inside = np.bincount(self._codes[rows], minlength=len(counts))
-            yield rows, order, free - np.cumsum(inside) + inside
+            yield rows, order, np.repeat(free - np.cumsum(inside) + inside, inside)
             free += inside
 
     def _steps(self) -> list[slice]:
@@ -320,7 +319,7 @@ def _dense(values: NDArray[Any], low: int, high: int) -> tuple[NDArray[Any], NDA
     offsets = np.flatnonzero(present)
     number = np.zeros(len(present), np.int64)
     number[offsets] = np.arange(len(offsets))
-    return offsets + low, in_blocks({"": values}, lambda block: {"": number[block[""] - low]})[""]
+    return offsets + low, in_blocks({"": values}, lambda block: {"": number.take(block[""] - low)})[""]
 
 
 def _few(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:

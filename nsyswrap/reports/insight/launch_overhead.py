@@ -31,7 +31,7 @@ from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -124,12 +124,11 @@ def _figures(
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of figures for all launches, or each group. Figures of no launch are missing."""
     first = np.flatnonzero(launches.first)
-    if codes is None:
-        of_firsts, of_repeats, of_timed = OneGroup(), OneGroup(), OneGroup()
-    else:
+    by: Iterable[Groups | OneGroup] = (OneGroup(), OneGroup(), OneGroup())
+    if codes is not None:
         again = codes[~launches.first]
-        parts = (codes[first], again, again[repeats.timed])
-        of_firsts, of_repeats, of_timed = (Groups(part, groups) for part in parts)
+        by = [Groups(part, groups) for part in (codes[first], again, again[repeats.timed])]
+    of_firsts, of_repeats, of_timed = by
     firsts = of_firsts.of(launches.narrow_api_ns[first])
     api, latency = of_repeats.of(repeats.api), of_timed.of(repeats.latency)
     spreads = {
