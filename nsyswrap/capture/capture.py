@@ -184,18 +184,17 @@ class Capture:
         The columns are not kept in memory. ``work`` can be called by several threads at the same time.
         """
         events = schema.events(kind)
-        tables = events.tables(self._export.tables)
-        if self.view.selection.narrows or len(tables) != 1:
+        present, tables = self._export.tables, events.tables(self._export.tables)
+        read = len(tables) == 1 and not self.view.selection.narrows
+        sources = {f: self._column(events, tables[0], f, present[tables[0]]) for f in fields if read}
+        kinds = [(name, events.fields[field].kind) for field, name in sources.items() if name]
+        if not kinds:  # the export may have none of the fields
             return in_blocks(self.columns(kind, *fields), work)
-        present = self._export.tables[tables[0]]
-        sources = {field: self._column(events, tables[0], field, present) for field in fields}
-        names = {field: name for field, name in sources.items() if name}
 
         def named(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
             empty = np.full(len(next(iter(block.values()))), MISSING)
             return work({field: block[name] if name else empty for field, name in sources.items()})
 
-        kinds = [(name, events.fields[field].kind) for field, name in names.items()]
         return self._export.stream(tables[0], kinds, named)
 
     def expect(self, kind: str, fields: Iterable[str]) -> None:

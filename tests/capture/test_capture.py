@@ -65,6 +65,19 @@ def test_a_missing_and_an_empty_table_have_no_events(tmp_path: Path) -> None:
     assert [capture.count(kind) for kind in ("kernel", "api", "nvtx")] == [1, 0, 0]
 
 
+def test_a_stream_of_fields_that_the_export_lacks_has_columns_without_values(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("k", 0, 5), kernel("k", 9, 12))
+    fields = ("graph_node_id",)
+    expected = capture.columns("kernel", *fields)["graph_node_id"]
+    streamed = capture.stream("kernel", fields, dict)["graph_node_id"]
+    assert streamed.tolist() == expected.tolist() == [MISSING, MISSING]
+
+
+def test_a_stream_of_a_missing_table_names_what_collects_it(tmp_path: Path) -> None:
+    with pytest.raises(NotInCapture, match=r"no CUDA API calls in this capture"):
+        opened(tmp_path, kernel("k", 0, 5)).stream("api", ("start_ns",), dict)
+
+
 @pytest.mark.parametrize("kind", schema.EVENTS)
 def test_columns_of_a_missing_table_name_what_collects_them(tmp_path: Path, kind: str) -> None:
     capture = opened(tmp_path, row("TARGET_INFO_NVTX", id=0))
