@@ -123,6 +123,10 @@ def _finish(batch: Batch, interruption: executors.Interruption | None, *, by: st
     if interruption and not any(state.state in ENDED for state in states.values()):
         note(f"nsyswrap: no run has ended: {in_words(states)}")
         return 128 + interruption.signal
+    if all(state.state == "planned" for state in states.values()):
+        note(f"nsyswrap: {batch.folder}: no run was started, so there are no results")
+        note(f"nsyswrap: {run_again(states)}")
+        return _FAILED
     try:
         collect.collect([batch.folder], batch.folder, by=by, top=top)
     except CaptureError as error:  # no run has a capture; how the runs ended is printed already

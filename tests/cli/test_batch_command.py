@@ -68,6 +68,20 @@ def test_wrong_options_run_nothing(folder: Path, cli: Cli, options: list[str], s
     assert not (folder / "b").exists()
 
 
+def test_waiting_for_a_batch_that_was_not_started_writes_nothing(folder: Path, cli: Cli) -> None:
+    assert cli(*sweep(), NSYSWRAP_NSYS="/no/such/nsys").returncode == 69
+    before = sorted((folder / "b").rglob("*"))
+    waited = cli("batch", "wait", "b")
+    assert waited.returncode == 1
+    assert waited.stdout == ""
+    assert waited.stderr.splitlines() == [
+        "nsyswrap: b: 1 planned",
+        "nsyswrap: b: no run was started, so there are no results",
+        "nsyswrap: the same `nsyswrap batch run` starts 1 more run",
+    ]
+    assert sorted((folder / "b").rglob("*")) == before
+
+
 def test_without_an_nsys_nothing_is_run(folder: Path, cli: Cli) -> None:
     done = cli(*sweep(), NSYSWRAP_NSYS="/no/such/nsys")
     assert done.returncode == 69
