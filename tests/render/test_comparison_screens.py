@@ -73,6 +73,15 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
     assert width != 80 or all(map(str.isascii, lines))
 
 
+@pytest.mark.parametrize("width", [80, 100])
+def test_kernels_of_one_name_are_told_apart_by_their_grids(width: int) -> None:
+    name = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int, float)"
+    grids = ("1024 1 1", "65535 1 1")
+    pairs = [pair("kernel", name, 1e6, 1.1e6, SLOWER, detail=f"grid {g}, block 256 1 1") for g in grids]
+    rows = [line for line in screen.render(comparison(*pairs), width=width).splitlines() if "slower" in line]
+    assert [next(g for g in grids if f" {g}, 256 1 1" in row) for row in rows[-2:]] == list(grids)
+
+
 def test_the_screen_is_short() -> None:
     large_screen = screen.render(large(), width=100).splitlines()
     assert len(large_screen) <= 200  # more than half are obstacles and remarks

@@ -71,7 +71,7 @@ def group_table(
     shown = [_shown(pair, names[pair.key]) for pair in sorted(pairs, key=_by_cost)]
     columns = tuple(
         column
-        for one in _columns(group, pairs)
+        for one in _columns(group, [row["name"] for row in shown], pairs)
         for column in (_ENDS if sortable and one is _BETWEEN else (one,))
         if column.name not in _IF_KNOWN or any(row[column.name] is not None for row in shown)
     )
@@ -86,12 +86,14 @@ def _by_cost(pair: Pair) -> tuple[float, float]:
     return -abs(cost), -max(pair.base_total_ns, pair.new_total_ns)
 
 
-def _columns(group: Group, pairs: Sequence[Pair]) -> Iterator[Column]:
+def _columns(group: Group, names: Sequence[object], pairs: Sequence[Pair]) -> Iterator[Column]:
     each = _EACH[group]
     by_step = group not in ("step", "total") and any(step_cost_ns(pair) is not None for pair in pairs)
     yield Column("name", _NAME_HEADERS[group], Unit.TEXT, "the row")
     if group == "kernel":
-        yield Column("detail", "Grid, Block", Unit.TEXT, "grid, block and mode of duration", 6)
+        alone = len(set(names)) == len(names)  # else only the detail tells rows of one name apart
+        drop_order = 6 if alone else 0
+        yield Column("detail", "Grid, Block", Unit.TEXT, "grid, block and mode of duration", drop_order)
     if group not in ("budget", "total"):
         if all(pair.base_count == pair.new_count for pair in pairs):
             yield Column("new_count", "Count", Unit.COUNT, "median over the runs", 9)
