@@ -103,8 +103,14 @@ def largest(totals: NDArray[Any], most: int) -> NDArray[Any]:
 
 def of_some(codes: NDArray[Any], values: NDArray[Any], some: Iterable[int]) -> Statistics:
     """Return the statistics of some groups; ``codes`` has the group of each value."""
-    parts = [OneGroup().of(values[codes == code]) for code in some]
+    parts = [OneGroup().of(_of_group(codes, values, code)) for code in some]
     return Statistics(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
+
+
+def _of_group(codes: NDArray[Any], values: NDArray[Any], group: int) -> NDArray[Any]:
+    """Return the values of a group. Indexing by marks without a pattern takes four times as long."""
+    blocks = (slice(at, at + PART) for at in range(0, max(len(codes), 1), PART))
+    return np.concatenate([values[rows].compress(codes[rows] == group) for rows in blocks])
 
 
 def exact_totals(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any] | None:
