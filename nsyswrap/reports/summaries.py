@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import ascending, group_keys, grouped, number_texts, text_codes
+from nsyswrap.analysis.arrays.groups import PART, ascending, group_keys, grouped, number_texts, rank_texts
 from nsyswrap.analysis.arrays.one_group import exact_totals, largest, of_some
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, counted_ranges
@@ -16,7 +16,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.capture.stream import narrow
+from nsyswrap.capture.stream import looked_up, narrow
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
 from nsyswrap.reports.table import Column, Result
 
@@ -164,14 +164,26 @@ def _packed(capture: Capture, kind: str, fields: tuple[str, ...]) -> dict[str, N
 
 
 def _pool(groups: Sequence[Grouped]) -> Grouped:
-    """Put groups of several kinds into one, by label."""
+    """Put groups of several kinds into one, by label. Labels without rows are left out."""
     labels = [label for group in groups for label in group.labels]
-    offsets = np.cumsum([0] + [len(group.labels) for group in groups])
-    ids = np.concatenate(
-        [np.empty(0, np.int64)] + [g.codes + o for g, o in zip(groups, offsets[:-1], strict=True)]
-    )
-    values = np.concatenate([np.empty(0, np.int64)] + [group.values for group in groups])
-    return Grouped(*text_codes(ids, labels.__getitem__), values)
+    present = np.concatenate([np.empty(0, bool), *map(_present, groups)])
+    known = np.flatnonzero(present)
+    ranks, ordered = rank_texts(np.arange(len(known)), [labels[i] for i in known.tolist()])
+    rank = np.zeros(len(labels), np.min_scalar_type(len(ordered)))
+    rank[known] = ranks
+    if not groups:
+        return Grouped(np.empty(0, np.int64), [], np.empty(0, np.int64))
+    parts = np.split(rank, np.cumsum([len(group.labels) for group in groups])[:-1])
+    codes = [looked_up(part, group.codes) for part, group in zip(parts, groups, strict=True)]
+    return Grouped(np.concatenate(codes), ordered, np.concatenate([group.values for group in groups]))
+
+
+def _present(group: Grouped) -> NDArray[Any]:
+    """Mark the labels of a group that have rows."""
+    marks = np.zeros(len(group.labels), bool)
+    for at in range(0, len(group.codes), PART):
+        marks[group.codes[at : at + PART].astype(np.intp)] = True
+    return marks
 
 
 def nvtx_times(capture: Capture, types: tuple[int, ...]) -> Result:
