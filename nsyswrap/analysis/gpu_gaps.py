@@ -350,7 +350,7 @@ def _closing_cause(whole: Capture, operations: GpuOperations, after: NDArray[Any
 def _longest_latency(whole: Capture) -> float:
     """Return the longest time from a call's return to its operation that is the launch itself, in ns."""
     launches = launches_of(whole)
-    latency_ns = launches.latency_ns[launches.uncontended & ~launches.first]
+    latency_ns = launches.latency_ns.compress(launches.uncontended & ~launches.first)
     if not len(latency_ns):
         operations = gpu_operations_of(whole)
         launched = np.flatnonzero(operations.call >= 0)

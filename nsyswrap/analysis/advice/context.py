@@ -102,7 +102,9 @@ class AdviceContext:
         return self.running(self.operations.computes)
 
     def running(self, rows: NDArray[Any]) -> Cover:
-        """Return the typical time in which some of these operations ran."""
+        """Return the typical time in which operations ran: those at these positions, or marked."""
+        if rows.dtype == bool:
+            rows = np.flatnonzero(rows)  # positions take a fraction of the time of marks
         return self.of_typical(union(self.operations.start_ns[rows], self.operations.end_ns[rows]))
 
     def of_typical(self, cover: Cover) -> Cover:
@@ -115,7 +117,7 @@ class AdviceContext:
         Outlier steps count only if ``outliers`` says so.
         """
         segments, of_cause = self.gaps.segments, self.gaps.segments_of
-        parts = [rows[gaps[segments.gap[rows]]] for rows in (of_cause[cause] for cause in causes)]
+        parts = [rows.compress(gaps[segments.gap[rows]]) for rows in (of_cause[cause] for cause in causes)]
         rows = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
         cover = union(segments.start_ns[rows], segments.end_ns[rows])
         return intersection(cover, self.part.window) if outliers else self.of_typical(cover)
