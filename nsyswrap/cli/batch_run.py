@@ -124,7 +124,7 @@ def _finish(batch: Batch, interruption: executors.Interruption | None, *, by: st
         note(f"nsyswrap: no run has ended: {in_words(states)}")
         return 128 + interruption.signal
     if all(state.state == "planned" for state in states.values()):
-        note(f"nsyswrap: {batch.folder}: no run was started, so there are no results")
+        note(f"nsyswrap: {batch.folder}: no run was started: nothing to collect")
         note(f"nsyswrap: {run_again(states)}")
         return _FAILED
     try:

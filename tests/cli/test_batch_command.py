@@ -76,7 +76,7 @@ def test_waiting_for_a_batch_that_was_not_started_writes_nothing(folder: Path, c
     assert waited.stdout == ""
     assert waited.stderr.splitlines() == [
         "nsyswrap: b: 1 planned",
-        "nsyswrap: b: no run was started, so there are no results",
+        "nsyswrap: b: no run was started: nothing to collect",
         "nsyswrap: the same `nsyswrap batch run` starts 1 more run",
     ]
     assert sorted((folder / "b").rglob("*")) == before
