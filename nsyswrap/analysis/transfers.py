@@ -184,7 +184,7 @@ def _accesses(moves: Transfers) -> NDArray[Any]:
 
 
 def _one_of(values: NDArray[Any], numbers: Iterable[int]) -> NDArray[Any]:
-    """Mark the values that are one of a few numbers, which takes np.isin ten times as long."""
+    """Mark the values that are one of a few numbers. np.isin takes ten times as long."""
     marks = np.zeros(len(values), bool)
     for number in numbers:
         marks |= values == number
@@ -207,7 +207,7 @@ def bandwidths(capture: Capture, moves: Transfers, codes: NDArray[Any], rows: in
     groups, of_time = Groups(codes[good], rows), moves.of(good)
     size = np.bincount(codes[good], of_time.selected_bytes, rows)
     one = np.zeros(rows, np.intp)
-    one[codes] = np.arange(len(codes))  # of each row
+    one[codes] = np.arange(len(codes))  # a transfer of each row
     link = links(moves.of(one), memory)
     reached = per_s(size, groups.of(of_time.selected_ns).total)
     return {

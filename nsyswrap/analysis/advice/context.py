@@ -102,7 +102,7 @@ class AdviceContext:
         return self.running(self.operations.computes)
 
     def running(self, rows: NDArray[Any]) -> Cover:
-        """Return the typical time in which operations ran: those at these positions, or marked."""
+        """Return the typical time in which operations ran; ``rows`` has their positions, or marks them."""
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)  # positions take a fraction of the time of marks
         return self.of_typical(union(self.operations.start_ns[rows], self.operations.end_ns[rows]))
