@@ -37,7 +37,7 @@ from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow
 from nsyswrap.capture.window import Intervals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.gpu_operations import GpuOperations
@@ -72,6 +72,7 @@ _COUNT_IN_LAUNCH = 2  # the first two activities count even during a launch
 # On an idle GPU an operation starts soon after its call returned. A multiple of the median launch latency of
 # repeated launches, or of all operations if no launch is repeated.
 _LATENCY_RATIO = 3
+_FEW = 0.1  # of the gaps: the segments of these are looked up, not all segments looked at
 
 
 class Segments(NamedTuple):
@@ -164,6 +165,20 @@ class Gaps:
         """The positions of the segments of each of CAUSES."""
         rows = {c: np.flatnonzero(self.segments.cause == number) for number, c in enumerate(CAUSES)}
         return {cause: mine.astype(np.int32) for cause, mine in rows.items()}
+
+    def segments_in(self, marks: NDArray[Any], causes: Iterable[str]) -> NDArray[Any]:
+        """Return the positions of the segments of these causes in the marked gaps, ascending."""
+        gap, chosen = self.segments.gap, np.flatnonzero(marks).astype(np.int32)
+        if len(chosen) > _FEW * len(marks):
+            parts = [self.segments_of[cause] for cause in causes]
+            if len(chosen) < len(marks):
+                parts = [rows.compress(marks[gap[rows]]) for rows in parts]
+            return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+        first, end = (np.searchsorted(gap, chosen, side) for side in ("left", "right"))
+        count = end - first
+        rows = np.repeat(end - np.cumsum(count), count) + np.arange(count.sum())
+        which = np.isin(self.segments.cause[rows], [_CAUSE[cause] for cause in causes])
+        return rows.compress(which)
 
     @property
     def spent_ns(self) -> Mapping[str, int]:

@@ -20,6 +20,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import discard, per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import select
+from nsyswrap.capture.stream import looked_up
 from nsyswrap.capture.window import LEAST, MOST
 
 if TYPE_CHECKING:
@@ -98,20 +99,21 @@ class GpuOperations(Columns):
 
     def _of_stream(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return the id of each operation's stream."""
-        values: NDArray[Any] = ids[self.stream]
-        return values
+        return looked_up(ids, self.stream)
 
     @cached_property
     def rows_of(self) -> Mapping[tuple[int, ...], NDArray[np.int32]]:
         """The positions of the operations of each pair of global process id and device id, ascending."""
         owner, keys = group_keys(self.streams.global_pid, self.streams.device_id)
         pairs = list(zip(*(key.tolist() for key in keys), strict=True))
-        codes = owner.astype(np.min_scalar_type(len(pairs)))[self.stream]
+        codes = looked_up(owner.astype(np.min_scalar_type(len(pairs))), self.stream)
         count = np.bincount(codes, minlength=len(pairs))
+        if np.count_nonzero(count) == 1:
+            return {pairs[count.argmax()]: np.arange(len(codes), dtype=np.int32)}
         rows = np.split(order_by_code(codes, len(pairs)).astype(np.int32), np.cumsum(count)[:-1])
         return {pair: mine for pair, mine in zip(pairs, rows, strict=False) if len(mine)}
 
-    @property
+    @cached_property
     def processes(self) -> list[int]:
         """The distinct global process ids, ascending."""
         streams = np.flatnonzero(np.bincount(self.stream))

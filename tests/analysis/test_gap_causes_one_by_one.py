@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pytest
 from tiny_export import call, global_id, graph, kernel, memcpy, memset, opened, row
 
@@ -194,3 +195,23 @@ def test_busy_and_idle_are_the_window(seed: int, tmp_path: Path) -> None:
         ]
         assert table.window_ns.sum() == sum(last - first for first, last in ends)
         assert table.idle_ns.sum() == gaps_of(part).duration_ns.sum()
+
+
+@pytest.mark.parametrize("few", [0.0, 1.0])  # all segments are looked at, or those of the gaps looked up
+@pytest.mark.parametrize("seed", range(20))
+def test_segments_in_marked_gaps(
+    seed: int, few: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_gaps, "_FEW", few)
+    dice = random.Random(seed)  # noqa: S311 - no secret
+    gaps = gaps_of(opened(tmp_path, *draw(dice).rows))
+    of_gap, *_, numbers = (part.tolist() for part in gaps.segments)
+    for share in (0.0, 0.5, 1.0):
+        marks = [dice.random() < share for _ in range(len(gaps))]
+        causes = dice.sample(list(CAUSES), dice.choice((1, 4)))
+        mine = [
+            i
+            for i, (gap, number) in enumerate(zip(of_gap, numbers, strict=True))
+            if marks[gap] and list(CAUSES)[number] in causes
+        ]
+        assert gaps.segments_in(np.array(marks, bool), causes).tolist() == mine

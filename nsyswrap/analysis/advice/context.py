@@ -116,9 +116,7 @@ class AdviceContext:
 
         Outlier steps count only if ``outliers`` says so.
         """
-        segments, of_cause = self.gaps.segments, self.gaps.segments_of
-        parts = [rows.compress(gaps[segments.gap[rows]]) for rows in (of_cause[cause] for cause in causes)]
-        rows = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+        segments, rows = self.gaps.segments, self.gaps.segments_in(gaps, causes)
         cover = union(segments.start_ns[rows], segments.end_ns[rows])
         return intersection(cover, self.part.window) if outliers else self.of_typical(cover)
 

@@ -86,6 +86,17 @@ def _unused_ns(kernels: GpuOperations, share: NDArray[Any], rows: NDArray[Any]) 
         start, end = kernels.start_ns, kernels.end_ns
     else:
         start, end, share = (values[rows] for values in (kernels.start_ns, kernels.end_ns, share))
+    apart = start[1:] >= np.maximum.accumulate(end)[:-1]
+    alone = np.append(True, apart) & np.append(apart, True)
+    unused = float(((end - start) * (1 - share)).sum(where=alone))
+    others = np.flatnonzero(~alone)
+    return int(unused + _unused_at_once(start[others], end[others], share[others]))
+
+
+def _unused_at_once(start: NDArray[Any], end: NDArray[Any], share: NDArray[Any]) -> float:
+    """Return the idle time beside kernels, some of which run at the same time, in ns."""
+    if not len(start):
+        return 0.0
     by_end = np.argsort(end, kind="stable").astype(np.int32)
     end = end[by_end]
     edges = start[_BLOCK::_BLOCK]
@@ -102,7 +113,7 @@ def _unused_ns(kernels: GpuOperations, share: NDArray[Any], rows: NDArray[Any]) 
         unused += float((before * idle[:-1]).sum())
         if len(times):
             used, running, last = shares[-1], kernels_now[-1], int(times[order[-1]])
-    return int(unused)
+    return unused
 
 
 def _multiprocessors(context: AdviceContext) -> int | None:
