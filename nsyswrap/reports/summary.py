@@ -110,11 +110,6 @@ def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:
         return None, list(wrapped_lines(f"No verdict: {error.message}", "verdict", "bad"))
 
 
-def has_gpu_work(capture: Capture) -> bool:
-    """Return True if a kernel, copy, memset or graph ran on a GPU."""
-    return any(capture.has(kind) for kind in ("kernel", "memcpy", "memset", "graph"))
-
-
 def _command(capture: Capture) -> str:
     """Return the command line without the folder of its program."""
     program, *arguments = capture.info.command or ("",)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 pytest_plugins = ("browser", "page_examples")
 KINDS = ("one launch", "two GPUs", "NVTX only", "side by side", "many", "nothing on the GPU")
 # Only jobs have ranks, only new runs have conditions, and not all captures have GPU work in NVTX ranges.
-ANCHORS = [part.anchor for part in all_sections() if part.anchor not in ("ranks", "conditions", "ranges")]
-IN_RANGES = ("two GPUs", "side by side")
+SECTIONS = [part for part in all_sections() if part.anchor not in ("ranks", "conditions", "ranges")]
+IN_RANGES, NO_GPU = ("two GPUs", "side by side"), ("NVTX only", "nothing on the GPU")
 # Reports on the page, and the number of their rows there.
 TABLES = {
     "cuda_gpu_kern_sum": 400,
@@ -66,7 +66,8 @@ def raw_rows(page: Page, report: str) -> list[dict[str, str]]:
 def test_every_section_is_there_and_nothing_sticks_out(kind: str, page_of: PageOf, visit: Visit) -> None:
     page = visit(page_of(kind))
     shown = page.evaluate("[...document.querySelectorAll('section')].map(e => e.id)")
-    assert [anchor for anchor in shown if anchor != "ranges"] == ANCHORS
+    made = [part.anchor for part in SECTIONS if not (part.of_gpu and kind in NO_GPU)]
+    assert [anchor for anchor in shown if anchor != "ranges"] == made
     assert ("ranges" in shown) == (kind in IN_RANGES)
     names, headings = (page.locator(f"{where}").all_inner_texts() for where in ("nav a", "section > h2"))
     assert names == headings
@@ -232,7 +233,7 @@ def shown_text(button: Locator) -> str:
 
 def test_every_picture_has_its_numbers_to_save(page_of: PageOf, visit: Visit) -> None:
     page = visit(page_of("side by side"))
-    for anchor in [anchor for anchor in ANCHORS if anchor != "answer"]:
+    for anchor in [part.anchor for part in SECTIONS if part.anchor != "answer"]:
         assert page.locator(f"#{anchor} table").count() >= 1, anchor
         assert page.locator(f"#{anchor} table").count() == page.locator(f"#{anchor} button.save").count()
 

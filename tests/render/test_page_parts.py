@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from recorded import SHIPPED, run_folder
-from tiny_export import call, diagnostic, kernel, memcpy, nvtx, opened, row
+from tiny_export import call, diagnostic, kernel, memcpy, memset, nvtx, opened, row
 
 from nsyswrap.analysis.ranks.members import processes
 from nsyswrap.api import open_capture
@@ -149,9 +149,10 @@ def test_a_recorded_page_names_no_folder(name: str, tmp_path: Path) -> None:
 
 
 def test_a_verdict_that_is_not_there_says_what_was_not_collected(tmp_path: Path) -> None:
+    without_calls = opened(tmp_path, nvtx("step", 0, 9), kernel("k", 0, 5))
     assert (
         "holds no CUDA API calls; none occurred, or they were not collected "
-        "(collect with nsyswrap profile --trace cuda,nvtx)." in audit(opened(tmp_path, nvtx("step", 0, 9)))
+        "(collect with nsyswrap profile --trace cuda,nvtx)." in audit(without_calls)
     )
     (tmp_path / "calls").mkdir()
     assert (
@@ -227,6 +228,18 @@ def test_lines_of_a_logarithmic_axis_have_their_times() -> None:
 
 
 def test_a_section_without_a_table_does_not_name_the_report(tmp_path: Path) -> None:
-    page = text_of(render({"x": opened(tmp_path, nvtx("a", 0, 5))}))
+    page = text_of(render({"x": opened(tmp_path, memset(0, 5, 8))}))
     assert "Not available: x holds no kernels" in page
     assert not re.search(r"(step_budget|cuda_gpu_kern_sum|timing_audit): ", page)
+
+
+def test_without_gpu_work_the_answer_alone_says_why(tmp_path: Path) -> None:
+    idle = opened(tmp_path, nvtx("a", 0, 5))
+    page = render({"x": idle})
+    assert re.findall(r'<section id="(\w+)"', page) == ["answer", "timeline", "program"]
+    assert "No GPU work" in text_of(page)
+    assert not re.search("Not available|No figures|No findings", page)
+    (tmp_path / "busy").mkdir()
+    both = render({"x": idle, "y": opened(tmp_path / "busy", kernel("k", 0, 5))})
+    assert {"kernels", "figures", "findings"} <= set(re.findall(r'<section id="(\w+)"', both))
+    assert "Not available: x holds no kernels" in text_of(both)

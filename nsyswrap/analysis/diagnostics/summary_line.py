@@ -10,7 +10,7 @@ from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import counted, marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.diagnostics.run_checks import doubts
-from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.analysis.gpu_operations import has_gpu_work
 from nsyswrap.analysis.no_gpu_work import missing_processes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
@@ -39,7 +39,7 @@ def trust(capture: Capture) -> list[str]:
     missing = [f"  {check.meaning}" for check in check_launches(capture) if check.level == "warning"]
     remarks += [*missing, *_clocks(capture), *_graphs(capture), *_processes(capture)]
     lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")
-    is_complete = _has_gpu_work(capture) and not (remarks or lost)
+    is_complete = has_gpu_work(capture) and not (remarks or lost)
     diagnosis = _diagnosis(capture, is_complete=is_complete)
     remarks += [f"  {doubt}" for doubt in doubts(capture)]
     more = _MORE if remarks or lost else ""
@@ -67,14 +67,9 @@ def _graphs(capture: Capture) -> Iterator[str]:
 
 def _processes(capture: Capture) -> Iterator[str]:
     """Say which processes of the run used the GPU but are not in a capture with GPU work."""
-    if _has_gpu_work(capture):
+    if has_gpu_work(capture):
         for cause in missing_processes(capture):
             yield from (f"  {cause.text}", f"    {cause.cure}")
-
-
-def _has_gpu_work(capture: Capture) -> bool:
-    """Return True if something ran on a GPU, even outside the selection."""
-    return any(map(capture.whole.has, KINDS))
 
 
 def _joined(capture: Capture) -> bool:

@@ -35,6 +35,7 @@ class Section(Generic[S]):
 
     ``make`` returns None if there is nothing to show. ``reads`` names the reports that ``make`` asks for.
     ``columns_of`` names reports that read the columns which it looks at itself.
+    ``of_gpu``: it is left out where no capture has GPU work, as the answer says why.
     ``turn``: those with a higher number are made later, as they take much memory, which others free.
     """
 
@@ -43,6 +44,7 @@ class Section(Generic[S]):
     make: Callable[[S], Markup | None]
     reads: tuple[str, ...] = ()
     columns_of: tuple[str, ...] = ()
+    of_gpu: bool = False
     turn: int = 0
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.gpu_operations import has_gpu_work
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit
 from nsyswrap.reports import find_report, summary
@@ -107,6 +108,11 @@ class Subject:
         """Return True if the answer of a capture is about its steady part."""
         answer = self.summaries[label].answer
         return answer is not None and answer.part == "steady part"
+
+    @property
+    def has_gpu_work(self) -> bool:
+        """True if something ran on a GPU in a capture, even outside the selection."""
+        return any(map(has_gpu_work, self.captures.values()))
 
     @property
     def several(self) -> bool:

@@ -12,13 +12,14 @@ from jsonschema import Draft202012Validator
 from recorded import ROOT, capture_names, run_folder
 from rich.cells import cell_len
 
+from nsyswrap.analysis.gpu_operations import has_gpu_work
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.answer import answer_lines, as_dict
-from nsyswrap.reports.summary import has_gpu_work, summarize
+from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -53,4 +53,4 @@ def _parts(table: Table) -> list[Part]:
     ]
 
 
-SECTION = Section("classes", "Kernel classes", classes, reads=("kernel_class_sum",))
+SECTION = Section("classes", "Kernel classes", classes, reads=("kernel_class_sum",), of_gpu=True)

@@ -70,4 +70,4 @@ def _bar(row: Mapping[str, Any], scale: Scale) -> Markup:
     )
 
 
-SECTION = Section("copies", "Copies", copies, reads=("memcpy_bandwidth",))
+SECTION = Section("copies", "Copies", copies, reads=("memcpy_bandwidth",), of_gpu=True)

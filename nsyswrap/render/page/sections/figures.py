@@ -115,4 +115,4 @@ def _tile(subject: Subject, title: str, report: str, text: str, figures: Iterabl
     )
 
 
-SECTION = Section("figures", "Figures", figures, reads=_TABLES)
+SECTION = Section("figures", "Figures", figures, reads=_TABLES, of_gpu=True)

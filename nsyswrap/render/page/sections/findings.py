@@ -67,4 +67,4 @@ def _advice_item(label: str, finding: Advice) -> Markup:
     )
 
 
-SECTION = Section("findings", "Findings", findings, reads=("advice",))
+SECTION = Section("findings", "Findings", findings, reads=("advice",), of_gpu=True)

@@ -76,4 +76,4 @@ def _parts(table: Table) -> list[Part]:
     ]
 
 
-SECTION = Section("idle", "GPU idle time", idle, reads=("gpu_idle",), turn=1)
+SECTION = Section("idle", "GPU idle time", idle, reads=("gpu_idle",), of_gpu=True, turn=1)

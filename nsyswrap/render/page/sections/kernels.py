@@ -23,4 +23,4 @@ def kernels(subject: Subject) -> Markup:
     )
 
 
-SECTION = Section("kernels", "Kernels", kernels, reads=("cuda_gpu_kern_sum",))
+SECTION = Section("kernels", "Kernels", kernels, reads=("cuda_gpu_kern_sum",), of_gpu=True)

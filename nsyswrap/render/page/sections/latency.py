@@ -141,4 +141,4 @@ def _ticks(edges: Sequence[Any]) -> Iterator[tuple[float, str, str]]:
         yield 100 * i / last, duration(int(edges[i])), anchor
 
 
-SECTION = Section("latency", "Launch latency", latency, reads=("launch_overhead",))
+SECTION = Section("latency", "Launch latency", latency, reads=("launch_overhead",), of_gpu=True)

@@ -129,4 +129,4 @@ def _columns(label: str, rows: Sequence[Row]) -> Iterator[ColumnBar]:
         )
 
 
-SECTION = Section("steps", "Steps", steps, reads=("step_budget",))
+SECTION = Section("steps", "Steps", steps, reads=("step_budget",), of_gpu=True)
