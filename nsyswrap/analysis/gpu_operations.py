@@ -43,11 +43,6 @@ READS = {
 }
 
 
-def has_gpu_work(capture: Capture) -> bool:
-    """Return True if a kernel, copy, memset or graph ran on a GPU, even outside the selection."""
-    return any(map(capture.whole.has, KINDS))
-
-
 def check_number(number: int, most: int, what: str, hint: str) -> None:
     """Raise NotInCapture if the work on each one, which reads all events, would take minutes."""
     if number > most:

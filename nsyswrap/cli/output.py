@@ -37,7 +37,7 @@ with lazy_imports():  # none of these for --help and completion
     import shlex
     import textwrap
 
-    from nsyswrap.analysis import gpu_operations, no_gpu_work
+    from nsyswrap.analysis import no_gpu_work
     from nsyswrap.analysis.no_gpu_work import evidence
     from nsyswrap.base import command_name, files
     from nsyswrap.render import formats, summary_screen
@@ -274,7 +274,7 @@ def note_silence(capture: Capture, *, on_screen: bool = False) -> None:
 
     ``on_screen``: the summary screen has the first cause, unless a part of the capture is selected.
     """
-    if gpu_operations.has_gpu_work(capture):
+    if no_gpu_work.has_gpu_work(capture):
         return
     causes = no_gpu_work.no_gpu_work(capture.whole, evidence.run_facts(capture.source))
     if not on_screen or capture.view.selection.narrows:

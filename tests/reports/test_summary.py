@@ -23,8 +23,7 @@ from tiny_export import (
 )
 
 from nsyswrap import open_capture
-from nsyswrap.analysis.gpu_operations import has_gpu_work
-from nsyswrap.analysis.no_gpu_work import no_gpu_work
+from nsyswrap.analysis.no_gpu_work import has_gpu_work, no_gpu_work
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.reports.summary import summarize
 

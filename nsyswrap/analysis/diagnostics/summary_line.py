@@ -10,8 +10,7 @@ from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import counted, marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.diagnostics.run_checks import doubts
-from nsyswrap.analysis.gpu_operations import has_gpu_work
-from nsyswrap.analysis.no_gpu_work import missing_processes
+from nsyswrap.analysis.no_gpu_work import has_gpu_work, missing_processes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.no_gpu_work import processes, recording
 from nsyswrap.analysis.no_gpu_work.evidence import Evidence, run_facts
 from nsyswrap.capture.per_capture import per_capture
@@ -35,6 +36,11 @@ _CAUSES: tuple[Callable[[Evidence], Iterator[Cause]], ...] = (
     processes.on_the_gpu,
 )
 _GUESSES = (processes.possible_forks, processes.elsewhere)  # if no cause is certain
+
+
+def has_gpu_work(capture: Capture) -> bool:
+    """Return True if a kernel, copy, memset or graph ran on a GPU, even outside the selection."""
+    return any(map(capture.whole.has, KINDS))
 
 
 def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[Cause]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.gpu_operations import has_gpu_work
+from nsyswrap.analysis.no_gpu_work import has_gpu_work
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit
 from nsyswrap.reports import find_report, summary

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from recorded import ROOT, capture_names, run_folder
 from rich.cells import cell_len
 
-from nsyswrap.analysis.gpu_operations import has_gpu_work
+from nsyswrap.analysis.no_gpu_work import has_gpu_work
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
