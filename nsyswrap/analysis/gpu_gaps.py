@@ -72,7 +72,7 @@ _COUNT_IN_LAUNCH = 2  # the first two activities count even during a launch
 # On an idle GPU an operation starts soon after its call returned. A multiple of the median launch latency of
 # repeated launches, or of all operations if no launch is repeated.
 _LATENCY_RATIO = 3
-_FEW = 0.1  # of the gaps: the segments of these are looked up, not all segments looked at
+_FEW = 0.03  # of the gaps: the segments of so many are looked up; for more, all segments are looked at
 
 
 class Segments(NamedTuple):
@@ -168,7 +168,8 @@ class Gaps:
 
     def segments_in(self, marks: NDArray[Any], causes: Iterable[str]) -> NDArray[Any]:
         """Return the positions of the segments of these causes in the marked gaps, ascending."""
-        gap, chosen = self.segments.gap, np.flatnonzero(marks).astype(np.int32)
+        gap = self.segments.gap
+        chosen = np.flatnonzero(marks).astype(gap.dtype)  # of another type numpy would convert all of ``gap``
         if len(chosen) > _FEW * len(marks):
             parts = [self.segments_of[cause] for cause in causes]
             if len(chosen) < len(marks):

@@ -209,7 +209,8 @@ def _graphs(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
         if kind == GRAPH:
             ids[mine] = np.where(values == MISSING, 0, values)
         else:
-            ids[mine] = np.where(np.isin(values, (MISSING, 0)), MISSING, values >> _GRAPH_SHIFT)
+            nodes = np.flatnonzero((values != MISSING) & (values != 0))
+            ids[mine[nodes]] = values[nodes] >> _GRAPH_SHIFT
     return ids
 
 

@@ -323,5 +323,5 @@ def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Win
 
 
 def _among(values: NDArray[Any], chosen: Sequence[int]) -> NDArray[Any]:
-    """Mark the values that are chosen; mostly it is one, for which numpy's search takes ten times as long."""
+    """Mark the values that are chosen: mostly one, which is found in a fraction of the time of a search."""
     return values == chosen[0] if len(chosen) == 1 else np.isin(values, chosen)

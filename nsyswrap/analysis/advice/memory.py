@@ -123,8 +123,10 @@ def _exposed(context: AdviceContext, rows: NDArray[Any]) -> Cover:
 def _idle_before(context: AdviceContext, rows: NDArray[Any]) -> Cover:
     """Return the time in which the GPU was idle because the call of one of these copies was under way."""
     gaps, kinds = context.gaps, context.kinds
-    place = gaps.operations.row[gaps.after] if len(gaps.operations) else gaps.after
-    mine = kinds.copying & np.isin(place, context.operations.row[rows])
+    mine = np.zeros(len(gaps), dtype=bool)
+    copying = np.flatnonzero(kinds.copying)
+    place = gaps.operations.row[gaps.after[copying]]
+    mine[copying] = np.isin(place, context.operations.row[rows])
     short = context.idle(mine & ~kinds.long_host, ("host", "launch"))
     return joined(context.idle(mine, _IN_A_COPY), short)
 

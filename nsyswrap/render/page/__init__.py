@@ -63,8 +63,7 @@ def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
 
 
 def _page(title: str, subject: Subject) -> str:
-    shown = subject.has_gpu_work
-    every, made = [one for one in all_sections() if shown or not one.of_gpu], {}
+    every, made = [one for one in all_sections() if subject.has_gpu_work or not one.of_gpu], {}
     in_turn = sorted(every, key=lambda section: section.turn)
     for number, section in enumerate(in_turn, 1):
         made[section.anchor] = section.make(subject)
