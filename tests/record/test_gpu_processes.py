@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,9 @@ def sleeping(token: str = "") -> Iterator[int]:
     marked = {**os.environ, guard.MARK: token} if token else None
     with subprocess.Popen(["sleep", "60"], env=marked) as process:
         try:
+            until_s = time.monotonic() + 10
+            while not proc.environment(process.pid) and time.monotonic() < until_s:
+                time.sleep(0.001)  # the new program runs, and Linux has not yet said where its environment is
             yield process.pid
         finally:
             process.kill()
