@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
-from nsyswrap.analysis.arrays.groups import check_pairs
+from nsyswrap.analysis.arrays.groups import check_pairs, largest_first
 from nsyswrap.analysis.arrays.intervals import gaps
 from nsyswrap.analysis.gpu_operations import (
     gpu_operations_of,
@@ -193,11 +193,7 @@ class Gaps:
 
     def longest(self, count: int) -> NDArray[Any]:
         """Return the positions of the ``count`` longest gaps, the longest first; equal ones in order."""
-        length = narrow(self.duration_ns)
-        rows = np.arange(len(self))
-        if count < len(self):
-            rows = np.flatnonzero(length >= np.partition(length, len(length) - count)[len(length) - count])
-        return rows[np.argsort(-length[rows], kind="stable")][:count]
+        return largest_first(narrow(self.duration_ns), count)
 
     @property
     def call(self) -> NDArray[Any]:

@@ -29,9 +29,10 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ON_DEVICE, PAGEABLE, SPANS, UM_TO_DEVICE, UM_TO_HOST
+from nsyswrap.capture.stream import one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -147,10 +148,10 @@ def gpu_memory(capture: Capture) -> Memory:
 
 def inside_gpu(moves: Transfers) -> NDArray[Any]:
     """Mark the transfers inside the memory of one GPU."""
-    inside = _one_of(moves.kind, _INSIDE_DEVICE)
+    inside = one_of(moves.kind, _INSIDE_DEVICE)
     for kinds in (moves.src_kind, moves.dst_kind):
-        inside &= _one_of(kinds, (*ON_DEVICE, MISSING))
-    inside |= (moves.kind == MEMSET_KIND) & _one_of(moves.dst_kind, ON_DEVICE)
+        inside &= one_of(kinds, (*ON_DEVICE, MISSING))
+    inside |= (moves.kind == MEMSET_KIND) & one_of(moves.dst_kind, ON_DEVICE)
     return inside
 
 
@@ -171,8 +172,8 @@ def timed(moves: Transfers, memory: Memory) -> NDArray[Any]:
       devices. The row has all of its bytes, but the duration of one piece.
     - TOO_FAST: more bytes than the GPU's memory and its L2 cache can take in that time.
     """
-    staged = _one_of(moves.kind, _BETWEEN_HOST_AND_DEVICE)
-    staged &= _one_of(moves.src_kind, ON_DEVICE) & _one_of(moves.dst_kind, ON_DEVICE)
+    staged = one_of(moves.kind, _BETWEEN_HOST_AND_DEVICE)
+    staged &= one_of(moves.src_kind, ON_DEVICE) & one_of(moves.dst_kind, ON_DEVICE)
     through_memory = (moves.size_bytes - memory.cache_bytes) * _accesses(moves)
     too_fast = through_memory * 1e9 > memory.bytes_per_s * moves.duration_ns
     return np.select([moves.duration_ns <= 0, staged, too_fast], [NO_TIME, STAGED, TOO_FAST], TIMED)
@@ -180,15 +181,7 @@ def timed(moves: Transfers, memory: Memory) -> NDArray[Any]:
 
 def _accesses(moves: Transfers) -> NDArray[Any]:
     """Return the number of accesses to a GPU's memory per byte."""
-    return np.where(_one_of(moves.kind, _INSIDE_DEVICE), 2, 1)
-
-
-def _one_of(values: NDArray[Any], numbers: Iterable[int]) -> NDArray[Any]:
-    """Mark the values that are one of a few numbers. np.isin takes ten times as long."""
-    marks = np.zeros(len(values), bool)
-    for number in numbers:
-        marks |= values == number
-    return marks
+    return np.where(one_of(moves.kind, _INSIDE_DEVICE), 2, 1)
 
 
 def per_s(size: NDArray[Any], time_ns: NDArray[Any]) -> NDArray[Any]:

@@ -14,10 +14,11 @@ from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.suggest import did_you_mean
 from nsyswrap.capture.schema import ID_MASK, NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
+from nsyswrap.capture.stream import one_of
 from nsyswrap.capture.window import LEAST, MOST, Window, whole_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -311,17 +312,12 @@ def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Win
     rows = len(next(iter(events.values())))
     kept = np.ones(rows, dtype=bool)
     if "device_id" in events and selection.devices:
-        kept &= _among(events["device_id"], selection.devices)
+        kept &= one_of(events["device_id"], selection.devices)
     thread = events.get("global_tid", events.get("global_pid"))
     if thread is not None and selection.processes:
-        kept &= _among(thread >> PID_SHIFT & ID_MASK, selection.processes)
+        kept &= one_of(thread >> PID_SHIFT & ID_MASK, selection.processes)
     if selection.windowed and ("end_ns" in events or (selection.clip and "start_ns" in events)):
         kept &= window.holding(events, clip=bool(selection.clip))
     if selection.clip and "event_type" in events:
         kept |= events["event_type"] == NVTX_DOMAIN  # domains name ranges, whenever they were created
     return kept
-
-
-def _among(values: NDArray[Any], chosen: Sequence[int]) -> NDArray[Any]:
-    """Mark the values that are chosen: mostly one, which is found in a fraction of the time of a search."""
-    return values == chosen[0] if len(chosen) == 1 else np.isin(values, chosen)

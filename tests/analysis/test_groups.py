@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from nsyswrap.analysis.arrays import groups
-from nsyswrap.analysis.arrays.groups import Groups, Statistics, group_keys, grouped, number_texts
+from nsyswrap.analysis.arrays.groups import (
+    Groups,
+    Statistics,
+    group_keys,
+    grouped,
+    largest_first,
+    number_texts,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -168,3 +175,12 @@ def test_trimmed_means_of_several_groups_and_of_none() -> None:
     assert np.isnan(mean[[1, 3]]).all()
     assert np.isnan(Groups(np.empty(0, np.int64), 2).trimmed(np.empty(0, np.int64))[0]).all()
     assert groups.mean_error(np.array([5, 1, 7, 1])).tolist() == [0.0, 0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 39, 40, 100])
+@pytest.mark.parametrize("kinds", [1, 4, 1000])  # of which many are equal
+def test_the_largest_come_first_and_equal_ones_in_order(kinds: int, most: int) -> None:
+    values = np.random.default_rng(kinds).integers(-kinds, kinds, 40)
+    expected = sorted(range(40), key=lambda row: (-values[row], row))[:most]
+    assert largest_first(values, most).tolist() == expected
+    assert largest_first(values[:0], most).tolist() == []

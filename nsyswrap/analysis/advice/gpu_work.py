@@ -86,6 +86,7 @@ def _unused_ns(kernels: GpuOperations, share: NDArray[Any], rows: NDArray[Any]) 
         start, end = kernels.start_ns, kernels.end_ns
     else:
         start, end, share = (values[rows] for values in (kernels.start_ns, kernels.end_ns, share))
+    # Kernels that run alone need no order of ends.
     apart = start[1:] >= np.maximum.accumulate(end)[:-1]
     alone = np.append(True, apart) & np.append(apart, True)
     unused = float(((end - start) * (1 - share)).sum(where=alone))

@@ -66,6 +66,15 @@ def order_by_code(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
     return np.argsort(narrow, kind="stable")
 
 
+def largest_first(values: NDArray[Any], most: int) -> NDArray[np.intp]:
+    """Return the positions of the ``most`` largest values, the largest first; equal ones in order."""
+    rows = np.arange(len(values))
+    if most < len(values):  # the others are not sorted
+        place = len(values) - max(most, 1)
+        rows = np.flatnonzero(values >= np.partition(values, place)[place])
+    return rows[np.argsort(-values[rows], kind="stable")][:most]
+
+
 class Groups:
     """Rows sorted by group once, for the statistics of several columns."""
 

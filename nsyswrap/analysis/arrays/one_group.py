@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import MOST, PART, Statistics, check_sum
+from nsyswrap.analysis.arrays.groups import MOST, PART, Statistics, check_sum, largest_first
 from nsyswrap.capture.export import EXACT
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class _Selection:
 
 def largest(totals: NDArray[Any], most: int) -> NDArray[Any]:
     """Return the positions, ascending, of the largest numbers; of equal ones the first count."""
-    return np.sort(np.argsort(-totals, kind="stable")[:most])
+    return np.sort(largest_first(totals, most))
 
 
 def of_some(codes: NDArray[Any], values: NDArray[Any], some: Iterable[int]) -> Statistics:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import largest_first
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.capture.per_capture import per_capture
@@ -106,10 +107,7 @@ def _around(start: int, end: int, share: float = 0.25) -> tuple[int, int]:
 def _longest(finding: Advice, most: int) -> list[tuple[int, int]]:
     """Return the longest intervals of the time that a finding is about, the longest first."""
     cover = finding.cover
-    length, rows = cover.end - cover.start, np.arange(len(cover.start))
-    if most < len(rows):  # a cover can have as many intervals as there are GPU gaps
-        rows = np.flatnonzero(length >= np.partition(length, len(rows) - most)[len(rows) - most])
-    order = rows[np.argsort(-length[rows], kind="stable")][:most]
+    order = largest_first(cover.end - cover.start, most)
     return list(zip(cover.start[order].tolist(), cover.end[order].tolist(), strict=True))
 
 
