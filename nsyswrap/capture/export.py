@@ -22,8 +22,8 @@ import numpy as np
 
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.sqlite import quoted, statement
 from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
-from nsyswrap.capture.sql import quoted, statement
 from nsyswrap.capture.sqlite_file import check_magic, check_size, opening, take_in_journal
 from nsyswrap.capture.sqlite_pages import (
     Leaves,

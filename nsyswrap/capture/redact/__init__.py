@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import DamagedCapture, OutputError
 from nsyswrap.base.files import replacing, umask
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.sqlite import quoted
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.rules import rule_of
-from nsyswrap.capture.sql import quoted
 
 with lazy_imports():
     from nsyswrap.capture.redact import cells, proof, values

@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.sqlite import quoted, statement
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.rules import NUMBERS, PERSONAL_KEYS, REMOVED, rule_of
-from nsyswrap.capture.sql import quoted, statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
