@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.run_folder import EXPORT, REPORT
+from nsyswrap.base.sqlite import read_only, tables_of
 from nsyswrap.capture import schema
 from nsyswrap.capture.arrow_export import is_table_folder
 
@@ -64,11 +65,12 @@ def _parts(file: Path) -> Iterator[bytes]:
 
 
 def _metadata(file: Path) -> list[object]:
-    uri = f"{file.absolute().as_uri()}?mode=ro&immutable=1"
     rows: list[object] = []
-    with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as db:
+    with suppress(sqlite3.Error), closing(read_only(file)) as db:
         db.text_factory = bytes
+        plain, _ = tables_of(db)
         for table in _METADATA:
             with suppress(sqlite3.Error):
-                rows += db.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall()  # noqa: S608 - names of ours
+                if table in plain:
+                    rows += db.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall()  # noqa: S608 - names of ours
     return rows

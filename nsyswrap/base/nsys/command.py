@@ -15,6 +15,7 @@ from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, Usage
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
 from nsyswrap.base.run_folder import free_space_note
+from nsyswrap.base.sqlite import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -268,7 +269,7 @@ def check_export(path: Path) -> str:
         return "the export is missing"
     size = path.stat().st_size
     try:
-        with _open(path) as db:
+        with closing(read_only(path)) as db:
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             pages = (
                 db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
@@ -293,14 +294,10 @@ def recorded_s(path: Path) -> float:
         ("SELECT max(duration) FROM ANALYSIS_DETAILS", 1e9),
     )
     for sql, per_second in sources:
-        with suppress(sqlite3.DatabaseError, ValueError), _open(path) as db:
+        with suppress(sqlite3.DatabaseError, ValueError), closing(read_only(path)) as db:
             if recorded := float((db.execute(sql).fetchone() or [0])[0] or 0):
                 return recorded / per_second
     return 0
-
-
-def _open(path: Path) -> closing[sqlite3.Connection]:
-    return closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True))
 
 
 def import_recording(
