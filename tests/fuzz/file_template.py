@@ -11,8 +11,8 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from conditioned import H200, STARTED, csv_of, sample
-from tiny_export import everything, kernel, write
+from conditioned import EPOCH, H200, csv_of, sample
+from tiny_export import everything, kernel, row, write
 
 import nsyswrap
 from nsyswrap.base.conditions import Conditions, Host
@@ -128,7 +128,8 @@ def _make_sweep(folder: Path) -> None:
 
 def _end(folder: Path, number: int, rank: int | None = None) -> None:
     kernels = [kernel("k", 100 * i, 100 * i + 10 * number, i) for i in range(1, 4)]
-    write(folder / EXPORT, *kernels, STARTED)
+    # Captures that started at one time, of one size, count as copies.
+    write(folder / EXPORT, *kernels, row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=EPOCH + (rank or 0)))
     os.utime(folder / EXPORT, ns=(_EXPORT_TIME, _EXPORT_TIME))
     write_digest(folder)
     run = RunFolder(folder)

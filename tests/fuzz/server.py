@@ -45,7 +45,8 @@ _PATIENCE = 3  # a machine that is busy gives a command a third of its time
 _CPU_BYTES = 1024 if sys.platform == "linux" else 1  # ru_maxrss has kilobytes on Linux
 # These need PyTorch, or load so much (pandas, matplotlib) that each fork would take 10 ms longer.
 _NOT_IMPORTED = (
-    *("nsyswrap.record.in_program", "nsyswrap.capture.frames", "nsyswrap.render.plots"),
+    *("nsyswrap.record.in_program", "nsyswrap.record.doctor.programs", "nsyswrap.capture.frames"),
+    "nsyswrap.render.plots",
     *("nsyswrap.render.notebook", "nsyswrap.render.events_parquet", "nsyswrap.__main__"),
 )
 _LATER = ("difflib", "encodings.ascii", "numpy.ma", "numpy.random", "rich.console", "rich.styled", "zipfile")
