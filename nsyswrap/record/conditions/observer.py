@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from nsyswrap.base import git
 from nsyswrap.base.conditions import Conditions
-from nsyswrap.record.conditions import git, host, interpreter
+from nsyswrap.record.conditions import host, interpreter
 from nsyswrap.record.conditions.sampler import Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from typing_extensions import Self
 
+    from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
 
 T = TypeVar("T")
@@ -31,7 +33,7 @@ class Observer:
 
     def __init__(self, spec: RunSpec, token: str, samples: Path) -> None:
         environment = {**os.environ, **spec.env}
-        argv, folder = spec.program.argv, git.folder_of(spec.program)
+        argv, folder = spec.program.argv, folder_of(spec.program)
         self._load = host.load()
         self._sampler = Sampler(environment, token, samples)
         self._sampling = _Background(self._sampler.run, None)
@@ -66,6 +68,16 @@ class Observer:
             self._versions.result(interpreter.LIMIT_S),
             self._git.result(HANG_S),
         )
+
+
+def folder_of(program: Program) -> Path:
+    """Return the folder of a program's script or .cu file; the current folder for any other program."""
+    if program.folder:
+        return program.folder
+    words = [word for word in program.argv[1:] if not word.startswith("-")]
+    if interpreter.is_python(program.argv[0]) and words and words[0].endswith(".py"):
+        return Path(words[0]).parent
+    return Path()
 
 
 class _Background(Generic[T]):

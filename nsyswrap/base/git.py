@@ -1,4 +1,4 @@
-"""The commit of the program's folder, read without running code that the repository configures.
+"""The commit of a folder, read without running code that the repository configures.
 
 ``git status`` runs file system monitors, hooks and filters of the repository's own configuration, and asks
 submodules and remotes. Monitors and hooks are turned off. A repository that configures its own filters is
@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.conditions import Git
-from nsyswrap.record.conditions.interpreter import is_python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from nsyswrap.record.program import Program
+    from pathlib import Path
 
 LIMIT_S = 3.0
 _RUNS_CODE = r"^(filter\..*\.(clean|process)|extensions\.worktreeconfig)$"
@@ -33,16 +30,6 @@ _CALM = {
 }
 # Set for hooks of git, these name another repository than the program's.
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
-
-
-def folder_of(program: Program) -> Path:
-    """Return the folder of a program's script or .cu file; the current folder for any other program."""
-    if program.folder:
-        return program.folder
-    words = [word for word in program.argv[1:] if not word.startswith("-")]
-    if is_python(program.argv[0]) and words and words[0].endswith(".py"):
-        return Path(words[0]).parent
-    return Path()
 
 
 def state(folder: Path, environment: Mapping[str, str], limit_s: float = LIMIT_S) -> Git | None:
