@@ -16,6 +16,7 @@ from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import Unit, human
+from nsyswrap.base.version import version
 from nsyswrap.cli.help import Group, option
 from nsyswrap.cli.options import OUTPUT, output_option
 from nsyswrap.cli.output import note, print_data, say, step, tables_text, terminal_layout
@@ -82,7 +83,8 @@ def save(name: str, paths: Sequence[str], *, force: bool) -> None:
 def list_baselines(folder: Path | None) -> None:
     """List the baselines in a folder.
 
-    The default is nsyswrap-baselines. The columns are file, runs, commit, start, GPU and size.
+    The default is nsyswrap-baselines. The columns are file, runs, commit, start, GPU, size and the
+    nsyswrap that saved it.
     """
     folder = folder or baseline.FOLDER
     files = _files_in(folder)
@@ -90,7 +92,7 @@ def list_baselines(folder: Path | None) -> None:
         note(f"nsyswrap: no baselines in {folder}/: save one: nsyswrap baseline save NAME PATH...")
         return
     is_damaged = False
-    rows: list[tuple[str, ...]] = [("File", "Runs", "Commit", "Started", "GPU", "Size")]
+    rows: list[tuple[str, ...]] = [("File", "Runs", "Commit", "Started", "GPU", "Size", "nsyswrap")]
     for path in files:
         try:
             rows.append(_listed(path, baseline.read_baseline(path)))
@@ -134,6 +136,8 @@ def show(name: str, *, top: int | None, form: str) -> None:
     content = {
         "format": "nsyswrap-baseline-rows",
         "version": 1,
+        "tool": {"name": "nsyswrap", "version": version()},
+        "saved_by": side.nsyswrap or None,
         "name": side.name,
         "runs": [{"label": run.label, "steps": run.steps, "setup": asdict(run.setup)} for run in side.runs],
         "rows": [dict(zip(columns, row, strict=True)) for row in table.rows()],
@@ -232,6 +236,7 @@ def _listed(path: Path, side: Side) -> tuple[str, ...]:
         first.started[:10] or "-",
         ", ".join(dict.fromkeys(first.gpus)) or "-",
         human(path.stat().st_size, Unit.BYTES),
+        side.nsyswrap or "-",
     )
 
 

@@ -35,7 +35,7 @@ from nsyswrap.base.run_folder import (
     RunFolder,
     Status,
 )
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version_at_once
 from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
 from nsyswrap.record.program_time import ProgramTime
@@ -322,7 +322,7 @@ def _write_results(run: RunFolder, facts: dict[str, Any], status: Status, text: 
 def _facts(spec: RunSpec, nsys: Nsys) -> dict[str, Any]:
     """Return the content of run.json. Of ``--env`` it has the names only: values can be secrets."""
     return {
-        "nsyswrap": __version__,
+        "nsyswrap": version_at_once(),
         "command": list(spec.program.argv),
         "cwd": str(Path.cwd()),
         "host": socket.gethostname(),
@@ -344,6 +344,7 @@ def _options_facts(spec: RunSpec) -> dict[str, Any]:
 def _facts_of(ended: _Ended) -> dict[str, Any]:
     """Return what was noted beside the run, for run.json. Afterwards no sample of a GPU is written."""
     return {
+        "nsyswrap": ended.observer.version(),
         "nsys_starts": ended.starts,
         "program_s": ended.program_s,
         "conditions": asdict(ended.observer.conditions()),

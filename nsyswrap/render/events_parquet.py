@@ -19,7 +19,7 @@ from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.global_ids import process_ids, thread_ids
@@ -182,6 +182,6 @@ def _metadata(capture: Capture, kind: str) -> dict[str, str]:
         "title": schema.EVENTS[kind].title,
         "selection": capture.selected,
         "capture": json.dumps(describe(capture.source.name, capture)),
-        "version": __version__,
+        "version": version(),
     }
     return {f"nsyswrap.{key}": value for key, value in metadata.items()}

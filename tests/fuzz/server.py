@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import nsyswrap
 from fuzz import files, raw, sql
+from nsyswrap.base.version import version
 from nsyswrap.cli import main
 
 if TYPE_CHECKING:
@@ -89,12 +90,13 @@ class Outcome(NamedTuple):
 
 
 def prepare() -> None:
-    """Import what commands import while they run, so that no child has to."""
+    """Import what commands import while they run, and ask git, so that no child has to."""
     for module in pkgutil.walk_packages(nsyswrap.__path__, "nsyswrap."):
         if not module.name.startswith(_NOT_IMPORTED):
             importlib.import_module(module.name)
     for name in _LATER:
         importlib.import_module(name)
+    version()
     gc.collect()
     gc.freeze()  # children copy no page of what is imported
 

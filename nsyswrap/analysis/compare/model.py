@@ -122,10 +122,14 @@ class RunFigures:
 
 @dataclass(frozen=True)
 class Side:
-    """The base or the new side of a comparison: its name, as the user wrote it, and its runs."""
+    """The base or the new side of a comparison: its name, as the user wrote it, and its runs.
+
+    ``nsyswrap`` is the version that computed the figures of a baseline; empty: this one, or not known.
+    """
 
     name: str
     runs: tuple[RunFigures, ...]
+    nsyswrap: str = ""
 
 
 @dataclass(frozen=True)

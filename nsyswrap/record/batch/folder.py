@@ -31,7 +31,7 @@ from nsyswrap.base.run_folder import (
     make_folder,
     read_status,
 )
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version
 
 with lazy_imports():  # a run of a batch needs these not
     import resource
@@ -260,7 +260,7 @@ def make_batch(folder: Path, plan: Plan) -> Batch:
         {"number": number, "folder": names[number], "key": key, "active": number in batch.runs}
         for key, number in sorted(batch.numbers.items(), key=itemgetter(1))
     ]
-    facts = {"nsyswrap": __version__, "id": batch.id, "name": batch.name, "runs": rows}
+    facts = {"nsyswrap": version(), "id": batch.id, "name": batch.name, "runs": rows}
     existing(folder).write(BATCH, facts)
     return batch
 

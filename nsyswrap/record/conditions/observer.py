@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nsyswrap.base import git
 from nsyswrap.base.conditions import Conditions
+from nsyswrap.base.version import version, version_at_once
 from nsyswrap.record.conditions import host, interpreter
 from nsyswrap.record.conditions.sampler import Sampler
 
@@ -39,6 +40,7 @@ class Observer:
         self._sampling = _Background(self._sampler.run, None)
         self._git = _Background(lambda: git.state(folder, environment), None)
         self._versions = _Background[dict[str, str]](lambda: interpreter.versions(argv, environment), {})
+        self._version = _Background(version, version_at_once())
 
     def __enter__(self) -> Self:
         """Start sampling, and begin to read the commit, while nsys starts."""
@@ -58,6 +60,11 @@ class Observer:
         """Stop sampling: the program has ended. Query the versions, which would have disturbed it."""
         self._sampler.stop()
         self._versions.start()
+        self._version.start()
+
+    def version(self) -> str:
+        """Return the version of nsyswrap after the run."""
+        return self._version.result(git.LIMIT_S)
 
     def conditions(self) -> Conditions:
         """Return the conditions after the run."""

@@ -9,7 +9,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version
 from nsyswrap.capture.selection import EVERYTHING, Selection
 from nsyswrap.render.delimited import rows_in_blocks
 from nsyswrap.render.formats import Document, Format, Layout
@@ -62,7 +62,7 @@ def envelope(
         {
             "format": ENVELOPE,
             "version": VERSION,
-            "tool": {"name": "nsyswrap", "version": __version__},
+            "tool": {"name": "nsyswrap", "version": version()},
             "captures": [
                 describe(label, capture, (answers or {}).get(label, (None,))[0])
                 for label, capture in captures

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version
 from nsyswrap.reports.compare import gate_lines
 from nsyswrap.reports.compare.conclusion import conclude
 from nsyswrap.reports.compare.names import row_name
@@ -33,7 +33,7 @@ def as_dict(comparison: Comparison, gate: tuple[GateResult, GateLimits] | None =
     return {
         "format": FORMAT,
         "version": VERSION,
-        "tool": {"name": "nsyswrap", "version": __version__},
+        "tool": {"name": "nsyswrap", "version": version()},
         "base": _side(comparison.base),
         "new": _side(comparison.new),
         "limits": {
@@ -67,7 +67,7 @@ def _side(side: Side) -> dict[str, Any]:
         {"label": run.label, "steps_count": run.steps, "setup": _setup(asdict(run.setup))}
         for run in side.runs
     ]
-    return {"name": side.name, "runs": runs}
+    return {"name": side.name, "runs": runs, "nsyswrap": side.nsyswrap or version()}
 
 
 def _setup(setup: dict[str, Any]) -> dict[str, Any]:
