@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trove_classifiers
 from checkouts import BUILT_FROM, commit, copied, git, head, repository, version_in
+from packaging import metadata
 
 from nsyswrap.api import pytest_plugin
 from nsyswrap.base.version import RELEASE
@@ -150,6 +152,22 @@ def test_the_wheel_stays_small(wheel: zipfile.ZipFile) -> None:
 def test_pytest_finds_the_plugin(wheel: zipfile.ZipFile) -> None:
     entries = of_wheel(wheel, "entry_points.txt")
     assert f"[pytest11]\nnsyswrap = {pytest_plugin.__name__}\n" in f"{entries}\n"
+
+
+def test_the_metadata_are_valid(wheel: zipfile.ZipFile, source: Path) -> None:
+    """As an index checks them."""
+    found = metadata.Metadata.from_email(of_wheel(wheel, "METADATA"))  # raises for what is not valid
+    assert (found.name, str(found.version)) == ("nsyswrap", f"{RELEASE}+{head(source)}")
+    assert (found.license_expression, found.license_files) == ("MIT", ["LICENSE"])
+    assert of_wheel(wheel, "licenses/LICENSE") == (ROOT / "LICENSE").read_text()
+    assert found.author == "nsyswrap contributors"
+    assert found.description_content_type == "text/markdown"
+    classifiers = found.classifiers or []
+    assert [name for name in classifiers if name not in trove_classifiers.classifiers] == []
+    assert {"Typing :: Typed", "Environment :: GPU :: NVIDIA CUDA"} <= set(classifiers)
+    pythons = [name.rpartition(" ")[2] for name in classifiers if re.search(r"Python :: 3\.\d", name)]
+    assert PROJECT["requires-python"] == f">={pythons[0]}"
+    assert found.requires_python == PROJECT["requires-python"]
 
 
 def test_the_sdist_builds_the_same_wheel(built: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
