@@ -15,6 +15,7 @@ import reference
 from doc_commands import GPU, NSYS, TORCH, Command, blocks, commands, left_out
 from gpus_here import NO_GPU
 from made_runs import made_side
+from releases import lay_batch
 
 from nsyswrap.base.run_folder import RUN, RunFolder, Status
 from nsyswrap.reports.compare.baseline import baseline_text
@@ -71,7 +72,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for rank, variant in enumerate(("even", "straggler")):
         run = recorded.run_folder(f"ddp/{variant}", tmp_path_factory.mktemp("ranks"))
         shutil.copytree(run, folder / "job" / f"rank-{rank}")
-    shutil.copytree(ROOT / "tests" / "data" / "batch-0.1.0", folder / "add2-batch")
+    lay_batch("0.2.0", folder / "add2-batch")
     for side in ("before", "after"):
         for number in (1, 2, 3):
             run = folder / "nsyswrap-runs" / side / f"run-{number}"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import trove_classifiers
-from checkouts import BUILT_FROM, commit, copied, git, head, repository, version_in
+from checkouts import BUILT_FROM, archived, commit, copied, git, head, repository, unpack, version_in
 from packaging import metadata
 
 from nsyswrap.api import pytest_plugin
@@ -171,7 +171,7 @@ def test_the_metadata_are_valid(wheel: zipfile.ZipFile, source: Path) -> None:
 
 
 def test_the_sdist_builds_the_same_wheel(built: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    shutil.unpack_archive(next(built.glob("*.tar.gz")), tmp_path, filter="data")
+    unpack(next(built.glob("*.tar.gz")), tmp_path)
     again = build(next(tmp_path.iterdir()), tmp_path / "again", "-t", "wheel")
     [path] = again.glob("*.whl")
     assert path.name == Path(str(wheel.filename)).name
@@ -204,8 +204,7 @@ def test_each_form_is_installed_with_its_version(
     """Into a folder of somebody's repository, which has nothing to do with it."""
     given = tmp_path / form
     if form == "archive":
-        git(source, "archive", "--prefix", "archive/", "-o", str(tmp_path / "a.tar"), "HEAD")
-        shutil.unpack_archive(tmp_path / "a.tar", tmp_path)
+        archived(source, tmp_path)
     elif form == "shallow":
         git(tmp_path, "clone", "-q", "--depth=1", source.as_uri(), form)
     else:

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from checkouts import ROOT, commit, copied, git, head, repository, version_in
+from checkouts import ROOT, archived, commit, copied, git, head, repository, version_in
 
 from nsyswrap.base.version import RELEASE
 
@@ -58,10 +58,9 @@ def test_clones_without_history_and_work_trees(checkout: Path, tmp_path: Path) -
 
 
 def test_an_archive_has_the_commit_in_it(checkout: Path, tmp_path: Path) -> None:
-    git(checkout, "archive", "-o", str(tmp_path / "a.tar"), "--prefix", "archive/", "HEAD")
-    shutil.unpack_archive(tmp_path / "a.tar", tmp_path)
-    assert not (tmp_path / "archive/.git").exists()
-    assert version_in(tmp_path / "archive") == f"{RELEASE}+{head(checkout)}"
+    archive = archived(checkout, tmp_path)
+    assert not (archive / ".git").exists()
+    assert version_in(archive) == f"{RELEASE}+{head(checkout)}"
 
 
 def test_a_repository_of_somebody_else_is_not_named(tmp_path: Path) -> None:
@@ -115,9 +114,7 @@ def test_a_release_has_its_number_alone(checkout: Path, tmp_path: Path) -> None:
     replace_line(checkout / VERSION_FILE, f'RELEASE = "{RELEASE}"', 'RELEASE = "1.4.0"')
     commit(checkout)
     assert version_in(checkout) == "1.4.0"
-    git(checkout, "archive", "-o", str(tmp_path / "a.tar"), "--prefix", "archive/", "HEAD")
-    shutil.unpack_archive(tmp_path / "a.tar", tmp_path)
-    assert version_in(tmp_path / "archive") == "1.4.0"
+    assert version_in(archived(checkout, tmp_path)) == "1.4.0"
     replace_line(checkout / VERSION_FILE, '"1.4.0"', '"1.4.0"  # changed')
     assert version_in(checkout) == f"1.4.0+{head(checkout)}.dirty"
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,3 +67,19 @@ def version_in(folder: Path, *prefix: str, code: str = "", **variables: str) -> 
         command, cwd=folder.parent, env=environment, check=True, capture_output=True, text=True, timeout=60
     )
     return done.stdout.strip()
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack an archive of tar into a folder."""
+    with tarfile.open(path) as archive:
+        archive.extraction_filter = getattr(
+            tarfile, "data_filter", None
+        )  # older versions of Python have none
+        archive.extractall(folder)  # noqa: S202 - our own
+
+
+def archived(repository: Path, folder: Path) -> Path:
+    """Return a folder with the output of ``git archive``."""
+    git(repository, "archive", "-o", str(folder / "archive.tar"), "HEAD")
+    unpack(folder / "archive.tar", folder / "archive")
+    return folder / "archive"

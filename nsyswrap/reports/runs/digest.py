@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 # Increases with the first change of the content after a release: a digest of another format is made again.
 FORMAT = 3
-_WITHOUT_CHECKSUM = 2  # version 0.2
-_WITHOUT_VERSION = (_WITHOUT_CHECKSUM, 3, 4, 5)  # and development versions; what they lack is missing
+_WITHOUT_CHECKSUM = (1, 2)  # 0.1 and 0.2
+_WITHOUT_VERSION = (*_WITHOUT_CHECKSUM, 3, 4, 5)  # and development versions; what they lack is missing
 WORK = (
     *(column for column in SCENARIO_RUNS.columns if column.unit is not Unit.TEXT),
     Column(
@@ -168,7 +168,7 @@ def read_digest(path: Path) -> Digest:
         made = content.pop("format", None) if isinstance(content, dict) else None
         if type(made) is not int or made not in ((FORMAT,) if content.get("nsyswrap") else _WITHOUT_VERSION):
             raise CaptureError(f"{path} was written by another version of nsyswrap")
-        if made != _WITHOUT_CHECKSUM and content.pop("sha256", None) != _checksum(content):
+        if made not in _WITHOUT_CHECKSUM and content.pop("sha256", None) != _checksum(content):
             raise CaptureError(f"{path} is damaged: its content is not what nsyswrap wrote")
         return typed(Digest, content)
     except (OSError, ValueError) as error:
