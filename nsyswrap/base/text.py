@@ -44,6 +44,7 @@ _TO_ASCII = str.maketrans(
     {"…": "...", "→": "->", "µ": "u", "\u03bc": "u", "·": "-", "\u00d7": "x", "█": "#", "▒": "+", "░": "."}
 )
 _GLUE = "\x1f"  # no text that is printable has it, and textwrap does not break lines there
+_NUMBERED = r"([^0-9]*)0*([0-9]*)"  # parts of a name: text, and the number behind it
 _PLURAL = r"\b([a-z]+?)(ies|s)\b"
 _BEFORE_UNIT = r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))"
 _in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
@@ -115,6 +116,13 @@ def counted(count: int, nouns: str) -> str:
 
 def _singular(match: re.Match[str]) -> str:
     return f"{match[1]}y" if match[2] == "ies" else match[1]
+
+
+def natural_key(path: Path | str) -> tuple[list[tuple[str, int, str]], str]:
+    """Return a key that sorts names and paths with their numbers by value: report.2 before report.10."""
+    whole = str(path)
+    parts = re.findall(_NUMBERED, whole.replace(os.sep, "\0"))  # a folder before those that begin like it
+    return [(text, len(digits), digits) for text, digits in parts], whole  # 2 and 02 have an order, too
 
 
 def without_folders(text: str) -> str:

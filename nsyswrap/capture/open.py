@@ -45,7 +45,10 @@ def cached_export(report: Path) -> Path:
         raise NotACapture(f"{report} not found", did_you_mean_file(report))
     if not report.is_file():
         raise NotACapture(f"{report} is not a file")
-    newest = find.newest()
+    try:
+        newest = find.newest()
+    except Unavailable as error:
+        raise Unavailable(f"{report}: {error.message}", error.hint) from None
     stat = report.stat()
     identity = f"{report.resolve()} {stat.st_size} {stat.st_mtime_ns} {newest.version} {_FORM}"
     target = cache_dir("exports") / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.sqlite"
@@ -71,7 +74,8 @@ def _export(path: str, report: Path, target: Path) -> None:
             part.replace(target)
     except OSError as error:
         raise OutputError(
-            f"cannot write {target}: {error.strerror}", "set XDG_CACHE_HOME to a folder that can be written"
+            f"{report}: cannot write {target}: {error.strerror}",
+            "set XDG_CACHE_HOME to a folder that can be written",
         ) from None
 
 

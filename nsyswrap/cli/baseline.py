@@ -15,16 +15,19 @@ import click
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read
+from nsyswrap.base.text import natural_key
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
 from nsyswrap.cli.help import Group, option
 from nsyswrap.cli.options import OUTPUT, output_option
-from nsyswrap.cli.output import note, print_data, say, step, tables_text, terminal_layout
+from nsyswrap.cli.output import note, note_not_read, print_data, say, step, tables_text, terminal_layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.analysis.compare.model import Side
+    from nsyswrap.base.not_read import NotRead
 
 with lazy_imports():
     from nsyswrap.analysis.compare import comparability, model
@@ -76,6 +79,7 @@ def save(name: str, paths: Sequence[str], *, force: bool) -> None:
     size = human(path.stat().st_size, Unit.BYTES)
     note(f"nsyswrap: saved {path}: {_counted(len(side.runs), 'run')}, {_counted(kernels, 'kernel')}, {size}")
     note(f"compare     nsyswrap compare {shlex.quote(str(path))} PATH...")
+    sys.exit(exit_code_of(side.left_out))
 
 
 @command.command("list", examples=("nsyswrap baseline list", "nsyswrap baseline list perf/"))
@@ -175,7 +179,7 @@ def history(paths: Sequence[str], *, output: Path, force: bool) -> None:
     ]
     named = [Path(comparing.place(str(point))) for point in points]
     unlike = {os.path.realpath(point): point for point in named}
-    loaded = [comparing.load_side([str(point)]) for point in unlike.values()]
+    loaded, left_out = _points(list(unlike.values()))
     if len(loaded) < 2:  # noqa: PLR2004 - one point has no history
         raise UsageError("a history needs 2 points or more", "name several baselines or folders of runs")
     with step("making the page …"):
@@ -185,6 +189,25 @@ def history(paths: Sequence[str], *, output: Path, force: bool) -> None:
     else:
         write(output, html)
         note(f"wrote {output}")
+    sys.exit(exit_code_of(left_out))
+
+
+def _points(paths: Sequence[Path]) -> tuple[list[Side], list[NotRead]]:
+    """Return the points of a history that can be read, and what cannot: points and runs of points.
+
+    Raises the error of a point if it is one of less than three.
+    """
+    points: list[Side] = []
+    left_out: list[NotRead] = []
+    for path in paths:
+        try:
+            points.append(comparing.load_side([str(path)]))
+        except UNREADABLE as error:
+            if len(paths) <= 2:  # noqa: PLR2004 - the other has no history
+                raise
+            left_out.append(not_read(path.name, path, error))
+    note_not_read(left_out)
+    return points, [*left_out, *(run for point in points for run in point.left_out)]
 
 
 def _file_of(name: str) -> Path:
@@ -197,7 +220,8 @@ def _file_of(name: str) -> Path:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob(f"*{_SUFFIX}") if baseline.is_baseline(path))
+    files = (path for path in folder.glob(f"*{_SUFFIX}") if baseline.is_baseline(path))
+    return sorted(files, key=natural_key)
 
 
 def _check_free(path: Path, *, force: bool) -> None:

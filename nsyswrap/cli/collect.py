@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -14,9 +15,10 @@ import click
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import exit_code_of, nothing_read
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
-from nsyswrap.base.text import ascii_layout, counted, printable
+from nsyswrap.base.text import ascii_layout, counted, natural_key, printable
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.cli.help import Command, completes, option
 from nsyswrap.cli.options import OUTPUT, SHOW, output_option, with_options
@@ -188,7 +190,7 @@ def command(
     elsewhere = None
     if executor != executors.NAMES[0]:
         elsewhere = collect_blocks.Elsewhere(executor, folder, own.get(executor, {}), jobs)
-    collect(places, folder, jobs=jobs, reports=reports, by=by, top=top, elsewhere=elsewhere)
+    sys.exit(collect(places, folder, jobs=jobs, reports=reports, by=by, top=top, elsewhere=elsewhere))
 
 
 def collect(
@@ -200,16 +202,18 @@ def collect(
     by: str = "",
     top: int = _TOP,
     elsewhere: collect_blocks.Elsewhere | None = None,
-) -> None:
+) -> int:
     """Write the tables of all runs at or below ``paths``, and print the comparison of configurations.
 
-    Captures without a digest are read by ``elsewhere``, if it is given.
-    Raises CaptureError if no capture can be read.
+    Captures without a digest are read by ``elsewhere``, if it is given. Return the exit code of captures that
+    cannot be read: they are listed. Raises CaptureError if no capture can be read.
     """
     wanted = _summaries(reports)
     combinations.chosen_measure([], by)  # an unknown name is an error before anything is read
     jobs = jobs or usable_cpus()
-    runs = find.find_runs(paths, batch_status.state_reader(), jobs)
+    runs = find.find_runs(
+        paths, batch_status.state_reader(), jobs, note=lambda text: note(f"nsyswrap: {text}")
+    )
     if not runs:
         places = ", ".join(map(str, paths))
         raise CaptureError(f"no runs or captures in {places}", "give run folders, .sqlite or .nsys-rep files")
@@ -218,9 +222,11 @@ def collect(
         make = elsewhere.make if elsewhere else gather.digest_all
         results = gather.gather(runs, Path(scratch), jobs, progress(len(runs)), make)
         readable = any(result.totals for result in results)
+        left_out = [run for result in results if (run := result.not_read)]
+        unreadable = nothing_read(left_out, f"no capture can be read of {counted(len(runs), 'runs')}")
         if not readable and not any(run.repeat for run in runs):
             list_lacking(results)
-            raise CaptureError(f"no capture can be read of {counted(len(runs), 'runs')}")
+            raise unreadable
         parameters = tables.parameters_of(results)
         with step("writing the tables …"):
             written = result_files.write_results(output, tables.results_table(results, parameters))
@@ -242,7 +248,8 @@ def collect(
         note(f"nsyswrap: {together}")
     note(f"wrote {', '.join(map(str, written))}")
     if not readable:  # the outcomes of the runs were listed all the same
-        raise CaptureError(f"no capture can be read of {counted(len(runs), 'runs')}")
+        raise unreadable
+    return exit_code_of(left_out)
 
 
 def expanded(pattern: str) -> list[Path]:
@@ -250,7 +257,7 @@ def expanded(pattern: str) -> list[Path]:
     path = Path(pattern)
     if path.exists() or not glob.has_magic(pattern):
         return [path]
-    matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207 - pathlib cannot glob absolute patterns
+    matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True), key=natural_key)]  # noqa: PTH207 - pathlib cannot glob absolute patterns
     folders = {match for match in matches if match.is_dir()}
     captures = [match for match in matches if match in folders or match.suffix in find.CAPTURES]
     captures = [match for match in captures if folders.isdisjoint(match.parents)]  # collected with the folder

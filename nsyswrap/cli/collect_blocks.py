@@ -61,6 +61,7 @@ class _Answer:
     target: str
     error: str = ""
     compared: RankDigest | None = None
+    exit_code: int = CaptureError.exit_code  # of the error
 
 
 @dataclass
@@ -123,7 +124,7 @@ class Elsewhere:
         answer = self._known.get(str(task.target))
         if answer and (answer.error or answer.compared):
             error = answer.error.replace(str(task.capture.absolute()), str(task.capture))  # as given
-            return gather.made_before(task, error, answer.compared)
+            return gather.Made(None, error=error, compared=answer.compared, exit_code=answer.exit_code)
         if not task.ranks:
             with suppress(CaptureError):  # not made yet
                 return gather.made_before(task)
@@ -187,7 +188,7 @@ def run_block(path: Path, number: int, jobs: int) -> None:
         for i, one in enumerate(part)
     ]
     answers = [
-        asdict(_Answer(str(task.target), made.error, made.compared))
+        asdict(_Answer(str(task.target), made.error, made.compared, made.exit_code))
         for task, made in gather.digest_all(tasks, jobs)
     ]
     RunFolder(path.parent).write(f"{path.stem}-{number}.json", json.dumps(answers))

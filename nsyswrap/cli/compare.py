@@ -15,6 +15,7 @@ import click
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import exit_code_of
 from nsyswrap.base.text import ascii_layout
 from nsyswrap.cli import compare_run, gate
 from nsyswrap.cli.collect import expanded
@@ -147,8 +148,10 @@ def command(
         judged = (result, gated) if result and gated else None
         show(comparison, form, output, top, judged)
         write_pictures(comparison, view, plot)
+        left_out, code = comparison.left_out, 0
         if judged:
-            sys.exit(gate.finish(*judged, lambda: comparison_markdown.render(comparison)))
+            code = gate.finish(*judged, lambda: comparison_markdown.render(comparison), left_out)
+        sys.exit(code or exit_code_of(left_out))
 
 
 def split_sides(paths: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -204,7 +207,8 @@ def load_side(texts: Sequence[str]) -> Side:
 
 def _source(texts: Sequence[str]) -> Source:
     paths = [path for text in texts for path in expanded(place(text))]
-    return sides.source_of(paths, sides.name_of([Path(text) for text in texts]))
+    name = sides.name_of([Path(text) for text in texts])
+    return sides.source_of(paths, name, lambda text: note(f"nsyswrap: {text}"))
 
 
 def place(text: str) -> str:

@@ -12,6 +12,7 @@ import click
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read, nothing_read
 from nsyswrap.base.text import counted
 from nsyswrap.cli.folders import are_ranks, captures_in, listed
 from nsyswrap.cli.help import Command, option
@@ -23,12 +24,12 @@ from nsyswrap.cli.options import (
     output_option,
     selection_options,
 )
-from nsyswrap.cli.output import data_stream, note, print_data, step
+from nsyswrap.cli.output import data_stream, note, note_not_read, print_data, step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nsyswrap.analysis.compare.model import RunFigures
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
@@ -129,17 +130,19 @@ def command(
     if taken and not force:
         raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or use another name")
     paths = captures or (newest_capture(),)
+    left_out: list[NotRead] = []
     if (perfetto, parquet, flamegraph) != (None, None, None):
-        found = _places(paths, several=parquet is None)
-        selected = [_open_selected(place.path, selection) for place in found]
+        opened, left_out = _opened(_places(paths, several=parquet is None), selection)
+        selected, labels = list(opened.values()), list(opened)
         if perfetto is not None:
-            _write_trace(selected, [place.label for place in found], perfetto, form)
+            _write_trace(selected, labels, perfetto, form)
         if flamegraph is not None:
-            _write_flamegraph(selected, [place.label for place in found], flamegraph)
+            _write_flamegraph(selected, labels, flamegraph)
         if parquet is not None:
             _write_events(selected[0], parquet)
     if metrics is not None:
-        _write_metrics(paths, metrics, output, selection)
+        left_out += _write_metrics(paths, metrics, output, selection)
+    sys.exit(exit_code_of(left_out))
 
 
 def _check_outputs(
@@ -169,7 +172,7 @@ def _check_outputs(
 def _places(paths: Sequence[Path], *, several: bool) -> list[members.Place]:
     """Return the captures to write. A folder stands for the ranks in it."""
     inside = captures_in(paths)
-    if len(inside) > len(paths) and not (several and are_ranks(inside)):
+    if len(inside) > len(paths) and not (several and are_ranks(inside, paths)):
         named = shlex.join(map(str, inside[: 2 if several else 1]))
         raise UsageError(
             f"{listed(paths)} holds {len(inside)} captures{', not ranks of one launch' if several else ''}",
@@ -185,6 +188,27 @@ def _is_stdout(path: Path) -> bool:
 def _in_use(folder: Path) -> bool:
     """Return True unless the folder is empty or does not exist."""
     return any(folder.iterdir()) if folder.is_dir() else folder.exists()
+
+
+def _opened(
+    places: Sequence[members.Place], selection: Selection
+) -> tuple[dict[str, Capture], list[NotRead]]:
+    """Open captures. Return them by label, and those that cannot be read, which are named on stderr.
+
+    Raises the error of a single one, and NotACapture if none can be read.
+    """
+    captures, left_out = {}, []
+    for place in places:
+        try:
+            captures[place.label] = _open_selected(place.path, selection)
+        except UNREADABLE as error:
+            if len(places) == 1:
+                raise
+            left_out.append(not_read(place.label, place.path, error))
+    note_not_read(left_out)
+    if not captures:
+        raise nothing_read(left_out)
+    return captures, left_out
 
 
 def _open_selected(path: Path, selection: Selection) -> Capture:
@@ -236,15 +260,22 @@ def _write_events(capture: Capture, folder: Path) -> None:
     note(f"wrote {counted(len(rows), 'Parquet files')} to {folder}/: {held}")
 
 
-def _write_metrics(paths: Sequence[Path], name: str, output: Path | None, selection: Selection) -> None:
-    source = sides.source_of(paths)
+def _write_metrics(
+    paths: Sequence[Path], name: str, output: Path | None, selection: Selection
+) -> Sequence[NotRead]:
+    """Write the metrics, and return the runs that are left out."""
+    source = sides.source_of(paths, note=lambda text: note(f"nsyswrap: {text}"))
     if selection == selections.EVERYTHING:
         side = sides.load(source, lambda text: note(f"nsyswrap: {text}"))
     elif source.baseline:
         raise UsageError(f"{source.baseline}: no part of a baseline can be selected", "use its captures")
     else:
-        runs = [_figures(run.path, run.label, selection) for run in source.runs]
-        side = model.Side(source.name, tuple(runs))
+        for run in source.left_out:
+            note(f"nsyswrap: left out: {run.named}")
+        places = [members.Place(run.path, run.label) for run in source.runs]
+        opened, left_out = _opened(places, selection)
+        runs = [run_figures.run_figures(capture, label) for label, capture in opened.items()]
+        side = model.Side(source.name, tuple(runs), (*source.left_out, *left_out))
     found = run_metrics.metrics_of(side)
     content = metric_formats.FORMATS[name](found)
     if output is None or _is_stdout(output):
@@ -257,6 +288,4 @@ def _write_metrics(paths: Sequence[Path], name: str, output: Path | None, select
     for text in found.notes:
         note(f"nsyswrap: {text}")
 
-
-def _figures(path: Path, label: str, selection: Selection) -> RunFigures:
-    return run_figures.run_figures(_open_selected(path, selection), label)
+    return side.left_out

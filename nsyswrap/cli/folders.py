@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import NotACapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, FILES, REPORT
+from nsyswrap.base.text import natural_key
 from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _READ = (EXPORT, REPORT)
 def captures_in(paths: Sequence[Path]) -> list[Path]:
     """Return the captures that are named, and those in each folder that is not a capture itself.
 
-    Raises NotACapture for a folder without captures, and UsageError for one with ranks of several launches.
+    Raises NotACapture for a folder without captures.
     """
     return [capture for path in paths for capture in (_captures_of(path) if is_folder(path) else [path])]
 
@@ -49,18 +50,21 @@ def is_folder(path: Path) -> bool:
 
 
 def _captures_of(folder: Path) -> list[Path]:
-    ranks = [place.path for place in members.places([folder])]
-    if ranks != [folder]:
-        return ranks
-    found = find.run_paths(folder)
+    found = find.run_paths(folder, lambda text: note(f"nsyswrap: {text}"))
     runs = list(dict.fromkeys(run.parent if run.name in _READ else run for run in found))
-    captures = [run for run in runs if _has_capture(run)]
+    ranks = list(rank_folders.rank_folders(folder).values())
+    if ranks and set(runs) <= set(ranks):  # a launch: a rank without a capture is one that cannot be read
+        return ranks
+    captures = [run for run in runs if found.get(run) or _has_capture(run)]
+    for run, fault in found.items():
+        if fault:
+            note(f"nsyswrap: {run} cannot be searched: {fault}")
     if not captures:
         raise NotACapture(f"no capture in {folder}", capture_open.GIVE_A_CAPTURE)
     have = set(captures)
     if without := [run for run in runs if run not in have]:
         note(f"nsyswrap: runs without a capture: {listed(without)}")
-    return sorted(captures)
+    return sorted(captures, key=natural_key)
 
 
 def _has_capture(run: Path) -> bool:
@@ -95,11 +99,20 @@ def as_file_name(name: str) -> str:
     return os.fsdecode(safe.encode("utf-8", "surrogateescape"))  # also where file names are not UTF-8
 
 
-def are_ranks(paths: Sequence[Path]) -> bool:
-    """Return True if several captures each name their rank, and no two name the same."""
-    if len(paths) <= 1:
+def are_ranks(captures: Sequence[Path], given: Sequence[Path] = ()) -> bool:
+    """Return True if several captures each name their rank, and no two name the same.
+
+    If only some of those in a folder among ``given`` do, or if they are of several launches, a note says so.
+    """
+    if len(captures) <= 1:
         return False
+    numbers = [members.rank_of(capture) for capture in captures]
+    named = sum(number is not None for number in numbers)
+    why = "" if named == len(numbers) else f"{named:,} of {len(numbers):,} captures name a rank"
     try:
-        return all(place.number is not None for place in members.places(paths))
-    except UsageError:  # ranks of several launches can still be shown side by side
-        return False
+        members.places(captures)
+    except UsageError as error:
+        why = why or error.message
+    if why and named > 1 and any(map(is_folder, given)):
+        note(f"nsyswrap: {listed(given)}: shown side by side, not as ranks: {why}")
+    return not why

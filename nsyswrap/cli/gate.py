@@ -17,10 +17,11 @@ from nsyswrap.cli.options import with_options
 from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Side
+    from nsyswrap.base.not_read import NotRead
 
 with lazy_imports():
     from nsyswrap.analysis.compare import compare as comparing
@@ -165,13 +166,16 @@ def check_gate(base: Side, new: Side, limits: GateLimits, *, anyway: bool = Fals
     return result
 
 
-def finish(result: GateResult, limits: GateLimits, markdown: Callable[[], str]) -> int:
+def finish(
+    result: GateResult, limits: GateLimits, markdown: Callable[[], str], left_out: Sequence[NotRead] = ()
+) -> int:
     """Print what the gate concluded, tell GitHub where it runs there, and return the exit code.
 
-    ``markdown`` returns the comparison for the summary of the job.
+    ``markdown`` returns the comparison for the summary of the job. ``left_out`` are runs that it lacks.
     """
     verdict, sentence = result.verdict, gate_lines.conclusion(result, limits)
-    rows, remarks = gate_lines.row_lines(result), gate_lines.remark_lines(result)
+    lacking = [f"left out: {run.named}" for run in left_out]
+    rows, remarks = gate_lines.row_lines(result), [*lacking, *gate_lines.remark_lines(result)]
     if _on_github():
         for line in rows if result.failed else []:
             note(annotation("error", line))

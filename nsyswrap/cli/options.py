@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.errors import DamagedCapture, UsageError
+from nsyswrap.base.files import why
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import UNREADABLE, not_read
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.help import completes, option
-from nsyswrap.cli.output import note
+from nsyswrap.cli.output import note, note_not_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
@@ -200,7 +203,10 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
         )
 
     def open_one(path: Path) -> Capture:
-        capture = captures.open_capture(path).viewed(**view, selection=selection)
+        try:
+            capture = captures.open_capture(path).viewed(**view, selection=selection)
+        except OSError as error:  # in a folder that cannot be entered
+            raise DamagedCapture(f"{path} cannot be read: {why(error)}") from None
         if capture.path.stat().st_size >= _LARGE_BYTES:
             threads.share_one_heap()
         _ = capture.window  # finds the NVTX range, or raises
@@ -231,27 +237,28 @@ def newest_capture(*, by_rank: bool = False) -> Path:
 
 def open_all(
     paths: Sequence[Path], open_one: Callable[[Path], Capture], *, as_screens: bool = False
-) -> tuple[dict[str, Capture], int]:
+) -> tuple[dict[str, Capture], list[NotRead]]:
     """Open captures, or the newest run if there are no paths.
 
-    Return them by label, and the exit code of damaged ones or 0. A damaged capture among several is
-    reported on stderr; a single one raises CaptureError. The remarks of each capture are printed. With
-    ``as_screens`` the ending of its run is not, because a screen begins with it.
+    Return them by label, and those that cannot be read, which are also reported on stderr. A single one
+    raises its error. The remarks of each capture are printed. With ``as_screens`` the ending of its run is
+    not, because a screen begins with it.
     """
     opened: dict[str, Capture] = {}
-    exit_code = 0
     wanted = paths or (newest_capture(),)
-    for label, path in zip(shortest_labels(wanted), wanted, strict=True):
+    labels = shortest_labels(wanted)
+    left_out = []
+    for label, path in zip(labels, wanted, strict=True):
         try:
             capture = open_one(path)
-        except CaptureError as error:
+        except UNREADABLE as error:
             if len(wanted) == 1:
                 raise
-            note(f"nsyswrap: {error.message}")
-            exit_code = error.exit_code
+            left_out.append(not_read(label, path, error))
             continue
         for remark in capture.remarks:
             if not as_screens or remark != capture.ending:
                 note(f"nsyswrap: {path}: {remark}")
         opened[label] = capture
-    return opened, exit_code
+    note_not_read(left_out)
+    return opened, left_out

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.formats import Layout
@@ -198,6 +199,14 @@ def note_broken(nsys: Nsys) -> None:
 def note_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning of a library in one line, in place of `warnings.showwarning`."""
     note(f"nsyswrap: warning: {message}")
+
+
+def note_not_read(captures: Sequence[NotRead], *, are_ranks: bool = False) -> None:
+    """Name the captures that cannot be read, with the reasons. Say once what to do about equal ones."""
+    for number, capture in enumerate(captures, 1):
+        is_told = not capture.hint or any(later.hint == capture.hint for later in captures[number:])
+        text = capture.named if are_ranks else capture.text
+        note(f"nsyswrap: {text}" + ("" if is_told else f"\n  {capture.hint}"))
 
 
 def progress_line() -> Callable[[str], None]:

@@ -12,6 +12,7 @@ import click
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import exit_code_of
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import as_file_name, captures_in, name_of
 from nsyswrap.cli.help import Command, option
@@ -102,12 +103,12 @@ def command(
         raise OutputError(
             f"{taken[0]} already exists", "use --force to replace it, or name another folder with -o"
         )
-    opened, exit_code = open_all(to_draw, opener(selection))
+    opened, left_out = open_all(to_draw, opener(selection))
     drawn = [kind for kind, path in paths.items() if _draw(find_plot(kind), opened, path, form)]
     if not drawn and opened:
         names = ", ".join(str(capture.source) for capture in opened.values())
         raise NotInCapture(f"nothing to draw in {names}")
-    sys.exit(exit_code)
+    sys.exit(exit_code_of(left_out))
 
 
 def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format) -> bool:

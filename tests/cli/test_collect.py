@@ -146,7 +146,7 @@ def test_damaged_captures_are_listed_and_the_others_read(cli: Cli, tmp_path: Pat
     (folder / "failed").mkdir()
     ended(folder / "failed", "nsys_failed", message="the importer is missing")
     done = cli("collect", "in", "-o", "out")
-    assert done.returncode == 0
+    assert done.returncode == 65
     assert "Traceback" not in done.stderr
     rows = {row["run"]: row for row in rows_of(tmp_path / "out" / "results.csv")}
     outcomes = {run: row["outcome"] for run, row in rows.items()}
@@ -170,7 +170,7 @@ def test_a_link_that_leads_nowhere_is_damaged_and_the_others_read(
     write(tmp_path / "in" / "good.sqlite", kernel("k", 0, 10))
     (tmp_path / "in" / "gone.sqlite").symlink_to("nowhere")
     done = cli("collect", given, "-o", "out")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 65, done.stderr
     rows = rows_of(tmp_path / "out" / "results.csv")
     assert {row["run"]: row["outcome"] for row in rows} == {"good": "done", "gone": "damaged"}
     assert "gone: damaged: in/gone.sqlite is a broken link" in done.stderr
@@ -360,7 +360,7 @@ def test_a_damaged_digest_of_a_capture_that_is_gone_is_told(cli: Cli, tmp_path: 
     text = (folder / DIGEST).read_text()
     (folder / DIGEST).write_text(text.replace('"kernel_ns":20', '"kernel_ns":21'))
     done = cli("collect", "b")
-    assert done.returncode == 0
+    assert done.returncode == 65
     assert [row["kernel_ns"] for row in rows_of(tmp_path / "b" / "results.csv")] == ["10", ""]
     assert (
         "digest.json is damaged: its content is not what nsyswrap wrote; its capture is gone" in done.stderr
@@ -377,7 +377,7 @@ def test_a_run_whose_parameters_were_altered_is_damaged(cli: Cli, tmp_path: Path
         text = (folder / SPEC).read_text()
         (folder / SPEC).write_text(text.replace(before, after))
     done = cli("collect", "b")
-    assert done.returncode == 0
+    assert done.returncode == 65
     rows = rows_of(tmp_path / "b" / "results.csv")
     assert [(row["n"], row["outcome"]) for row in rows] == [("", "damaged"), ("2", "done"), ("3", "done")]
     assert f"00001: damaged: b/runs/00001/{SPEC} cannot be read: it is not that of batch.json" in done.stderr
@@ -390,7 +390,7 @@ def test_a_status_of_nonsense_is_not_done(cli: Cli, tmp_path: Path, change: dict
     folder = captured(planned(tmp_path / "b", 1, {"n": 1}), 10)
     facts = json.loads((folder / STATUS).read_text())
     (folder / STATUS).write_text(json.dumps({**facts, **change}))
-    assert cli("collect", batch_of(tmp_path / "b")).returncode == 0
+    assert cli("collect", batch_of(tmp_path / "b")).returncode == 65
     [row] = rows_of(tmp_path / "b" / "results.csv")
     assert row["outcome"] == "damaged"
     assert f"{STATUS} " in row["message"]

@@ -50,7 +50,21 @@ def as_dict(comparison: Comparison, gate: tuple[GateResult, GateLimits] | None =
         "notes": list(comparison.remarks),
         "rows": rows,
         "gate": None if gate is None else _gate(*gate),
+        "left_out": [*_left_out("base", comparison.base), *_left_out("new", comparison.new)],
     }
+
+
+def _left_out(which: str, side: Side) -> list[dict[str, Any]]:
+    return [
+        {
+            "side": which,
+            "label": run.label,
+            "path": run.path,
+            "reason": run.reason,
+            "exit_code": run.exit_code,
+        }
+        for run in side.left_out
+    ]
 
 
 def _gate(result: GateResult, limits: GateLimits) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read, nothing_read
 from nsyswrap.base.recent_runs import is_rank
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
@@ -37,13 +38,13 @@ _LABEL = ":"  # between the folder of a batch and the label of a combination
 class Source:
     """What a side is loaded from: its runs that are done, or the file of a baseline.
 
-    ``left_out`` says of each other run why it is not used.
+    ``left_out`` are the other runs.
     """
 
     name: str
     runs: tuple[RecordedRun, ...] = ()
     baseline: Path | None = None
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[NotRead, ...] = ()
 
     @property
     def places(self) -> set[str]:
@@ -58,10 +59,10 @@ def load_side(paths: Sequence[Path], note: Callable[[str], None] = lambda _: Non
     ``BATCH:LABEL`` names the runs of one combination of a batch. ``note`` is told why a run is left out.
     Raises CaptureError if no run can be read, and UsageError for runs that do not belong together.
     """
-    return load(source_of(paths), note)
+    return load(source_of(paths, note=note), note)
 
 
-def source_of(paths: Sequence[Path], name: str = "") -> Source:
+def source_of(paths: Sequence[Path], name: str = "", note: Callable[[str], None] = lambda _: None) -> Source:
     """Return what ``paths`` name, without opening a capture. Raises as ``load_side`` does."""
     name = name or name_of(paths)
     baselines = [path for path in paths if path.suffix == _BASELINE]
@@ -72,15 +73,15 @@ def source_of(paths: Sequence[Path], name: str = "") -> Source:
                 "a baseline holds all runs of a side",
             )
         return Source(name, baseline=baselines[0])
-    runs = [run for path in paths for run in _runs_at(path)]
+    runs = [run for path in paths for run in _runs_at(path, note)]
     runs = _relabelled(list({os.path.realpath(run.path): run for run in runs}.values()))
     if not runs:
         raise CaptureError(f"no runs or captures in {name}", capture_open.GIVE_A_CAPTURE)
     _check_ranks(runs)
     done = [run for run in runs if run.outcome == "done"]
-    left_out = tuple(_why_left_out(run) for run in runs if run.outcome != "done")
+    left_out = tuple(_left_out(run) for run in runs if run.outcome != "done")
     if not done:
-        raise CaptureError(f"{name}: no run is done: {_listed(left_out)}")
+        raise CaptureError(f"{name}: no run is done: {_listed([run.named for run in left_out])}")
     return Source(name, tuple(done), left_out=left_out)
 
 
@@ -89,27 +90,29 @@ def load(
     note: Callable[[str], None] = lambda _: None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Side:
-    """Return the figures of a source. A damaged capture among several is noted and left out.
+    """Return the figures of a source. A capture among several that cannot be read is noted and left out.
 
     Raises CaptureError if none can be read.
     """
     if source.baseline:
         return baseline.read_baseline(source.baseline)
-    for text in source.left_out:
-        note(f"left out: {text}")
+    left_out = list(source.left_out)
+    for one in left_out:
+        note(f"left out: {one.named}")
     figures = []
     for number, run in enumerate(source.runs, 1):
         progress(f"reading {source.name}: {number} of {len(source.runs)} captures …")
         try:
             figures.append(run_figures.run_figures(captures.open_capture(run.path), run.label))
-        except CaptureError as error:
+        except UNREADABLE as error:
             if len(source.runs) == 1:
                 raise
-            note(f"left out: {run.label}: {error.message}")
+            left_out.append(not_read(run.label, run.path, error))
+            note(f"left out: {left_out[-1].named}")
     progress("")
     if not figures:
-        raise CaptureError(f"{source.name}: none of {len(source.runs)} captures can be read")
-    return model.Side(source.name, tuple(figures))
+        raise nothing_read(left_out, f"{source.name}: none of {len(source.runs)} captures can be read")
+    return model.Side(source.name, tuple(figures), tuple(left_out))
 
 
 def name_of(paths: Iterable[Path]) -> str:
@@ -117,12 +120,12 @@ def name_of(paths: Iterable[Path]) -> str:
     return _listed([str(path) for path in paths], _NAMED)
 
 
-def _runs_at(path: Path) -> list[RecordedRun]:
+def _runs_at(path: Path, note: Callable[[str], None]) -> list[RecordedRun]:
     folder, label = path, ""
     if not os.path.lexists(path) and _LABEL in path.name:
         name, _, label = path.name.partition(_LABEL)
         folder = path.with_name(name) if name else path
-    runs = find.find_runs([folder], lambda _: ("unfinished", "it has no status"))
+    runs = find.find_runs([folder], lambda _: ("unfinished", "it has no status"), note=note)
     labels = list(dict.fromkeys(run.what for run in runs if run.parameters is not None and run.what))
     is_batch = (folder / BATCH).exists()
     if label:
@@ -155,8 +158,10 @@ def _check_ranks(runs: Iterable[RecordedRun]) -> None:
                 )
 
 
-def _why_left_out(run: RecordedRun) -> str:
-    return f"{run.label}: {run.outcome.replace('_', ' ')}{run.message and f': {run.message}'}"
+def _left_out(run: RecordedRun) -> NotRead:
+    reason = f"{run.outcome.replace('_', ' ')}{run.message and f': {run.message}'}"
+    exit_code = CaptureError.exit_code if run.outcome == "damaged" else 0
+    return NotRead(run.label, str(run.path), reason, exit_code=exit_code)
 
 
 def _listed(texts: Sequence[str], most: int = 20) -> str:

@@ -20,7 +20,7 @@ from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders, rank_in, without_rank
 from nsyswrap.base.recent_runs import is_rank, is_repeat
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
-from nsyswrap.base.text import shortest_labels
+from nsyswrap.base.text import natural_key, shortest_labels
 from nsyswrap.capture.arrow_export import folder_format, is_table_folder
 from nsyswrap.reports.runs.workers import in_blocks
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     StateOf = Callable[[Path], tuple[str, str]]
+    Note = Callable[[str], None]
 
 _Value = TypeVar("_Value")
 
@@ -83,7 +84,7 @@ class _Place(NamedTuple):
     """The folder of a run or a loose capture, the folder of its batch, and the key of its spec.json there.
 
     ``launch`` is the folder of all ranks, if the run is a rank. Of loose captures it is what their names have
-    in common.
+    in common. ``fault`` says why a folder cannot be searched.
     """
 
     path: Path
@@ -92,15 +93,19 @@ class _Place(NamedTuple):
     loose: bool = False
     launch: Path | None = None
     rank: int | None = None  # by the name of its folder or capture
+    fault: str = ""
 
     @property
     def home(self) -> Path:
         return self.launch or self.path
 
 
-def find_runs(paths: Iterable[Path], state_of: StateOf, jobs: int = 1) -> list[RecordedRun]:
+def find_runs(
+    paths: Iterable[Path], state_of: StateOf, jobs: int = 1, note: Note = lambda _: None
+) -> list[RecordedRun]:
     """Return the runs of batch folders, run folders, loose captures and of all folders below, each once.
 
+    A folder that cannot be searched is a damaged run. ``note`` is told which folders are left out as links.
     ``state_of`` returns the state of a planned run without a status, and why. ``jobs`` processes read the
     folders. Raises CaptureError for a path that does not exist.
     """
@@ -109,7 +114,7 @@ def find_runs(paths: Iterable[Path], state_of: StateOf, jobs: int = 1) -> list[R
     for path in paths:
         if not os.path.lexists(path):
             raise CaptureError(f"{path} not found", "check the name, and quote patterns")
-        for place in _below(path):
+        for place in _below(path, note):
             by_real_path.setdefault(real_path(place.path), place)
     places = _with_ranks(_without_reports_of_exports(by_real_path))
     homes = list(dict.fromkeys(place.home for place in places))
@@ -131,11 +136,15 @@ def find_runs(paths: Iterable[Path], state_of: StateOf, jobs: int = 1) -> list[R
     return [run or _run(one, state_of) for one, run in zip(named, runs, strict=True)]
 
 
-def run_paths(folder: Path) -> list[Path]:
-    """Return the run folders and the loose captures in a folder, without runs that a plan left out."""
+def run_paths(folder: Path, note: Note = lambda _: None) -> dict[Path, str]:
+    """Return the run folders and the loose captures in a folder, without runs that a plan left out.
+
+    Folders that cannot be searched are among them, with the reason. ``note`` is told which are left out as
+    links.
+    """
     real_path = _real_paths()
-    by_real_path = {real_path(place.path): place for place in _below(folder)}
-    return [place.path for place in _without_reports_of_exports(by_real_path)]
+    by_real_path = {real_path(place.path): place for place in _below(folder, note)}
+    return {place.path: place.fault for place in _without_reports_of_exports(by_real_path)}
 
 
 def _real_paths() -> Callable[[Path], str]:
@@ -163,15 +172,22 @@ def _without_reports_of_exports(by_real_path: Mapping[str, _Place]) -> list[_Pla
     return [place for real, place in by_real_path.items() if _export_beside(real) not in by_real_path]
 
 
-def _below(path: Path) -> Iterator[_Place]:
+def _below(path: Path, note: Note) -> Iterator[_Place]:
     if not path.is_dir() or is_table_folder(path):
         loose = path.name not in (EXPORT, REPORT) or not any((path.parent / mark).exists() for mark in _MARKS)
         yield _Place(path if loose else path.parent, loose=loose)
         return
-    for folder, folders, files in os.walk(path):
+    faults: list[OSError] = []
+    links: list[Path] = []
+    for folder, folders, files in os.walk(path, onerror=faults.append):
         here = Path(folder)
         if BATCH in files:
-            yield from _planned(here)
+            try:
+                yield from _planned(here)
+            except CaptureError as error:
+                if here == path:
+                    raise
+                yield _Place(here, loose=True, fault=error.message)
             folders.clear()
         elif _MARKS.intersection(files):
             yield from _ranks_or_run(_Place(here), [*folders, *files])
@@ -180,8 +196,19 @@ def _below(path: Path) -> Iterator[_Place]:
             yield _Place(here, loose=True)
             folders.clear()
         else:
-            yield from (_Place(here / name, loose=True) for name in sorted(files) if name.endswith(CAPTURES))
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            captures = sorted((name for name in files if name.endswith(CAPTURES)), key=natural_key)
+            yield from (_Place(here / name, loose=True) for name in captures)
+            folders[:] = sorted((name for name in folders if not name.startswith(".")), key=natural_key)
+            links += [here / name for name in folders if os.path.islink(here / name)]  # noqa: PTH114 - Path.is_symlink raises
+    yield from (_Place(Path(fault.filename), loose=True, fault=why(fault)) for fault in faults)
+    _note_links(path, links, note)
+
+
+def _note_links(folder: Path, links: Sequence[Path], note: Note) -> None:
+    """Tell which links to folders are not followed, unless they lead to what is found anyway."""
+    inside = os.path.join(os.path.realpath(folder), "")  # noqa: PTH118 - with a separator at its end
+    if outside := [str(link) for link in links if not os.path.realpath(link).startswith(inside)]:
+        note(f"not searched, as these are links to folders: {', '.join(outside)}")
 
 
 def _planned(folder: Path) -> Iterator[_Place]:
@@ -200,15 +227,25 @@ def _planned(folder: Path) -> Iterator[_Place]:
 
 
 def _ranks_or_run(run: _Place, names: Collection[str]) -> Iterator[_Place]:
-    """Yield the ranks in the folder of a run, or else the run. ``names``: of what is in the folder."""
+    """Yield the ranks in the folder of a run and its other captures, or else the run.
+
+    ``names``: of what is in the folder.
+    """
     might_have = any(_RANK in name for name in names)
     folders = rank_folders(run.path) if might_have else {}
     has_files = might_have and not (folders or (run.path / EXPORT).exists())
     files = _own_captures(run.path) if has_files else {}
-    for rank, path in {**folders, **files}.items():
+    ranks = {**folders, **files}
+    for rank, path in ranks.items():
         yield run._replace(path=path, launch=run.path, rank=rank)
-    if not (folders or files):
+    if not ranks:
         yield run
+        return
+    others = sorted((name for name in names if name.endswith(CAPTURES)), key=natural_key)
+    known = set(ranks.values())
+    yield from (
+        run._replace(path=run.path / name, launch=run.path) for name in others if run.path / name not in known
+    )
 
 
 def _names(folder: Path) -> list[str]:
@@ -254,6 +291,9 @@ def _export_beside(capture: str) -> str:
 
 def _loose_capture(named: _Named) -> RecordedRun:
     place, label = named.place, named.label
+    if place.fault:
+        message = f"{place.path} cannot be searched: {place.fault}"
+        return RecordedRun(place.path, label, "damaged", message=message)
     if place.path.exists():
         return RecordedRun(place.path, label, "done", rank=place.rank)
     message = f"{place.path} is a broken link"
