@@ -18,7 +18,7 @@ def show_config() -> str:
     lines = [f"{key:10}{text:{width}}  {source}" for key, text, source in rows]
     project, user = settings.project_file(), settings.user_file()
     absent = "" if user and os.path.isfile(user) else " (not there)"  # noqa: PTH113 - Path.is_file can raise
-    lines += ["", f"{'project':10}{project or 'no pyproject.toml here or above'}"]
+    lines += ["", f"{'project':10}{project or 'no pyproject.toml here or in the repository'}"]
     lines += [f"{'user':10}{user or 'no home folder'}{absent}"]
     return "\n".join(lines) + "\n"
 
