@@ -47,7 +47,7 @@ def in_words(states: Mapping[int, RunState]) -> str:
 def ending(state: RunState) -> str:
     """Return the state of a run, and why it ended so."""
     message = state.status.message if state.status else ""
-    return state.state + (f": {message}" if message else "")
+    return state.state + (f": {printable(message)}" if message else "")
 
 
 @contextmanager
