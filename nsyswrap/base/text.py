@@ -35,6 +35,8 @@ _CONTROL = (
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     r"\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
+# What GitHub's runner takes for a command, also behind blanks, and in either stream.
+_COMMAND = r"(?m)^([^\S\n]*):(?=:)|#(?=#\[)"
 _STYLE = "(?:[0124]|3[1236])"  # of our screens
 _STYLE_OR_CONTROL = rf"\x1b\[{_STYLE}(?:;{_STYLE})*m|{_CONTROL}"
 _NOT_UTF8 = range(0xDC80, 0xDD00)  # how Python keeps the bytes from 0x80 on
@@ -66,6 +68,11 @@ def printable(text: str, keep: str = "", *, colors: bool = False) -> str:
     if not text.replace("\n" if "\n" in keep else "", "").isprintable():
         text = re.sub(_STYLE_OR_CONTROL if colors else _CONTROL, escaped, text)
     return as_ascii(text) if _in_ascii.get() else text
+
+
+def without_commands(text: str) -> str:
+    """Write the beginnings of GitHub's workflow commands as escapes: ``::`` of a line, ``##[`` anywhere."""
+    return re.sub(_COMMAND, lambda match: f"{match[1] or ''}\\x{ord(match[0][-1]):02x}", text)
 
 
 def as_ascii(text: str) -> str:

@@ -20,7 +20,7 @@ from nsyswrap.base.text import natural_key
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
 from nsyswrap.cli.help import Group, option
-from nsyswrap.cli.options import OUTPUT, output_option
+from nsyswrap.cli.options import OUTPUT, check_csv_safe, csv_safe_option, output_option
 from nsyswrap.cli.output import note, note_not_read, print_data, say, step, tables_text, terminal_layout
 
 if TYPE_CHECKING:
@@ -123,18 +123,20 @@ def list_baselines(folder: Path | None) -> None:
     metavar="FORMAT",
     help="Write text, csv or json.",
 )
-def show(name: str, *, top: int | None, form: str) -> None:
+@csv_safe_option(OUTPUT)
+def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:
     """Show the setup, steps and kernels of a baseline.
 
     The spread is (max - min) / median of the time of one over the runs.
     """
+    check_csv_safe(form, asked=csv_safe)
     side = baseline.read_baseline(_file_of(name))
     if form == "text":
         _show_text(side, top or _TOP)
         return
     table = baseline_rows.rows_table(side, top=top)
     if form == "csv":
-        print_data(csv.delimited(table, ",", "ns", safe=False))
+        print_data(csv.delimited(table, ",", "ns", safe=csv_safe))
         return
     columns = [column.name for column in table.columns]
     content = {

@@ -21,7 +21,7 @@ from nsyswrap.base.suggest import unknown
 from nsyswrap.base.text import ascii_layout, counted, natural_key, printable
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.cli.help import Command, completes, option
-from nsyswrap.cli.options import OUTPUT, SHOW, output_option, with_options
+from nsyswrap.cli.options import OUTPUT, SHOW, csv_safe_option, output_option, with_options
 from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
 from nsyswrap.record.batch import executors
 
@@ -74,7 +74,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
         why = result.run.message or ("" if result.totals else "no capture")
         rank = "" if result.run.rank is None else f" rank {result.run.rank}"
         ending = f"{result.run.label}{rank}: {result.run.outcome}" + (f": {why}" if why else "")
-        note(f"nsyswrap: {ending}")
+        note(f"nsyswrap: {printable(ending)}")
     if len(wrong) > _LISTED:
         note(f"nsyswrap: {counted(len(wrong) - _LISTED, 'more runs')} with problems")
 
@@ -130,6 +130,7 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
     shell_complete=completes(lambda: all_reports.SUMMARIES),
     help="Write only this report to summaries.csv; repeatable.",
 )
+@csv_safe_option(OUTPUT)
 @option(
     OUTPUT,
     "--jobs",
@@ -162,6 +163,7 @@ def command(
     reports: Sequence[str],
     by: str,
     top: int,
+    csv_safe: bool,
     executor: str,
     block: Path | None,
     **settings: Sequence[str],
@@ -190,15 +192,16 @@ def command(
     elsewhere = None
     if executor != executors.NAMES[0]:
         elsewhere = collect_blocks.Elsewhere(executor, folder, own.get(executor, {}), jobs)
-    sys.exit(collect(places, folder, jobs=jobs, reports=reports, by=by, top=top, elsewhere=elsewhere))
+    wanted = result_files.Wanted(_summaries(reports), csv_safe=csv_safe)
+    sys.exit(collect(places, folder, wanted, jobs=jobs, by=by, top=top, elsewhere=elsewhere))
 
 
 def collect(
     paths: Sequence[Path],
     output: Path,
+    wanted: result_files.Wanted | None = None,
     *,
     jobs: int | None = None,
-    reports: Sequence[str] = (),
     by: str = "",
     top: int = _TOP,
     elsewhere: collect_blocks.Elsewhere | None = None,
@@ -208,7 +211,7 @@ def collect(
     Captures without a digest are read by ``elsewhere``, if it is given. Return the exit code of captures that
     cannot be read: they are listed. Raises CaptureError if no capture can be read.
     """
-    wanted = _summaries(reports)
+    wanted = wanted or result_files.Wanted()
     combinations.chosen_measure([], by)  # an unknown name is an error before anything is read
     jobs = jobs or usable_cpus()
     runs = find.find_runs(
@@ -229,7 +232,7 @@ def collect(
             raise unreadable
         parameters = tables.parameters_of(results)
         with step("writing the tables …"):
-            written = result_files.write_results(output, tables.results_table(results, parameters))
+            written = result_files.write_results(output, tables.results_table(results, parameters), wanted)
             if result_files.PARQUET not in [path.name for path in written]:
                 note(f"nsyswrap: {result_files.PARQUET} not written: it needs pyarrow")
                 note(f"  {pip_install('parquet')}")

@@ -8,7 +8,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -23,7 +23,7 @@ from nsyswrap.cli.compare_pictures import check_pictures, picture_options, write
 from nsyswrap.cli.compare_run import run_options
 from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import Command, option
-from nsyswrap.cli.options import OUTPUT, output_option, top_option
+from nsyswrap.cli.options import OUTPUT, check_csv_safe, csv_safe_option, output_option, top_option
 from nsyswrap.cli.output import note, print_data, progress_line, say, terminal_layout
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ class CompareCommand(Command):
     metavar="FORMAT",
     help="Write text, csv, json or markdown.",
 )
+@csv_safe_option(OUTPUT)
 @output_option(
     "Write into this file; - is stdout.",
     metavar="FILE",
@@ -112,6 +113,7 @@ def command(
     anyway: bool,
     top: int | None,
     form: str,
+    csv_safe: bool,
     output: Path | None,
     runs: int | None,
     into: Path | None,
@@ -128,6 +130,7 @@ def command(
     Separate several paths of a side with --. A verdict takes 3 runs a side.
     """
     check_pictures(view, plot, force=force)
+    check_csv_safe(form, asked=csv_safe)
     gated = gate.gate_limits(options)
     limits = gated.limits if gated else limits_of(options["max_slower"], options["min_time"])
     with gate.errors_annotated() if gated else nullcontext():
@@ -146,7 +149,7 @@ def command(
         refuse(comparison, anyway=anyway)
         result = gate.check_gate(base, new, gated, anyway=anyway or bool(runs)) if gated else None
         judged = (result, gated) if result and gated else None
-        show(comparison, form, output, top, judged)
+        show(comparison, Output(form, output, top, csv_safe=csv_safe), judged)
         write_pictures(comparison, view, plot)
         left_out, code = comparison.left_out, 0
         if judged:
@@ -230,34 +233,37 @@ def refuse(comparison: Comparison, *, anyway: bool) -> None:
         )
 
 
-def show(
-    comparison: Comparison,
-    form: str,
-    output: Path | None,
-    top: int | None,
-    judged: tuple[GateResult, GateLimits] | None = None,
-) -> None:
-    """Print a comparison in one of FORMATS, or write it into a file; JSON holds what the gate said, too."""
-    text = _screen(comparison, output, top) if form == "text" else _data(comparison, form, judged)
-    if output:
-        write(output, text)
-        note(f"wrote {output}")
-    elif form == "text":
+class Output(NamedTuple):
+    """Where a comparison goes, and how: one of FORMATS, so many rows of text, guarded cells of CSV."""
+
+    form: str
+    path: Path | None
+    top: int | None
+    csv_safe: bool
+
+
+def show(comparison: Comparison, output: Output, judged: tuple[GateResult, GateLimits] | None = None) -> None:
+    """Print a comparison, or write it into a file; JSON holds what the gate said, too."""
+    text = _screen(comparison, output) if output.form == "text" else _data(comparison, output, judged)
+    if output.path:
+        write(output.path, text)
+        note(f"wrote {output.path}")
+    elif output.form == "text":
         say(text, styled=True)
     else:
-        print_data(text)
+        print_data(text, for_people=output.form == "markdown")
 
 
-def _screen(comparison: Comparison, output: Path | None, top: int | None) -> str:
-    layout = terminal_layout(top)
-    color, ascii_only = (False, False) if output else (layout.color, layout.ascii)
+def _screen(comparison: Comparison, output: Output) -> str:
+    layout = terminal_layout(output.top)
+    color, ascii_only = (False, False) if output.path else (layout.color, layout.ascii)
     with ascii_layout(active=ascii_only):
-        return comparison_screen.render(comparison, width=layout.width, color=color, top=top)
+        return comparison_screen.render(comparison, width=layout.width, color=color, top=output.top)
 
 
-def _data(comparison: Comparison, form: str, judged: tuple[GateResult, GateLimits] | None) -> str:
-    if form == "json":
+def _data(comparison: Comparison, output: Output, judged: tuple[GateResult, GateLimits] | None) -> str:
+    if output.form == "json":
         return json.dumps(as_data.as_dict(comparison, judged), indent=1, allow_nan=False) + "\n"
-    if form == "csv":
-        return csv.delimited(tables.all_rows(comparison), ",", "ns", safe=False)
+    if output.form == "csv":
+        return csv.delimited(tables.all_rows(comparison), ",", "ns", safe=output.csv_safe)
     return comparison_markdown.render(comparison)

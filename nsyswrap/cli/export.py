@@ -13,7 +13,7 @@ from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read, nothing_read
-from nsyswrap.base.text import counted
+from nsyswrap.base.text import counted, printable
 from nsyswrap.cli.folders import are_ranks, captures_in, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
@@ -271,7 +271,7 @@ def _write_metrics(
         raise UsageError(f"{source.baseline}: no part of a baseline can be selected", "use its captures")
     else:
         for run in source.left_out:
-            note(f"nsyswrap: left out: {run.named}")
+            note(f"nsyswrap: left out: {printable(run.named)}")
         places = [members.Place(run.path, run.label) for run in source.runs]
         opened, left_out = _opened(places, selection)
         runs = [run_figures.run_figures(capture, label) for label, capture in opened.items()]

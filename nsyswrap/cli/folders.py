@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import NotACapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, FILES, REPORT
-from nsyswrap.base.text import natural_key
+from nsyswrap.base.text import natural_key, printable
 from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _has_capture(run: Path) -> bool:
 def listed(paths: Sequence[Path], most: int = 20) -> str:
     """Return the first ``most`` paths as a text, and how many more there are."""
     more = f" and {len(paths) - most:,} more" if len(paths) > most else ""
-    return ", ".join(map(str, paths[:most])) + more
+    return ", ".join(printable(str(path)) for path in paths[:most]) + more
 
 
 def is_batch(paths: Sequence[Path]) -> bool:

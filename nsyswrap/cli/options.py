@@ -82,6 +82,24 @@ def csv_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     )
 
 
+def csv_safe_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds --csv-safe."""
+    return option(
+        group,
+        "--csv-safe",
+        is_flag=True,
+        help="Guard CSV cells: formulas, control characters.",
+    )
+
+
+def check_csv_safe(form: str, *, asked: bool) -> None:
+    """Raise UsageError for --csv-safe with another format than CSV."""
+    if asked and form != "csv":
+        raise UsageError(
+            f"--csv-safe cannot be used with --format {form}", "omit --csv-safe, or use --format csv"
+        )
+
+
 def output_option(
     help_text: str, *, metavar: str = "DIR", group: str = OUTPUT, **settings: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

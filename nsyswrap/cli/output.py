@@ -1,7 +1,8 @@
 """All that commands print: results on stdout, notes and progress on stderr. No other file prints.
 
 What people read goes through one filter: no control character of a capture, a file name, a plan or an error
-reaches a terminal. Only the styles of our screens and the progress line move or color anything there.
+reaches a terminal. Only the styles of our screens and the progress line move or color anything there. In
+GitHub Actions the filter also defuses what the runner would take for a command.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import click
 
 from nsyswrap.base.errors import NotInCapture, OutputError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable
+from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable, without_commands
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
@@ -57,21 +58,30 @@ def say(text: str, *, styled: bool = False) -> None:
     _print(text, sys.stdout, colors=styled and uses_color(sys.stdout))
 
 
-def note(message: str) -> None:
-    """Print a message on stderr: stdout carries results only."""
-    _print(message, sys.stderr)
+def note(message: str, *, is_command: bool = False) -> None:
+    """Print a message on stderr: stdout carries results only. ``is_command``: it is for GitHub's runner."""
+    _print(message, sys.stderr, is_command=is_command)
 
 
-def print_data(content: str | Iterator[bytes]) -> None:
+def on_github() -> bool:
+    """Return True in a job of GitHub Actions, whose runner takes lines of both streams for commands."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def print_data(content: str | Iterator[bytes], *, for_people: bool = False) -> None:
     """Print what programs read, as UTF-8. A terminal gets it without control characters, as from `ls`.
 
-    An iterator yields the content in blocks that end with a character.
+    An iterator yields the content in blocks that end with a character. ``for_people``: it is no data, such as
+    Markdown, and holds no command for GitHub's runner.
     """
     blocks = [content.encode("utf-8", "surrogateescape")] if isinstance(content, str) else content
     for block in blocks:
         if sys.stdout.isatty():
             text = block.decode("utf-8", "surrogateescape")
             click.echo(_for_stream(text, sys.stdout, keep="\n\t"), nl=False)
+        elif for_people and on_github():
+            text = without_commands(block.decode("utf-8", "surrogateescape"))
+            click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
         else:
             click.echo(block, nl=False)
 
@@ -137,8 +147,10 @@ def uses_color(stream: TextIO) -> bool:
     return os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
-def _print(text: str, stream: TextIO, *, colors: bool = False) -> None:
+def _print(text: str, stream: TextIO, *, colors: bool = False, is_command: bool = False) -> None:
     text = _for_people(text, stream, colors=colors)
+    if on_github() and not is_command:
+        text = without_commands(text)
     if text:
         click.echo(text, stream, nl=not text.endswith("\n"), color=True)  # the filter decides on colors
 
@@ -205,7 +217,7 @@ def note_not_read(captures: Sequence[NotRead], *, are_ranks: bool = False) -> No
     """Name the captures that cannot be read, with the reasons. Say once what to do about equal ones."""
     for number, capture in enumerate(captures, 1):
         is_told = not capture.hint or any(later.hint == capture.hint for later in captures[number:])
-        text = capture.named if are_ranks else capture.text
+        text = printable(capture.named if are_ranks else capture.text)
         note(f"nsyswrap: {text}" + ("" if is_told else f"\n  {capture.hint}"))
 
 

@@ -17,6 +17,7 @@ from nsyswrap.cli.options import (
     SHOW,
     captures_argument,
     csv_option,
+    csv_safe_option,
     explain_option,
     open_all,
     output_option,
@@ -134,7 +135,7 @@ _SCREENS = 5  # of the captures in a folder
     callback=lambda _context, _option, path: None if str(path) == "-" else path,
 )
 @csv_option(OUTPUT)
-@option(OUTPUT, "--csv-safe", is_flag=True, help="Guard CSV cells that spreadsheets would run as formulas.")
+@csv_safe_option(OUTPUT)
 def command(**options: Any) -> None:
     """Show captures: one screen, or reports in any format.
 
@@ -246,7 +247,8 @@ def _about_reports(asked: ReportOptions) -> tuple[str, int]:
 def _show_screens(captures: Iterable[Capture], asked: ReportOptions) -> None:
     for number, capture in enumerate(captures):
         if len(asked.captures) > 1:
-            say(f"\n== {capture.source}" if number else f"== {capture.source}")
+            heading = f"== {printable(str(capture.source))}"
+            say(f"\n{heading}" if number else heading)
         _show_screen(capture, asked)
 
 
@@ -283,7 +285,8 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
             _write_files(contents, asked.output or Path())
             return
         if asked.form != "text":
-            _emit(formats.in_one(contents.values()), asked.output, is_data=True)
+            for_people = asked.format.for_people
+            _emit(formats.in_one(contents.values()), asked.output, is_data=True, for_people=for_people)
             return
         left_out = [f"not read: {printable(capture.text)}" for capture in document.not_read]
         content = "\n".join([*(left_out if asked.output else ()), *map(str, contents.values())])
@@ -327,12 +330,14 @@ def _write_files(contents: Mapping[str, Content], output: Path) -> None:
         note(f"wrote {path}")
 
 
-def _emit(content: str | Iterator[bytes], output: Path | None, *, is_data: bool = False) -> None:
-    """Print the text, or write it to the file of ``-o``."""
+def _emit(
+    content: str | Iterator[bytes], output: Path | None, *, is_data: bool = False, for_people: bool = False
+) -> None:
+    """Print the text, or write it to the file of ``-o``. Data can be for people, too, as Markdown is."""
     if output is not None:
         files.write(output, content)
         note(f"wrote {output}")
     elif is_data or not isinstance(content, str):
-        print_data(content)
+        print_data(content, for_people=for_people)
     else:
         say(content, styled=True)

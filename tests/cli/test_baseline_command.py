@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import recorded
 from made_runs import made_side
+from tiny_export import call, kernel, write
 
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.version import version
@@ -174,3 +175,11 @@ def test_the_gate_ends_with_its_code(tmp_path: Path, run: Callable[..., Done]) -
     one = saved(tmp_path / "one.json", runs=1)
     assert run("compare", base, one, "--gate").code == 0
     assert run("compare", base, one, "--gate", "--strict").code == 3
+
+
+def test_cells_of_csv_are_guarded_when_asked(tmp_path: Path, run: Callable[..., Done]) -> None:
+    write(tmp_path / "x.sqlite", call("cudaLaunchKernel", 0, 5, 1), kernel("=1+1", 20, 30, 1))
+    run("baseline", "save", "b.json", "x.sqlite")
+    assert ",=1+1," in run("baseline", "show", "b.json", "--format", "csv").out
+    assert ",'=1+1," in run("baseline", "show", "b.json", "--format", "csv", "--csv-safe").out
+    assert run("baseline", "show", "b.json", "--csv-safe").code == 2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +13,7 @@ import pytest
 from batch_folders import DONE, batch_of, captured, claimed, ended, planned, rows_of
 from conditioned import H200, MS, POWER, STARTED, around, sample
 from conditioned import run_folder as conditioned_run
+from pyarrow import parquet
 from recorded import DOZEN, SHIPPED, run_folder
 from tiny_export import call, kernel, write
 
@@ -394,3 +398,27 @@ def test_a_status_of_nonsense_is_not_done(cli: Cli, tmp_path: Path, change: dict
     [row] = rows_of(tmp_path / "b" / "results.csv")
     assert row["outcome"] == "damaged"
     assert f"{STATUS} " in row["message"]
+
+
+def test_cells_are_guarded_when_asked(cli: Cli, tmp_path: Path) -> None:
+    folder = captured(planned(tmp_path / "b", 1, {"=p": "@SUM(1)", "q": "x\n::error::y"}), 10)
+    (folder / EXPORT).unlink()
+    write(folder / EXPORT, call("cudaLaunchKernel", 0, 5, 1), kernel("=1+1", 20, 30, 1))
+    batch_of(tmp_path / "b")
+    write(tmp_path / "::error::z.sqlite", call("cudaLaunchKernel", 0, 5, 1), kernel("\x1bk", 20, 30, 1))
+    for options, formula, name in (((), "=1+1", "\x1bk"), (("--csv-safe",), "'=1+1", r"\x1bk")):
+        assert cli("collect", "b", "::error::z.sqlite", "-o", "out", *options).returncode == 0
+        kernels = rows_of(tmp_path / "out" / "kernels.csv")
+        assert [row["name"] for row in kernels] == [formula, name]
+        summaries = [
+            row for row in rows_of(tmp_path / "out" / "summaries.csv") if row["report"] == "cuda_gpu_kern_sum"
+        ]
+        assert [row["name"] for row in summaries] == [formula, name]
+        table = parquet.read_table(tmp_path / "out" / "summaries.parquet").to_pylist()  # data as they are
+        assert [row["name"] for row in table if row["report"] == "cuda_gpu_kern_sum"] == ["=1+1", "\x1bk"]
+    for file in ("results", "summaries", "kernels"):
+        content = (tmp_path / "out" / f"{file}.csv").read_text(encoding="utf-8")
+        cells = [cell for row in csv.reader(io.StringIO(content)) for cell in row]
+        assert [cell for cell in cells if re.match(r"\s*([=+\-@]|::)", cell)] == []
+        assert not any(line.startswith("::") for line in re.split("[\r\n]", content))
+    assert "'=p" in rows_of(tmp_path / "out" / "results.csv")[0]

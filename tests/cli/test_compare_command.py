@@ -14,6 +14,7 @@ import recorded
 from compared_runs import make_repeats, make_run
 from jsonschema import validate
 from recorded import ROOT
+from tiny_export import call, kernel, write
 
 from nsyswrap.api import Comparison, compare
 from nsyswrap.base.errors import CaptureError
@@ -192,7 +193,7 @@ def test_python_names_what_is_left_out(tmp_path: Path) -> None:
     made = compare(before, after)
     [left_out] = made.left_out
     assert (left_out.label, left_out.exit_code) == ("run-2", 65)
-    assert repr(made).startswith("left out of new: run-2: ")
+    assert repr(made).startswith("left out of new: run-2:")
 
 
 def test_python(tmp_path: Path) -> None:
@@ -235,3 +236,14 @@ def test_the_screen_fits_a_terminal_without_utf8(tmp_path: Path, cli: Cli) -> No
     assert done.stdout.isascii()
     assert "->" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 60
+
+
+def test_cells_of_csv_are_guarded_when_asked(here: Here, tmp_path: Path) -> None:
+    for name in ("before", "after"):
+        rows = (call("cudaLaunchKernel", 0, 5, 1), kernel("=1+1\n::error::x", 20, 30, 1))
+        write(tmp_path / f"{name}.sqlite", *rows)
+    plain = here("before.sqlite", "after.sqlite", "--anyway", "--format", "csv")[1]
+    safe = here("before.sqlite", "after.sqlite", "--anyway", "--format", "csv", "--csv-safe")[1]
+    assert "\n::error::x" in plain
+    assert "'=1+1\\n::error::x" in safe
+    assert here("before.sqlite", "after.sqlite", "--anyway", "--csv-safe")[0] == 2

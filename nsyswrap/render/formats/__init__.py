@@ -32,8 +32,8 @@ class Layout(
     """How tables are laid out. A format reads the fields that it has a use for.
 
     ``top`` limits the rows of each table. ``csv_safe`` guards cells that a spreadsheet would run as
-    formulas. ``width`` is in terminal columns; ``color`` allows escape sequences. ``ascii`` is for a
-    terminal that lacks all other characters.
+    formulas, a terminal or GitHub as commands. ``width`` is in terminal columns; ``color`` allows escape
+    sequences. ``ascii`` is for a terminal that lacks all other characters.
     """
 
     top: int | None = None

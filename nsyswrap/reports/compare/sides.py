@@ -13,7 +13,7 @@ from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read, nothing_read
 from nsyswrap.base.recent_runs import is_rank
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
-from nsyswrap.base.text import shortest_labels
+from nsyswrap.base.text import printable, shortest_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -98,7 +98,7 @@ def load(
         return baseline.read_baseline(source.baseline)
     left_out = list(source.left_out)
     for one in left_out:
-        note(f"left out: {one.named}")
+        note(f"left out: {printable(one.named)}")
     figures = []
     for number, run in enumerate(source.runs, 1):
         progress(f"reading {source.name}: {number} of {len(source.runs)} captures …")
@@ -108,7 +108,7 @@ def load(
             if len(source.runs) == 1:
                 raise
             left_out.append(not_read(run.label, run.path, error))
-            note(f"left out: {left_out[-1].named}")
+            note(f"left out: {printable(left_out[-1].named)}")
     progress("")
     if not figures:
         raise nothing_read(left_out, f"{source.name}: none of {len(source.runs)} captures can be read")

@@ -20,7 +20,7 @@ from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders, rank_in, without_rank
 from nsyswrap.base.recent_runs import is_rank, is_repeat
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
-from nsyswrap.base.text import natural_key, shortest_labels
+from nsyswrap.base.text import natural_key, printable, shortest_labels
 from nsyswrap.capture.arrow_export import folder_format, is_table_folder
 from nsyswrap.reports.runs.workers import in_blocks
 
@@ -208,7 +208,7 @@ def _note_links(folder: Path, links: Sequence[Path], note: Note) -> None:
     """Tell which links to folders are not followed, unless they lead to what is found anyway."""
     inside = os.path.join(os.path.realpath(folder), "")  # noqa: PTH118 - with a separator at its end
     if outside := [str(link) for link in links if not os.path.realpath(link).startswith(inside)]:
-        note(f"not searched, as these are links to folders: {', '.join(outside)}")
+        note(f"not searched, as these are links to folders: {', '.join(map(printable, outside))}")
 
 
 def _planned(folder: Path) -> Iterator[_Place]:
