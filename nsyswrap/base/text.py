@@ -25,7 +25,7 @@ with lazy_imports():  # none of these for --help and completion
     from nsyswrap.base import run_folder
 
 _ROUNDS = 4  # names that differ at several places need more than one pass
-_SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep"}
+_SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep", ".qdstrm"}
 _CONTEXT = 3  # characters shown before the place where two names differ
 # Patterns are compiled when they are first used: `re` keeps them.
 _FOLDERS = r"(?<![\w./~-])/(?=[^\s/])(?:[^\s/'\"]+/)*"  # of an absolute path
@@ -46,7 +46,7 @@ _TO_ASCII = str.maketrans(
     {"…": "...", "→": "->", "µ": "u", "\u03bc": "u", "·": "-", "\u00d7": "x", "█": "#", "▒": "+", "░": "."}
 )
 _GLUE = "\x1f"  # no text that is printable has it, and textwrap does not break lines there
-_NUMBERED = r"([^0-9]*)0*([0-9]*)"  # parts of a name: text, and the number behind it
+_NUMBER = r"0*([0-9]+)"  # in a name
 _PLURAL = r"\b([a-z]+?)(ies|s)\b"
 _BEFORE_UNIT = r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))"
 _in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
@@ -125,11 +125,12 @@ def _singular(match: re.Match[str]) -> str:
     return f"{match[1]}y" if match[2] == "ies" else match[1]
 
 
-def natural_key(path: Path | str) -> tuple[list[tuple[str, int, str]], str]:
+def natural_key(path: Path | str) -> tuple[str, str]:
     """Return a key that sorts names and paths with their numbers by value: report.2 before report.10."""
     whole = str(path)
-    parts = re.findall(_NUMBERED, whole.replace(os.sep, "\0"))  # a folder before those that begin like it
-    return [(text, len(digits), digits) for text, digits in parts], whole  # 2 and 02 have an order, too
+    folders_first = whole.replace(os.sep, "\0")  # a folder comes before those that begin like it
+    key = re.sub(_NUMBER, lambda number: f"{len(number[1]):05}{number[1]}", folders_first)
+    return key, whole  # 2 and 02 have an order, too
 
 
 def without_folders(text: str) -> str:

@@ -324,6 +324,15 @@ def test_names_with_numbers_are_in_the_order_of_the_numbers(cli: Cli, tmp_path: 
     assert [line["Rank"] for line in of_csv((tmp_path / "x.csv").read_text())] == names
 
 
+def test_what_a_failed_import_left_is_named(cli: Cli, tmp_path: Path) -> None:
+    small(tmp_path / "in" / "a.sqlite")
+    for name in ("a.qdstrm", "b.nsys-rep", "b.qdstrm", "c.qdstrm"):
+        (tmp_path / "in" / name).write_text("no recording")
+    done = cli("report", "in", "-r", KERNELS, "--format", "csv", NSYSWRAP_NSYS="/nowhere/nsys")
+    assert done.returncode == 69
+    assert re.findall(r"in/(\S+): ", done.stderr) == ["b.nsys-rep", "c.qdstrm"]
+
+
 def test_links_to_folders_elsewhere_are_named(cli: Cli, tmp_path: Path) -> None:
     small(tmp_path / "in" / "run" / "x.sqlite")
     small(tmp_path / "elsewhere" / "y.sqlite")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from nsyswrap.base import batch_file
 from nsyswrap.base.conditions import conditions_of
 from nsyswrap.base.errors import CaptureError, UsageError
-from nsyswrap.base.files import read_json, typed, why
+from nsyswrap.base.files import RECORDINGS, read_json, typed, why
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders, rank_in, without_rank
 from nsyswrap.base.recent_runs import is_rank, is_repeat
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 _MARKS = {RUN, STATUS, SPEC, CLAIM}  # a folder with one of these holds one run, and nothing else
-_EXPORT, _REPORTS = ".sqlite", (".nsys-rep", ".qdrep")
+_EXPORT = ".sqlite"
 _RANK = "rank"  # in the name of what a rank left
-CAPTURES = (_EXPORT, *_REPORTS)
+CAPTURES = (_EXPORT, *RECORDINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def batch_name(folder: Path) -> str:
 
 
 def _without_reports_of_exports(by_real_path: Mapping[str, _Place]) -> list[_Place]:
-    return [place for real, place in by_real_path.items() if _export_beside(real) not in by_real_path]
+    return [place for real, place in by_real_path.items() if by_real_path.keys().isdisjoint(_made_of(real))]
 
 
 def _below(path: Path, note: Note) -> Iterator[_Place]:
@@ -283,10 +283,13 @@ def _named_rank(place: _Place) -> tuple[Path | None, int | None]:
     return (place.path.with_name(rest) if rest else place.path.parent), rank
 
 
-def _export_beside(capture: str) -> str:
-    """Return the path of the export of a report, or an empty text for any other file."""
+def _made_of(capture: str) -> list[str]:
+    """Return the paths of what nsys makes of a recording: the export, and of a .qdstrm the report, too."""
     path = Path(capture)
-    return str(path.with_suffix(_EXPORT)) if path.suffix in _REPORTS else ""
+    if path.suffix not in RECORDINGS:
+        return []
+    made = [_EXPORT, *(RECORDINGS[:1] if path.suffix == ".qdstrm" else ())]
+    return [str(path.with_suffix(suffix)) for suffix in made]
 
 
 def _loose_capture(named: _Named) -> RecordedRun:
