@@ -307,20 +307,24 @@ def note_silence(capture: Capture, *, on_screen: bool = False) -> None:
 
 
 def make_tables(
-    captures: Mapping[str, Capture], requests: Sequence[Request]
+    captures: Mapping[str, Capture], requests: Sequence[Request], *, of_several: bool = False
 ) -> tuple[list[Table], list[Missing]]:
     """Make the reports with progress. Return one table for each report, and the reports that are missing.
 
-    The notes of the tables are printed, and which captures cannot answer which report.
+    The notes of the tables are printed, and which captures cannot answer which report. ``of_several``:
+    several captures were asked for, even if fewer can be read.
     """
     made = make.make_reports(captures, requests, step)
+    made.of_several = of_several
     tables = made.combined()
     _note_missing(made.missing, captures)
     note_tables(tables)
     return tables, made.missing
 
 
-def tables_in_turn(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Iterator[Table]:
+def tables_in_turn(
+    captures: Mapping[str, Capture], requests: Sequence[Request], *, of_several: bool = False
+) -> Iterator[Table]:
     """Yield each table of ``make_tables`` when it is made. Together they can be larger than memory.
 
     After the last, the same is printed, and what is selected. Raises NotInCapture if there is no table.
@@ -330,6 +334,7 @@ def tables_in_turn(captures: Mapping[str, Capture], requests: Sequence[Request])
     reports = make.make_in_turn(captures, requests, step)
     while made := next(reports, None):
         missing += made.missing
+        made.of_several = of_several
         tables = made.combined()
         without_rows += [dataclasses.replace(table, data={}) for table in tables]
         del made  # or it would be there while the next is made

@@ -210,14 +210,14 @@ def _write_tables(
     left_out: Sequence[NotRead],
 ) -> None:
     if asked.writes_in_turn:
-        _write_in_turn(tables_in_turn(captures, requests), asked)
+        _write_in_turn(tables_in_turn(captures, requests, of_several=bool(left_out)), asked)
         return
     selection, answers = asked.selection, {}
     if asked.begins_with_answer:  # the tables are of the same part, as on the screen
         selection = selection.decided(as_nsys=False)
         captures = {label: capture.decided() for label, capture in captures.items()}
         answers = {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
-    tables, missing = make_tables(captures, requests)
+    tables, missing = make_tables(captures, requests, of_several=bool(left_out))
     sources = given or [capture.source for capture in captures.values()]
     _write(formats.Document(tables, captures, selection, missing, answers, left_out), asked, sources)
 

@@ -94,6 +94,17 @@ def test_a_report_of_the_others(cli: Cli, tmp_path: Path, bad: tuple[str, int], 
         assert reason in lacking["reason"]
 
 
+def test_the_columns_do_not_depend_on_how_many_can_be_read(cli: Cli, tmp_path: Path) -> None:
+    small(tmp_path / "in" / "good.sqlite")
+    cut_off(tmp_path / "in" / "bad.sqlite")
+    for words in (("-r", KERNELS), ("-r", "gpu_time", "--csv", "out"), ("-r", f"{KERNELS},osrt_sum")):
+        done = cli("report", "in", *words, "--format", "json", **NO_NSYS)
+        reports = json.loads(done.stdout)["reports"]
+        assert {report["columns"][0]["name"] for report in reports} == {"capture"}
+    [line] = of_csv(cli("report", "in", "-r", KERNELS, "--format", "csv").stdout)
+    assert line["Capture"] == "good"
+
+
 def test_the_screens_and_the_list_of_the_others(cli: Cli, bad: tuple[str, int]) -> None:
     reason, code = bad
     for words in ((), ("--list",), ("--by", "rank", "-r", "rank_skew")):

@@ -50,7 +50,7 @@ def envelope(document: Document) -> Iterator[bytes]:
     captures, answers = list(document.captures.items()), document.answers
     for report in document.missing:
         if report.label not in reports:
-            reports[report.label] = _report(_no_rows(report, captures))
+            reports[report.label] = _report(_no_rows(report, document))
         reports[report.label]["notes"].append(f"not collected: {report.reason}")
     return _written(
         {
@@ -121,12 +121,13 @@ def _report(table: Table) -> dict[str, Any]:
     }
 
 
-def _no_rows(missing: Missing, captures: Sequence[tuple[str, Capture]]) -> Table:
+def _no_rows(missing: Missing, document: Document) -> Table:
     """Return a table without rows for a report that no capture could answer."""
     nothing: dict[str, list[str | None]] = {column.name: [] for column in missing.schema.columns}
-    rounding = captures[0][1].view.rounding if captures else "2025"
+    first = next(iter(document.captures.values()), None)
+    rounding = first.view.rounding if first else "2025"
     table = Table(missing.schema, nothing, rounding, suffix=missing.suffix)
-    return combine([("", table)]) if len(captures) > 1 else table
+    return combine([("", table)]) if len(document.captures) + len(document.not_read) > 1 else table
 
 
 def _written(value: object, indent: str = "") -> Iterator[bytes]:
