@@ -275,7 +275,7 @@ def _write_metrics(
         places = [members.Place(run.path, run.label) for run in source.runs]
         opened, left_out = _opened(places, selection)
         runs = [run_figures.run_figures(capture, label) for label, capture in opened.items()]
-        side = model.Side(source.name, tuple(runs), (*source.left_out, *left_out))
+        side = model.Side(source.name, tuple(runs), left_out=(*source.left_out, *left_out))
     found = run_metrics.metrics_of(side)
     content = metric_formats.FORMATS[name](found)
     if output is None or _is_stdout(output):

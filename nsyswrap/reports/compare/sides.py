@@ -112,7 +112,7 @@ def load(
     progress("")
     if not figures:
         raise nothing_read(left_out, f"{source.name}: none of {len(source.runs)} captures can be read")
-    return model.Side(source.name, tuple(figures), tuple(left_out))
+    return model.Side(source.name, tuple(figures), left_out=tuple(left_out))
 
 
 def name_of(paths: Iterable[Path]) -> str:
