@@ -16,6 +16,7 @@ from reprlib import repr as shortened
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.lazy import lazy_imports
 
@@ -32,6 +33,7 @@ T = TypeVar("T")
 _SQLITE = b"SQLite format 3\x00"
 _CONTENT = "the content"
 _BLOCK = 4096
+SMALL_BYTES = 64 << 20  # files that describe a run or a batch: batch.json of 100,000 runs has 14 MB
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _INT64 = range(-(2**63), 2**63)
 _SCALARS: dict[Any, str] = {
@@ -68,7 +70,8 @@ def replacing(path: Path, *, capture: bool = False) -> Iterator[Path]:
     try:
         if not capture:
             refuse_capture(path)
-        if path.exists() and not path.is_file():  # a pipe or device; a folder raises IsADirectoryError
+        # A pipe or a device; a folder raises IsADirectoryError.
+        if paths.exists(path) and not paths.is_file(path):
             yield path
             return
         target = path.resolve()
@@ -105,17 +108,41 @@ def read_json(path: Path | str) -> Any:  # noqa: ANN401 - any JSON
     return json_of(small_file(path))
 
 
-def small_file(path: Path | str) -> bytes:
-    """Return the content of a file. Raises OSError, also for a pipe: reading it would wait forever."""
+def small_file(path: Path | str, most: int = SMALL_BYTES) -> bytes:
+    """Return the content of a file of at most ``most`` bytes, a number of MiB.
+
+    Raises OSError, also for a larger file, and for a pipe: reading it would wait forever.
+    """
+    with _reading(path) as (descriptor, size):
+        content = b""
+        while len(content) <= most and (part := os.read(descriptor, min(max(size, _BLOCK), most + 1))):
+            content += part
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", str(path))
+    return content
+
+
+def head(path: Path | str, count: int) -> bytes:
+    """Return the first ``count`` bytes of a file. Raises OSError as ``small_file`` does."""
+    with _reading(path) as (descriptor, _):
+        return os.read(descriptor, count)
+
+
+def tail(path: Path | str, count: int) -> bytes:
+    """Return the last ``count`` bytes of a file. Raises OSError as ``small_file`` does."""
+    with _reading(path) as (descriptor, size):
+        return os.pread(descriptor, count, max(0, size - count))
+
+
+@contextmanager
+def _reading(path: Path | str) -> Iterator[tuple[int, int]]:
+    """Yield a descriptor of a regular file, and its size."""
     descriptor = os.open(path, _READ_FLAGS)
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        parts = []
-        while part := os.read(descriptor, max(facts.st_size, _BLOCK)):
-            parts.append(part)
-        return b"".join(parts)
+        yield descriptor, facts.st_size
     finally:
         os.close(descriptor)
 
@@ -316,11 +343,11 @@ def umask() -> int:
 
 def refuse_capture(path: Path) -> None:
     """Raise OutputError if ``path`` is a capture or another SQLite database."""
-    if not path.is_file():
-        return
-    with path.open("rb") as file:
-        is_export = file.read(len(_SQLITE)) == _SQLITE
-    if is_export or path.resolve().suffix in RECORDINGS:
+    with paths.writing(path):
+        if not paths.is_file(path):
+            return
+        is_export = head(path, len(_SQLITE)) == _SQLITE
+    if is_export or paths.real(path).suffix in RECORDINGS:
         raise OutputError(
             f"{path} is a capture or another database; it is not replaced", "use another file name"
         )

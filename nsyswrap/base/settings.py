@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base import paths
+from nsyswrap.base.errors import Unreadable, UsageError
 from nsyswrap.base.files import brief, user_folder, why
 from nsyswrap.base.lazy import lazy_imports
 
@@ -149,7 +150,7 @@ def nsys_path() -> tuple[str, str] | None:
 def of_user() -> dict[str, Value]:
     """Return the settings in the user's file. Raises UsageError."""
     path = user_file()
-    if path is None or not _is_file(path):
+    if path is None or not is_there(path):
         return {}
     try:
         table = toml_file.read(path)
@@ -217,12 +218,16 @@ def project_file() -> Path | None:
     """Return the nearest pyproject.toml upwards of the working folder."""
     with suppress(OSError):
         here = Path.cwd()
-        return next((p for folder in (here, *here.parents) if _is_file(p := folder / PROJECT_FILE)), None)
+        return next((p for folder in (here, *here.parents) if is_there(p := folder / PROJECT_FILE)), None)
     return None
 
 
-def _is_file(path: Path) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises in a folder that cannot be entered
+def is_there(path: Path) -> bool:
+    """Return True if there is a file with settings. One that may not be looked at counts as none."""
+    try:
+        return paths.is_file(path)
+    except Unreadable:
+        return False
 
 
 def user_file() -> Path | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
@@ -264,9 +265,8 @@ def check_export(path: Path) -> str:
 
     nsys writes the metadata of an export last, so the stub of a failed export has none.
     """
-    if not path.exists():
+    if not paths.is_file(path):
         return "the export is missing"
-    size = path.stat().st_size
     try:
         with _open(path) as db:
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -275,6 +275,7 @@ def check_export(path: Path) -> str:
             )
     except sqlite3.DatabaseError as error:
         return f"SQLite cannot read the export: {error}"
+    size = paths.size(path)
     if size < pages:
         return f"the export is cut off: {size:,} of {pages:,} bytes"
     if "StringIds" not in tables or not tables & {"META_DATA_EXPORT", "EXPORT_META_DATA"}:
@@ -300,7 +301,7 @@ def recorded_s(path: Path) -> float:
 
 
 def _open(path: Path) -> closing[sqlite3.Connection]:
-    return closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True))
+    return closing(sqlite3.connect(f"{paths.real(path).as_uri()}?mode=ro&immutable=1", uri=True))
 
 
 def import_recording(
@@ -308,10 +309,10 @@ def import_recording(
 ) -> None:
     """Try to import a .qdstrm into the .nsys-rep ``report``, which exists afterwards if that worked."""
     if importer := find.importer(nsys):
-        paths = ["--input-file", str(recording), "--output-file", str(report)]
+        files = ["--input-file", str(recording), "--output-file", str(report)]
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
-                [importer, *paths, "--force-overwrite"],
+                [importer, *files, "--force-overwrite"],
                 capture_output=True,
                 env=environment,
                 timeout=EXPORT_DEADLINE_S,

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base import settings
+from nsyswrap.base import paths, settings
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import read_json
 from nsyswrap.base.run_folder import cache_dir
@@ -111,18 +111,23 @@ def candidates() -> Iterator[Path]:
     seen: set[Path] = set()
     on_path = [Path(folder) / "nsys" for folder in os.get_exec_path()]
     placed = [
-        path for place in PLACES for path in sorted(Path("/").glob(place[1:]), key=_by_version, reverse=True)
+        path for place in PLACES for path in sorted(_matching("/", place[1:]), key=_by_version, reverse=True)
     ]
     for path in on_path + placed:
-        if os.access(path, os.X_OK) and path.is_file() and path.resolve() not in seen:
-            seen.add(path.resolve())
+        if os.access(path, os.X_OK) and paths.is_file(path) and (real := paths.real(path)) not in seen:
+            seen.add(real)
             yield path
+
+
+def _matching(folder: Path | str, pattern: str) -> Iterator[Path]:
+    """Yield what matches where one may look: nsys cannot be run from anywhere else."""
+    return paths.matching(folder, pattern, skip=paths.ignore)
 
 
 def judge(path: Path) -> Nsys:
     """Check the files of an nsys; the result for a usable one is cached until one of them changes."""
-    real = path.resolve()
-    key = f"{real} {' '.join(str(p.stat().st_mtime_ns) for p in (real, *_parts(real)))}"
+    real = paths.real(path)
+    key = f"{real} {' '.join(map(_changed, (real, *_parts(real))))}"
     store = _cache_file()
     verdicts = _read_verdicts(store)
     if key in verdicts:
@@ -171,7 +176,7 @@ def importer(nsys_path: str) -> Path | None:
 
 def host_folder(nsys_path: str) -> Path | None:
     """Return the folder of an nsys that has its importer; None if it is not beside it."""
-    return _host(Path(nsys_path).resolve())
+    return _host(paths.real(nsys_path))
 
 
 def _missing_host(target: Path) -> tuple[str, str]:
@@ -179,8 +184,8 @@ def _missing_host(target: Path) -> tuple[str, str]:
     name = target.name.replace("target-", "host-")
     fault = f"it records but cannot make a report: no {name} folder with QdstrmImporter beside {target}"
     elsewhere = [
-        *DEBIAN_HOST.glob("host-linux-*"),
-        *target.parent.glob("linux-desktop-*"),
+        *_matching(DEBIAN_HOST, "host-linux-*"),
+        *_matching(target.parent, "linux-desktop-*"),
     ]
     if not elsewhere:
         return fault, "install the whole Nsight Systems package (the importer is in its host part)"
@@ -195,12 +200,17 @@ def _missing_host(target: Path) -> tuple[str, str]:
 
 def _host(real: Path) -> Path | None:
     host = real.parent.parent / real.parent.name.replace("target-", "host-")
-    return host if (host / "QdstrmImporter").exists() and host != real.parent else None
+    return host if os.access(host / "QdstrmImporter", os.F_OK) and host != real.parent else None
 
 
 def _parts(real: Path) -> list[Path]:
     host = _host(real)
     return [host, host / "QdstrmImporter"] if host else []
+
+
+def _changed(path: Path) -> str:
+    facts = paths.status(path)
+    return str(facts.st_mtime_ns) if facts else "missing"
 
 
 def _missing_libraries(host: Path) -> list[str]:

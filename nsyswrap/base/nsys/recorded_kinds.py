@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -23,7 +25,7 @@ _DOMAINS = "WHERE eventType NOT IN (33, 75, 76)"  # NVTX's domains and categorie
 def recorded_kinds(path: Path) -> frozenset[str]:
     """Return which of GPU, CUDA and OTHER events a complete export has."""
     kinds = set()
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
+    with closing(sqlite3.connect(f"{paths.real(path).as_uri()}?mode=ro&immutable=1", uri=True)) as db:
         names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         for name in names:
             of_prefix = (kind for prefix, kind in _PREFIXES.items() if name.startswith(prefix))
