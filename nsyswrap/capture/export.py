@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
@@ -228,9 +229,8 @@ class Export:
     def _settled(self, opened: ExitStack) -> Path:
         """Return the file itself, or a copy that includes the changes in a journal beside it."""
         check_magic(self.path)
-        file = self.path.resolve()
-        journals = [file.with_name(file.name + kind) for kind in ("-wal", "-journal")]
-        journals = [journal for journal in journals if journal.is_file() and journal.stat().st_size]
+        file = paths.real(self.path)
+        journals = [Path(j) for j in (f"{file}-wal", f"{file}-journal") if paths.is_file(j) and paths.size(j)]
         if not journals:
             return file
         self.note = f"read from a private copy, because of {journals[0].name} beside it"

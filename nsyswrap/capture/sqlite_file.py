@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture
 from nsyswrap.base.suggest import did_you_mean_file
 
@@ -36,12 +37,12 @@ def opening(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise NotACapture(f"{path} not found", did_you_mean_file(path)) from None
     except OSError as error:
-        raise NotACapture(f"{path} cannot be read: {error.strerror}") from None
+        raise NotACapture(f"{path} cannot be read: {error.strerror}", paths.advice(error)) from None
 
 
 def check_magic(path: Path) -> None:
     """Raise NotACapture for a directory, pipe, empty file or file of another format."""
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if paths.exists(path) and not paths.is_file(path) and not paths.is_folder(path):
         raise NotACapture(
             f"{path} is not a capture: it is a pipe or a device",
             "write the export into a file first",

@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, OutputError
 from nsyswrap.base.files import replacing, umask
 from nsyswrap.base.lazy import lazy_imports
@@ -97,7 +98,7 @@ def redact(source: Path, target: Path) -> Redacted:
     Raises OutputError if ``target`` exists or cannot be written, or if a removed value remains in it, and
     DamagedCapture if ``source`` is damaged.
     """
-    if target.exists():
+    if paths.is_taken(target):
         raise OutputError(f"{target} already exists", "use another -o, or remove the file")
     with closing(Export(source)) as export, _reading(source, target):
         with replacing(target) as part, _whole_copy(export.file, part) as whole:
@@ -190,7 +191,7 @@ def _whole_copy(source: Path, part: Path) -> Iterator[Path]:
 
 def _opened(path: Path) -> sqlite3.Connection:
     """Open a file for reading only; texts are returned as bytes."""
-    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    db = sqlite3.connect(f"{paths.real(path).as_uri()}?mode=ro&immutable=1", uri=True)
     db.text_factory = bytes
     return db
 
