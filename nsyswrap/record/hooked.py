@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nsyswrap.base import paths
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Hooked:
 
 def read(folder: Path) -> Hooked:
     """Return what was noted in the files of ``folder``. What is not valid is ignored."""
-    processes = [_Process.of(path) for path in sorted(folder.glob("[0-9]*.json"))]
+    processes = [_Process.of(path) for path in paths.matching(folder, "[0-9]*.json", paths.ignore)]
     failures = tuple(dict.fromkeys(line for one in processes for line in one.failures))
     most = max(processes, key=lambda one: (one.first is not None, one.steps), default=_Process())
     return Hooked(

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.base import files
+from nsyswrap.base import files, paths
 from nsyswrap.base.errors import CompileFailed, Unavailable, UsageError
 from nsyswrap.base.run_folder import cache_dir
 from nsyswrap.record import nvcc_options
@@ -92,7 +92,7 @@ def build(source: Path, options: Sequence[str] = ()) -> Executable:
     arguments = (*nvcc_options.flags(options), *options, *code)
     folder = str(Path.cwd()) if options else ""  # relative paths in options count from it
     here = query().capabilities if any("native" in option for option in options) else ()
-    key = _key(str(source.resolve()), folder, version, *arguments, *here)
+    key = _key(str(paths.real(source)), folder, version, *arguments, *here)
     target = cache_dir("builds", key) / source.stem
     if _is_current(target):
         return Executable(target)
@@ -224,9 +224,9 @@ def _inputs(command: Sequence[str]) -> dict[str, str] | None:
     listed = _run([*command, "-M"], errors="surrogateescape", stderr=subprocess.DEVNULL)
     if listed.returncode:
         return None
-    paths = [*_dependencies(listed.stdout), *nvcc_options.input_files(command[1:])]
+    inputs = [*_dependencies(listed.stdout), *nvcc_options.input_files(command[1:])]
     try:
-        return {str(path.resolve()): _digest(path) for path in paths}
+        return {str(paths.real(path)): _digest(path) for path in inputs}
     except OSError:  # a name that make rules cannot hold
         return None
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.bare_run import RangeTimes
 from nsyswrap.base.errors import CompileFailed, Unavailable
 from nsyswrap.base.run_folder import cache_dir
@@ -38,7 +39,7 @@ def compiled() -> Path:
         raise Unavailable("no C compiler")
     key = f"{compiler} {os.uname().machine} {SOURCE.read_text(encoding='utf-8')}"
     target = cache_dir("builds", hashlib.sha256(key.encode()).hexdigest()[:24]) / f"{SOURCE.stem}.so"
-    if not target.exists():
+    if not paths.is_taken(target):
         _compile(compiler, target)
     return target
 

@@ -18,6 +18,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
 from nsyswrap.base.files import parsed, typed
 from nsyswrap.base.lazy import lazy_imports
@@ -181,7 +182,7 @@ def kernels_dir() -> Path:
 
 def scenarios() -> list[Scenario]:
     """Return all scenarios, sorted by name."""
-    return [load(path) for path in sorted(_shipped("scenarios").glob("[a-z]*.py"))]
+    return [load(path) for path in paths.matching(_shipped("scenarios"), "[a-z]*.py")]
 
 
 def find_scenario(name: str) -> Scenario:
@@ -259,7 +260,7 @@ def _output(folder: Path) -> list[str]:
 
 def _shipped(name: str) -> Path:
     checkout, installed = _PACKAGE.parent / name, _PACKAGE / "_shipped" / name
-    return installed if installed.is_dir() else checkout
+    return installed if paths.is_folder(installed) else checkout
 
 
 def _missing(needs: Iterable[str]) -> list[str]:
@@ -276,7 +277,7 @@ def _lacks_ninja() -> str:
     beside = Path(sysconfig.get_path("scripts")) / "ninja"
     return (
         ""
-        if shutil.which("ninja") or beside.exists()
+        if shutil.which("ninja") or os.access(beside, os.F_OK)
         else f"ninja is not installed ({install.pip_install('scenarios')})"
     )
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.rank_folders import rank_folders
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, STATUS, read_status
@@ -138,4 +139,4 @@ def _numbers(ranges: str) -> Iterator[int]:
 
 def have_ended(folders: dict[int, Path]) -> bool:
     """Return True if the run folders of ranks have a status. Listing them makes NFS fetch new entries."""
-    return all(any(entry.name == STATUS for entry in folder.iterdir()) for folder in folders.values())
+    return all(STATUS in paths.names(folder) for folder in folders.values())
