@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.no_gpu_work import no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.api import captures, runs
+from nsyswrap.base import paths
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError, Unavailable
 from nsyswrap.base.nsys.command import Options
@@ -58,7 +59,7 @@ def _probe(folder: Path, no_gpu: str) -> Iterator[Check]:
         yield Check("problem", "recording", text, _lasting(status.hint, folder))
         return
     capture = captures.open_capture(folder)
-    took_s, size = time.monotonic() - begun, (folder / EXPORT).stat().st_size
+    took_s, size = time.monotonic() - begun, paths.size(folder / EXPORT)
     text = f"two seconds recorded and read back in {took_s:.1f} s ({size / 1e6:.1f} MB, removed)"
     yield Check("ok", "recording", text)
     yield Check("unknown", "GPU work", no_gpu) if no_gpu else gpu_work(capture)

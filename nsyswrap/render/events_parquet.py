@@ -14,6 +14,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.nvtx_ranges import own_texts
+from nsyswrap.base import paths
 from nsyswrap.base.errors import NotInCapture, OutputError, Unavailable
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
@@ -98,7 +99,7 @@ def write(capture: Capture, folder: Path) -> dict[str, int]:
 def _staging_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder on the same disk as ``folder``, even if that is a symbolic link."""
     try:
-        parent = folder.resolve().parent
+        parent = paths.real(folder).parent
         parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=parent))
         try:

@@ -11,8 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
-from nsyswrap.base.files import replacing, write
+from nsyswrap.base.files import head, replacing, write
 from nsyswrap.render.formats import csv, parquet
 from nsyswrap.render.summary_rows import SummaryRows, body_lines, header_line
 from nsyswrap.reports import SUMMARIES
@@ -42,7 +43,7 @@ _FIRST_COLUMNS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the firs
 def check_replaceable(output: Path) -> None:
     """Raise OutputError for files in the way, unless results.csv shows that they were written here before."""
     files = [output / name for name in (RESULTS, PARQUET, _SUMMARIES, _SUMMARIES_PARQUET, _KERNELS)]
-    present = [file for file in files if file.exists()]
+    present = list(filter(paths.is_taken, files))
     if present and not _is_ours(output / RESULTS):
         raise OutputError(
             f"{present[0]} already exists and was not written by nsyswrap",
@@ -52,8 +53,7 @@ def check_replaceable(output: Path) -> None:
 
 def _is_ours(results: Path) -> bool:
     try:
-        with results.open("rb") as content:
-            return content.read(len(_FIRST_COLUMNS)) == _FIRST_COLUMNS.encode()
+        return head(results, len(_FIRST_COLUMNS)) == _FIRST_COLUMNS.encode()
     except OSError:
         return False
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.gpu_operations import KINDS
+from nsyswrap.base import paths
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.gpu_users import gpu_users_of
 from nsyswrap.base.missing import MISSING
@@ -61,7 +62,7 @@ class Member:
         return self.capture.viewed(selection=replace(EVERYTHING, processes=processes))
 
 
-def places(paths: Sequence[Path]) -> list[Place]:
+def places(given: Sequence[Path]) -> list[Place]:
     """Return the places of the captures, by rank.
 
     A folder with rank-* folders, or with captures that name their ranks, stands for all of them.
@@ -69,8 +70,8 @@ def places(paths: Sequence[Path]) -> list[Place]:
     Raises UsageError if two captures have the same rank, or if some are of an older launch than the newest.
     """
     captures: list[Path] = []
-    for path in paths:
-        captures += (_ranks_in(path) or [path]) if path.is_dir() else [path]
+    for path in given:
+        captures += (_ranks_in(path) or [path]) if paths.is_folder(path) else [path]
     labels = shortest_labels(captures)
     ranks = [_place(path, label) for path, label in zip(captures, labels, strict=True)]
     twice = [number for number, count in Counter(place.number for place in ranks).items() if count > 1]
@@ -86,7 +87,7 @@ def places(paths: Sequence[Path]) -> list[Place]:
 def _ranks_in(folder: Path) -> list[Path]:
     """Return the run folders of the ranks in a folder, or else its captures that name their ranks."""
     folders = list(rank_folders(folder).values())
-    if folders or any((folder / name).exists() for name in (EXPORT, REPORT)) or is_table_folder(folder):
+    if folders or any(paths.exists(folder / name) for name in (EXPORT, REPORT)) or is_table_folder(folder):
         return folders
     return list(captures_by_rank(folder).values())
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.compare.setup import setup_of, used_uuids
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import other_processes
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.missing import MISSING
@@ -196,7 +196,7 @@ def stored(folder: Path) -> Digest | None:
     Raises CaptureError for a digest that cannot be read if the capture was removed.
     """
     capture = identity_of(folder)
-    if capture is None and not os.path.lexists(folder / DIGEST):
+    if capture is None and not paths.exists(folder / DIGEST, follow=False):
         return None
     try:
         digest = read_digest(folder / DIGEST)
