@@ -12,7 +12,7 @@ from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.help import completes, option
-from nsyswrap.cli.output import note
+from nsyswrap.cli.output import note, unreadable_noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ _LARGE_BYTES = 2**26  # an export from which on a few MB count, and loading ctyp
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import steps
-    from nsyswrap.base import recent_runs, run_folder, threads
+    from nsyswrap.base import paths, recent_runs, run_folder, threads
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import owners
     from nsyswrap.capture import selection as selections
@@ -73,7 +73,7 @@ def csv_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
         group,
         "--csv",
         "csv_folder",
-        type=click.Path(path_type=Path),
+        type=click.Path(readable=False, path_type=Path),
         metavar="DIR",
         help="Write each report to DIR/<report>.csv.",
     )
@@ -83,7 +83,7 @@ def output_option(
     help_text: str, *, metavar: str = "DIR", group: str = OUTPUT, **settings: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds -o. With the metavar ``FILE`` it also takes ``-`` for stdout."""
-    path = click.Path(path_type=Path, allow_dash=metavar == "FILE")
+    path = click.Path(readable=False, path_type=Path, allow_dash=metavar == "FILE")
     return option(group, "-o", "--output", type=path, metavar=metavar, help=help_text, **settings)
 
 
@@ -201,7 +201,7 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
 
     def open_one(path: Path) -> Capture:
         capture = captures.open_capture(path).viewed(**view, selection=selection)
-        if capture.path.stat().st_size >= _LARGE_BYTES:
+        if paths.size(capture.path) >= _LARGE_BYTES:
             threads.share_one_heap()
         _ = capture.window  # finds the NVTX range, or raises
         owners.check_owners(capture)
@@ -217,7 +217,8 @@ def newest_capture(*, by_rank: bool = False) -> Path:
 
     ``by_rank`` returns the folder of all ranks. Raises CaptureError if there is none.
     """
-    folder, start = recent_runs.newest_run()
+    with unreadable_noted() as skip:
+        folder, start = recent_runs.newest_run(skip=skip)
     run = run_folder.RunFolder(folder).read_run()
     rank = f"rank {run['rank'].get('rank')}" if run.get("rank") else ""
     if rank and by_rank:
@@ -230,7 +231,7 @@ def newest_capture(*, by_rank: bool = False) -> Path:
 
 
 def open_all(
-    paths: Sequence[Path], open_one: Callable[[Path], Capture], *, as_screens: bool = False
+    given: Sequence[Path], open_one: Callable[[Path], Capture], *, as_screens: bool = False
 ) -> tuple[dict[str, Capture], int]:
     """Open captures, or the newest run if there are no paths.
 
@@ -240,7 +241,7 @@ def open_all(
     """
     opened: dict[str, Capture] = {}
     exit_code = 0
-    wanted = paths or (newest_capture(),)
+    wanted = given or (newest_capture(),)
     for label, path in zip(shortest_labels(wanted), wanted, strict=True):
         try:
             capture = open_one(path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CheckFailed, NotACapture, UsageError
 from nsyswrap.base.files import RECORDINGS
 from nsyswrap.base.lazy import lazy_imports
@@ -34,7 +35,12 @@ STAYS = (
 )
 @click.argument("capture", type=click.Path(readable=False, path_type=Path))
 @option(
-    OUTPUT, "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the redacted copy."
+    OUTPUT,
+    "-o",
+    "--output",
+    type=click.Path(readable=False, path_type=Path),
+    metavar="FILE",
+    help="Write the redacted copy.",
 )
 @option(OUTPUT, "--check", is_flag=True, help="List secrets by kind, name and count; exit 1 if any.")
 def command(capture: Path, output: Path | None, *, check: bool) -> None:
@@ -67,7 +73,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         )
     for name in {"SIGTERM", "SIGHUP"} & set(dir(signal)):  # the temporary copy, with all secrets, has to go
         signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
-    done = redact.redact(capture / EXPORT if capture.is_dir() else capture, output)
+    done = redact.redact(capture / EXPORT if paths.is_folder(capture) else capture, output)
     note(f"wrote {output}")
     if done.renamed:
         names = counted(done.renamed, "names")
@@ -78,7 +84,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
 def _check(path: Path) -> None:
     """Print the secrets in an export, or in every export in a folder. Raises CheckFailed for any."""
     exports = [path]
-    if path.is_dir():
+    if paths.is_folder(path):
         exports = _files(path, Path(EXPORT).suffix)
         if not exports:
             raise NotACapture(f"no .sqlite in {path}", "a .nsys-rep cannot be checked: export it to .sqlite")
@@ -88,12 +94,12 @@ def _check(path: Path) -> None:
     for export, result in checked.items():
         _print_secrets(export, result, named=len(exports) > 1)
     leaking = [export for export, result in checked.items() if result.secrets]
-    if links := [one for one in sorted(path.rglob("*")) if one.is_symlink() and one.is_dir()]:
+    if links := [one for one in paths.below(path) if paths.is_link(one) and paths.is_folder(one)]:
         note(f"nsyswrap: not checked, as these are links to folders: {listed(links)}")
     if recordings := _files(path, *RECORDINGS):
         note(f"nsyswrap: do not share {listed(recordings)}")
         note("  a .nsys-rep cannot be redacted, and it can hold the environment")
-    if folders := [one for one in sorted(path.rglob("*")) if arrow_export.is_table_folder(one)]:
+    if folders := [one for one in paths.below(path) if arrow_export.is_table_folder(one)]:
         note(f"nsyswrap: do not share {listed(folders)}")
         note("  parquetdir and arrowdir exports cannot be redacted, and they can hold the environment")
     if leaking:
@@ -106,7 +112,7 @@ def _check(path: Path) -> None:
 
 
 def _files(folder: Path, *suffixes: str) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes)
+    return [path for path in paths.below(folder) if path.suffix.lower() in suffixes]
 
 
 def _kind(folder: Path) -> str:

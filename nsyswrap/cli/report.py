@@ -97,7 +97,7 @@ _SCREENS = 5  # of the captures in a folder
 @option(
     NAMES,
     "--classes",
-    type=click.Path(path_type=Path),
+    type=click.Path(readable=False, path_type=Path),
     metavar="FILE",
     help="Classify kernels by the rules in this TOML file first.",
 )

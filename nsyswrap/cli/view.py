@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import NotACapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
@@ -81,11 +82,11 @@ def command(
     to_stdout = str(output) == "-"
     if to_stdout and opening:
         raise UsageError("--open cannot be used with -o -", "name a file with -o")
-    paths = _captures_of(captures) if captures or not by else []
-    opened, members, exit_code = _open_paths(paths, opener(selection, steps=steps), by_rank=bool(by))
+    wanted = _captures_of(captures) if captures or not by else []
+    opened, members, exit_code = _open_paths(wanted, opener(selection, steps=steps), by_rank=bool(by))
     name = _job_name(opened) if members else name_of(captures, list(opened))
     output = output or Path(f"{as_file_name(name)}.html")
-    if not to_stdout and output.exists() and not force:
+    if not to_stdout and paths.is_taken(output) and not force:
         raise OutputError(
             f"{output} already exists", "use --force to replace it, or name another file with -o"
         )
@@ -110,26 +111,26 @@ def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str)
         return page.render_ranks(name, members) if members else page.render(captures, name)
 
 
-def _captures_of(paths: Sequence[Path]) -> list[Path]:
+def _captures_of(given: Sequence[Path]) -> list[Path]:
     """Return the captures for the page. Raises UsageError if a folder holds more than a page shows."""
-    captures = captures_in(paths or (newest_capture(),))
-    check_number(captures, paths, _MOST, "a page shows", "name the captures to show")
+    captures = captures_in(given or (newest_capture(),))
+    check_number(captures, given, _MOST, "a page shows", "name the captures to show")
     return captures
 
 
 def _open_paths(
-    paths: Sequence[Path], open_one: Callable[[Path], Capture], *, by_rank: bool
+    given: Sequence[Path], open_one: Callable[[Path], Capture], *, by_rank: bool
 ) -> tuple[Mapping[str, Capture], Sequence[Member], int]:
     """Open the captures. Return them by label, the ranks among them, and the exit code of damaged ones.
 
     A damaged capture among several is reported on stderr. A single capture is a rank only with --by rank.
     """
-    if not by_rank and not are_ranks(paths):
-        captures, exit_code = open_all(paths, open_one)
+    if not by_rank and not are_ranks(given):
+        captures, exit_code = open_all(given, open_one)
         if not captures:
             raise NotACapture("no capture can be read", "the lines above name the reasons")
         return captures, (), exit_code
-    members, exit_code = report_ranks.opened(paths, open_one)
+    members, exit_code = report_ranks.opened(given, open_one)
     if not members:
         raise NotACapture("no capture can be read", "the lines above name the reasons")
     captures = {member.label: member.capture for member in members}
