@@ -194,9 +194,9 @@ def writing(path: Path | str, hint: str = "") -> Iterator[None]:
 
 
 def is_taken(path: Path | str) -> bool:
-    """Return True if something is at the path of an output. Raises OutputError."""
+    """Return True if something is at the path of an output, also a broken link. Raises OutputError."""
     with writing(path):
-        return exists(path)
+        return exists(path, follow=False)
 
 
 def is_filled(folder: Path | str) -> bool:

@@ -64,7 +64,7 @@ def note_begun(folder: Path) -> None:
         path = index / f"{socket.gethostname().replace('/', '-')}.jsonl"
         if paths.size(path) > _FULL_BYTES:
             path.replace(path.with_suffix(_FULL))
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         descriptor = os.open(path, flags, 0o600)
         try:
             os.write(descriptor, line.encode())  # in one piece, so that lines do not mix

@@ -17,9 +17,9 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Literal
 
-from nsyswrap.base import paths
+from nsyswrap.base import links, paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable, UsageError
-from nsyswrap.base.files import head, json_of, read_json, small_file, typed, user_folder, why
+from nsyswrap.base.files import head, json_of, open_private, read_json, small_file, typed, user_folder, why
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
 from nsyswrap.base.lazy import lazy_imports
 
@@ -162,13 +162,16 @@ class RunFolder:
     share: Share | None = None
 
     def make(self) -> None:
-        """Create the folder with its parents. It is private from the start."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        """Create the folder with its parents. It is private from the start.
+
+        Raises OSError, and OutputError for a link that is not followed.
+        """
+        links.make_folders(self.path.parent)
         try:
             self.path.mkdir(mode=_folder_mode(self.share))
             self.path.chmod(_folder_mode(self.share))  # regardless of the umask
         except FileExistsError:
-            if not paths.is_folder(self.path):
+            if not paths.is_folder(links.target_of(self.path)):
                 raise
 
     def create(self, facts: dict[str, Any], *, force: bool = False) -> None:
@@ -181,7 +184,7 @@ class RunFolder:
             self._clear(force=force)
             part = self._part(STATUS)
             try:
-                with os.fdopen(_opened(part, _file_mode(STATUS, self.share)), "wb") as file:
+                with os.fdopen(open_private(part, _file_mode(STATUS, self.share)), "wb") as file:
                     os.posix_fallocate(file.fileno(), 0, _STATUS_ROOM)
                 self.write(RUN, facts)
             except (OSError, OutputError):  # the file would block the next attempt
@@ -224,7 +227,7 @@ class RunFolder:
 
     def open(self, name: str) -> int:
         """Return a descriptor for writing one file, which is private from its first byte. Raises OSError."""
-        return _opened(self.path / name, _file_mode(name, self.share))
+        return open_private(self.path / name, _file_mode(name, self.share))
 
     def write(self, name: str, content: str | dict[str, Any]) -> None:
         """Write one file by way of a temporary one: a reader never sees a part of it. Raises OutputError."""
@@ -236,7 +239,7 @@ class RunFolder:
             earlier = paths.status(target, follow=False)
             mode = earlier.st_mode if earlier and S_ISREG(earlier.st_mode) else _file_mode(name, self.share)
             try:
-                with os.fdopen(_opened(part, mode), "wb") as file:
+                with os.fdopen(open_private(part, mode), "wb") as file:
                     file.write(text.encode("utf-8", "surrogateescape"))
                     file.truncate()
                 part.replace(target)
@@ -394,13 +397,6 @@ def _file_mode(name: str, share: Share | None) -> int:
     return 0o640 if share and name not in _HOLDS_ENVIRONMENT else 0o600
 
 
-def _opened(path: Path, mode: int) -> int:
-    """Open a file for writing from its start, with this mode regardless of the umask; it is not truncated."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    os.fchmod(descriptor, mode & 0o777)
-    return descriptor
-
-
 def default_output(program: str, base: Path = DEFAULT_BASE) -> Path:
     """Return the path of a new folder, ``<base>/<program>-<local time>``, with a number if that exists."""
     name = f"{Path(program).stem or 'program'}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -413,7 +409,7 @@ def claim_output(program: str, base: Path = DEFAULT_BASE) -> Path:
     while True:
         path = default_output(program, base)
         with paths.writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            links.make_folders(path.parent)
             with suppress(FileExistsError):  # another run took this name
                 path.mkdir(mode=_folder_mode(None))
                 return path

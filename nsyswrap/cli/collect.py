@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.base import paths
+from nsyswrap.base import links, paths
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
@@ -282,7 +282,7 @@ def _make(folder: Path) -> None:
     """
     result_files.check_replaceable(folder)
     with paths.writing(folder, "use another --output"):
-        folder.mkdir(parents=True, exist_ok=True)
+        links.make_folders(links.target_of(folder))
 
 
 def _summaries(names: Sequence[str]) -> set[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from nsyswrap.base import paths
+from nsyswrap.base import links, paths
 from nsyswrap.base.errors import NotInCapture, OutputError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable
@@ -394,8 +394,11 @@ def unreadable_noted() -> Iterator[Skip]:
 
 
 def check_csv_folder(folder: Path | None) -> None:
-    """Raise OutputError if a folder to write into is a file."""
-    if folder is not None and paths.is_taken(folder) and not paths.is_folder(folder):
+    """Raise OutputError if a folder to write into is a file, or a link that is not followed."""
+    if folder is None:
+        return
+    links.check(folder)
+    if paths.is_taken(folder) and not paths.is_folder(folder):
         raise OutputError(f"{folder} is not a folder", "name a folder with --csv")
 
 
@@ -405,7 +408,7 @@ def write_csv(folder: Path, tables: Iterable[Table], layout: Layout) -> None:
     rest = iter(tables)
     while (table := next(rest, None)) is not None:
         for name, content in csv.FORMAT.render(formats.Document([table]), layout).items():
-            files.write(folder / name, content)
+            files.write(folder / name, content, follow=False)
         number += 1
         del table, content  # or they would be there while the next is made
     note(f"wrote {number} CSV file{'' if number == 1 else 's'} to {folder}/")

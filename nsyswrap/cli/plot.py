@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.base import paths
+from nsyswrap.base import links, paths
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
@@ -97,6 +97,7 @@ def command(
             "name the captures to draw; `nsyswrap collect` takes any number",
         )
     folder = output or _DEFAULT_OUTPUT / as_file_name(name_of(captures, shortest_labels(to_draw)))
+    links.check(folder)
     files = {kind: folder / f"{kind}.{form}" for kind in kinds or NAMES}
     taken = [path for path in files.values() if paths.is_taken(path) and not force]
     if taken:
@@ -123,6 +124,6 @@ def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format)
     if quantities:
         with step(f"drawing {plot.name} …"):
             picture = figure.content(plot.draw_data(quantities), form)
-        write(path, picture)
+        write(path, picture, follow=False)
         note(f"wrote {path}")
     return bool(quantities)

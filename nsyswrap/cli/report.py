@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     import dataclasses
 
-    from nsyswrap.base import files
+    from nsyswrap.base import files, links
     from nsyswrap.cli import explain, folders, repeats, report_options, report_ranks
     from nsyswrap.render import readable_names
     from nsyswrap.reports import ranks, summary
@@ -312,9 +312,11 @@ def _for_program(table: Table, asked: ReportOptions) -> Table:
 
 def _write_files(contents: Mapping[str, Content], output: Path) -> None:
     """Write one file to ``output``, several into it as a folder."""
+    is_file = len(contents) == 1 and output.suffix
+    links.check(output)
     for name, content in contents.items():
-        path = output if len(contents) == 1 and output.suffix else output / name
-        files.write(path, content)
+        path = output if is_file else output / name
+        files.write(path, content, follow=bool(is_file))
         note(f"wrote {path}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nsyswrap.base import paths
+from nsyswrap.base import links, paths
 from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
@@ -112,6 +112,7 @@ def run_all(folder: Path, *, force: bool = False) -> None:
     All scenarios are run even if some fail. Raises ScenarioFailed at the end if any did.
     """
     find.find_nsys()  # raises Unavailable without an nsys that works
+    links.check(folder)
     if paths.is_taken(folder) and not paths.is_folder(folder):
         raise OutputError(f"{folder} is not a folder", "use another --output")
     if not force and paths.is_filled(folder):
@@ -232,7 +233,7 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
         for o in outcomes
     ]
     [(name, content)] = csv.render([scenario_tables.scenario_runs(runs)]).items()
-    write(folder / name, content)
+    write(folder / name, content, follow=False)
     rows = [
         f"| {o.scenario} | {o.variant} | {o.outcome.splitlines()[0]} |"
         f" {f'{o.scenario}/{o.variant}/' if o.folder else ''} |"
@@ -240,7 +241,7 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
     ]
     head = ["# Scenarios", "", "| scenario | variant | outcome | run folder |", "|---|---|---|---|"]
     blocks = [f"\n```text\n{section}```" for section in sections]
-    write(folder / INDEX, "\n".join([*head, *rows, *blocks]) + "\n")
+    write(folder / INDEX, "\n".join([*head, *rows, *blocks]) + "\n", follow=False)
     note(f"\nindex       {folder}/{INDEX}\none CSV     {folder}/{name}")
 
 

@@ -1,5 +1,7 @@
 """Write the files that hold all runs; each replaces the older file of its name once it is complete.
 
+The folder can come from elsewhere: a link under one of these names is replaced, not followed.
+
 Tables too long for memory are written as CSV in pieces: every summary of every run, and the merged kernels.
 """
 
@@ -70,7 +72,7 @@ def write_results(output: Path, results: Table) -> list[Path]:
     except Unavailable:
         (output / PARQUET).unlink(missing_ok=True)
         return [output / RESULTS]
-    write(output / PARQUET, content)
+    write(output / PARQUET, content, follow=False)
     return [output / RESULTS, output / PARQUET]
 
 
@@ -88,7 +90,7 @@ def write_rows(
     work = partial(_read, rows, parts)
     with TemporaryDirectory(prefix="nsyswrap-") as scratch, closing(Pool(Path(scratch, "kernels"))) as pool:
         with (
-            replacing(output / _SUMMARIES) as part,
+            replacing(output / _SUMMARIES, follow=False) as part,
             part.open("wb") as file,
             closing(in_blocks(work, results, jobs)) as blocks,
         ):
@@ -128,7 +130,7 @@ def _read(rows: SummaryRows, parts: Mapping[str, int], results: Sequence[RunResu
 def _as_parquet(output: Path, kinds: Mapping[str, type]) -> list[Path]:
     """Write summaries.parquet, where pyarrow is installed. An old one is removed otherwise."""
     try:
-        with replacing(output / _SUMMARIES_PARQUET) as part:
+        with replacing(output / _SUMMARIES_PARQUET, follow=False) as part:
             parquet.from_csv(output / _SUMMARIES, part, kinds)
     except Unavailable:
         (output / _SUMMARIES_PARQUET).unlink(missing_ok=True)
@@ -139,7 +141,7 @@ def _as_parquet(output: Path, kinds: Mapping[str, type]) -> list[Path]:
 @contextmanager
 def _replacing(path: Path) -> Iterator[TextIO]:
     with (
-        replacing(path) as part,
+        replacing(path, follow=False) as part,
         part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
         yield file

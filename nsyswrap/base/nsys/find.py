@@ -13,13 +13,14 @@ import re
 import shlex
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base import paths, settings
 from nsyswrap.base.errors import OutputError, Unavailable
-from nsyswrap.base.files import read_json
+from nsyswrap.base.files import read_json, write
 from nsyswrap.base.run_folder import cache_dir
 
 if TYPE_CHECKING:
@@ -267,9 +268,5 @@ def _read_verdicts(store: Path | None) -> dict[str, dict[str, Any]]:
 def _write_verdicts(store: Path | None, verdicts: dict[str, dict[str, Any]]) -> None:
     if store is None:
         return
-    part = store.with_suffix(f".{os.getpid()}")
-    try:
-        part.write_text(json.dumps(verdicts, indent=1), encoding="utf-8")
-        part.replace(store)
-    except OSError:
-        part.unlink(missing_ok=True)
+    with suppress(OutputError):
+        write(store, json.dumps(verdicts, indent=1))

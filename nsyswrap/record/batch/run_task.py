@@ -61,7 +61,7 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
     job = executors.current_job()
     patience_s = _EARLIER_COPY_S if job and job.restarts else 0
     with locked(folder, "another process", "wait, or use `nsyswrap batch cancel`", patience_s):
-        if not again and paths.is_taken(folder / STATUS) and run.read_status().outcome == "done":
+        if not again and paths.exists(folder / STATUS) and run.read_status().outcome == "done":
             return run.read_status()
         (folder / STATUS).unlink(missing_ok=True)
         claim = claim_of(job)
