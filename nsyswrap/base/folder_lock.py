@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import signal
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -103,6 +104,19 @@ def holder_here(folder: Path) -> int:
     """Return the id of the process on this machine that has locked the folder; 0 if there is none."""
     holder = _HOLDER.fullmatch(_text(folder / LOCK)) if is_locked(folder) else None
     return int(holder["pid"]) if holder and holder["host"] == socket.gethostname() else 0
+
+
+def terminate(pid: int) -> None:
+    """Send SIGTERM to a process that works in a folder. Nothing happens to one that has ended.
+
+    Raises OutputError for a process of another user.
+    """
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        raise OutputError(f"process {pid} is that of another user", "ask its owner to end it") from None
 
 
 def is_lock_file(path: Path) -> bool:

@@ -79,7 +79,7 @@ def begun_runs(here: Path | None = None, skip: Skip = paths.ignore) -> list[tupl
     index. Starts are in seconds of the epoch. ``skip`` is called for a folder that may not be entered.
     """
     latest: dict[str, tuple[float, str]] = {}  # a folder can be used again, from elsewhere
-    for folder, cwd, start in _lines():
+    for folder, cwd, start in _lines(skip):
         latest[folder] = max((start, cwd), latest.get(folder, (0.0, "")))
     began = {
         Path(folder): start
@@ -188,10 +188,10 @@ def ago(start: float, now: float | None = None) -> str:
     return "just now"
 
 
-def _lines() -> Iterator[tuple[str, str, float]]:
+def _lines(skip: Skip) -> Iterator[tuple[str, str, float]]:
     """Yield folder, working folder and start of each run of the index, oldest first in each file."""
     index = _index_folder()
-    files = paths.matching(index, "*", paths.ignore) if index else ()
+    files = paths.matching(index, "*", skip) if index else ()
     for file in sorted(files, key=lambda path: path.suffix != _FULL):
         try:
             text = small_file(file).decode(errors="replace")

@@ -183,7 +183,7 @@ def _without_claim(folder: Path | str, number: int) -> RunState:
     """Return the state of a run that was not begun, unless the folder may not be entered."""
     if not _exists(folder, "."):
         try:
-            paths.exists(f"{folder}/.")
+            paths.names(folder)
         except Unreadable as error:
             return _lost(number, folder, error.message)
     return RunState(number, folder, "planned")
