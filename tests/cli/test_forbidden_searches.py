@@ -114,7 +114,7 @@ def test_ending_the_batch_of_another_user(run: Run, tmp_path: Path) -> None:
     for path in (batch, *batch.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     code = f"""
-import os, sys
+import os, socket, sys  # socket: as that user, Python may not be able to import it
 from pathlib import Path
 from nsyswrap.base.folder_lock import locked
 os.setuid({foreign.SOMEBODY})
