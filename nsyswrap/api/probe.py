@@ -14,6 +14,7 @@ from nsyswrap.api import captures, runs
 from nsyswrap.base import paths
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError, Unavailable
+from nsyswrap.base.files import tail
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS
 from nsyswrap.record import gpus
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TIMEOUT_S = 120
+_ERRORS_END = 1 << 16  # bytes of what the program printed on stderr that are read
 _RECORDED = {"kernel": ("kernels", program.ROUNDS), "memcpy": ("copies", program.COPIES)}
 
 
@@ -68,7 +70,7 @@ def _probe(folder: Path, no_gpu: str) -> Iterator[Check]:
 def _last_error(folder: Path) -> str:
     """Return the last line that the program wrote on stderr; empty if there is none."""
     try:
-        errors = (folder / PROGRAM_ERRORS).read_text(encoding="utf-8", errors="replace")
+        errors = tail(folder / PROGRAM_ERRORS, _ERRORS_END).decode(errors="replace")
     except OSError:
         return ""
     return errors.strip().rpartition("\n")[2]

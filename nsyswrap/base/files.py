@@ -37,7 +37,9 @@ _PRIVATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NO
 _PART = "part"  # name of the temporary file
 _MOVED = "its temporary folder was moved away"
 _BLOCK = 4096
-SMALL_BYTES = 64 << 20  # files that describe a run or a batch: batch.json of 100,000 runs has 14 MB
+SMALL_BYTES = 64 << 20  # of a file that describes a run or a batch: that of 100,000 runs has 14 MB
+TOML_BYTES = 4 << 20  # of what a person writes: a plan of 99,999 points has 3.4 MB
+LARGE_BYTES = 1 << 30  # of a file with the figures of a run, or the captures of many
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _INT64 = range(-(2**63), 2**63)
 _SCALARS: dict[Any, str] = {
@@ -165,12 +167,13 @@ def user_folder(variable: str, default: str) -> Path | None:
         return None
 
 
-def read_json(path: Path | str) -> Any:  # noqa: ANN401 - any JSON
-    """Return the content of a JSON file.
+def read_json(path: Path | str, most: int = SMALL_BYTES) -> Any:  # noqa: ANN401 - any JSON
+    """Return the content of a JSON file of at most ``most`` bytes.
 
-    Raises OSError, also for a pipe, and ValueError, also for what JSON does not define: NaN, and a key twice.
+    Raises OSError as ``small_file`` does, and ValueError, also for what JSON does not define: NaN, and a key
+    twice.
     """
-    return json_of(small_file(path))
+    return json_of(small_file(path, most))
 
 
 def small_file(path: Path | str, most: int = SMALL_BYTES) -> bytes:
@@ -180,9 +183,9 @@ def small_file(path: Path | str, most: int = SMALL_BYTES) -> bytes:
     """
     with _reading(path) as (descriptor, size):
         content = b""
-        while len(content) <= most and (part := os.read(descriptor, min(max(size, _BLOCK), most + 1))):
+        while max(size, len(content)) <= most and (part := os.read(descriptor, max(size, _BLOCK))):
             content += part
-    if len(content) > most:
+    if max(size, len(content)) > most:
         raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", str(path))
     return content
 
@@ -197,6 +200,18 @@ def tail(path: Path | str, count: int) -> bytes:
     """Return the last ``count`` bytes of a file. Raises OSError as ``small_file`` does."""
     with _reading(path) as (descriptor, size):
         return os.pread(descriptor, count, max(0, size - count))
+
+
+def ends(path: Path | str, count: int) -> bytes:
+    """Return a file whole, or the first and the last ``count`` bytes of a larger one, and how many lack.
+
+    Raises OSError as ``small_file`` does.
+    """
+    with _reading(path) as (descriptor, size):
+        if size <= 2 * count:
+            return os.read(descriptor, size)
+        lacking = f"\n[... {size - 2 * count:,} bytes left out ...]\n".encode()
+        return os.pread(descriptor, count, 0) + lacking + os.pread(descriptor, count, size - count)
 
 
 @contextmanager

@@ -195,7 +195,8 @@ def _lines(skip: Skip) -> Iterator[tuple[str, str, float]]:
     for file in sorted(files, key=lambda path: path.suffix != _FULL):
         try:
             text = small_file(file).decode(errors="replace")
-        except OSError:
+        except OSError as error:
+            skip(paths.unreadable(file, error))
             continue
         for line in text.splitlines():
             if not line.startswith("{"):  # a damaged file can have millions of them

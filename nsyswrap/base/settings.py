@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import Unreadable, UsageError
-from nsyswrap.base.files import brief, user_folder, why
+from nsyswrap.base.files import TOML_BYTES, brief, small_file, user_folder, why
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -186,9 +186,11 @@ def gate_of_project() -> tuple[dict[str, Any], str]:
 def _project_table(path: Path | None) -> tuple[dict[str, Any], list[str]]:
     """Return ``[tool.nsyswrap]`` of a file, and notes. Raises UsageError if it is not a table."""
     try:
-        content = path.read_bytes() if path else b""
-    except OSError:
+        content = small_file(path, TOML_BYTES) if path else b""
+    except PermissionError:  # that of another user above this folder
         return {}, []
+    except OSError as error:
+        return {}, [f"{path} cannot be read, so [tool.{_TABLE}] is ignored: {why(error)}"]
     if _TABLE.encode() not in content:  # most projects: nothing is parsed
         return {}, []
     try:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, Unavailable
-from nsyswrap.base.files import read_json, typed
+from nsyswrap.base.files import LARGE_BYTES, read_json, typed
 from nsyswrap.base.run_folder import BATCH, DIGEST, RunFolder
 from nsyswrap.base.text import counted
 from nsyswrap.cli.output import note, progress_line
@@ -172,7 +172,7 @@ class Elsewhere:
             # An earlier job can have failed on a capture that a later one has read: the latest counts.
             for path in sorted(paths.matching(self.folder, pattern), key=_changed_s):
                 with suppress(OSError, ValueError):
-                    answers = [typed(_Answer, one) for one in read_json(path)]
+                    answers = [typed(_Answer, one) for one in read_json(path, LARGE_BYTES)]
                     self._known |= {answer.target: answer for answer in answers}
             if all(str(task.target) in self._known for task in tasks) or time.monotonic() > deadline:
                 return
@@ -186,7 +186,7 @@ def _changed_s(path: Path) -> float:
 
 def run_block(path: Path, number: int, jobs: int) -> None:
     """Make the digests of one block of a list, and write its answer."""
-    content = typed(_List, read_json(path))
+    content = typed(_List, read_json(path, LARGE_BYTES))
     part = content.captures[number * content.size : (number + 1) * content.size]
     tasks = [
         gather.Task(i, Path(one.capture), Path(one.target), tuple(map(Path, one.ranks)))

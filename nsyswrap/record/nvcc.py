@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base import files, paths
 from nsyswrap.base.errors import CompileFailed, Unavailable, UsageError
 from nsyswrap.base.run_folder import cache_dir
+from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.record import nvcc_options
 from nsyswrap.record.gpus import query
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _ANSWER_TIMEOUT_S = 20
+_BUILD_TIMEOUT_S = 4 * 3600.0  # templates take long
 
 # Environment variables that change what nvcc builds.
 _VARIABLES = (
@@ -221,7 +223,7 @@ def _inputs(command: Sequence[str]) -> dict[str, str] | None:
 
     Return None if nvcc does not list them: for wrong sources, and for several if this nvcc takes one only.
     """
-    listed = _run([*command, "-M"], errors="surrogateescape", stderr=subprocess.DEVNULL)
+    listed = _run([*command, "-M"], errors="surrogateescape", merged=False)
     if listed.returncode:
         return None
     inputs = [*_dependencies(listed.stdout), *nvcc_options.input_files(command[1:])]
@@ -242,24 +244,14 @@ def _run(
     command: Sequence[str],
     *,
     errors: str = "replace",
-    stderr: int = subprocess.STDOUT,
-    timeout_s: float | None = None,
+    merged: bool = True,
+    timeout_s: float = _BUILD_TIMEOUT_S,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of nvcc. Raises Unavailable if it cannot be started, or does not end in time."""
+    """Run a command of nvcc. Raises Unavailable if it cannot be started, or gives no answer."""
     try:
-        return subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            encoding="utf-8",
-            errors=errors,
-            check=False,
-            timeout=timeout_s,
-        )
-    except subprocess.TimeoutExpired:
-        fault = f"did not end within {timeout_s:g} s"
-    except OSError as error:
-        fault = f"could not be started: {error.strerror}"
+        return run_tool(command, timeout_s, merged=merged, errors=errors)
+    except (OSError, subprocess.SubprocessError) as error:
+        fault = fault_of(error)
     raise Unavailable(f"{command[0]} {fault}", "install the CUDA toolkit again")
 
 

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
+from nsyswrap.base.files import ends
 from nsyswrap.base.run_folder import (
     CONDITIONS,
     DIGEST,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STEM = Path(REPORT).stem
+_LOG_END = 64 << 20  # of a longer log so much of the beginning and of the end is kept
 _NOTES = "hook"  # folder for what the hook in the program notes
 _OURS = {RUN, PROGRAM_OUTPUT, PROGRAM_ERRORS}  # our files that exist while the program runs
 
@@ -74,8 +76,10 @@ class Private:
 
     def nsys_output(self) -> str:
         """Return what nsys printed, with the final paths of its files."""
-        has_log = os.access(self.log, os.R_OK)  # the program may have emptied TMPDIR
-        raw = self.log.read_bytes() if has_log else b""
+        try:
+            raw = ends(self.log, _LOG_END)
+        except OSError:  # the program may have emptied TMPDIR
+            raw = b""
         return self.with_final_paths(raw.decode(errors="replace"))
 
     def with_final_paths(self, text: str) -> str:

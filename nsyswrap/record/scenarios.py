@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
-from nsyswrap.base.files import parsed, typed
+from nsyswrap.base.files import parsed, tail, typed
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, SCENARIO_FILES, RunFolder, Status
+from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.record import gpus
 from nsyswrap.record.program import Program
 from nsyswrap.record.spec import RunSpec
@@ -37,6 +38,8 @@ with lazy_imports():
     from nsyswrap.record.in_program import script
 
 _PACKAGE = Path(__file__).parents[1]
+_BUILD_TIMEOUT_S = 3600
+_OUTPUT_END = 64 << 20  # bytes of what a script printed that are read
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,10 @@ class Scenario:
             raise Unavailable(f"{self.name} cannot run here: {'; '.join(self.lacks)}")
         if not self.builds:
             return ()
-        done = subprocess.run(self.argv("--build", *arguments), capture_output=True, text=True, check=False)
+        try:
+            done = run_tool(self.argv("--build", *arguments), _BUILD_TIMEOUT_S)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ScenarioFailed(f"{self.name} could not be built: its script {fault_of(error)}") from None
         if done.returncode:
             raise ScenarioFailed(f"{self.name} could not be built:\n{done.stderr.rstrip()}")
         return ("--built", done.stdout.splitlines()[-1])
@@ -252,10 +258,9 @@ def printed(folder: Path) -> str:
 
 def _output(folder: Path) -> list[str]:
     try:
-        text = (folder / PROGRAM_OUTPUT).read_text(encoding="utf-8", errors="surrogateescape")
+        return tail(folder / PROGRAM_OUTPUT, _OUTPUT_END).decode("utf-8", "surrogateescape").splitlines()
     except OSError:
         return []
-    return text.splitlines()
 
 
 def _shipped(name: str) -> Path:

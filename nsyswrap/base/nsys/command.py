@@ -16,6 +16,7 @@ from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, Usage
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
 from nsyswrap.base.run_folder import free_space_note
+from nsyswrap.base.run_tool import fault_of, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -310,14 +311,8 @@ def import_recording(
     """Try to import a .qdstrm into the .nsys-rep ``report``, which exists afterwards if that worked."""
     if importer := find.importer(nsys):
         files = ["--input-file", str(recording), "--output-file", str(report)]
-        with suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(
-                [importer, *files, "--force-overwrite"],
-                capture_output=True,
-                env=environment,
-                timeout=EXPORT_DEADLINE_S,
-                check=False,
-            )
+        with suppress(OSError, subprocess.SubprocessError):
+            run_tool([importer, *files, "--force-overwrite"], EXPORT_DEADLINE_S, env=environment)
 
 
 def export(
@@ -336,14 +331,12 @@ def export(
         with tempfile.TemporaryDirectory(dir=target.parent) as work:
             part = Path(work) / "export.sqlite"
             command = [nsys, "export", "--type=sqlite", f"--output={part}", str(report)]
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=deadline_s, check=False, env=environment
-            )
+            done = run_tool(command, deadline_s, env=environment)
             if reason := check_export(part):
                 raise _export_error(report, target, reason, done.stdout + done.stderr)
             part.replace(target)
-    except subprocess.TimeoutExpired:
-        raise DamagedCapture(f"{report}: `nsys export` did not end within {deadline_s:g} s") from None
+    except subprocess.SubprocessError as error:
+        raise DamagedCapture(f"{report}: `nsys export` {fault_of(error)}") from None
     except PermissionError as error:
         raise Unavailable(f"cannot execute {nsys}: {error.strerror}") from None
     except OSError as error:

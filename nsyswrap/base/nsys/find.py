@@ -22,6 +22,7 @@ from nsyswrap.base import paths, settings
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import read_json, write
 from nsyswrap.base.run_folder import cache_dir
+from nsyswrap.base.run_tool import fault_of, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,7 @@ PLACES = (
 DEBIAN_HOST = Path("/usr/lib/nsight-systems")  # Debian has the importer here
 _ELF = b"\x7fELF"
 _TIMEOUT_S = 20
+_MOST_BYTES = 4 << 20  # of an answer; the longest help has 60 kB
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def judge(path: Path) -> Nsys:
         return Nsys(**{**verdicts[key], "path": str(path)})
     nsys = _examine(path, real)
     if not nsys.fault:
-        usage = _output([str(path), "profile", "--help"], dict(os.environ))
+        usage, _ = _output([str(path), "profile", "--help"], dict(os.environ))
         nsys = replace(nsys, discards_environment=DISCARD_ENVIRONMENT in usage)
         # A fault is not cached: its cure, such as installing a library, may change none of these files.
         _write_verdicts(store, {**verdicts, key: asdict(nsys)})
@@ -150,9 +152,12 @@ def _examine(path: Path, real: Path) -> Nsys:
         return Nsys(
             str(path), "", f"it cannot be read: {error.strerror}", shlex.join(["ls", "-l", str(real)])
         )
-    version = _version(path)
-    if not version:
-        return Nsys(str(path), "", "`nsys --version` does not answer", "install NVIDIA Nsight Systems again")
+    answer, fault = _output([str(path), "--version"], dict(os.environ))
+    found = re.search(r"\d{4}\.\d+\.\d+(\.\d+)?", answer)
+    if not found:
+        again = "install NVIDIA Nsight Systems again"
+        return Nsys(str(path), "", f"`nsys --version` {fault or 'does not answer'}", again)
+    version = found.group()
     if is_script:  # CUDA's bin/nsys is a wrapper that selects a version: its files are unknown
         return Nsys(str(path), version)
     target, host = real.parent, _host(real)
@@ -219,22 +224,16 @@ def _missing_libraries(host: Path) -> list[str]:
     if ldd is None:
         return []
     environment = {**os.environ, "LD_LIBRARY_PATH": str(host)}
-    libraries = _output([ldd, str(host / "QdstrmImporter")], environment)
+    libraries, _ = _output([ldd, str(host / "QdstrmImporter")], environment)
     return re.findall(r"^\s*(\S+) => not found", libraries, re.MULTILINE)
 
 
-def _version(path: Path) -> str:
-    version = re.search(r"\d{4}\.\d+\.\d+(\.\d+)?", _output([str(path), "--version"], dict(os.environ)))
-    return version.group() if version else ""
-
-
-def _output(command: list[str], environment: dict[str, str]) -> str:
+def _output(command: list[str], environment: dict[str, str]) -> tuple[str, str]:
+    """Return what a tool prints on stdout, and why it gave no answer."""
     try:
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
+        return run_tool(command, _TIMEOUT_S, env=environment, most=_MOST_BYTES).stdout, ""
+    except (OSError, subprocess.SubprocessError) as error:
+        return "", fault_of(error)
 
 
 def _executable(value: str, source: str) -> Path:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unavailable, UsageError
+from nsyswrap.base.files import tail
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.nsys.recorded_kinds import CUDA, GPU, recorded_kinds
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders
@@ -188,9 +189,7 @@ def _has_gpus(spec: TaskSpec) -> bool:
 def _errors(folder: Path) -> str:
     """Return what a launcher or command printed on stderr; of much the end."""
     try:
-        with (folder / PROGRAM_ERRORS).open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _ERRORS_END))
-            return file.read().decode(errors="replace")
+        return tail(folder / PROGRAM_ERRORS, _ERRORS_END).decode(errors="replace")
     except OSError:
         return ""
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nsyswrap.base.nsys.find import Nsys
+from nsyswrap.base.run_tool import run_tool
 
 # Release -> what it does wrong.
 KNOWN_FAULTS: dict[tuple[int, ...], str] = {
@@ -76,10 +77,10 @@ def _stats_output(nsys: Nsys) -> str | None:
             with closing(sqlite3.connect(export)) as db:
                 db.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
             command = [nsys.path, "stats", "--report", report, str(export)]
-            done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
-    except (OSError, sqlite3.Error, subprocess.TimeoutExpired):
+            done = run_tool(command, _TIMEOUT_S)
+    except (OSError, sqlite3.Error, subprocess.SubprocessError):
         return None
-    return (done.stdout + done.stderr).decode(errors="replace")
+    return done.stdout + done.stderr
 
 
 def checks(found: Installations) -> Iterator[Check]:

@@ -18,7 +18,7 @@ from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import other_processes
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NotInCapture
-from nsyswrap.base.files import read_json, typed, why
+from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
 from nsyswrap.base.units import Number, Unit
@@ -159,7 +159,7 @@ def write(made: Digest, path: Path) -> None:
 def read_digest(path: Path) -> Digest:
     """Read a stored digest. Raises CaptureError if it is damaged, altered or of another format."""
     try:
-        content = read_json(path)
+        content = read_json(path, LARGE_BYTES)
         version = content.pop("format", None) if isinstance(content, dict) else None
         if type(version) is not int or version not in (*_READ, FORMAT):
             raise CaptureError(f"{path} was written by another version of nsyswrap")
@@ -176,7 +176,7 @@ def reread_digest(path: Path) -> Digest:
     Raises CaptureError if it was removed or replaced by a file that is none.
     """
     try:
-        content = read_json(path)
+        content = read_json(path, LARGE_BYTES)
         summaries = {name: Summary(**summary) for name, summary in content["summaries"].items()}
         return Digest((0, ""), content["totals"], content["kernels"], summaries)
     except (OSError, ValueError, LookupError, TypeError) as error:
