@@ -5,11 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import signal
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
+from nsyswrap.base.files import head
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -34,10 +37,8 @@ def locked(folder: Path, what: str, hint: str = "", patience_s: float = 0) -> It
     the end of the block. The system releases the lock if this process is killed; the file then stays.
     """
     path = folder / LOCK
-    try:
+    with paths.writing(path):
         descriptor = _open(path, patience_s)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
     try:
         if not _lock(descriptor):
             holder = os.read(descriptor, _LONGEST).decode(errors="replace").strip()
@@ -61,7 +62,7 @@ def _open(path: Path, patience_s: float) -> int:
     """
     deadline = time.monotonic() + max(patience_s, _GLANCE_S)
     while True:
-        if os.path.lexists(path) and (path.is_symlink() or not is_lock_file(path)):
+        if paths.exists(path, follow=False) and not is_lock_file(path):
             raise OutputError(f"{path} exists and is not a lock file of nsyswrap", "use another --output")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         with suppress(OSError):  # the group of a shared run may test the lock
@@ -76,7 +77,7 @@ def _open(path: Path, patience_s: float) -> int:
 
 def _is_at(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))  # noqa: PTH116 - as fstat
     except OSError:
         return False
 
@@ -90,7 +91,7 @@ def is_locked(folder: Path | str) -> bool:
     if not os.access(path, os.F_OK):  # of 100,000 runs this takes half the time of an error
         return False
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not wait for the writer of a pipe
     except OSError:
         return False
     try:
@@ -105,9 +106,22 @@ def holder_here(folder: Path) -> int:
     return int(holder["pid"]) if holder and holder["host"] == socket.gethostname() else 0
 
 
+def terminate(pid: int) -> None:
+    """Send SIGTERM to a process that works in a folder. Nothing happens to one that has ended.
+
+    Raises OutputError for a process of another user.
+    """
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        raise OutputError(f"process {pid} is that of another user", "ask its owner to end it") from None
+
+
 def is_lock_file(path: Path) -> bool:
-    """Return True if ``locked`` wrote this file: a user's own file may have the same name."""
-    if path.name != LOCK or not path.is_file():
+    """Return True if ``locked`` wrote this file: a user's own file may have the same name. A link is none."""
+    if path.name != LOCK or not paths.is_file(path, follow=False):
         return False
     text = _text(path)
     return not text or _HOLDER.fullmatch(text) is not None
@@ -115,8 +129,7 @@ def is_lock_file(path: Path) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(_LONGEST).decode(errors="replace")
+        return head(path, _LONGEST).decode(errors="replace")
     except OSError:
         return "?"
 

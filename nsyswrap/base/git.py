@@ -12,6 +12,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.conditions import Git
+from nsyswrap.base.run_tool import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,28 +43,12 @@ def state(folder: Path, environment: Mapping[str, str], limit_s: float = LIMIT_S
     command = ["git", "-C", str(folder), *_SAFE]
     listing = ("config", "--local", "--includes", "--name-only", "--get-regexp", _RUNS_CODE)
     try:
-        if _run([*command, *listing], calm, limit_s).returncode != _NOT_SET:
+        if run_tool([*command, *listing], limit_s, env=calm).returncode != _NOT_SET:
             return None
-        done = _run([*command, *_STATUS], calm, limit_s)
+        done = run_tool([*command, *_STATUS], limit_s, env=calm)
     except (OSError, subprocess.SubprocessError):
         return None
     commit = re.search(r"(?m)^# branch\.oid ([0-9a-f]{40,64})$", done.stdout)
     if done.returncode or not commit:
         return None
     return Git(commit[1], dirty=bool(re.search(r"(?m)^[^#]", done.stdout)))
-
-
-def _run(
-    command: list[str], environment: Mapping[str, str], limit_s: float
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-        timeout=limit_s,
-        check=False,
-        encoding="utf-8",
-        errors="replace",
-    )

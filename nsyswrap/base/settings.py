@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.base.errors import UsageError
-from nsyswrap.base.files import brief, user_folder, why
+from nsyswrap.base import paths
+from nsyswrap.base.errors import Unreadable, UsageError
+from nsyswrap.base.files import TOML_BYTES, brief, small_file, user_folder, why
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ with lazy_imports():  # used where there is a file with settings
 PROJECT_FILE = "pyproject.toml"
 GATE = "gate"  # the table of `nsyswrap compare --gate`, see cli/gate.py
 _TABLE = "nsyswrap"  # in [tool]
-_ROOM = (4 << 20) + 1  # bytes that are read: more than are parsed
 _REPOSITORY = (".git", ".hg", ".jj", ".sl", ".svn", ".bzr")  # what the root of a repository has
 _UNSET = {"FORCE_COLOR": ("", "0")}  # values that count as none
 _COUNTS = 2**31  # more rows than any table has
@@ -153,7 +153,7 @@ def nsys_path() -> tuple[str, str] | None:
 def of_user() -> dict[str, Value]:
     """Return the settings in the user's file. Raises UsageError."""
     path = user_file()
-    if path is None or not _is_file(path):
+    if path is None or not is_there(path):
         return {}
     try:
         table = toml_file.read(path)
@@ -189,29 +189,23 @@ def gate_of_project() -> tuple[dict[str, Any], str]:
 def _project_table(path: Path | None) -> tuple[dict[str, Any], list[str]]:
     """Return ``[tool.nsyswrap]`` of a file, and notes. Raises UsageError if it is not a table."""
     try:
-        content = _beginning(path) if path else b""
+        content = small_file(path, TOML_BYTES) if path else b""
         if path is None or _TABLE.encode() not in content:  # most projects: nothing is parsed
             return {}, []
         if reason := _distrusted(path):
             place = user_file() or "~/.config/nsyswrap/config.toml"
             return {}, [f"{path} is ignored: {reason}; set these options in {place}"]
-    except OSError:
-        return {}, []
-    try:
         tool = toml_file.parse(content).get("tool")
-    except ValueError as error:  # others work with this file, nsyswrap alone does not need it
-        return {}, [f"{path} cannot be read, so [tool.{_TABLE}] is ignored: {error}"]
+    except PermissionError:  # that of another user above this folder
+        return {}, []
+    except (OSError, ValueError) as error:  # others work with this file, nsyswrap alone does not need it
+        return {}, [f"{path} cannot be read, so [tool.{_TABLE}] is ignored: {why(error)}"]
     table = tool.get(_TABLE) if isinstance(tool, dict) else None
     if table is None:
         return {}, []
     if not isinstance(table, dict):
         raise UsageError(f"{path}: [tool.{_TABLE}] is not a table", f"begin it with [tool.{_TABLE}]")
     return table, []
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_ROOM)
 
 
 def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:
@@ -228,7 +222,7 @@ def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:
 def project_file() -> Path | None:
     """Return the nearest pyproject.toml of the project that the working folder is in."""
     with suppress(OSError):
-        return next((p for folder in _project_folders() if _is_file(p := folder / PROJECT_FILE)), None)
+        return next((p for folder in _project_folders() if is_there(p := folder / PROJECT_FILE)), None)
     return None
 
 
@@ -250,7 +244,7 @@ def _project_folders() -> Sequence[Path]:
 def _distrusted(path: Path) -> str:
     """Return why a file may be another user's work; empty if it is that of this user or of root.
 
-    git goes by the owner, too, and with sudo also accepts the user who called it. Raises OSError.
+    git goes by the owner, too, and with sudo also accepts the user who called it. Raises Unreadable.
     """
     if not hasattr(os, "geteuid"):
         return ""
@@ -260,15 +254,20 @@ def _distrusted(path: Path) -> str:
         user,
         *([int(caller)] if not user and (caller := os.environ.get("SUDO_UID", "")).isdecimal() else []),
     }
-    if not {path.lstat().st_uid, path.stat().st_uid} <= owners:
+    found = paths.status(path), paths.status(path, follow=False)
+    if not {facts.st_uid for facts in found if facts} <= owners:
         return "it belongs to another user"
-    if path.parent.stat().st_mode & stat.S_IWOTH:
+    if (folder := paths.status(path.parent)) and folder.st_mode & stat.S_IWOTH:
         return f"everybody can write into {path.parent}"
     return ""
 
 
-def _is_file(path: Path) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises in a folder that cannot be entered
+def is_there(path: Path) -> bool:
+    """Return True if there is a file with settings. One that may not be looked at counts as none."""
+    try:
+        return paths.is_file(path)
+    except Unreadable:
+        return False
 
 
 def user_file() -> Path | None:

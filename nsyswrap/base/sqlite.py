@@ -6,6 +6,8 @@ import re
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base import paths
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -45,7 +47,7 @@ def read_only(path: Path) -> ReadOnly:
 
     The connection can be used by several threads, one at a time.
     """
-    file = path.resolve()
+    file = paths.real(path)
     db = sqlite3.connect(
         f"{file.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False, factory=ReadOnly
     )
@@ -53,7 +55,7 @@ def read_only(path: Path) -> ReadOnly:
         db.execute("PRAGMA trusted_schema = OFF")
         # Otherwise SQLite takes what lies behind a page for a damaged row.
         db.execute("PRAGMA cell_size_check = ON")
-        db.bound(_FEW_STEPS + _STEPS_PER_BYTE * file.stat().st_size)
+        db.bound(_FEW_STEPS + _STEPS_PER_BYTE * paths.size(file))
     except BaseException:
         db.close()
         raise

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.base.errors import DamagedCapture, NotACapture, Unavailable
+from nsyswrap.base import paths
+from nsyswrap.base.errors import DamagedCapture, NotACapture, Unavailable, Unreadable
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
@@ -62,8 +63,8 @@ def folder_format(folder: str, files: Iterable[str]) -> str:
 def is_table_folder(path: Path) -> bool:
     """Return True for the folder of a parquetdir or arrowdir export."""
     try:
-        return path.is_dir() and bool(folder_format(path.name, [file.name for file in path.iterdir()]))
-    except OSError:
+        return paths.is_folder(path) and bool(folder_format(path.name, paths.names(path)))
+    except Unreadable:
         return False
 
 
@@ -71,7 +72,7 @@ class ArrowExport(Export):
     """A parquetdir or arrowdir export; ``path`` and ``file`` are its folder. It cannot answer SQL."""
 
     def _open(self, opened: ExitStack) -> None:
-        self.file = self.path.resolve()
+        self.file = paths.real(self.path)
         files, name = _table_files(self.path)
         try:
             pa.Table  # noqa: B018 - imports pyarrow, which is an extra
@@ -84,7 +85,7 @@ class ArrowExport(Export):
         for table, file in files.items():
             with self._damage_of(file):
                 self._files[table] = _File(file)
-            if self._files[table].rows > _ROWS_PER_BYTE * file.stat().st_size:
+            if self._files[table].rows > _ROWS_PER_BYTE * paths.size(file):
                 raise DamagedCapture(
                     f"{file} claims {self._files[table].rows:,} rows, too many for its size", _EXPORT_AGAIN
                 )
@@ -271,11 +272,8 @@ def _text(value: object) -> str | None:
 
 def _table_files(folder: Path) -> tuple[dict[str, Path], str]:
     """Return the file of each table, by name, and the format. Raises NotACapture and DamagedCapture."""
-    try:
-        files = sorted(folder.iterdir())
-        sizes = {file: file.stat().st_size for file in files if file.suffix in _FORMATS and file.is_file()}
-    except OSError as error:
-        raise NotACapture(f"{folder} cannot be read: {error.strerror}") from None
+    files = [folder / name for name in paths.names(folder)]
+    sizes = {file: paths.size(file) for file in files if file.suffix in _FORMATS and paths.is_file(file)}
     endings = {file.suffix for file in sizes}
     if len(endings) > 1:
         raise NotACapture(
@@ -299,7 +297,7 @@ def _table_files(folder: Path) -> tuple[dict[str, Path], str]:
 def _ends(stream: Path) -> bool:
     try:
         with stream.open("rb") as content:
-            content.seek(max(-len(_STREAM_END), -stream.stat().st_size), os.SEEK_END)
+            content.seek(max(-len(_STREAM_END), -paths.size(stream)), os.SEEK_END)
             return content.read() == _STREAM_END
     except OSError as error:
         raise NotACapture(f"{stream} cannot be read: {error.strerror}") from None

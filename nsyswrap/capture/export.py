@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.sqlite import EXHAUSTED, ReadOnly, quoted, read_only, statement, tables_of
@@ -230,7 +231,7 @@ class Export:
     def _settled(self, opened: ExitStack) -> Path:
         """Return the file itself, or a copy that includes the changes in a journal beside it."""
         check_magic(self.path)
-        file = self.path.resolve()
+        file = paths.real(self.path)
         journals = journals_of(file)
         if not journals:
             return file

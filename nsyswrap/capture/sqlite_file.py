@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture
 from nsyswrap.base.suggest import did_you_mean_file
 
@@ -27,7 +28,7 @@ _NO_SUPER_JOURNAL = bytes(16)
 def journals_of(file: Path) -> list[Path]:
     """Return the journals beside a file that have content."""
     journals = [file.with_name(file.name + kind) for kind in (_WAL, _ROLLBACK)]
-    return [journal for journal in journals if journal.is_file() and journal.stat().st_size]
+    return [journal for journal in journals if paths.is_file(journal) and paths.size(journal)]
 
 
 def settled_copy(file: Path, journals: Sequence[Path], folder: Path) -> Path:
@@ -35,15 +36,15 @@ def settled_copy(file: Path, journals: Sequence[Path], folder: Path) -> Path:
 
     Raises OSError, sqlite3.Error, and NotACapture for a journal that is larger than that of an export can be.
     """
-    size = file.stat().st_size
+    size = paths.size(file)
     for journal in journals:
-        if journal.stat().st_size > size + _JOURNAL_BYTES:
+        if paths.size(journal) > size + _JOURNAL_BYTES:
             raise NotACapture(
                 f"{journal} is larger than the journal of {file.name} can be: more than "
                 f"{(size + _JOURNAL_BYTES) / 1e6:,.0f} MB",
                 "remove the journal if it does not belong to the capture",
             )
-    needed = size + sum(journal.stat().st_size for journal in journals)
+    needed = size + sum(map(paths.size, journals))
     if needed > (free := shutil.disk_usage(folder).free):
         raise OSError(errno.ENOSPC, f"it takes {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free")
     [copy, *copies] = [Path(shutil.copyfile(part, folder / part.name)) for part in (file, *journals)]
@@ -65,12 +66,12 @@ def opening(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise NotACapture(f"{path} not found", did_you_mean_file(path)) from None
     except OSError as error:
-        raise NotACapture(f"{path} cannot be read: {error.strerror}") from None
+        raise NotACapture(f"{path} cannot be read: {error.strerror}", paths.advice(error)) from None
 
 
 def check_magic(path: Path) -> None:
     """Raise NotACapture for a directory, pipe, empty file or file of another format."""
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if paths.exists(path) and not paths.is_file(path) and not paths.is_folder(path):
         raise NotACapture(
             f"{path} is not a capture: it is a pipe or a device",
             "write the export into a file first",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -210,7 +211,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _stdout_errors() -> Iterator[None]:
     """Turn errors of writing to stdout into exit codes and messages.
 
-    click would exit with 1 for a closed pipe. Python would print a traceback for a full disk.
+    click would exit with 1 for a closed pipe. Python would print a traceback for a full disk, and for a
+    current folder that was removed.
     """
     try:
         yield
@@ -219,6 +221,8 @@ def _stdout_errors() -> Iterator[None]:
     except OSError as error:
         if error.filename is not None:
             raise
+        if error.errno == errno.ENOENT:
+            raise UsageError("the current folder was removed", "change into another folder") from None
         raise OutputError(f"cannot write to stdout: {error.strerror}") from None
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
@@ -217,8 +218,8 @@ def _source(texts: Sequence[str]) -> Source:
 def place(text: str) -> str:
     """Return the path of a baseline for its name, unless a file or folder has that name; else the text."""
     named = baseline.FOLDER / f"{text}.json"
-    is_name = named.parent == baseline.FOLDER and not Path(text).exists()
-    return str(named) if is_name and named.is_file() else text
+    is_name = named.parent == baseline.FOLDER and not paths.exists(text)
+    return str(named) if is_name and paths.is_file(named) else text
 
 
 def refuse(comparison: Comparison, *, anyway: bool) -> None:

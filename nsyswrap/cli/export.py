@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
@@ -60,7 +61,7 @@ FORMS = ("perfetto", "json")
 @option(
     OUTPUT,
     "--perfetto",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=click.Path(readable=False, path_type=Path, allow_dash=True),
     metavar="FILE",
     help="Write a timeline; - is stdout, .gz compresses.",
 )
@@ -75,14 +76,14 @@ FORMS = ("perfetto", "json")
 @option(
     OUTPUT,
     "--parquet",
-    type=click.Path(path_type=Path),
+    type=click.Path(readable=False, path_type=Path),
     metavar="DIR",
     help="Write the events of each kind to DIR/<kind>.parquet.",
 )
 @option(
     OUTPUT,
     "--flamegraph",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=click.Path(readable=False, path_type=Path, allow_dash=True),
     metavar="FILE",
     help="Write GPU time by NVTX range as folded stacks.",
 )
@@ -125,14 +126,14 @@ def command(
     if perfetto is not None and _is_stdout(perfetto) and form != "json" and sys.stdout.isatty():
         raise UsageError("the timeline is binary", "use --perfetto FILE, or --format json")
     written = [path for path in outputs.values() if path is not None and not _is_stdout(path)]
-    taken = [path for path in written if path.is_file()]
-    taken += [parquet] if parquet is not None and _in_use(parquet) else []
+    taken = [path for path in written if paths.is_taken(path) and paths.is_file(path)]
+    taken += [parquet] if parquet is not None and paths.is_filled(parquet) else []
     if taken and not force:
         raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or use another name")
-    paths = captures or (newest_capture(),)
+    given = captures or (newest_capture(),)
     left_out: list[NotRead] = []
     if (perfetto, parquet, flamegraph) != (None, None, None):
-        opened, left_out = _opened(_places(paths, several=parquet is None), selection)
+        opened, left_out = _opened(_places(given, several=parquet is None), selection)
         selected, labels = list(opened.values()), list(opened)
         if perfetto is not None:
             _write_trace(selected, labels, perfetto, form)
@@ -141,12 +142,12 @@ def command(
         if parquet is not None:
             _write_events(selected[0], parquet)
     if metrics is not None:
-        left_out += _write_metrics(paths, metrics, output, selection)
+        left_out += _write_metrics(given, metrics, output, selection)
     sys.exit(exit_code_of(left_out))
 
 
 def _check_outputs(
-    paths: Sequence[Path], outputs: Mapping[str, Path | None], *, parquet: Path | None, metrics: str | None
+    captures: Sequence[Path], outputs: Mapping[str, Path | None], *, parquet: Path | None, metrics: str | None
 ) -> None:
     given = [outputs["perfetto"], outputs["flamegraph"], parquet, metrics]
     if outputs["output"] is not None and metrics is None:
@@ -158,8 +159,10 @@ def _check_outputs(
         raise UsageError(
             "no output is named", "use --perfetto FILE, --flamegraph FILE, --parquet DIR or --metrics FORMAT"
         )
-    if len(paths) > 1 and parquet is not None:
-        raise UsageError(f"--parquet takes one capture, {len(paths)} given", "the other outputs take several")
+    if len(captures) > 1 and parquet is not None:
+        raise UsageError(
+            f"--parquet takes one capture, {len(captures)} given", "the other outputs take several"
+        )
     streams = [name for name, path in outputs.items() if path is not None and _is_stdout(path)]
     if metrics is not None and outputs["output"] is None:
         streams.append("output")
@@ -169,13 +172,13 @@ def _check_outputs(
         raise UsageError(f"{one} and {other} cannot both go to stdout", "use a file for one of them")
 
 
-def _places(paths: Sequence[Path], *, several: bool) -> list[members.Place]:
+def _places(given: Sequence[Path], *, several: bool) -> list[members.Place]:
     """Return the captures to write. A folder stands for the ranks in it."""
-    inside = captures_in(paths)
-    if len(inside) > len(paths) and not (several and are_ranks(inside, paths)):
+    inside = captures_in(given)
+    if len(inside) > len(given) and not (several and are_ranks(inside, given)):
         named = shlex.join(map(str, inside[: 2 if several else 1]))
         raise UsageError(
-            f"{listed(paths)} holds {len(inside)} captures{', not ranks of one launch' if several else ''}",
+            f"{listed(given)} holds {len(inside)} captures{', not ranks of one launch' if several else ''}",
             f"nsyswrap export {named} ..." if several else f"nsyswrap export {named} --parquet DIR",
         )
     return members.places(inside) if len(inside) > 1 else [members.Place(inside[0], "")]
@@ -183,11 +186,6 @@ def _places(paths: Sequence[Path], *, several: bool) -> list[members.Place]:
 
 def _is_stdout(path: Path) -> bool:
     return str(path) == "-"
-
-
-def _in_use(folder: Path) -> bool:
-    """Return True unless the folder is empty or does not exist."""
-    return any(folder.iterdir()) if folder.is_dir() else folder.exists()
 
 
 def _opened(
@@ -261,10 +259,10 @@ def _write_events(capture: Capture, folder: Path) -> None:
 
 
 def _write_metrics(
-    paths: Sequence[Path], name: str, output: Path | None, selection: Selection
+    given: Sequence[Path], name: str, output: Path | None, selection: Selection
 ) -> Sequence[NotRead]:
     """Write the metrics, and return the runs that are left out."""
-    source = sides.source_of(paths, note=lambda text: note(f"nsyswrap: {text}"))
+    source = sides.source_of(given, note=lambda text: note(f"nsyswrap: {text}"))
     if selection == selections.EVERYTHING:
         side = sides.load(source, lambda text: note(f"nsyswrap: {text}"))
     elif source.baseline:

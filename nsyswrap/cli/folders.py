@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.analysis.ranks import members
-    from nsyswrap.base import rank_folders
+    from nsyswrap.base import paths, rank_folders
     from nsyswrap.capture import arrow_export
     from nsyswrap.capture import open as capture_open
     from nsyswrap.reports.runs import find
@@ -25,26 +25,26 @@ with lazy_imports():
 _READ = (EXPORT, REPORT)
 
 
-def captures_in(paths: Sequence[Path]) -> list[Path]:
+def captures_in(given: Sequence[Path]) -> list[Path]:
     """Return the captures that are named, and those in each folder that is not a capture itself.
 
     Raises NotACapture for a folder without captures.
     """
-    return [capture for path in paths for capture in (_captures_of(path) if is_folder(path) else [path])]
+    return [capture for path in given for capture in (_captures_of(path) if is_folder(path) else [path])]
 
 
-def check_number(captures: Sequence[Path], paths: Sequence[Path], most: int, what: str, advice: str) -> None:
-    """Raise UsageError if folders among ``paths`` hold more than ``most`` captures. ``what`` is limited."""
-    if len(captures) > most and any(map(is_folder, paths)):
-        places = ", ".join(map(str, paths))
+def check_number(captures: Sequence[Path], given: Sequence[Path], most: int, what: str, advice: str) -> None:
+    """Raise UsageError if folders among ``given`` hold more than ``most`` captures. ``what`` is limited."""
+    if len(captures) > most and any(map(is_folder, given)):
+        places = ", ".join(map(str, given))
         raise UsageError(f"{places} holds {len(captures):,} captures, and {what} at most {most:,}", advice)
 
 
 def is_folder(path: Path) -> bool:
     """Return True for a folder that can hold captures and is not a run folder or a folder of tables."""
-    if not path.is_dir():
+    if not paths.is_folder(path):
         return False
-    if any((path / name).exists() for name in FILES):
+    if any(paths.exists(path / name) for name in FILES):
         return not _has_capture(path) and bool(rank_folders.captures_by_rank(path))  # a run with ranks
     return not arrow_export.is_table_folder(path)
 
@@ -56,9 +56,6 @@ def _captures_of(folder: Path) -> list[Path]:
     if ranks and set(runs) <= set(ranks):  # a launch: a rank without a capture is one that cannot be read
         return ranks
     captures = [run for run in runs if found.get(run) or _has_capture(run)]
-    for run, fault in found.items():
-        if fault:
-            note(f"nsyswrap: {run} cannot be searched: {fault}")
     if not captures:
         raise NotACapture(f"no capture in {folder}", capture_open.GIVE_A_CAPTURE)
     have = set(captures)
@@ -68,8 +65,8 @@ def _captures_of(folder: Path) -> list[Path]:
 
 
 def _has_capture(run: Path) -> bool:
-    is_file = not run.is_dir() or arrow_export.is_table_folder(run)
-    return is_file or any((run / name).exists() for name in _READ)
+    is_file = not paths.is_folder(run) or arrow_export.is_table_folder(run)
+    return is_file or any(paths.exists(run / name) for name in _READ)
 
 
 def listed(paths: Sequence[Path], most: int = 20) -> str:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nsyswrap.base.errors import DamagedCapture, UsageError
-from nsyswrap.base.files import why
+from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, not_read
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.help import completes, option
-from nsyswrap.cli.output import note, note_not_read
+from nsyswrap.cli.output import note, note_not_read, unreadable_noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +29,7 @@ _LARGE_BYTES = 2**26  # an export from which on a few MB count, and loading ctyp
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import steps
-    from nsyswrap.base import recent_runs, run_folder, threads
+    from nsyswrap.base import paths, recent_runs, run_folder, threads
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import owners
     from nsyswrap.capture import selection as selections
@@ -76,7 +75,7 @@ def csv_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
         group,
         "--csv",
         "csv_folder",
-        type=click.Path(path_type=Path),
+        type=click.Path(readable=False, path_type=Path),
         metavar="DIR",
         help="Write each report to DIR/<report>.csv.",
     )
@@ -104,7 +103,7 @@ def output_option(
     help_text: str, *, metavar: str = "DIR", group: str = OUTPUT, **settings: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds -o. With the metavar ``FILE`` it also takes ``-`` for stdout."""
-    path = click.Path(path_type=Path, allow_dash=metavar == "FILE")
+    path = click.Path(readable=False, path_type=Path, allow_dash=metavar == "FILE")
     return option(group, "-o", "--output", type=path, metavar=metavar, help=help_text, **settings)
 
 
@@ -221,11 +220,8 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
         )
 
     def open_one(path: Path) -> Capture:
-        try:
-            capture = captures.open_capture(path).viewed(**view, selection=selection)
-        except OSError as error:  # in a folder that cannot be entered
-            raise DamagedCapture(f"{path} cannot be read: {why(error)}") from None
-        if capture.path.stat().st_size >= _LARGE_BYTES:
+        capture = captures.open_capture(path).viewed(**view, selection=selection)
+        if paths.size(capture.path) >= _LARGE_BYTES:
             threads.share_one_heap()
         _ = capture.window  # finds the NVTX range, or raises
         owners.check_owners(capture)
@@ -241,7 +237,8 @@ def newest_capture(*, by_rank: bool = False) -> Path:
 
     ``by_rank`` returns the folder of all ranks. Raises CaptureError if there is none.
     """
-    folder, start = recent_runs.newest_run()
+    with unreadable_noted() as skip:
+        folder, start = recent_runs.newest_run(skip=skip)
     run = run_folder.RunFolder(folder).read_run()
     rank = f"rank {run['rank'].get('rank')}" if run.get("rank") else ""
     if rank and by_rank:
@@ -254,7 +251,7 @@ def newest_capture(*, by_rank: bool = False) -> Path:
 
 
 def open_all(
-    paths: Sequence[Path], open_one: Callable[[Path], Capture], *, as_screens: bool = False
+    given: Sequence[Path], open_one: Callable[[Path], Capture], *, as_screens: bool = False
 ) -> tuple[dict[str, Capture], list[NotRead]]:
     """Open captures, or the newest run if there are no paths.
 
@@ -263,7 +260,7 @@ def open_all(
     not, because a screen begins with it.
     """
     opened: dict[str, Capture] = {}
-    wanted = paths or (newest_capture(),)
+    wanted = given or (newest_capture(),)
     labels = shortest_labels(wanted)
     left_out = []
     for label, path in zip(labels, wanted, strict=True):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from nsyswrap.base import links, paths
 from nsyswrap.base.errors import NotInCapture, OutputError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable, without_commands
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+    from nsyswrap.base.errors import Unreadable
     from nsyswrap.base.not_read import NotRead
     from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.base.paths import Skip
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.formats import Layout
     from nsyswrap.reports import Request
@@ -50,6 +53,7 @@ with lazy_imports():  # none of these for --help and completion
 _PIPE_WIDTH = 100  # columns, where there is no terminal to ask
 _LEAST_WIDTH = 40
 _PATIENCE_S = 1.0
+_MOST_SKIPPED = 3  # folders by name
 _CHOICES = {"auto": None, "always": True, "never": False}
 
 
@@ -397,9 +401,30 @@ def tables_text(tables: Sequence[Table], layout: Layout) -> str:
         return "\n".join(map(str, text_format.FORMAT.render(formats.Document(tables), layout).values()))
 
 
+@contextmanager
+def unreadable_noted() -> Iterator[Skip]:
+    """Yield a function that is called for a folder that may not be entered. They are named at the end."""
+    skipped: dict[str, Unreadable] = {}
+
+    def skip(error: Unreadable) -> None:
+        skipped.setdefault(error.path, error)
+
+    try:
+        yield skip
+    finally:
+        if skipped:
+            places = [path.removeprefix(f"{os.getcwd()}/") for path in skipped]  # noqa: PTH109 - loads nothing
+            more = f" and {len(places) - _MOST_SKIPPED:,} more" if len(places) > _MOST_SKIPPED else ""
+            reasons = ", ".join(dict.fromkeys(error.reason for error in skipped.values()))
+            note(f"nsyswrap: left out: {', '.join(places[:_MOST_SKIPPED])}{more} ({reasons})")
+
+
 def check_csv_folder(folder: Path | None) -> None:
-    """Raise OutputError if a folder to write into is a file."""
-    if folder is not None and folder.exists() and not folder.is_dir():
+    """Raise OutputError if a folder to write into is a file, or a link that is not followed."""
+    if folder is None:
+        return
+    links.check(folder)
+    if paths.is_taken(folder) and not paths.is_folder(folder):
         raise OutputError(f"{folder} is not a folder", "name a folder with --csv")
 
 
@@ -409,7 +434,7 @@ def write_csv(folder: Path, tables: Iterable[Table], layout: Layout) -> None:
     rest = iter(tables)
     while (table := next(rest, None)) is not None:
         for name, content in csv.FORMAT.render(formats.Document([table]), layout).items():
-            files.write(folder / name, content)
+            files.write(folder / name, content, follow=False)
         number += 1
         del table, content  # or they would be there while the next is made
     note(f"wrote {number} CSV file{'' if number == 1 else 's'} to {folder}/")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CheckFailed, NotACapture, UsageError
 from nsyswrap.base.files import RECORDINGS, why
 from nsyswrap.base.lazy import lazy_imports
@@ -37,7 +38,12 @@ STAYS = (
 )
 @click.argument("capture", type=click.Path(readable=False, path_type=Path))
 @option(
-    OUTPUT, "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the redacted copy."
+    OUTPUT,
+    "-o",
+    "--output",
+    type=click.Path(readable=False, path_type=Path),
+    metavar="FILE",
+    help="Write the redacted copy.",
 )
 @option(OUTPUT, "--check", is_flag=True, help="List secrets by kind, name and count; exit 1 if any.")
 def command(capture: Path, output: Path | None, *, check: bool) -> None:
@@ -70,7 +76,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         )
     for name in {"SIGTERM", "SIGHUP"} & set(dir(signal)):  # the temporary copy, with all secrets, has to go
         signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
-    done = redact.redact(capture / EXPORT if capture.is_dir() else capture, output)
+    done = redact.redact(capture / EXPORT if paths.is_folder(capture) else capture, output)
     note(f"wrote {output}")
     if done.renamed:
         names = counted(done.renamed, "names")
@@ -83,7 +89,7 @@ def _check(path: Path) -> None:
 
     Raises CheckFailed for any, and NotACapture if an export of several cannot be read.
     """
-    inside = _inside(path) if path.is_dir() else _Inside([path], [], [])
+    inside = _inside(path) if paths.is_folder(path) else _Inside([path], [], [])
     exports, unread = inside.exports, inside.unread
     if not exports and not unread:
         raise NotACapture(f"no .sqlite in {path}", "a .nsys-rep cannot be checked: export it to .sqlite")
@@ -95,7 +101,7 @@ def _check(path: Path) -> None:
             if export == path:
                 raise
             unread.append(not_read(export.name, export, error))
-    if path.is_dir():
+    if paths.is_folder(path):
         say(f"{path} is {_kind(path)}: {counted(len(checked), 'exports')} checked; other files not checked")
     for export, result in checked.items():
         _print_secrets(export, result, named=len(exports) > 1)
@@ -138,7 +144,7 @@ def _inside(folder: Path) -> _Inside:
 
 def _note_unchecked(inside: _Inside) -> tuple[list[Path], list[Path]]:
     """Name what is not checked. Return the recordings and the folders of tables, which must not be shared."""
-    if links := [one for one in inside.others if one.is_symlink() and one.is_dir()]:
+    if links := [one for one in inside.others if paths.is_link(one) and paths.is_folder(one)]:
         note(f"nsyswrap: not checked, as these are links to folders: {listed(links)}")
     recordings = [one for one in inside.others if one.suffix.lower() in RECORDINGS]
     if recordings:

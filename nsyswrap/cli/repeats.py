@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read
 from nsyswrap.base.recent_runs import program_of, repeats_in
@@ -76,7 +77,7 @@ def show_costs(runs: Sequence[Path], opened: Sequence[Capture]) -> None:
 
 
 def _is_done(run: Path) -> bool:
-    return (run / EXPORT).exists() and not ending(run)
+    return paths.exists(run / EXPORT) and not ending(run)
 
 
 def _opened(

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     import dataclasses
 
-    from nsyswrap.base import files, not_read
+    from nsyswrap.base import files, links, not_read
     from nsyswrap.cli import explain, folders, repeats, report_options, report_ranks
     from nsyswrap.render import readable_names
     from nsyswrap.reports import ranks, summary
@@ -99,7 +99,7 @@ _SCREENS = 5  # of the captures in a folder
 @option(
     NAMES,
     "--classes",
-    type=click.Path(path_type=Path),
+    type=click.Path(readable=False, path_type=Path),
     metavar="FILE",
     help="Classify kernels by the rules in this TOML file first.",
 )
@@ -324,9 +324,11 @@ def _for_program(table: Table, asked: ReportOptions) -> Table:
 
 def _write_files(contents: Mapping[str, Content], output: Path) -> None:
     """Write one file to ``output``, several into it as a folder."""
+    is_file = len(contents) == 1 and output.suffix
+    links.check(output)
     for name, content in contents.items():
-        path = output if len(contents) == 1 and output.suffix else output / name
-        files.write(path, content)
+        path = output if is_file else output / name
+        files.write(path, content, follow=bool(is_file))
         note(f"wrote {path}")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
@@ -83,13 +84,13 @@ def command(
     to_stdout = str(output) == "-"
     if to_stdout and opening:
         raise UsageError("--open cannot be used with -o -", "name a file with -o")
-    paths = _captures_of(captures) if captures or not by else []
-    is_job = bool(by) or are_ranks(paths, captures)
-    opened, members, left_out = _open_paths(paths, opener(selection, steps=steps), are_members=is_job)
+    given = _captures_of(captures) if captures or not by else []
+    is_job = bool(by) or are_ranks(given, captures)
+    opened, members, left_out = _open_paths(given, opener(selection, steps=steps), are_members=is_job)
     members = members if by or len(members) > 1 else ()  # a single capture is a rank only with --by rank
     name = _job_name(opened) if members else name_of(captures, list(opened))
     output = output or Path(f"{as_file_name(name)}.html")
-    if not to_stdout and output.exists() and not force:
+    if not to_stdout and paths.is_taken(output) and not force:
         raise OutputError(
             f"{output} already exists", "use --force to replace it, or name another file with -o"
         )
@@ -118,10 +119,10 @@ def _page(
         return page.render(captures, name, left_out)
 
 
-def _captures_of(paths: Sequence[Path]) -> list[Path]:
+def _captures_of(given: Sequence[Path]) -> list[Path]:
     """Return the captures for the page. Raises UsageError if a folder holds more than a page shows."""
-    captures = captures_in(paths or (newest_capture(),))
-    check_number(captures, paths, _MOST, "a page shows", "name the captures to show")
+    captures = captures_in(given or (newest_capture(),))
+    check_number(captures, given, _MOST, "a page shows", "name the captures to show")
     return captures
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command
 from nsyswrap.base.run_folder import EXPORT, LOG, RECORDING, REPORT, Status, free_space_note, is_full
@@ -133,7 +134,7 @@ def _failure(spec: RunSpec, evidence: Evidence, lack: str) -> tuple[str, str]:
 
 def _read_command(spec: RunSpec, evidence: Evidence) -> str:
     """Return the command that reads the recording; empty if there is none."""
-    recordings = [spec.output / name for name in (REPORT, RECORDING) if (evidence.work / name).exists()]
+    recordings = [spec.output / name for name in (REPORT, RECORDING) if paths.exists(evidence.work / name)]
     recordings += [path for path in evidence.unmoved if path.suffix != Path(EXPORT).suffix]
     if not recordings:
         return ""

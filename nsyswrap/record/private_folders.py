@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
+from nsyswrap.base.files import ends
 from nsyswrap.base.run_folder import (
     CONDITIONS,
     DIGEST,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STEM = Path(REPORT).stem
+_LOG_END = 64 << 20  # of a longer log so much of the beginning and of the end is kept
 _NOTES = "hook"  # folder for what the hook in the program notes
 _OURS = {RUN, PROGRAM_OUTPUT, PROGRAM_ERRORS}  # our files that exist while the program runs
 
@@ -73,7 +76,10 @@ class Private:
 
     def nsys_output(self) -> str:
         """Return what nsys printed, with the final paths of its files."""
-        raw = self.log.read_bytes() if self.log.exists() else b""  # the program may have emptied TMPDIR
+        try:
+            raw = ends(self.log, _LOG_END)
+        except OSError:  # the program may have emptied TMPDIR
+            raw = b""
         return self.with_final_paths(raw.decode(errors="replace"))
 
     def with_final_paths(self, text: str) -> str:
@@ -83,12 +89,12 @@ class Private:
     def make_work(self) -> None:
         """Create ``work``, and the other folders again if the program removed them. Raises OutputError."""
         try:
-            if not os.access(self.run.path, os.W_OK | os.X_OK) or not self.run.path.is_dir():
+            if not os.access(self.run.path, os.W_OK | os.X_OK) or not paths.is_folder(self.run.path):
                 make_folder(self.run.path, self.run.share)
             for folder in (self.work, self.temporary, self.notes):
                 folder.mkdir(exist_ok=True)
                 folder.chmod(0o700)
-            if not self.output.is_symlink():
+            if not paths.is_link(self.output):
                 self.output.symlink_to(self.work, target_is_directory=True)
         except OSError as error:
             kept = [path for path in guard.recordings(self.temporary) if path.suffix != Path(EXPORT).suffix]
@@ -135,13 +141,14 @@ class Private:
 
     def discard_export(self) -> None:
         """Remove an export that still holds secrets, and its copies."""
-        for part in self.work.glob(f"*{EXPORT}*"):
-            part.unlink()
+        for name in paths.names(self.work):
+            if EXPORT in name:
+                (self.work / name).unlink()
 
     def publish(self) -> None:
         """Move nsys' files, the digest and the samples of the GPUs into the run folder."""
         for name in (REPORT, RECORDING, EXPORT, DIGEST, CONDITIONS):
-            if (self.work / name).exists():
+            if paths.exists(self.work / name):
                 self.run.take(self.work / name, name)
         guard.remove(self.work)
 

@@ -181,7 +181,7 @@ class Supervisor:
             settled = now > self._started_at + SETTLE_S
             is_time = settled and any(map(self._is_program, self._members()))
         if is_time:
-            if self.log.exists() and guard.WRITING not in self.log.read_bytes()[self._log_bytes :]:
+            if os.access(self.log, os.R_OK) and guard.WRITING not in self.log.read_bytes()[self._log_bytes :]:
                 self._signal(self._pending)
                 self._delivered_at = now
             self._pending = None
@@ -209,7 +209,7 @@ class Supervisor:
 
     def _enforce_limits(self) -> bool:
         """Kill what does not end in time; return True if nsys was killed."""
-        if not self.log.exists() and not any(map(self._is_program, self._members())):
+        if not os.access(self.log, os.F_OK) and not any(map(self._is_program, self._members())):
             guard.kill(self._members())  # without its temporary folder nsys would wait forever
             return True
         if self._stopping_since is None:

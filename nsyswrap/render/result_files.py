@@ -1,5 +1,7 @@
 """Write the files that hold all runs; each replaces the older file of its name once it is complete.
 
+The folder can come from elsewhere: a link under one of these names is replaced, not followed.
+
 Tables too long for memory are written as CSV in pieces: every summary of every run, and the merged kernels.
 """
 
@@ -11,8 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
-from nsyswrap.base.files import replacing, write
+from nsyswrap.base.files import head, replacing, write
 from nsyswrap.render.formats import csv, parquet
 from nsyswrap.render.summary_rows import SummaryRows, body_lines, header_line
 from nsyswrap.reports import SUMMARIES
@@ -49,7 +52,7 @@ class Wanted(NamedTuple):
 def check_replaceable(output: Path) -> None:
     """Raise OutputError for files in the way, unless results.csv shows that they were written here before."""
     files = [output / name for name in (RESULTS, PARQUET, _SUMMARIES, _SUMMARIES_PARQUET, _KERNELS)]
-    present = [file for file in files if file.exists()]
+    present = list(filter(paths.is_taken, files))
     if present and not _is_ours(output / RESULTS):
         raise OutputError(
             f"{present[0]} already exists and was not written by nsyswrap",
@@ -59,8 +62,7 @@ def check_replaceable(output: Path) -> None:
 
 def _is_ours(results: Path) -> bool:
     try:
-        with results.open("rb") as content:
-            return content.read(len(_FIRST_COLUMNS)) == _FIRST_COLUMNS.encode()
+        return head(results, len(_FIRST_COLUMNS)) == _FIRST_COLUMNS.encode()
     except OSError:
         return False
 
@@ -77,7 +79,7 @@ def write_results(output: Path, results: Table, wanted: Wanted) -> list[Path]:
     except Unavailable:
         (output / PARQUET).unlink(missing_ok=True)
         return [output / RESULTS]
-    write(output / PARQUET, content)
+    write(output / PARQUET, content, follow=False)
     return [output / RESULTS, output / PARQUET]
 
 
@@ -145,7 +147,7 @@ def _read(rows: Sequence[SummaryRows], parts: Mapping[str, int], results: Sequen
 def _as_parquet(source: Path, output: Path, kinds: Mapping[str, type]) -> list[Path]:
     """Write summaries.parquet, where pyarrow is installed. An old one is removed otherwise."""
     try:
-        with replacing(output / _SUMMARIES_PARQUET) as part:
+        with replacing(output / _SUMMARIES_PARQUET, follow=False) as part:
             parquet.from_csv(source, part, kinds)
     except Unavailable:
         (output / _SUMMARIES_PARQUET).unlink(missing_ok=True)
@@ -155,14 +157,14 @@ def _as_parquet(source: Path, output: Path, kinds: Mapping[str, type]) -> list[P
 
 @contextmanager
 def _replacing_bytes(path: Path) -> Iterator[BinaryIO]:
-    with replacing(path) as part, part.open("wb") as file:
+    with replacing(path, follow=False) as part, part.open("wb") as file:
         yield file
 
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[TextIO]:
     with (
-        replacing(path) as part,
+        replacing(path, follow=False) as part,
         part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
         yield file

@@ -135,7 +135,7 @@ def broken_promises(run: Endured, exit_code: int) -> list[str]:
     said = [f"left running: {run.left_running()}"] if run.left_running() else []
     secrets = list(run.holding_secret())
     said += [f"readable by others: {path}" for path in secrets if readable_by_others(path, run.folder)]
-    said += [f"a copy: {path}" for path in run.folder.rglob("*.part") if STATUS not in path.name]
+    said += [f"a copy: {path}" for path in run.folder.rglob("*part*") if STATUS not in path.name]
     if not (run.run / STATUS).exists():
         return said
     try:

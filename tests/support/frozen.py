@@ -27,6 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/support")]
 from fuzz import server  # noqa: E402 - found by the path above
 from fuzz.case import Case, no_problem  # noqa: E402
 from recorded import run_folder, run_names  # noqa: E402
+from releases import lay_batch  # noqa: E402
 
 from nsyswrap import __version__  # noqa: E402
 
@@ -78,7 +79,7 @@ def jobs(folders: Iterable[Path]) -> Iterable[tuple[str, str]]:
 def lay(subject: str, folder: Path) -> None:
     """Put what a command runs on into a folder, under the names in the command."""
     if subject == "batch-0.1.0":
-        shutil.copytree(ROOT / "tests/data/batch-0.1.0", folder / "all")
+        lay_batch("0.1.0", folder / "all")
     elif subject.startswith("/"):
         source, target = Path(subject), folder / "c"
         content = source.read_bytes()

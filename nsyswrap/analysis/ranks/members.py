@@ -60,13 +60,13 @@ class Member:
         return self.capture.viewed(selection=replace(EVERYTHING, processes=processes))
 
 
-def places(paths: Sequence[Path]) -> list[Place]:
+def places(captures: Sequence[Path]) -> list[Place]:
     """Return the places of the captures, by rank. If some name no rank, all are by label.
 
     Raises UsageError if two captures have the same rank, or if some are of an older launch than the newest.
     """
-    labels = shortest_labels(paths)
-    ranks = [_place(path, label) for path, label in zip(paths, labels, strict=True)]
+    labels = shortest_labels(captures)
+    ranks = [_place(path, label) for path, label in zip(captures, labels, strict=True)]
     twice = [number for number, count in Counter(place.number for place in ranks).items() if count > 1]
     if None not in twice and twice:
         both = " and ".join(str(place.path) for place in ranks if place.number == twice[0])

@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
 from nsyswrap.base.run_folder import free_space_note
+from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.sqlite import read_only
 
 if TYPE_CHECKING:
@@ -265,9 +267,8 @@ def check_export(path: Path) -> str:
 
     nsys writes the metadata of an export last, so the stub of a failed export has none.
     """
-    if not path.exists():
+    if not paths.is_file(path):
         return "the export is missing"
-    size = path.stat().st_size
     try:
         with closing(read_only(path)) as db:
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -276,6 +277,7 @@ def check_export(path: Path) -> str:
             )
     except sqlite3.DatabaseError as error:
         return f"SQLite cannot read the export: {error}"
+    size = paths.size(path)
     if size < pages:
         return f"the export is cut off: {size:,} of {pages:,} bytes"
     if "StringIds" not in tables or not tables & {"META_DATA_EXPORT", "EXPORT_META_DATA"}:
@@ -305,15 +307,9 @@ def import_recording(
 ) -> None:
     """Try to import a .qdstrm into the .nsys-rep ``report``, which exists afterwards if that worked."""
     if importer := find.importer(nsys):
-        paths = ["--input-file", str(recording), "--output-file", str(report)]
-        with suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(
-                [importer, *paths, "--force-overwrite"],
-                capture_output=True,
-                env=environment,
-                timeout=EXPORT_DEADLINE_S,
-                check=False,
-            )
+        files = ["--input-file", str(recording), "--output-file", str(report)]
+        with suppress(OSError, subprocess.SubprocessError):
+            run_tool([importer, *files, "--force-overwrite"], EXPORT_DEADLINE_S, env=environment)
 
 
 def export(
@@ -332,14 +328,12 @@ def export(
         with tempfile.TemporaryDirectory(dir=target.parent) as work:
             part = Path(work) / "export.sqlite"
             command = [nsys, "export", "--type=sqlite", f"--output={part}", str(report)]
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=deadline_s, check=False, env=environment
-            )
+            done = run_tool(command, deadline_s, env=environment)
             if reason := check_export(part):
                 raise _export_error(report, target, reason, done.stdout + done.stderr)
             part.replace(target)
-    except subprocess.TimeoutExpired:
-        raise DamagedCapture(f"{report}: `nsys export` did not end within {deadline_s:g} s") from None
+    except subprocess.SubprocessError as error:
+        raise DamagedCapture(f"{report}: `nsys export` {fault_of(error)}") from None
     except PermissionError as error:
         raise Unavailable(f"cannot execute {nsys}: {error.strerror}") from None
     except OSError as error:

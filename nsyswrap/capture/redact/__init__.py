@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.base.files import replacing, umask
 from nsyswrap.base.lazy import lazy_imports
@@ -98,7 +99,7 @@ def redact(source: Path, target: Path) -> Redacted:
     Raises OutputError if ``target`` exists or cannot be written, or if a removed value remains in it, and
     DamagedCapture if ``source`` is damaged.
     """
-    if target.exists():
+    if paths.is_taken(target):
         raise OutputError(f"{target} already exists", "use another -o, or remove the file")
     with _searchable(source) as export, _reading(source, target):
         with replacing(target) as part, _whole_copy(export.file, part) as whole:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import RECORDINGS
 from nsyswrap.base.rank_folders import rank_folders
@@ -141,8 +142,8 @@ def _remove_captures(folder: Path) -> None:
             (path / name).unlink(missing_ok=True)
         with suppress(OSError):  # the program wrote other files into it
             path.rmdir()
-    for path in folder.iterdir():
-        if path.is_file() and path.suffix in (*RECORDINGS, ".sqlite"):
+    for path in paths.matching(folder, "*"):
+        if path.suffix in (*RECORDINGS, ".sqlite") and not paths.is_folder(path, follow=False):
             path.unlink()
 
 

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.compare.model import GROUPS, Group, Key, Row, RunFigures, Setup, Side
 from nsyswrap.analysis.compare.stored_names import public, stored_command, stored_key
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.files import read_json, typed, why
+from nsyswrap.base.files import head, read_json, typed, why
 from nsyswrap.base.version import version
 
 if TYPE_CHECKING:
@@ -94,13 +95,12 @@ def baseline_text(side: Side) -> str:
 
 def is_baseline(path: Path) -> bool:
     """Return True for a file that begins as a baseline does. Raises CaptureError if it cannot be read."""
-    if not path.is_file():
+    if not paths.is_file(path):
         return False
     try:
-        with path.open("rb") as file:
-            return _MARK.encode() in file.read(_HEAD)
+        return _MARK.encode() in head(path, _HEAD)
     except OSError as error:
-        raise CaptureError(f"cannot read {path}: {error.strerror}", "check its permissions") from None
+        raise paths.unreadable(path, error) from None
 
 
 def read_baseline(path: Path) -> Side:
@@ -115,6 +115,8 @@ def read_baseline(path: Path) -> Side:
         raise CaptureError(f"{path} not found", "see the names: nsyswrap baseline list") from None
     except json.JSONDecodeError as error:
         raise CaptureError(f"{path} is damaged: invalid JSON in line {error.lineno}", _AGAIN) from None
+    except PermissionError as error:
+        raise paths.unreadable(path, error) from None
     except (OSError, ValueError) as error:
         raise CaptureError(f"cannot read {path}: {why(error)}", _AGAIN) from None
 

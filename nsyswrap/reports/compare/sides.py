@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read, nothing_read
@@ -49,31 +50,31 @@ class Source:
     @property
     def places(self) -> set[str]:
         """The real paths of what is loaded."""
-        paths = [run.path for run in self.runs] + ([self.baseline] if self.baseline else [])
-        return {os.path.realpath(path) for path in paths}
+        loaded = [run.path for run in self.runs] + ([self.baseline] if self.baseline else [])
+        return {os.path.realpath(path) for path in loaded}
 
 
-def load_side(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> Side:
-    """Return the side that these paths name: captures, run folders, folders of runs, or one baseline.
+def load_side(given: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> Side:
+    """Return the side that the paths name: captures, run folders, folders of runs, or one baseline.
 
     ``BATCH:LABEL`` names the runs of one combination of a batch. ``note`` is told why a run is left out.
     Raises CaptureError if no run can be read, and UsageError for runs that do not belong together.
     """
-    return load(source_of(paths, note=note), note)
+    return load(source_of(given, note=note), note)
 
 
-def source_of(paths: Sequence[Path], name: str = "", note: Callable[[str], None] = lambda _: None) -> Source:
-    """Return what ``paths`` name, without opening a capture. Raises as ``load_side`` does."""
-    name = name or name_of(paths)
-    baselines = [path for path in paths if path.suffix == _BASELINE]
+def source_of(given: Sequence[Path], name: str = "", note: Callable[[str], None] = lambda _: None) -> Source:
+    """Return what the paths name, without opening a capture. Raises as ``load_side`` does."""
+    name = name or name_of(given)
+    baselines = [path for path in given if path.suffix == _BASELINE]
     if baselines:
-        if len(paths) > 1:
+        if len(given) > 1:
             raise UsageError(
                 f"{baselines[0]} is a baseline and must be the only path of its side",
                 "a baseline holds all runs of a side",
             )
         return Source(name, baseline=baselines[0])
-    runs = [run for path in paths for run in _runs_at(path, note)]
+    runs = [run for path in given for run in _runs_at(path, note)]
     runs = _relabelled(list({os.path.realpath(run.path): run for run in runs}.values()))
     if not runs:
         raise CaptureError(f"no runs or captures in {name}", capture_open.GIVE_A_CAPTURE)
@@ -115,19 +116,19 @@ def load(
     return model.Side(source.name, tuple(figures), left_out=tuple(left_out))
 
 
-def name_of(paths: Iterable[Path]) -> str:
+def name_of(given: Iterable[Path]) -> str:
     """Return the name of a side: its paths as they were given, the first few of many."""
-    return _listed([str(path) for path in paths], _NAMED)
+    return _listed([str(path) for path in given], _NAMED)
 
 
 def _runs_at(path: Path, note: Callable[[str], None]) -> list[RecordedRun]:
     folder, label = path, ""
-    if not os.path.lexists(path) and _LABEL in path.name:
+    if _LABEL in path.name and not paths.exists(path, follow=False):
         name, _, label = path.name.partition(_LABEL)
         folder = path.with_name(name) if name else path
     runs = find.find_runs([folder], lambda _: ("unfinished", "it has no status"), note=note)
     labels = list(dict.fromkeys(run.what for run in runs if run.parameters is not None and run.what))
-    is_batch = (folder / BATCH).exists()
+    is_batch = paths.exists(folder / BATCH)
     if label:
         if label not in labels:
             raise UsageError(*unknown("combination", label, labels))

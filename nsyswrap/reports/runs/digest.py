@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,9 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.compare.setup import setup_of, used_uuids
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import other_processes
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NotInCapture
-from nsyswrap.base.files import read_json, typed, why
+from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
 from nsyswrap.base.units import Number, Unit
@@ -164,7 +164,7 @@ def write(made: Digest, path: Path) -> None:
 def read_digest(path: Path) -> Digest:
     """Read a stored digest. Raises CaptureError if it is damaged, altered or of another format."""
     try:
-        content = read_json(path)
+        content = read_json(path, LARGE_BYTES)
         made = content.pop("format", None) if isinstance(content, dict) else None
         if type(made) is not int or made not in ((FORMAT,) if content.get("nsyswrap") else _WITHOUT_VERSION):
             raise CaptureError(f"{path} was written by another version of nsyswrap")
@@ -181,7 +181,7 @@ def reread_digest(path: Path) -> Digest:
     Raises CaptureError if it was removed or replaced by a file that is none.
     """
     try:
-        content = read_json(path)
+        content = read_json(path, LARGE_BYTES)
         summaries = {name: Summary(**summary) for name, summary in content["summaries"].items()}
         return Digest((0, ""), content["totals"], content["kernels"], summaries)
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -201,7 +201,7 @@ def stored(folder: Path) -> Digest | None:
     Raises CaptureError for a digest that cannot be read if the capture was removed.
     """
     capture = identity_of(folder)
-    if capture is None and not os.path.lexists(folder / DIGEST):
+    if capture is None and not paths.exists(folder / DIGEST, follow=False):
         return None
     try:
         digest = read_digest(folder / DIGEST)

@@ -13,9 +13,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from nsyswrap.base import batch_file
+from nsyswrap.base import batch_file, paths
 from nsyswrap.base.conditions import conditions_of
-from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.errors import CaptureError, Unreadable, UsageError
 from nsyswrap.base.files import RECORDINGS, read_json, typed, why
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders, rank_in, without_rank
 from nsyswrap.base.recent_runs import is_rank, is_repeat
@@ -101,7 +101,7 @@ class _Place(NamedTuple):
 
 
 def find_runs(
-    paths: Iterable[Path], state_of: StateOf, jobs: int = 1, note: Note = lambda _: None
+    given: Iterable[Path], state_of: StateOf, jobs: int = 1, note: Note = lambda _: None
 ) -> list[RecordedRun]:
     """Return the runs of batch folders, run folders, loose captures and of all folders below, each once.
 
@@ -111,8 +111,8 @@ def find_runs(
     """
     by_real_path: dict[str, _Place] = {}
     real_path = _real_paths()
-    for path in paths:
-        if not os.path.lexists(path):
+    for path in given:
+        if not paths.exists(path, follow=False):
             raise CaptureError(f"{path} not found", "check the name, and quote patterns")
         for place in _below(path, note):
             by_real_path.setdefault(real_path(place.path), place)
@@ -153,7 +153,7 @@ def _real_paths() -> Callable[[Path], str]:
 
     def real_path(path: Path) -> str:
         parent, name = os.path.split(path)
-        if name in ("", "..") or path.is_symlink():
+        if name in ("", "..") or os.path.islink(path):  # noqa: PTH114 - False where one may not look
             return os.path.realpath(path)
         return os.path.join(parent_of(parent), name)  # noqa: PTH118 - for 100,000 runs
 
@@ -173,9 +173,9 @@ def _without_reports_of_exports(by_real_path: Mapping[str, _Place]) -> list[_Pla
 
 
 def _below(path: Path, note: Note) -> Iterator[_Place]:
-    if not path.is_dir() or is_table_folder(path):
-        loose = path.name not in (EXPORT, REPORT) or not any((path.parent / mark).exists() for mark in _MARKS)
-        yield _Place(path if loose else path.parent, loose=loose)
+    if not paths.is_folder(path) or is_table_folder(path):
+        is_of_run = path.name in (EXPORT, REPORT) and any(paths.exists(path.parent / mark) for mark in _MARKS)
+        yield _Place(path.parent if is_of_run else path, loose=not is_of_run)
         return
     faults: list[OSError] = []
     links: list[Path] = []
@@ -199,7 +199,7 @@ def _below(path: Path, note: Note) -> Iterator[_Place]:
             captures = sorted((name for name in files if name.endswith(CAPTURES)), key=natural_key)
             yield from (_Place(here / name, loose=True) for name in captures)
             folders[:] = sorted((name for name in folders if not name.startswith(".")), key=natural_key)
-            links += [here / name for name in folders if os.path.islink(here / name)]  # noqa: PTH114 - Path.is_symlink raises
+            links += [here / name for name in folders if paths.is_link(here / name)]
     yield from (_Place(Path(fault.filename), loose=True, fault=why(fault)) for fault in faults)
     _note_links(path, links, note)
 
@@ -233,7 +233,7 @@ def _ranks_or_run(run: _Place, names: Collection[str]) -> Iterator[_Place]:
     """
     might_have = any(_RANK in name for name in names)
     folders = rank_folders(run.path) if might_have else {}
-    has_files = might_have and not (folders or (run.path / EXPORT).exists())
+    has_files = might_have and not (folders or paths.exists(run.path / EXPORT))
     files = _own_captures(run.path) if has_files else {}
     ranks = {**folders, **files}
     for rank, path in ranks.items():
@@ -249,10 +249,7 @@ def _ranks_or_run(run: _Place, names: Collection[str]) -> Iterator[_Place]:
 
 
 def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208 - for 100,000 runs
-    except OSError:  # it was removed
-        return []
+    return paths.names(folder, paths.ignore)  # `_ending` says that it may not be entered
 
 
 def _own_captures(folder: Path) -> dict[int, Path]:
@@ -297,9 +294,12 @@ def _loose_capture(named: _Named) -> RecordedRun:
     if place.fault:
         message = f"{place.path} cannot be searched: {place.fault}"
         return RecordedRun(place.path, label, "damaged", message=message)
-    if place.path.exists():
-        return RecordedRun(place.path, label, "done", rank=place.rank)
-    message = f"{place.path} is a broken link"
+    try:
+        if paths.exists(place.path):
+            return RecordedRun(place.path, label, "done", rank=place.rank)
+        message = f"{place.path} is a broken link"
+    except Unreadable as error:
+        message = error.message
     return RecordedRun(place.path, label, "damaged", message=message, rank=place.rank)
 
 
@@ -348,16 +348,24 @@ def _recorded_run(named: _Named, state_of: StateOf) -> RecordedRun:
     """Return the run of a folder."""
     place, label, batch, series = named
     path, home = place.path, place.home
-    run = RunFolder(path if not place.launch or path.is_dir() else home).read_run()
+    own = path
+    try:
+        outcome, exit_code, message = _ending_of_rank(place, state_of)
+        if place.launch and not paths.is_folder(path):
+            own = home
+    except Unreadable as error:
+        outcome, exit_code, message = "damaged", None, error.message
+    run = RunFolder(own).read_run()
     wall_s = run.get("duration_s")
     number = run.get("repeat", {}).get("number") if series else None
-    outcome, exit_code, message = _ending_of_rank(place, state_of)
     rank: Mapping[str, Any] = run.get("rank", {}) if place.launch else {}
     try:
         spec = _spec(home / SPEC, place.key)
     except (OSError, ValueError) as error:
         spec, outcome = None, "damaged"
         message = "; ".join(filter(None, (f"{home / SPEC} cannot be read: {why(error)}", message)))
+    except Unreadable as error:
+        spec, outcome, message = None, "damaged", message or error.message
     return RecordedRun(
         path,
         label,
@@ -408,11 +416,11 @@ def _job(folder: Path) -> str:
 
 def _ending_of_rank(place: _Place, state_of: StateOf) -> tuple[str, int | None, str]:
     """Return outcome, exit code and message. A rank of a planned run is done only if the run is."""
-    if not place.launch or not (place.home / SPEC).exists():
+    if not place.launch or not paths.exists(place.home / SPEC):
         return _ending(place.path, state_of)
     of_run = _ending(place.home, state_of)
-    if not (place.path / STATUS).exists():
-        is_gone = of_run[0] == "done" and place.path.is_dir()
+    if not paths.exists(place.path / STATUS):
+        is_gone = of_run[0] == "done" and paths.is_folder(place.path)
         return ("lost", None, f"{place.path.name} has not ended") if is_gone else of_run
     own = _ending(place.path, state_of)
     return own if own[0] != "done" else of_run
@@ -420,7 +428,7 @@ def _ending_of_rank(place: _Place, state_of: StateOf) -> tuple[str, int | None, 
 
 def _spec(path: Path, key: str) -> _Spec | None:
     """Read spec.json; None if the run was not planned. ``key``: of batch.json, empty outside of a batch."""
-    if not os.path.lexists(path) and not (key and path.parent.exists()):
+    if not paths.exists(path, follow=False) and not (key and paths.exists(path.parent)):
         return None
     facts = read_json(path)
     spec = typed(_Spec, facts)
@@ -431,8 +439,8 @@ def _spec(path: Path, key: str) -> _Spec | None:
 
 def _ending(path: Path, state_of: StateOf) -> tuple[str, int | None, str]:
     """Return outcome, exit code and message."""
-    if not (path / STATUS).exists():
-        is_planned = (path / SPEC).exists() or not path.exists()
+    if not paths.exists(path / STATUS):
+        is_planned = paths.exists(path / SPEC) or not paths.exists(path)
         state, reason = state_of(path) if is_planned else ("unfinished", "")
         return state, None, reason
     try:

@@ -11,6 +11,7 @@ from itertools import chain
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NsyswrapError
 from nsyswrap.base.not_read import NotRead
 from nsyswrap.base.run_folder import DIGEST
@@ -193,9 +194,9 @@ def _with_ranks(results: list[RunResult], jobs: int, make: MakeAll) -> list[RunR
     compared: dict[int, RankDigest] = {}
     tasks = []
     for numbers in by_run.values():
-        paths = tuple(results[number].run.path for number in numbers)
-        if len(paths) > 1 and all(map(has_capture, paths)):
-            tasks.append(Task(numbers[0], paths[0], paths[0], paths))
+        captures = tuple(results[number].run.path for number in numbers)
+        if len(captures) > 1 and all(map(has_capture, captures)):
+            tasks.append(Task(numbers[0], captures[0], captures[0], captures))
     if tasks:
         with closing(make(tasks, jobs)) as made:
             for task, answer in made:
@@ -219,12 +220,12 @@ def _without_reading(run: RecordedRun) -> RunResult | None:
     if run.outcome in _NOT_ENDED or is_closed:
         return RunResult(run)
     try:
-        digest = stored(run.path) if run.path.is_dir() else None
+        digest = stored(run.path) if paths.is_folder(run.path) else None
+        if digest:
+            return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries, digest.facts)
+        return None if has_capture(run.path) else RunResult(run)
     except CaptureError as error:
         return _damaged(run, error.message)
-    if digest:
-        return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries, digest.facts)
-    return None if has_capture(run.path) else RunResult(run)
 
 
 def _result(run: RecordedRun, digest: Path, made: Made) -> RunResult:
