@@ -15,8 +15,18 @@ from pathlib import Path
 
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable
 from nsyswrap.base.files import RECORDINGS
+from nsyswrap.base.folder_lock import is_locked
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, STATUS, WORK, RunFolder, cache_dir, unfinished
+from nsyswrap.base.run_folder import (
+    EXPORT,
+    REPORT,
+    RUN,
+    STATUS,
+    RunFolder,
+    cache_dir,
+    left_recordings,
+    unfinished,
+)
 from nsyswrap.base.suggest import did_you_mean_file
 from nsyswrap.capture.export import Export
 
@@ -37,20 +47,22 @@ _FORM = "without environment"  # of the cached exports; part of the file's ident
 def cached_export(report: Path) -> Path:
     """Return the SQLite export of a .nsys-rep or .qdstrm, made in the user's cache by the newest usable nsys.
 
-    It is made again if the report or the nsys changes, or if somebody changed the export. Other exports are
-    removed if they were not used for ``UNUSED_S`` seconds, or if the cache exceeds ``ROOM_BYTES``. Raises
-    NotACapture, DamagedCapture, Unavailable and OutputError.
+    An export with the environment is copied without it. The export is made again if the report or the nsys
+    changes, or if somebody changed the export. Other exports are removed if they were not used for
+    ``UNUSED_S`` seconds, or if the cache exceeds ``ROOM_BYTES``. Raises NotACapture, DamagedCapture,
+    Unavailable and OutputError.
     """
     if not report.exists():
         raise NotACapture(f"{report} not found", did_you_mean_file(report))
     if not report.is_file():
         raise NotACapture(f"{report} is not a file")
-    newest = find.newest()
+    nsys = None if report.suffix == Path(EXPORT).suffix else find.newest()
     stat = report.stat()
-    identity = f"{report.resolve()} {stat.st_size} {stat.st_mtime_ns} {newest.version} {_FORM}"
+    version = nsys.version if nsys else ""
+    identity = f"{report.resolve()} {stat.st_size} {stat.st_mtime_ns} {version} {_FORM}"
     target = cache_dir("exports") / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.sqlite"
     if command.check_export(target) or target.stat().st_mtime != _written_s(report):
-        _export(newest.path, report, target)
+        _export(nsys.path if nsys else "", report, target)
     with suppress(OSError):
         _prune(target)
     return target
@@ -65,7 +77,10 @@ def _export(path: str, report: Path, target: Path) -> None:
                 command.import_recording(path, report, imported)
                 if not imported.exists():
                     raise DamagedCapture(f"{report} cannot be imported", "the recording was cut off")
-            command.export(path, imported if imported.exists() else report, part)
+            if path:
+                command.export(path, imported if imported.exists() else report, part)
+            else:
+                shutil.copyfile(report, part)
             redact.remove_environment(part)
             os.utime(part, (time.time(), _written_s(report)))  # any later change gives it another time
             part.replace(target)
@@ -152,9 +167,19 @@ def _in_folder(folder: Path) -> Path:
             status.hint or f"see {folder}/nsys.log",
         )
     if (folder / RUN).exists():
-        left = sorted(folder.glob(f"{WORK}*/{Path(REPORT).stem}.*"), key=lambda path: path.suffix)
-        hint = f"nsyswrap report {shlex.quote(str(left[-1]))}" if left else ""
-        raise NotACapture(f"{folder}: {unfinished(folder)}", hint)
+        return _left_in(folder)
     inside = next((path for pattern in _INSIDE for path in sorted(folder.glob(pattern))), None)
     hint = f"name a capture in it, for example {shlex.quote(str(inside))}" if inside else GIVE_A_CAPTURE
     raise NotACapture(f"{folder} is not a run folder: {EXPORT} is missing", hint)
+
+
+def _left_in(folder: Path) -> Path:
+    """Return the export of what a killed run left; it is copied or made in the cache."""
+    reasons = []
+    for left in () if is_locked(folder) else left_recordings(folder):
+        try:
+            if left.suffix != Path(EXPORT).suffix or not command.check_export(left):
+                return cached_export(left)
+        except DamagedCapture as error:
+            reasons.append(error.message)
+    raise NotACapture(f"{folder}: {unfinished(folder)}", "; ".join(reasons))

@@ -25,6 +25,7 @@ def launch(
     stdin: bytes = b"",
     umask: int = 0o022,
     ignored: str = "",
+    blocked: str = "",
     variables: Mapping[str, str] | None = None,
 ) -> tuple[int, bytes, bytes, bytes]:
     """Start a program as nsyswrap does: code, stdout, stderr, and what the launcher reported."""
@@ -33,7 +34,7 @@ def launch(
     os.write(pipes[0][1], stdin)
     os.close(pipes[0][1])
     done = subprocess.run(
-        [*LAUNCHER, f"{','.join(map(str, given))}/{umask:o}/{ignored}", *program],
+        [*LAUNCHER, f"{','.join(map(str, given))}/{umask:o}/{ignored}/{blocked}", *program],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,  # nsys' own, which nothing may reach
         stderr=subprocess.STDOUT,
@@ -70,7 +71,7 @@ def test_arguments_arrive_as_they_are() -> None:
 
 
 def test_the_streams_can_stay_where_they_are() -> None:
-    done = subprocess.run([*LAUNCHER, "0,1,2/022/", "cat"], input=b"x", capture_output=True, check=True)
+    done = subprocess.run([*LAUNCHER, "0,1,2/022//", "cat"], input=b"x", capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"x", b"")
 
 
