@@ -306,7 +306,7 @@ def _end_recording(run: Members, told: Collection[int], temporary: Path) -> None
             idle_s = watch.restart()
         is_late = now > printed_at + STOP_NSYS_S or now > nsys_at + _LEAVE_S
         if is_late or idle_s > (ANSWER_S if is_asked else HUNG_S):
-            kill(helpers)
+            kill(nsys or helpers)  # when nsys dies, its agent completes the recording
         time.sleep(_POLL_S)
 
 

@@ -195,7 +195,7 @@ class Supervisor:
             guard.kill(self._members())  # without its temporary folder nsys would wait forever
             return True
         if self._is_hung():
-            guard.kill(self._members())
+            self.process.kill()  # its agent then completes the recording
             return True
         if self._stopping_since is None:
             return False

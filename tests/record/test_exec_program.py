@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +107,16 @@ def test_signals_are_as_a_shell_would_leave_them() -> None:
 def test_what_the_caller_ignores_stays_ignored() -> None:
     _, stdout, _, _ = launch("grep", "SigIgn", "/proc/self/status", ignored="1,3")
     assert int(stdout.split()[1], 16) & 0b111 == 0b101
+
+
+def test_signals_that_nsys_blocks_reach_the_program() -> None:
+    """Its caller blocks SIGUSR1 alone."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+    try:
+        _, stdout, _, _ = launch("grep", "SigBlk", "/proc/self/status", blocked=str(int(signal.SIGUSR1)))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert int(stdout.split()[1], 16) == 1 << signal.SIGUSR1 - 1
 
 
 def test_a_broken_pipe_ends_the_program() -> None:
