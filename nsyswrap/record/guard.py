@@ -251,6 +251,7 @@ def main(token: str, work: Path, temporary: Path, stem: str, lock: int) -> None:
     if DONE not in words.split():
         time.sleep(_ORPHAN_S)
         told = [int(word) for word in words.split()]
+        _take_over(lock)
         if stem:
             _end_recording(Members(token), told, temporary)
             gather(work, temporary, stem)
@@ -350,6 +351,14 @@ def _protect(folder: Path) -> None:
         with suppress(OSError):
             if not path.is_symlink():
                 path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def _take_over(lock: int) -> None:
+    """Write our process id into the lock file."""
+    if lock >= 0:
+        with suppress(OSError):  # a full disk
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.uname().nodename}, process {os.getpid()}".encode(), 0)
 
 
 def _give_up(lock: int) -> None:

@@ -147,6 +147,7 @@ def test_what_nsys_left_is_private_and_the_folder_locked_until_then(tmp_path: Pa
             run.forsake()
             time.sleep(0.5)
             assert is_locked(tmp_path)
+            assert (tmp_path / LOCK).read_text().endswith(f", process {run.guard.pid}")
             nsys.wait(20)
         assert not (tmp_path / LOCK).exists()
         left = {path.name: path.stat().st_mode & 0o777 for path in run.work.iterdir()}
@@ -176,7 +177,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def wait_for(is_so: Callable[[], bool]) -> None:
+def wait_for(is_so: Callable[[], object]) -> None:
     deadline = time.monotonic() + 20
     while not is_so():
         assert time.monotonic() < deadline

@@ -313,6 +313,17 @@ def killed(moment: Moment, folder: Path, environment: Mapping[str, str]) -> list
     return said + unreadable(run, cell)
 
 
+def killed_in_the_end(folder: Path, environment: Mapping[str, str]) -> list[str]:
+    """Kill nsyswrap as soon as it has written how the run ended; return the promises that were broken."""
+    run = Endured(folder, environment)
+    with run.start("--no-stats") as process:
+        while process.poll() is None and not (run.run / STATUS).exists():
+            time.sleep(0.0005)
+        process.kill()
+        process.communicate(timeout=ENDS_WITHIN_S)
+    return broken_promises(run, process.returncode)
+
+
 def _wait_for(phase: str, nsyswrap: subprocess.Popen[bytes]) -> None:
     """Wait for the begin of a phase: the first line of the program, or its end."""
     if phase == START or nsyswrap.stdout is None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -84,7 +85,8 @@ class _LocalExecutor(Executor):
         ]
         pids = [claim.pid for claim in claims if claim.host == socket.gethostname() and not claim.job]
         for pid in pids:
-            os.kill(pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # killed: the guard of its run ends the run
+                os.kill(pid, signal.SIGTERM)
         return len(pids)
 
 
