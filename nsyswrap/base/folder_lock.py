@@ -26,6 +26,7 @@ LOCK = "lock"
 _LONGEST = 200  # bytes of a lock file
 _GLANCE_S = 0.2  # longer than `is_locked` takes, which locks the file too
 _PAUSE_S = 0.1
+_held: dict[str, int] = {}  # path of a folder that this process has locked -> descriptor of its lock file
 _HOLDER = re.compile(r"(?P<host>.+), process (?P<pid>\d+)")
 
 
@@ -36,7 +37,7 @@ def locked(folder: Path, what: str, hint: str = "", patience_s: float = 0) -> It
     It waits ``patience_s`` for that process, which ``what`` names in the message. The lock file is removed at
     the end of the block. The system releases the lock if this process is killed; the file then stays.
     """
-    path = folder / LOCK
+    path, real = folder / LOCK, os.path.realpath(folder)
     with paths.writing(path):
         descriptor = _open(path, patience_s)
     try:
@@ -46,13 +47,23 @@ def locked(folder: Path, what: str, hint: str = "", patience_s: float = 0) -> It
         with suppress(OSError):  # a full disk: the file stays empty
             os.truncate(descriptor, 0)
             os.write(descriptor, f"{socket.gethostname()}, process {os.getpid()}".encode())
+        _held[real] = descriptor
         try:
             yield
         finally:
+            del _held[real]
             if _is_at(descriptor, path):
                 path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
+
+
+def descriptor_of(folder: Path) -> int | None:
+    """Return the descriptor of the lock that this process has on a folder; None if it has none.
+
+    A process that inherits it keeps the folder locked after this one.
+    """
+    return _held.get(os.path.realpath(folder))
 
 
 def _open(path: Path, patience_s: float) -> int:
@@ -66,7 +77,8 @@ def _open(path: Path, patience_s: float) -> int:
             raise OutputError(f"{path} exists and is not a lock file of nsyswrap", "use another --output")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         with suppress(OSError):  # the group of a shared run may test the lock
-            os.fchmod(descriptor, 0o640)
+            folder = paths.status(path.parent)
+            os.fchmod(descriptor, 0o600 | (folder.st_mode & 0o040 if folder else 0))
         is_mine = _lock(descriptor)
         if _is_at(descriptor, path) if is_mine else time.monotonic() > deadline:
             return descriptor

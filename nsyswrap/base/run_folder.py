@@ -47,8 +47,7 @@ RUNS = "runs"  # in a batch folder: the folders of the planned runs
 SPEC = "spec.json"  # in the folder of a planned run: what to run
 CLAIM = "claim.json"  # in the folder of a planned run: the process that runs it
 TASK_LOG = "task.log"  # in the folder of a planned run: what its task printed
-# A recorded command line has this script before the program; version 0.1 called it _launch.py.
-LAUNCHERS = ("exec_program.py", "_launch.py")
+LAUNCHERS = ("exec_program.py", "_launch.py")  # before the program in a command line: now, in 0.1
 WORK = ".recording-"  # prefix of the private folder in a run folder into which nsys writes
 FOREIGN = ".from-program"  # suffix of a file that the program wrote under one of these names
 DEFAULT_BASE = Path("nsyswrap-runs")
@@ -373,14 +372,18 @@ def unfinished(folder: Path) -> str:
     """Return why a run folder has no status, and where the recording is."""
     if is_locked(folder):
         return "this run has not ended yet"
-    left = ", ".join(map(str, recordings_left(folder)))
-    kept = f"; its recording, with the environment, is in {left}" if left else ""
-    return f"this run never finished: nsyswrap was killed{kept}"
+    kept = ", ".join(map(str, left_recordings(folder)))
+    kept = f"its recording, with the environment, is in {kept}" if kept else "it left no recording"
+    return f"this run never finished: nsyswrap was killed; {kept}"
 
 
-def recordings_left(folder: Path) -> list[Path]:
-    """Return the recordings of a killed run. What may not be looked at is left out."""
-    return list(paths.matching(folder, f"{WORK}*/{Path(REPORT).stem}.*", paths.ignore))
+def left_recordings(folder: Path) -> list[Path]:
+    """Return what a killed run left, the most complete first: nsys removes a .qdstrm that it has imported.
+
+    What may not be looked at is left out.
+    """
+    patterns = (f"{WORK}*/{name}" for name in (EXPORT, RECORDING, REPORT))
+    return [path for pattern in patterns for path in paths.matching(folder, pattern, paths.ignore)]
 
 
 def make_folder(path: Path, share: Share | None) -> None:

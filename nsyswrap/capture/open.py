@@ -17,6 +17,7 @@ from pathlib import Path
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable, Unreadable
 from nsyswrap.base.files import RECORDINGS, head
+from nsyswrap.base.folder_lock import is_locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import (
     EXPORT,
@@ -25,7 +26,7 @@ from nsyswrap.base.run_folder import (
     STATUS,
     RunFolder,
     cache_dir,
-    recordings_left,
+    left_recordings,
     unfinished,
 )
 from nsyswrap.base.suggest import did_you_mean_file
@@ -48,9 +49,10 @@ _FORM = "without environment"  # of the cached exports; part of the file's ident
 def cached_export(report: Path) -> Path:
     """Return the SQLite export of a .nsys-rep or .qdstrm, made in the user's cache by the newest usable nsys.
 
-    It is made again if the report or the nsys changes, or if somebody changed the export. Other exports are
-    removed if they were not used for ``UNUSED_S`` seconds, or if the cache exceeds ``ROOM_BYTES``. Raises
-    NotACapture, DamagedCapture, Unavailable and OutputError.
+    An export with the environment is copied without it. The export is made again if the report or the nsys
+    changes, or if somebody changed the export. Other exports are removed if they were not used for
+    ``UNUSED_S`` seconds, or if the cache exceeds ``ROOM_BYTES``. Raises NotACapture, DamagedCapture,
+    Unavailable and OutputError.
     """
     facts = paths.status(report)
     if facts is None:
@@ -62,14 +64,15 @@ def cached_export(report: Path) -> Path:
     except OSError as error:  # nsys does not say why it cannot read it
         raise paths.unreadable(report, error) from None
     try:
-        newest = find.newest()
+        nsys = None if report.suffix == Path(EXPORT).suffix else find.newest()
     except Unavailable as error:
         raise Unavailable(f"{report}: {error.message}", error.hint) from None
-    identity = f"{paths.real(report)} {facts.st_size} {facts.st_mtime_ns} {newest.version} {_FORM}"
+    version = nsys.version if nsys else ""
+    identity = f"{paths.real(report)} {facts.st_size} {facts.st_mtime_ns} {version} {_FORM}"
     target = cache_dir("exports") / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.sqlite"
     written_s = int(facts.st_mtime)  # in whole seconds, which all file systems keep
-    if command.check_export(target) or _changed_s(target) != written_s:
-        _export(newest.path, report, target, written_s)
+    if command.check_export(target) or _changed_ns(target) != 10**9 * written_s:
+        _export(nsys.path if nsys else "", report, target, written_s)
     with suppress(OSError, Unreadable):
         _prune(target)
     return target
@@ -84,7 +87,10 @@ def _export(path: str, report: Path, target: Path, written_s: int) -> None:
                 command.import_recording(path, report, imported)
                 if not paths.exists(imported):
                     raise DamagedCapture(f"{report} cannot be imported", "the recording was cut off")
-            command.export(path, imported if paths.exists(imported) else report, part)
+            if path:
+                command.export(path, imported if paths.exists(imported) else report, part)
+            else:
+                shutil.copyfile(report, part)
             redact.remove_environment(part)
             os.utime(part, (time.time(), written_s))  # any later change gives it another time
             part.replace(target)
@@ -95,15 +101,15 @@ def _export(path: str, report: Path, target: Path, written_s: int) -> None:
         ) from None
 
 
-def _changed_s(path: Path) -> float:
+def _changed_ns(path: Path) -> int:
     facts = paths.status(path)
-    return facts.st_mtime if facts else 0.0
+    return facts.st_mtime_ns if facts else 0
 
 
 def _prune(used: Path) -> None:
     """Remove exports that were not used for long, then the least recently used ones until there is room."""
     now = time.time()
-    os.utime(used, (now, _changed_s(used)))
+    os.utime(used, ns=(int(now * 1e9), _changed_ns(used)))
     exports = [
         (facts, export)
         for export in paths.matching(used.parent, "*.sqlite")
@@ -115,7 +121,7 @@ def _prune(used: Path) -> None:
         if export != used and (total_bytes > ROOM_BYTES or now - facts.st_atime > UNUSED_S):
             export.unlink(missing_ok=True)
     for left in paths.matching(used.parent, f"{_WORK}*"):  # left by a killed process
-        if now - _changed_s(left) > 2 * command.EXPORT_DEADLINE_S:
+        if now - _changed_ns(left) / 1e9 > 2 * command.EXPORT_DEADLINE_S:
             shutil.rmtree(left, ignore_errors=True)
 
 
@@ -140,7 +146,7 @@ def export_of(path: Path) -> Path:
         export = _beside(path)
         if command.check_export(export):
             raise
-        if _changed_s(export) >= _changed_s(path):
+        if _changed_ns(export) >= _changed_ns(path):
             return export
         error.hint += f"; {export} is not read: it is older than the report"
         raise
@@ -176,10 +182,20 @@ def _in_folder(folder: Path) -> Path:
             status.hint or f"see {folder}/nsys.log",
         )
     if paths.exists(folder / RUN):
-        left = sorted(recordings_left(folder), key=lambda path: path.suffix)
-        hint = f"nsyswrap report {shlex.quote(str(left[-1]))}" if left else ""
-        raise NotACapture(f"{folder}: {unfinished(folder)}", hint)
+        return _left_in(folder)
     every = (path for pattern in _INSIDE for path in paths.matching(folder, pattern, paths.ignore))
     inside = next(every, None)
     hint = f"name a capture in it, for example {shlex.quote(str(inside))}" if inside else GIVE_A_CAPTURE
     raise NotACapture(f"{folder} is not a run folder: {EXPORT} is missing", hint)
+
+
+def _left_in(folder: Path) -> Path:
+    """Return the export of what a killed run left; it is copied or made in the cache."""
+    reasons = []
+    for left in () if is_locked(folder) else left_recordings(folder):
+        try:
+            if left.suffix != Path(EXPORT).suffix or not command.check_export(left):
+                return cached_export(left)
+        except DamagedCapture as error:
+            reasons.append(error.message)
+    raise NotACapture(f"{folder}: {unfinished(folder)}", "; ".join(reasons))

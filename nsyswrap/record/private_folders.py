@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from nsyswrap.base import paths
+from nsyswrap.base import folder_lock, paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import ends
 from nsyswrap.base.run_folder import (
@@ -35,9 +35,10 @@ from nsyswrap.base.run_folder import (
     make_folder,
 )
 from nsyswrap.record import guard
+from nsyswrap.record.shielded import shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 STEM = Path(REPORT).stem
 _LOG_END = 64 << 20  # of a longer log so much of the beginning and of the end is kept
@@ -67,7 +68,7 @@ class Private:
     @property
     def output(self) -> Path:
         """A link to ``work`` with a plain name: nsys fails for some characters in a path."""
-        return self.temporary / "out"
+        return self.temporary / guard.OUT
 
     @property
     def notes(self) -> Path:
@@ -104,7 +105,8 @@ class Private:
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Run a guard that ends the run and clears these folders if this process is killed."""
-        with start_guard(self.token, self.work, self.temporary) as process:
+        lock = folder_lock.descriptor_of(self.run.path)
+        with start_guard(self.token, self.work, self.temporary, lock) as process:
             self._guard = process.stdin
             yield  # after an exception the guard ends the run
             guard.remove(self.temporary)  # before the guard ends, in case this process is killed now
@@ -153,17 +155,32 @@ class Private:
         guard.remove(self.work)
 
 
-def start_guard(token: str, work: Path, temporary: Path) -> subprocess.Popen[bytes]:
-    """Start a guard of the processes with this mark. It clears these folders, which may be missing."""
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", guard.__file__, token, work, temporary, STEM],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        bufsize=0,
-        cwd="/",
-        start_new_session=True,  # signals to our process group do not reach it
-    )
+def start_guard(token: str, work: Path, temporary: Path, lock: int | None = None) -> subprocess.Popen[bytes]:
+    """Start a guard of the processes with this mark. It clears these folders, and keeps a folder locked.
+
+    ``lock`` is the descriptor of the lock.
+    """
+    return _started([token, work, temporary, STEM], lock)
+
+
+def start_command_guard(token: str) -> subprocess.Popen[bytes]:
+    """Start a guard of a command: of the processes with this mark."""
+    nothing = Path(os.devnull, "none")
+    return _started([token, nothing, nothing, ""], None)
+
+
+def _started(words: Sequence[str | Path], lock: int | None) -> subprocess.Popen[bytes]:
+    with shielded():
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", guard.__file__, *words, str(-1 if lock is None else lock)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd="/",
+            pass_fds=() if lock is None else (lock,),
+            start_new_session=True,  # signals to our process group do not reach it
+        )
 
 
 @contextmanager

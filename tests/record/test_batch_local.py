@@ -208,6 +208,29 @@ def test_cancelling_what_an_ended_batch_left_running(
     assert check_export(states(folder)[1].folder / EXPORT) == ""
 
 
+def test_a_run_that_is_killed_ends_and_can_be_read(
+    folder: Path, environment: dict[str, str], cli: Cli
+) -> None:
+    """It counts as running while its guard ends it."""
+    with running(folder, environment, sweep(seconds="60")) as process:
+        process.kill()
+    [state] = states(folder).values()
+    assert state.claim
+    os.kill(state.claim.pid, signal.SIGKILL)
+    assert outcomes(folder) == ["running"]
+    assert cli("batch", "cancel", "b").returncode == 0
+    deadline = time.monotonic() + 60
+    while outcomes(folder) == ["running"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert outcomes(folder) == ["lost"]
+    shown = cli("report", state.folder)
+    assert (shown.returncode, shown.stdout.startswith("this run never finished: nsyswrap was killed")) == (
+        0,
+        True,
+    )
+
+
 def test_any_folder_and_any_parameter(tmp_path: Path, cli: Cli) -> None:
     odd = tmp_path / 'it\'s "odd" & 100%\n*'
     odd.mkdir()

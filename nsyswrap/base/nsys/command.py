@@ -6,8 +6,10 @@ import re
 import sqlite3
 import subprocess
 import tempfile
+from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +58,11 @@ _FAULTS = (
         "do not run nsys inside another nsys",
     ),
     (
+        r"Connection to Agent lost",
+        "nsys lost the connection to its agent, as if that was killed",
+        "profile again",
+    ),
+    (
         r"sem_open",
         "nsys cannot create a semaphore: /dev/shm is missing or not writable",
         "in the chroot or container: mount -t tmpfs -o mode=1777 tmpfs /dev/shm",
@@ -86,6 +93,8 @@ _FAULTS = (
     (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),
 )
 _PROGRESS = re.compile(r"\[\d+/\d+\] \[[^\]]*?(\d+)%\s*\] \S*?\.(nsys-rep|sqlite)")
+_WITHOUT_MEANING = re.compile(r"Generat(ing '|ed:)|\[\d+/\d+\] |Collecting data|\s|Please refer to|https://")
+_MOST_QUOTED, _LONGEST_QUOTED = 3, 200  # lines, characters
 _STEPS = {"nsys-rep": "importing the recording", "sqlite": "exporting to SQLite"}
 _STATS_START = re.compile(r"^\[\d+/\d+\] Executing '|^SKIPPED: |^ *\*\* .*:$")
 _STATS_END = re.compile(r"^Generated:")
@@ -241,7 +250,7 @@ def progress(log_tail: str) -> str:
 
 def split_log(text: str) -> tuple[str, str]:
     """Split the output of nsys into its messages and its own tables. A progress bar is reduced to its end."""
-    lines = [line.rsplit("\r", 1)[-1] for line in text.replace("\r\n", "\n").split("\n")]
+    lines = _lines(text)
     start = next((i for i, line in enumerate(lines) if _STATS_START.match(line)), None)
     if start is None:
         return "\n".join(lines), ""
@@ -249,12 +258,33 @@ def split_log(text: str) -> tuple[str, str]:
     return "\n".join(lines[:start] + lines[end:]), "\n".join(lines[start:end]) + "\n"
 
 
+def _lines(text: str) -> list[str]:
+    return [line.rsplit("\r", 1)[-1] for line in text.replace("\r\n", "\n").split("\n")]
+
+
 def fault(log: str) -> tuple[str, str]:
     """Return the fault that the output of nsys names, and the cure; both are empty if it names none."""
+    messages = "\n".join(_lines(log))
     for pattern, meaning, cure in _FAULTS:
-        if message := re.search(pattern, log):
-            return meaning.format(message.group().strip()), cure
+        if message := re.search(pattern, messages):
+            return meaning.format(_cut(message.group())), cure
     return "", ""
+
+
+def quoted(log: str) -> str:
+    """Return the first distinct messages in the output of nsys, each with its count; empty if it has none."""
+    messages = Counter(_cut(line) for line in _lines(log) if line and not _WITHOUT_MEANING.match(line))
+    first = [
+        f"{message} ({count:,} times)" if count > 1 else message
+        for message, count in islice(messages.items(), _MOST_QUOTED)
+    ]
+    more = len(messages) - len(first)
+    return "; ".join([*first, *([f"and {more:,} other lines"] if more else [])])
+
+
+def _cut(line: str) -> str:
+    line = line.strip()
+    return line if len(line) <= _LONGEST_QUOTED else f"{line[:_LONGEST_QUOTED]} …"
 
 
 def lost_its_agent(log: str) -> bool:
