@@ -7,7 +7,7 @@ import math
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from itertools import chain
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_or
 from nsyswrap.base import links, paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.temporary import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -109,6 +110,13 @@ class PrivateFolder:
             os.chmod(name, stat.S_IMODE(mode), dir_fd=self.descriptor)
         os.replace(name, target, src_dir_fd=self.descriptor)
 
+    def remove(self) -> None:
+        """Remove the folder with all that is in it, unless another is in its place."""
+        with shielded():
+            if self.is_there():
+                shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self.descriptor)
+
     def is_there(self) -> bool:
         """Return True if nobody put another folder in its place."""
         try:
@@ -120,17 +128,17 @@ class PrivateFolder:
 @contextmanager
 def private_folder(place: Path) -> Iterator[PrivateFolder]:
     """Make a PrivateFolder in ``place`` for the block. Raises OSError."""
-    path = Path(tempfile.mkdtemp(prefix=".nsyswrap-", dir=place))
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    private = PrivateFolder(path, descriptor)
-    try:
-        if os.geteuid() not in (os.fstat(descriptor).st_uid, 0):  # on NFS root's files can be of nobody
+    with ExitStack() as opened:
+        with shielded():  # no signal comes between the making and the callback
+            path = Path(tempfile.mkdtemp(prefix=".nsyswrap-", dir=place))
+            private = PrivateFolder(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+            opened.callback(private.remove)
+        if os.geteuid() not in (
+            os.fstat(private.descriptor).st_uid,
+            0,
+        ):  # on NFS root's files can be of nobody
             raise OSError(errno.EBUSY, _MOVED)
         yield private
-    finally:
-        if private.is_there():
-            shutil.rmtree(path, ignore_errors=True)
-        os.close(descriptor)
 
 
 def open_private(path: Path, mode: int) -> int:

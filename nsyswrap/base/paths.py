@@ -12,7 +12,7 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.errors import OutputError, Unreadable
+from nsyswrap.base.errors import OutputError, Unreadable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -193,6 +193,14 @@ def writing(path: Path | str, hint: str = "") -> Iterator[None]:
         raise OutputError(f"cannot write {path}: {error.reason}", hint) from None
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}", hint) from None
+
+
+def check_current() -> None:
+    """Raise UsageError if the current folder was removed."""
+    try:
+        os.getcwd()  # noqa: PTH109 - pathlib would be imported
+    except OSError:
+        raise UsageError("the current folder was removed", "change into another folder") from None
 
 
 def is_taken(path: Path | str) -> bool:

@@ -138,6 +138,8 @@ class _NsysFacts:
 
 _TABLES = ("nsys", "rank")  # an empty one replaces one that is not valid
 # What is read of run.json. The values are checked with these types, and stay as they are.
+_DURATIONS = ("duration_s", "program_s")
+_END_OF_TIME_S = 2**63 / 1e9  # in ns it needs more than 64 bits
 _RUN_KINDS: dict[str, Any] = {
     "command": list[str],
     "program": list[str],
@@ -311,7 +313,7 @@ def _fits(key: str, value: object) -> bool:
         return True
     with suppress(ValueError):
         typed(_RUN_KINDS[key], value)
-        return key != "duration_s" or float(str(value)) >= 0
+        return key not in _DURATIONS or value is None or 0 <= float(str(value)) < _END_OF_TIME_S
     return False
 
 

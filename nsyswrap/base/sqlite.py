@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base import paths
@@ -24,22 +26,18 @@ EXHAUSTED = "interrupted"  # the message of SQLite if a statement takes too many
 class ReadOnly(sqlite3.Connection):
     """A connection whose statements each take a number of steps that the size of the file explains."""
 
-    left = _FEW_STEPS
     most = _FEW_STEPS
 
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
         """Execute a statement; sqlite3.OperationalError says ``EXHAUSTED`` if it takes too many steps."""
-        self.left = self.most
+        # No function of Python: what a signal handler raises in one, sqlite3 drops.
+        is_exhausted = partial(next, repeat(0, self.most // _STEPS), 1)
+        self.set_progress_handler(is_exhausted, _STEPS)
         return super().execute(*arguments)
 
     def bound(self, most: int) -> None:
         """Let each statement take ``most`` steps."""
         self.most = most
-        self.set_progress_handler(self._is_exhausted, _STEPS)
-
-    def _is_exhausted(self) -> bool:
-        self.left -= _STEPS
-        return self.left < 0
 
 
 def read_only(path: Path) -> ReadOnly:

@@ -223,18 +223,18 @@ class _File:
         self.path = path
         self._metadata: parquet.FileMetaData | None = None
         if path.suffix == _PARQUET:
-            with parquet.ParquetFile(path) as file:
+            with _opened(path) as content, parquet.ParquetFile(content) as file:
                 self.columns, self.rows = list(file.schema_arrow.names), int(file.metadata.num_rows)
                 # They are read as numbers of the different texts: a row can repeat a long one in one bit.
                 self._texts = [field.name for field in file.schema_arrow if field.type in _bytes()]
             return
-        with pa.memory_map(str(path)) as content, ipc.open_stream(content) as stream:
+        with pa.memory_map(os.fsencode(path)) as content, ipc.open_stream(content) as stream:
             self.columns = list(stream.schema.names)
             self.rows = sum(batch.num_rows for batch in stream)
 
     def group_rows(self) -> NDArray[np.int64]:
         """Return the number of rows of each group of a Parquet file."""
-        with parquet.ParquetFile(self.path) as file:
+        with _opened(self.path) as content, parquet.ParquetFile(content) as file:
             self._metadata = every = file.metadata  # takes longer to read than some groups do
             return np.array([every.row_group(i).num_rows for i in range(every.num_row_groups)], np.int64)
 
@@ -243,14 +243,20 @@ class _File:
         if self.path.suffix == _PARQUET:
             wanted = list(names)
             texts = sorted({*wanted} & {*self._texts})
-            with parquet.ParquetFile(self.path, metadata=self._metadata, read_dictionary=texts) as file:
+            form = {"metadata": self._metadata, "read_dictionary": texts}
+            with _opened(self.path) as content, parquet.ParquetFile(content, **form) as file:
                 table = file.read(wanted) if groups is None else file.read_row_groups(groups, wanted)
             return [table.column(name).chunks for name in names]
-        with pa.memory_map(str(self.path)) as content, ipc.open_stream(content) as stream:
+        with pa.memory_map(os.fsencode(self.path)) as content, ipc.open_stream(content) as stream:
             pieces = [[batch.column(name) for name in names] for batch in stream]
         for column in (column for piece in pieces for column in piece):
             _as_bytes(column).validate(full=True)  # offsets of a damaged file could lie outside it
         return [list(column) for column in zip(*pieces, strict=True)] or [[] for _ in names]
+
+
+def _opened(path: Path) -> pa.OSFile:
+    """Open a file. As a text its name would have to be UTF-8."""
+    return pa.OSFile(os.fsencode(path))
 
 
 def _as_bytes(chunk: pa.Array) -> pa.Array:

@@ -8,13 +8,10 @@ through SQLite.
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import tempfile
 import weakref
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +21,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.sqlite import EXHAUSTED, ReadOnly, quoted, read_only, statement, tables_of
+from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS
 from nsyswrap.capture.sqlite_file import check_magic, check_size, journals_of, opening, settled_copy
 from nsyswrap.capture.sqlite_pages import (
@@ -41,6 +39,7 @@ from nsyswrap.capture.stream import Extremes, in_blocks, joined, noting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -76,10 +75,12 @@ class Export:
         self._times: tuple[tuple[int, str], tuple[int, str]] | None = None
         self.tables: dict[str, list[str]] = {}
         self.unusual: dict[str, str] = {}
-        with ExitStack() as opened:
-            self._open(opened)
-            self._opened = opened.pop_all()
+        self._opened = ExitStack()
         weakref.finalize(self, self._opened.close)  # captures are never closed explicitly
+        with ExitStack() as opened:
+            opened.callback(self._opened.close)
+            self._open(self._opened)
+            opened.pop_all()
 
     def _open(self, opened: ExitStack) -> None:
         self.file = self._settled(opened)
@@ -210,11 +211,13 @@ class Export:
         deadline = monotonic() + patience_s
         self._db.set_progress_handler(lambda: monotonic() > deadline, _STEPS)
         try:
-            [(first, *_), *_] = self._db.execute("PRAGMA quick_check(1)").fetchall()
+            [(first, *_), *_] = self._db.cursor().execute("PRAGMA quick_check(1)").fetchall()
         except sqlite3.DatabaseError as error:
+            if (
+                str(error) == EXHAUSTED and monotonic() <= deadline
+            ):  # sqlite3 dropped what a signal raised above
+                raise KeyboardInterrupt from None
             return None if monotonic() > deadline else str(error)
-        finally:
-            self._db.bound(self._db.most)
         return "" if first == "ok" else str(first)
 
     def too_large(self) -> DamagedCapture:
@@ -236,11 +239,10 @@ class Export:
         if not journals:
             return file
         self.note = f"read from a private copy, because of {journals[0].name} beside it"
-        folder = tempfile.mkdtemp(prefix="nsyswrap-")
-        opened.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = opened.enter_context(temporary_folder())
         try:
             with self._damage_named():
-                return settled_copy(file, journals, Path(folder))
+                return settled_copy(file, journals, folder)
         except OSError as error:
             raise OutputError(
                 f"cannot copy {self.path} and {journals[0].name} into {folder}: {error.strerror}",

@@ -9,7 +9,6 @@ import os
 import shlex
 import shutil
 import stat
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +29,7 @@ from nsyswrap.base.run_folder import (
     unfinished,
 )
 from nsyswrap.base.suggest import did_you_mean_file
+from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.capture.export import Export
 
 with lazy_imports():
@@ -69,7 +69,7 @@ def cached_export(report: Path) -> Path:
         raise Unavailable(f"{report}: {error.message}", error.hint) from None
     version = nsys.version if nsys else ""
     identity = f"{paths.real(report)} {facts.st_size} {facts.st_mtime_ns} {version} {_FORM}"
-    target = cache_dir("exports") / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.sqlite"
+    target = cache_dir("exports") / f"{hashlib.sha256(os.fsencode(identity)).hexdigest()[:24]}.sqlite"
     written_s = int(facts.st_mtime)  # in whole seconds, which all file systems keep
     if command.check_export(target) or _changed_ns(target) != 10**9 * written_s:
         _export(nsys.path if nsys else "", report, target, written_s)
@@ -81,8 +81,8 @@ def cached_export(report: Path) -> Path:
 def _export(path: str, report: Path, target: Path, written_s: int) -> None:
     """Export into a temporary folder, so that ``target`` never contains the environment."""
     try:
-        with tempfile.TemporaryDirectory(prefix=_WORK, dir=target.parent) as work:
-            part, imported = Path(work, "export.sqlite"), Path(work, "import.nsys-rep")
+        with temporary_folder(target.parent, _WORK) as work:
+            part, imported = work / "export.sqlite", work / "import.nsys-rep"
             if report.suffix == ".qdstrm":
                 command.import_recording(path, report, imported)
                 if not paths.exists(imported):

@@ -104,5 +104,5 @@ def _path(pages: PageFile, table: str) -> Path | None:
         if pages.opened_s - max(status.st_ctime, status.st_mtime) > _SETTLED_S:
             identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
             key = repr((_FORM, identity, pages.header, table))
-            return cache_dir("times") / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}{_ENDING}"
+            return cache_dir("times") / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:24]}{_ENDING}"
     return None

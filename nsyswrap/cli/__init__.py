@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
+import math
 import os
+import signal
 import sys
+import threading
+import time
 import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from nsyswrap.base import limits, paths
 from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
@@ -20,6 +24,7 @@ from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warnin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
     import shlex
@@ -51,7 +56,9 @@ Completion of commands, reports and scenarios in bash (zsh: zsh_source):
   eval "$(_NSYSWRAP_COMPLETE=bash_source nsyswrap)"
   fish: _NSYSWRAP_COMPLETE=fish_source nsyswrap | source
 """
-_SIGPIPE = 141
+_SIGINT, _SIGPIPE = 130, 141  # exit codes
+_AGAIN_S = 0.01
+_REPEAT_S = 2  # launchers and shells signal twice: only a later second signal is the user's
 
 
 class LazyGroup(Group):
@@ -91,8 +98,11 @@ class LazyGroup(Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
-        with _stdout_errors():
-            return super().invoke(ctx)
+        try:
+            with _stdout_errors():
+                return super().invoke(ctx)
+        except _Ended as ended:  # click would print an empty line, also to a terminal that is gone
+            sys.exit(ended.exit_code)
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names of the commands in the order of use."""
@@ -191,7 +201,9 @@ def main(arguments: list[str] | None = None) -> None:
     import_numpy_without_threads()
     warnings.showwarning = note_warning
     sys.excepthook = _note_traceback
+    handled = _end_like_ctrl_c()
     code: str | int | None
+    lack: NsyswrapError | None = None
     try:
         code = cli.main(args=arguments, prog_name="nsyswrap", standalone_mode=False)
     except SystemExit as end:
@@ -202,9 +214,56 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         _print_error(_usage_message(error))
         code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        code = 130
-    sys.exit(_flushed(code))
+    except (click.Abort, KeyboardInterrupt) as interrupt:
+        code = getattr(interrupt.__cause__ or interrupt, "exit_code", _SIGINT)
+    except (OSError, MemoryError, RuntimeError) as error:
+        lack = limits.lack(error)
+        if lack is None:
+            raise
+        code = lack.exit_code
+    if lack:  # now that its traceback holds no file and no memory any more
+        _print_error(f"nsyswrap: {lack.message}\n  {lack.hint}")
+    code = _flushed(code)
+    for number in handled:
+        signal.signal(number, signal.SIG_IGN)  # Python would set the default before it ends
+    sys.exit(code)
+
+
+class _Ended(KeyboardInterrupt):
+    """SIGTERM or SIGHUP ends the command as Ctrl-C does: temporary files are removed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number, self.exit_code = number, 128 + number
+
+
+def _end_like_ctrl_c() -> list[signal.Signals]:
+    """Let SIGTERM and SIGHUP raise an exception, and return them, without those that the caller ignores."""
+    if threading.current_thread() is not threading.main_thread():
+        return []  # Python cannot
+    came_at = -math.inf
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        nonlocal came_at
+        before, came_at = came_at, time.monotonic()
+        if came_at > before + _REPEAT_S:
+            raise _Ended(number)
+
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        """Raise once more what Python drops, as it finalizes an object."""
+        nonlocal came_at
+        if not isinstance(what.exc_value, _Ended):
+            sys.__unraisablehook__(what)
+            return
+        came_at = -math.inf
+        threading.Timer(_AGAIN_S, signal.raise_signal, [what.exc_value.number]).start()
+
+    known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # as of Linux
+    handled = [number for number in known if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
+        signal.signal(number, end)
+    sys.unraisablehook = dropped
+    return handled
 
 
 @contextmanager
@@ -219,10 +278,9 @@ def _stdout_errors() -> Iterator[None]:
     except BrokenPipeError:  # as in `nsyswrap ... | head`
         sys.exit(_SIGPIPE)
     except OSError as error:
-        if error.filename is not None:
+        if error.filename is not None or limits.lack(error):
             raise
-        if error.errno == errno.ENOENT:
-            raise UsageError("the current folder was removed", "change into another folder") from None
+        paths.check_current()
         raise OutputError(f"cannot write to stdout: {error.strerror}") from None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,6 +18,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import exit_code_of, nothing_read
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
+from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.base.text import ascii_layout, counted, natural_key, printable
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.cli.help import Command, completes, option
@@ -228,9 +228,9 @@ def collect(
         places = ", ".join(map(str, given))
         raise CaptureError(f"no runs or captures in {places}", "give run folders, .sqlite or .nsys-rep files")
     _make(output)
-    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as scratch:
+    with temporary_folder() as scratch:
         make = elsewhere.make if elsewhere else gather.digest_all
-        results = gather.gather(runs, Path(scratch), jobs, progress(len(runs)), make)
+        results = gather.gather(runs, scratch, jobs, progress(len(runs)), make)
         readable = any(result.totals for result in results)
         left_out = [run for result in results if (run := result.not_read)]
         unreadable = nothing_read(left_out, f"no capture can be read of {counted(len(runs), 'runs')}")

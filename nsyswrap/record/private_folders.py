@@ -34,8 +34,8 @@ from nsyswrap.base.run_folder import (
     RunFolder,
     make_folder,
 )
+from nsyswrap.base.temporary import shielded
 from nsyswrap.record import guard
-from nsyswrap.record.supervisor import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -170,7 +170,7 @@ def start_command_guard(token: str) -> subprocess.Popen[bytes]:
 
 
 def _started(words: Sequence[str | Path], lock: int | None) -> subprocess.Popen[bytes]:
-    with shielded():
+    with shielded():  # Slurm signals every process of a job, users signal process groups
         return subprocess.Popen(
             [sys.executable, "-I", "-S", guard.__file__, *words, str(-1 if lock is None else lock)],
             stdin=subprocess.PIPE,

@@ -36,12 +36,13 @@ from nsyswrap.base.run_folder import (
     RunFolder,
     Status,
 )
+from nsyswrap.base.temporary import shielded
 from nsyswrap.base.version import version_at_once
 from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
 from nsyswrap.record.program_time import ProgramTime
 from nsyswrap.record.spec import Callbacks
-from nsyswrap.record.supervisor import Ending, Supervisor, shielded, signals_noted
+from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.spec import RunSpec
 
 with lazy_imports():  # most are used when nsys runs or has ended, so the program starts sooner
-    from nsyswrap.base import gpu_users, recent_runs
+    from nsyswrap.base import gpu_users, limits, recent_runs
     from nsyswrap.record import gpus, hooked, reimport
     from nsyswrap.record.conditions import observer
 
@@ -122,6 +123,8 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
     removed the run folder and it cannot be created again.
     """
     callbacks = callbacks or Callbacks()
+    paths.check_current()
+    limits.check_files()
     nsys, broken = find.find_nsys(spec.nsys_path)
     for candidate in broken:
         callbacks.broken(candidate)
@@ -207,6 +210,8 @@ def _run(
         reader, writer = os.pipe()
         try:
             argv = command_line(spec, nsys, (*own, writer, timed.writer), private.output / STEM)
+            # A signal to nsys while it imports destroys the report. The program sets its own signal mask: it
+            # is signalled instead, and nsys then ends by itself.
             with shielded():
                 process = subprocess.Popen(
                     argv,

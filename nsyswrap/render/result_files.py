@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import head, replacing, write
+from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.render.formats import csv, parquet
 from nsyswrap.render.summary_rows import SummaryRows, body_lines, header_line
 from nsyswrap.reports import SUMMARIES
@@ -29,6 +28,7 @@ from nsyswrap.reports.table import Schema, Table, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
     from typing import BinaryIO, TextIO
 
     from nsyswrap.reports.runs.digest import Kernel
@@ -96,8 +96,8 @@ def write_rows(
         name for name in SUMMARIES if name in wanted.reports and any(name in one.reports for one in results)
     ]
     summaries, floats = output / _SUMMARIES, set[str]()
-    with TemporaryDirectory(prefix="nsyswrap-") as scratch, closing(Pool(Path(scratch, "kernels"))) as pool:
-        plain = Path(scratch, _SUMMARIES) if wanted.csv_safe else summaries  # Parquet is made of it
+    with temporary_folder() as scratch, closing(Pool(scratch / "kernels")) as pool:
+        plain = scratch / _SUMMARIES if wanted.csv_safe else summaries  # Parquet is made of it
         rows = {plain: SummaryRows(parameters, reports)}
         if wanted.csv_safe:
             rows[summaries] = SummaryRows(parameters, reports, safe=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("nsys")
-MOST = 42
+MOST = 44
 # Python imports this by itself. It writes the loaded modules when a process starts `nsys profile`, the first
 # time: an nsys that fails on a busy machine is started again.
 SITECUSTOMIZE = """

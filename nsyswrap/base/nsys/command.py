@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import sqlite3
 import subprocess
-import tempfile
 from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
@@ -19,9 +17,11 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
 from nsyswrap.base.run_folder import free_space_note
 from nsyswrap.base.run_tool import fault_of, run_tool
+from nsyswrap.base.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 with lazy_imports():
     from nsyswrap.base import sqlite
@@ -355,8 +355,8 @@ def export(
     ``target`` cannot be written; Unavailable if nsys cannot be executed.
     """
     try:
-        with tempfile.TemporaryDirectory(dir=target.parent) as work:
-            part = Path(work) / "export.sqlite"
+        with temporary_folder(target.parent) as work:
+            part = work / "export.sqlite"
             command = [nsys, "export", "--type=sqlite", f"--output={part}", str(report)]
             done = run_tool(command, deadline_s, env=environment)
             if reason := check_export(part):

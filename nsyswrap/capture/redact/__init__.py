@@ -237,7 +237,7 @@ def _copy(source: Path, part: Path) -> None:
     """
     os.close(os.open(part, os.O_CREAT | os.O_EXCL, 0o600))  # for an error with a reason, which SQLite lacks
     with closing(_opened(source)) as db:
-        db.execute("VACUUM INTO ?", (str(part),))
+        db.execute("VACUUM INTO ?", (part.as_uri(),))  # as a text its name would have to be UTF-8
 
 
 def _without_rule(export: Export) -> tuple[str, ...]:

@@ -81,13 +81,15 @@ def from_csv(source: Path, target: Path, kinds: Mapping[str, type]) -> None:
     types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
     schema = pa.schema([pa.field(name, types[kind]) for name, kind in kinds.items()])
     with (
+        source.open("rb") as content,  # by its name, that would have to be UTF-8
         pa_csv.open_csv(
-            source,
+            content,
             pa_csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
             pa_csv.ParseOptions(newlines_in_values=True),
             pa_csv.ConvertOptions(column_types=schema, strings_can_be_null=True, null_values=[""]),
         ) as blocks,
-        parquet.ParquetWriter(target, schema) as writer,
+        target.open("wb") as out,
+        parquet.ParquetWriter(out, schema) as writer,
     ):
         while group := list(islice(blocks, _BLOCKS)):
             writer.write_table(pa.Table.from_batches(group))

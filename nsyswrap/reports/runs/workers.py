@@ -11,12 +11,14 @@ import multiprocessing
 import signal
 import sys
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from nsyswrap.base.temporary import ENDING, shielded
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from multiprocessing.connection import Connection
 
 _PATIENCE_S = 10.0  # for a worker to clean up after a signal; a large capture is digested in less
@@ -82,7 +84,7 @@ class Worker(Generic[Task, Answer]):
         context = multiprocessing.get_context("fork")
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(work, theirs, self.pipe), daemon=True)
-        with _held(signal.SIGINT, signal.SIGTERM):  # until the process handles them
+        with shielded():  # until the process handles them
             self._process.start()
         theirs.close()  # the process has the only other end: the pipe breaks when it dies
         self.alive = True
@@ -113,23 +115,13 @@ class Worker(Generic[Task, Answer]):
         self.pipe.close()
 
 
-@contextmanager
-def _held(*signals: signal.Signals) -> Iterator[None]:
-    """Block signals. A process that is forked meanwhile starts with them blocked."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _serve(work: Callable[[Any], Any], pipe: Connection, of_parent: Connection) -> None:
-    """Do the tasks that come through the pipe, until it closes or SIGTERM comes.
+    """Do the tasks that come through the pipe, until it closes or a signal comes.
 
     It closes when the parent is killed, because this process closes its copy of the parent's end.
 
-    The parent handles Ctrl-C, and ends this process. The first SIGTERM raises, so that files are cleaned up.
-    Python drops an exception that is raised while an object is finalized: ``stopped`` remembers it.
+    The parent handles Ctrl-C, and ends this process. The first SIGTERM or SIGHUP raises, so that files are
+    removed. Python drops an exception that is raised while an object is finalized: ``stopped`` remembers it.
     """
     stopped = False
 
@@ -146,9 +138,10 @@ def _serve(work: Callable[[Any], Any], pipe: Connection, of_parent: Connection) 
     of_parent.close()
     sys.unraisablehook = dropped
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, stop)
+    for number in ENDING[1:]:
+        signal.signal(number, stop)
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         while not stopped:
             task = pipe.recv()
             pipe.send(work(task))
