@@ -29,12 +29,16 @@ _READABLE = 90  # characters of the readable part of any other
 _DIGITS = 12  # of a hash
 _HASHED = re.compile(rf"(.*) #[0-9a-f]{{{_DIGITS}}}", re.DOTALL)
 _ARGUMENTS = re.compile(rf"\d+ arguments? #[0-9a-f]{{{_DIGITS}}}")
-_SEARCH = Search({}, (), ())
 
 
 def public(text: str) -> str:
     """Return a text without the folders of absolute paths, people's names in paths, and credentials."""
-    return _SEARCH.text(without_folders(text))
+    return _search().text(without_folders(text))
+
+
+@cache
+def _search() -> Search:
+    return Search({}, (), ())
 
 
 @cache

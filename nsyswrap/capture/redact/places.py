@@ -11,24 +11,26 @@ import re
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact.rules import ENVIRONMENT_KEYS, IDENTIFIERS, PERSONAL_KEYS, REMOVED, RULES
 from nsyswrap.capture.sql import statement
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nsyswrap.capture.export import Export
+
+with lazy_imports():
+    from nsyswrap.capture.redact import credentials, secret_names
 
 _VALUES: WeakKeyDictionary[Export, dict[tuple[str, str], set[int]]] = WeakKeyDictionary()
 # An environment has NUL-separated NAME=value entries; a process can overwrite some with its title.
 _VARIABLE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.%()\-]*)=(.*)", re.ASCII | re.DOTALL)
 _ENTRIES = re.compile(r"\0|;(?=[A-Za-z_]\w*=)")
 ARGUMENT = re.compile(r":(COMMAND|ARGUMENT_\d{1,6})$", re.ASCII)
-_SECRET_OPTION = re.compile(
-    r"(?i)--?([\w-]*[-_])?(pass(word|wd|phrase)?|token|secret|api[-_]?key|[\w-]*-key)"
-)
+_SPACE = "\1"  # in place of a space in an argument: a value ends at others
 _NUMBERS = "SELECT count(*) FROM {t} WHERE typeof({c}) IN ('integer', 'real') AND {c} <> 0"
 NAMED_TABLES = (schema.SYSTEM_ENV, schema.CAPTURE_METADATA, *schema.EXPORT_METADATA)
 OUTPUT_TABLES = tuple(table for table, rule in RULES.items() if rule.rows == "program output")
@@ -166,17 +168,44 @@ def personal_rows(export: Export) -> list[tuple[str, str, str]]:
 
 
 def secret_arguments(export: Export) -> list[tuple[str, str]]:
-    """Return name and value of each argument that follows an option such as ``--password``."""
-    rows = {
-        name: value for _, name, value in named_rows(export) if ARGUMENT.search(name) and "ARGUMENT" in name
-    }
-    found = []
-    for name, value in rows.items():
-        process, _, number = name.rpartition("_")
-        following = f"{process}_{int(number) + 1}"
-        if _SECRET_OPTION.fullmatch(value) and rows.get(following, REMOVED) != REMOVED:
-            found.append((following, rows[following]))
-    return found
+    """Return name and value of each argument that holds a secret by what stands before it.
+
+    Such is ``X`` in ``--password X`` and in ``sshpass -p X``. The argument is removed as a whole.
+    """
+    return [(name, value) for name, value, _ in _in_command_lines(export) if name]
+
+
+def secrets_in_arguments(export: Export) -> set[str]:
+    """Return the secrets in all command lines."""
+    return {secret for _, _, secret in _in_command_lines(export)}
+
+
+def _in_command_lines(export: Export) -> Iterator[tuple[str, str, str]]:
+    """Yield name and value of an argument, and the secret in it; no name if the argument alone shows it."""
+    rows = [(name, value) for _, name, value in named_rows(export) if ARGUMENT.search(name)]
+    processes = dict.fromkeys(name.rpartition(":")[0] for name, _ in rows)
+    lines = [[row for row in rows if row[0].rpartition(":")[0] == process] for process in processes]
+    for line in lines:
+        yield from _in_command_line(sorted(line, key=_place_in_line))
+
+
+def _place_in_line(row: tuple[str, str]) -> int:
+    number = row[0].rpartition("_")[2]
+    return int(number) + 1 if number.isdigit() else 0
+
+
+def _in_command_line(line: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    spans = credentials.find(" ".join(re.sub(r"\s", _SPACE, value) for _, value in line))
+    start, before = 0, ""
+    for name, value in line:
+        end = start + len(value)
+        inside = [(max(one - start, 0), other - start) for one, other in spans if one < end and other > start]
+        alone = credentials.find(value)
+        if before.startswith("-") and secret_names.demand_of(before) == "any" and not value.startswith("-"):
+            inside = [(0, len(value))]
+        for span in inside if value != REMOVED else ():
+            yield name if span not in alone else "", value, value[slice(*span)]
+        start, before = end + 1, value
 
 
 def identifying_numbers(export: Export) -> list[tuple[str, str, int]]:

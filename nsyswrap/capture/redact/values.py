@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.rules import IDENTIFIERS, rule_of
-from nsyswrap.capture.redact.search import SHORTEST, SYSTEM_FOLDERS, Search, credentials, people_in
+from nsyswrap.capture.redact.search import SHORTEST, SYSTEM_FOLDERS, Search, people_in
 from nsyswrap.capture.sql import statement
 
 if TYPE_CHECKING:
@@ -146,10 +146,7 @@ def _last_folder(home: str) -> set[str]:
 
 
 def _in_arguments(export: Export) -> set[str]:
-    secrets = {value for _, value in places.secret_arguments(export)}
-    for _, name, text in places.named_rows(export):
-        if places.ARGUMENT.search(name):
-            secrets |= {match["secret"] for pattern in credentials(text) for match in pattern.finditer(text)}
+    secrets = places.secrets_in_arguments(export)
     return {secret for secret in secrets if len(secret) >= SHORTEST and not secret.startswith("redacted")}
 
 
