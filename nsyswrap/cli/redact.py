@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,9 @@ from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import OUTPUT
 from nsyswrap.cli.output import note, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 with lazy_imports():
     from nsyswrap.capture import arrow_export, redact
@@ -73,6 +77,8 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         names = counted(done.renamed, "names")
         note(f"nsyswrap: shown without removed values: {names} of ranges, threads or files")
     _note_kept(done.kept, done.unknown)
+    if not done.values_known:
+        _note_unknown_values([output])
 
 
 def _check(path: Path) -> None:
@@ -87,6 +93,8 @@ def _check(path: Path) -> None:
     checked = {export: redact.check(export) for export in exports}
     for export, result in checked.items():
         _print_secrets(export, result, named=len(exports) > 1)
+    if unknown := [export for export, result in checked.items() if not result.values_known]:
+        _note_unknown_values(unknown)
     leaking = [export for export, result in checked.items() if result.secrets]
     if links := [one for one in sorted(path.rglob("*")) if one.is_symlink() and one.is_dir()]:
         note(f"nsyswrap: not checked, as these are links to folders: {listed(links)}")
@@ -121,6 +129,12 @@ def _print_secrets(export: Path, result: redact.Checked, *, named: bool) -> None
         names = f": {', '.join(secret.names)}" if secret.names else ""
         say(f"{f'{export}: ' if named else ''}{secret.kind}: {secret.count:,}{names}")
     _note_kept(result.kept, result.unknown)
+
+
+def _note_unknown_values(exports: Sequence[Path]) -> None:
+    """Say that values of variables can be left in exports whose environment was removed by somebody else."""
+    note(f"nsyswrap: values of environment variables not searched for in {listed(exports)}:")
+    note("  the environment was removed before, so its values are not known; a range name can hold one")
 
 
 def _note_kept(kept: dict[str, int], unknown: tuple[str, ...]) -> None:

@@ -33,6 +33,7 @@ ARGUMENT = re.compile(r":(COMMAND|ARGUMENT_\d{1,6})$", re.ASCII)
 _SPACE = "\1"  # in place of a space in an argument: a value ends at others
 _NUMBERS = "SELECT count(*) FROM {t} WHERE typeof({c}) IN ('integer', 'real') AND {c} <> 0"
 NAMED_TABLES = (schema.SYSTEM_ENV, schema.CAPTURE_METADATA, *schema.EXPORT_METADATA)
+MARK = "NSYSWRAP_SEARCHED_FOR_VALUES"  # a row of ours
 OUTPUT_TABLES = tuple(table for table, rule in RULES.items() if rule.rows == "program output")
 
 
@@ -41,6 +42,30 @@ def environment(export: Export) -> list[str]:
     return [value for _, value in _environment_rows(export)] + [
         export.strings[i] for i in environment_strings(export)
     ]
+
+
+def own_environment(export: Export) -> list[str]:
+    """Return the environment of the profiled program, and that of nsys."""
+    return [value for _, value in _environment_rows(export)]
+
+
+def values_are_known(export: Export) -> bool:
+    """Return True if the values of environment variables can be searched for, or were before."""
+    rows = named_rows(export)
+    marks = [value for _, name, value in rows if name == MARK]
+    if marks or environment(export):
+        return "no" not in marks
+    return any(value == REMOVED for _, _, value in rows)  # a redacted copy of an earlier version
+
+
+def mark(db: sqlite3.Connection, export: Export, *, known: bool) -> None:
+    """Note in a table of names and values whether the values of variables were searched for."""
+    for table in (*schema.EXPORT_METADATA, schema.CAPTURE_METADATA):
+        if {"name", "value"} <= set(export.tables.get(table, ())):
+            db.execute(statement("DELETE FROM {table} WHERE name = ?", table=table), (MARK,))
+            into = statement("INSERT INTO {table} (name, value) VALUES (?, ?)", table=table)
+            db.execute(into, (MARK, "yes" if known else "no"))
+            return
 
 
 def environment_names(export: Export) -> set[str]:

@@ -6,6 +6,7 @@ A text is searched for known values, for personal folders in paths, and for what
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from nsyswrap.capture.redact.one_of import one_of
 from nsyswrap.capture.redact.rules import REMOVED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 with lazy_imports():  # its patterns take a while to be made
     from nsyswrap.capture.redact import credentials
@@ -42,16 +43,18 @@ _PATH = re.compile(
 _SEPARATORS = re.compile(r"([/\\]+)")
 
 
-class Search:
-    """Replaces ``values`` (each with its replacement) and ``names`` of users and hosts.
+Put = Callable[[str, str], str]
 
-    A value is found anywhere. A name is found as a whole word if it is in ``words``, and else only as a
-    component of a path.
-    """
 
-    def __init__(self, values: Mapping[str, str], names: Collection[str], words: Collection[str]) -> None:
+def _new(_: str, new: str) -> str:
+    return new
+
+
+class ValueSearch:
+    """Replaces ``values``, each with its replacement, and whole ``words``."""
+
+    def __init__(self, values: Mapping[str, str], words: Collection[str] = ()) -> None:
         self.values = dict(values)
-        self._names = set(names)
         self.words = set(words)
         self._lengths: dict[str, list[int]] = {}
         for text in sorted({*self.values, *self.words}, key=len, reverse=True):
@@ -59,15 +62,15 @@ class Search:
             if len(text) not in lengths:
                 lengths.append(len(text))
         self._starts = re.compile(one_of(self._lengths, SHORTEST)) if self._lengths else None
-        self._credentials = credentials.find
         self.cell = lru_cache(maxsize=1 << 14)(self._cell)
 
-    def text(self, text: str, put: Callable[[str, str], str] = lambda _, new: new) -> str:
+    def text(self, text: str, put: Put = _new) -> str:
         """Return a text without what is searched for; ``put(old, new)`` returns what replaces ``old``."""
-        text = self._without_values(text, put)
-        if "/" in text or "\\" in text:
-            text = _PATH.sub(lambda path: self._without_names(path, put), text)
-        return _without(text, self._credentials(text), put)
+        return self._without_values(text, put)
+
+    def holds(self, text: str) -> bool:
+        """Return True if a text holds a value or a word."""
+        return next(self._found(text), None) is not None
 
     def content(self, raw: bytes, *, is_text: bool) -> bytes:
         """Return the bytes of a cell without what is searched for, in UTF-8 and UTF-16.
@@ -111,7 +114,7 @@ class Search:
                 yield position, value
             position += len(value) or 1
 
-    def _without_values(self, text: str, put: Callable[[str, str], str]) -> str:
+    def _without_values(self, text: str, put: Put) -> str:
         parts: list[str] = []
         end = 0
         for start, value in self._found(text):
@@ -126,7 +129,27 @@ class Search:
                 return value
         return ""
 
-    def _without_names(self, path: re.Match[str], put: Callable[[str, str], str]) -> str:
+
+class Search(ValueSearch):
+    """Replaces also what looks like a credential, and ``names`` of users and hosts.
+
+    A name is found as a whole word if it is in ``words``, and else only as a component of a path. A value is
+    found anywhere.
+    """
+
+    def __init__(self, values: Mapping[str, str], names: Collection[str], words: Collection[str]) -> None:
+        super().__init__(values, words)
+        self._names = set(names)
+        self._credentials = credentials.find
+
+    def text(self, text: str, put: Put = _new) -> str:
+        """Return a text without what is searched for; ``put(old, new)`` returns what replaces ``old``."""
+        text = self._without_values(text, put)
+        if "/" in text or "\\" in text:
+            text = _PATH.sub(lambda path: self._without_names(path, put), text)
+        return _without(text, self._credentials(text), put)
+
+    def _without_names(self, path: re.Match[str], put: Put) -> str:
         parts = _SEPARATORS.split(path.group())  # "", separator, component, separator, component, ...
         folders = [part.casefold() for part in parts[2::2]]
         absolute = _is_absolute(path)
@@ -193,7 +216,7 @@ def _is_word(text: str, start: int, end: int) -> bool:
     return not any(character.isascii() and character.isalnum() for character in beside)
 
 
-def _without(text: str, spans: Sequence[tuple[int, int]], put: Callable[[str, str], str]) -> str:
+def _without(text: str, spans: Sequence[tuple[int, int]], put: Put) -> str:
     for start, end in reversed(spans):
         text = f"{text[:start]}{put(text[start:end], REMOVED)}{text[end:]}"
     return text

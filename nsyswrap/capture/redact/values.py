@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places
-from nsyswrap.capture.redact.rules import IDENTIFIERS, rule_of
-from nsyswrap.capture.redact.search import SHORTEST, SYSTEM_FOLDERS, Search, people_in
+from nsyswrap.capture.redact.rules import IDENTIFIERS, REMOVED, rule_of
+from nsyswrap.capture.redact.search import SHORTEST, SYSTEM_FOLDERS, Search, ValueSearch, people_in
 from nsyswrap.capture.sql import statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from nsyswrap.capture.export import Export
 
@@ -36,6 +36,7 @@ _PUBLIC = re.compile(  # variables with values that are the same for many people
 _USERS = {"USER", "LOGNAME", "LNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER"}
 _HOMES = {"HOME", "USERPROFILE"}
 _HOSTS = {"HOSTNAME", "HOST", "COMPUTERNAME", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST", "MASTER_ADDR"}
+_WHO = _USERS | _HOMES | _HOSTS
 _HOST_KEY = re.compile(r"(?i)(^|_)(host|hostname|device_display_name)$")
 _USER_KEY = re.compile(r"(?i)(^|:|_)user(_?name)?$")
 _NAME = re.compile(r"\w[\w.@+ -]*")
@@ -65,7 +66,7 @@ def search_for(export: Export, kept: Iterable[str]) -> Search:
         value for name, value in os.environ.items() if _SECRET.search(name) and is_telling(name, value)
     }
     values |= _in_arguments(export)
-    values = {form for value in values for form in (value, json.dumps(value)[1:-1])}
+    values = _forms(values)
     names = {name for name in _names(export, variables) | _own_names() if _is_name(name)}
     words = {word.lower() for text in kept for word in re.findall(r"[^\W_]+", text)}
     # nsys' own words, which cannot be removed from the definitions of its tables
@@ -83,7 +84,28 @@ def search_for(export: Export, kept: Iterable[str]) -> Search:
         if name.lower() not in definitions
     }
     values = {value for value in values if value.lower() not in definitions}
-    return Search(dict.fromkeys(values, "redacted") | _identifiers(export), names, rare)
+    return Search(dict.fromkeys(values, REMOVED) | _identifiers(export), names, rare)
+
+
+def own_values(export: Export, environment: Mapping[str, str]) -> ValueSearch:
+    """Return the search for the values of the profiled program's environment, before that is removed.
+
+    ``environment`` is what is known of it besides the export. Names of users and hosts are left to
+    ``search_for``, and the environments of other processes, too: both are for copies that others get.
+    """
+    variables = [*environment.items()]
+    variables += [pair for block in places.own_environment(export) for pair in places.variables(block)]
+    return ValueSearch(
+        dict.fromkeys(
+            _forms(value for name, value in variables if name not in _WHO and is_telling(name, value)),
+            REMOVED,
+        )
+    )
+
+
+def _forms(values: Iterable[str]) -> set[str]:
+    """Return the values, also as JSON has them."""
+    return {form for value in set(values) for form in (value, json.dumps(value)[1:-1])}
 
 
 def is_telling(name: str, value: str) -> bool:
