@@ -23,12 +23,11 @@ from nsyswrap.cli.options import (
     output_option,
     selection_options,
 )
-from nsyswrap.cli.output import data_stream, note, print_data, step
+from nsyswrap.cli.output import data_stream, note, note_replaced, print_data, step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nsyswrap.analysis.compare.model import RunFigures
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
@@ -187,8 +186,8 @@ def _in_use(folder: Path) -> bool:
     return any(folder.iterdir()) if folder.is_dir() else folder.exists()
 
 
-def _open_selected(path: Path, selection: Selection) -> Capture:
-    capture = opener(selection)(path)
+def _open_selected(path: Path, selection: Selection, *, shared: bool = False) -> Capture:
+    capture = opener(selection, shared=shared)(path)
     for remark in capture.remarks:
         note(f"nsyswrap: {path}: {remark}")
     if capture.selected:
@@ -243,7 +242,12 @@ def _write_metrics(paths: Sequence[Path], name: str, output: Path | None, select
     elif source.baseline:
         raise UsageError(f"{source.baseline}: no part of a baseline can be selected", "use its captures")
     else:
-        runs = [_figures(run.path, run.label, selection) for run in source.runs]
+        runs, replaced = [], []
+        for run in source.runs:
+            capture = _open_selected(run.path, selection, shared=True)
+            runs.append(run_figures.run_figures(capture, run.label))
+            replaced.append(capture.replaced)
+        note_replaced(replaced)
         side = model.Side(source.name, tuple(runs))
     found = run_metrics.metrics_of(side)
     content = metric_formats.FORMATS[name](found)
@@ -256,7 +260,3 @@ def _write_metrics(paths: Sequence[Path], name: str, output: Path | None, select
     note(f"wrote {where}: {counted(samples, 'metrics')} of {counted(found.runs, 'runs')}")
     for text in found.notes:
         note(f"nsyswrap: {text}")
-
-
-def _figures(path: Path, label: str, selection: Selection) -> RunFigures:
-    return run_figures.run_figures(_open_selected(path, selection), label)

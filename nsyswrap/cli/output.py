@@ -17,7 +17,7 @@ import click
 
 from nsyswrap.base.errors import NotInCapture, OutputError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import as_ascii, ascii_layout, clip, counted, is_utf8, printable
+from nsyswrap.base.text import as_ascii, ascii_layout, clip, counted, is_utf8, printable, replaced_note
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
@@ -199,6 +199,12 @@ def note_renamed(count: int) -> None:
     """Say that ranges are shown without the values of environment variables that their names held."""
     note(f"nsyswrap: shown without values of environment variables: {counted(count, 'names')} of ranges")
     note("  --keep-environment leaves the names and the environment as they are")
+
+
+def note_replaced(replaced: Iterable[frozenset[str]]) -> None:
+    """Print how many names are written without what others must not see: those of each capture."""
+    if names := frozenset[str]().union(*replaced):
+        note(f"nsyswrap: {replaced_note(len(names))}")
 
 
 def note_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -25,7 +25,7 @@ from nsyswrap.cli.options import (
     output_option,
     selection_options,
 )
-from nsyswrap.cli.output import note, step
+from nsyswrap.cli.output import note, note_replaced, step
 from nsyswrap.render.plots import MOST_CAPTURES, NAMES, find_plot
 
 if TYPE_CHECKING:
@@ -102,8 +102,9 @@ def command(
         raise OutputError(
             f"{taken[0]} already exists", "use --force to replace it, or name another folder with -o"
         )
-    opened, exit_code = open_all(to_draw, opener(selection))
+    opened, exit_code = open_all(to_draw, opener(selection, shared=True))
     drawn = [kind for kind, path in paths.items() if _draw(find_plot(kind), opened, path, form)]
+    note_replaced(capture.replaced for capture in opened.values())
     if not drawn and opened:
         names = ", ".join(str(capture.source) for capture in opened.values())
         raise NotInCapture(f"nothing to draw in {names}")

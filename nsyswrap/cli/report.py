@@ -29,6 +29,7 @@ from nsyswrap.cli.output import (
     check_made,
     make_tables,
     note,
+    note_replaced,
     note_selection,
     note_silence,
     print_data,
@@ -174,6 +175,7 @@ def command(**options: Any) -> None:
             note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
     elif captures:
         _write_tables(captures, requests, asked, given)
+        note_replaced(capture.replaced for capture in captures.values())
     sys.exit(exit_code)
 
 
@@ -224,6 +226,7 @@ def _report_ranks(asked: ReportOptions, requests: Sequence[Request], given: Sequ
         tables, missing = report_ranks.made(members, requests, asked.rank_reports)
         sources = given or [member.capture.source for member in members]
         _write(formats.Document(tables, captures, asked.selection, missing), asked, sources)
+        note_replaced(capture.replaced for capture in captures.values())
     return exit_code
 
 

@@ -25,7 +25,7 @@ from nsyswrap.cli.options import (
     selection_options,
     steps_option,
 )
-from nsyswrap.cli.output import note, note_silence, print_data, step
+from nsyswrap.cli.output import note, note_replaced, note_silence, print_data, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +82,9 @@ def command(
     if to_stdout and opening:
         raise UsageError("--open cannot be used with -o -", "name a file with -o")
     paths = _captures_of(captures) if captures or not by else []
-    opened, members, exit_code = _open_paths(paths, opener(selection, steps=steps), by_rank=bool(by))
+    opened, members, exit_code = _open_paths(
+        paths, opener(selection, steps=steps, shared=True), by_rank=bool(by)
+    )
     name = _job_name(opened) if members else name_of(captures, list(opened))
     output = output or Path(f"{as_file_name(name)}.html")
     if not to_stdout and output.exists() and not force:
@@ -90,6 +92,7 @@ def command(
             f"{output} already exists", "use --force to replace it, or name another file with -o"
         )
     html = _page(opened, members, name if members or is_batch(captures) else "")
+    note_replaced(capture.replaced for capture in opened.values())
     for part in dict.fromkeys(map(subject.part_shown, opened.values())):
         if part:
             note(f"nsyswrap: selected: {part}")

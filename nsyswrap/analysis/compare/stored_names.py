@@ -15,14 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.kernel_names.readable import readable
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import program_of
 from nsyswrap.base.text import without_folders
-from nsyswrap.capture.redact.search import Search
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nsyswrap.analysis.compare.model import Key, RunFigures, Side
+    from nsyswrap.capture.redact.search import Search
+
+with lazy_imports():
+    from nsyswrap.capture.redact import values
 
 LONGEST = 120  # characters of a name that is stored whole
 _READABLE = 90  # characters of the readable part of any other
@@ -38,7 +42,7 @@ def public(text: str) -> str:
 
 @cache
 def _search() -> Search:
-    return Search({}, (), ())
+    return values.shown_search()
 
 
 @cache

@@ -166,7 +166,7 @@ def remove_environment(path: Path, environment: Mapping[str, str] | None = None)
     """
     export = Export(path)
     try:
-        search = values.own_values(export, environment or {})
+        search = values.own_values(places.own_environment(export), environment or {})
         known = environment is not None or bool(places.own_environment(export))
         only = _cells_that_hold(export, search)
         strings = cells.sort_strings(export) if only else None
@@ -279,7 +279,8 @@ def _program_output(export: Export) -> Secret:
 
 def _personal(export: Export) -> Secret:
     names = [f"{table}.{name}" for table, name, _ in places.personal_rows(export)]
-    names += [f"{schema.CAPTURE_METADATA}.{name}" for name, _ in places.secret_arguments(export)]
+    rows = [(name, value) for _, name, value in places.named_rows(export)]
+    names += [f"{schema.CAPTURE_METADATA}.{name}" for name, _ in places.secret_arguments(rows)]
     numbers = places.identifying_numbers(export)
     columns = [f"{table}.{column}" for table, column, _ in numbers]
     count = len(names) + sum(count for _, _, count in numbers)

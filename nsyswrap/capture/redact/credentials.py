@@ -55,7 +55,7 @@ _KEY_AGAIN = re.compile(rf"{_QUOTE}{_SPACES}[:=]")  # the second of two quoted t
 def find(text: str) -> list[tuple[int, int]]:
     """Return start and end of each credential and address in a text, in order and apart from each other."""
     shape = token_formats.shape_of(text)
-    if len(text) < _SHORTEST or not (_may_hold if len(text) <= _CACHED else _may_hold.__wrapped__)(shape):
+    if len(text) < _SHORTEST or not may_hold(shape):
         return []
     found = [*token_formats.tokens(text), *credential_places.after_marks(text, shape)]
     small = text.lower()
@@ -71,9 +71,13 @@ def find(text: str) -> list[tuple[int, int]]:
     return spans
 
 
+def may_hold(shape: str) -> bool:
+    """Return True if a text of this shape can hold a credential. All digits of a shape are 0."""
+    return (_has_hint if len(shape) <= _CACHED else _has_hint.__wrapped__)(shape)
+
+
 @lru_cache(maxsize=1 << 14)
-def _may_hold(shape: str) -> bool:
-    """Return True if a text of this shape can have a hint. The ranges of a loop have one shape."""
+def _has_hint(shape: str) -> bool:
     return bool(
         _hints().search(shape.lower())
         or token_formats.has_beginning(shape)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from nsyswrap.capture.export import Export
+    from nsyswrap.capture.schema import FieldKind
 
 with lazy_imports():
     from nsyswrap.capture.redact import credentials, secret_names
@@ -32,6 +33,7 @@ _ENTRIES = re.compile(r"\0|;(?=[A-Za-z_]\w*=)")
 ARGUMENT = re.compile(r":(COMMAND|ARGUMENT_\d{1,6})$", re.ASCII)
 _SPACE = "\1"  # in place of a space in an argument: a value ends at others
 _NUMBERS = "SELECT count(*) FROM {t} WHERE typeof({c}) IN ('integer', 'real') AND {c} <> 0"
+PAIR: tuple[tuple[str, FieldKind], ...] = (("name", "text"), ("value", "text"))  # columns of these tables
 NAMED_TABLES = (schema.SYSTEM_ENV, schema.CAPTURE_METADATA, *schema.EXPORT_METADATA)
 MARK = "NSYSWRAP_SEARCHED_FOR_VALUES"  # a row of ours
 OUTPUT_TABLES = tuple(table for table, rule in RULES.items() if rule.rows == "program output")
@@ -192,25 +194,31 @@ def personal_rows(export: Export) -> list[tuple[str, str, str]]:
     ]
 
 
-def secret_arguments(export: Export) -> list[tuple[str, str]]:
+def secret_arguments(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return name and value of each argument that holds a secret by what stands before it.
 
-    Such is ``X`` in ``--password X`` and in ``sshpass -p X``. The argument is removed as a whole.
+    Such is ``X`` in ``--password X`` and in ``sshpass -p X``. The argument is removed as a whole. ``rows``
+    are names and values, of which those of arguments count.
     """
-    return [(name, value) for name, value, _ in _in_command_lines(export) if name]
+    return [(name, value) for name, value, _ in _in_command_lines(rows) if name]
 
 
 def secrets_in_arguments(export: Export) -> set[str]:
     """Return the secrets in all command lines."""
-    return {secret for _, _, secret in _in_command_lines(export)}
+    return {secret for _, _, secret in _in_command_lines(_names_and_values(export))}
 
 
-def _in_command_lines(export: Export) -> Iterator[tuple[str, str, str]]:
+def _names_and_values(export: Export) -> Iterator[tuple[str, str]]:
+    return ((name, value) for _, name, value in named_rows(export))
+
+
+def _in_command_lines(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
     """Yield name and value of an argument, and the secret in it; no name if the argument alone shows it."""
-    rows = [(name, value) for _, name, value in named_rows(export) if ARGUMENT.search(name)]
-    processes = dict.fromkeys(name.rpartition(":")[0] for name, _ in rows)
-    lines = [[row for row in rows if row[0].rpartition(":")[0] == process] for process in processes]
-    for line in lines:
+    lines: dict[str, list[tuple[str, str]]] = {}
+    for name, value in rows:
+        if ARGUMENT.search(name):
+            lines.setdefault(name.rpartition(":")[0], []).append((name, value))
+    for line in lines.values():
         yield from _in_command_line(sorted(line, key=_place_in_line))
 
 
@@ -294,7 +302,8 @@ def _process_strings(export: Export) -> set[int]:
 
 def blank_personal(db: sqlite3.Connection, export: Export) -> None:
     """Replace values that are personal as a whole, and numbers that identify a device."""
-    names = {name for _, name, _ in personal_rows(export)} | {name for name, _ in secret_arguments(export)}
+    names = {name for _, name, _ in personal_rows(export)}
+    names |= {name for name, _ in secret_arguments(_names_and_values(export))}
     encoding = encoding_of(db)
 
     def personal(name: bytes | None) -> bool:

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
 with lazy_imports():  # its patterns take a while to be made
-    from nsyswrap.capture.redact import credentials
+    from nsyswrap.capture.redact import credentials, token_formats
 
 SHORTEST = 6  # characters of a value that is searched for
 _FILL = "x"  # what a replacement in bytes ends with, which keep their length
 _CACHED_BYTES = 500
+_BETWEEN = "\0\1\0"  # two texts that are looked at together
 
 # Folders whose next component is the name of a person, also after a folder of a group or of a letter.
 _PERSONAL_FOLDER = re.compile(r"(?:homes?|users|[cp]?scratch|nobackup)\d*\$?|documents and settings")
@@ -148,6 +149,23 @@ class Search(ValueSearch):
         if "/" in text or "\\" in text:
             text = _PATH.sub(lambda path: self._without_names(path, put), text)
         return _without(text, self._credentials(text), put)
+
+    def changes(self, texts: Collection[str]) -> dict[str, str]:
+        """Return what ``text`` returns for each of these texts that it changes.
+
+        Ranges that differ in a number have one shape, of which one decides for all.
+        """
+        shapes = token_formats.shape_of(_BETWEEN.join(texts)).split(_BETWEEN)
+        if len(shapes) != len(texts):  # a text holds what stands between
+            shapes = list(map(token_formats.shape_of, texts))
+        found = self.values and self.holds(_BETWEEN.join(texts))
+        may = {shape: found or self._may_change(shape) for shape in set(shapes)}
+        some = [text for text, shape in zip(texts, shapes, strict=True) if may[shape]]
+        return {text: new for text in some if (new := self.text(text)) != text}
+
+    def _may_change(self, shape: str) -> bool:
+        has_path = "/" in shape or "\\" in shape
+        return (has_path and (bool(self._names) or any(people_in(shape)))) or credentials.may_hold(shape)
 
     def _without_names(self, path: re.Match[str], put: Put) -> str:
         parts = _SEPARATORS.split(path.group())  # "", separator, component, separator, component, ...

@@ -62,9 +62,7 @@ def search_for(export: Export, kept: Iterable[str]) -> Search:
     """
     variables = [pair for block in places.environment(export) for pair in places.variables(block)]
     values = {value for name, value in variables if is_telling(name, value)}
-    values |= {
-        value for name, value in os.environ.items() if _SECRET.search(name) and is_telling(name, value)
-    }
+    values |= _own_secrets()
     values |= _in_arguments(export)
     values = _forms(values)
     names = {name for name in _names(export, variables) | _own_names() if _is_name(name)}
@@ -87,20 +85,27 @@ def search_for(export: Export, kept: Iterable[str]) -> Search:
     return Search(dict.fromkeys(values, REMOVED) | _identifiers(export), names, rare)
 
 
-def own_values(export: Export, environment: Mapping[str, str]) -> ValueSearch:
+def own_values(blocks: Iterable[str], environment: Mapping[str, str]) -> ValueSearch:
     """Return the search for the values of the profiled program's environment, before that is removed.
 
-    ``environment`` is what is known of it besides the export. Names of users and hosts are left to
-    ``search_for``, and the environments of other processes, too: both are for copies that others get.
+    ``blocks`` are from its export, ``environment`` is what else is known of it. Names of users and hosts are
+    left to ``search_for``, and the environments of other processes, too: both are for copies for others.
     """
-    variables = [*environment.items()]
-    variables += [pair for block in places.own_environment(export) for pair in places.variables(block)]
-    return ValueSearch(
-        dict.fromkeys(
-            _forms(value for name, value in variables if name not in _WHO and is_telling(name, value)),
-            REMOVED,
-        )
-    )
+    variables = [*environment.items(), *(pair for block in blocks for pair in places.variables(block))]
+    found = {value for name, value in variables if name not in _WHO and is_telling(name, value)}
+    return ValueSearch(dict.fromkeys(_forms(found), REMOVED))
+
+
+def shown_search(blocks: Iterable[str] = ()) -> Search:
+    """Return the search for a text that others will see: credentials, and names of people in paths.
+
+    It finds the secrets in our own environment, too, and values of the environment in ``blocks``.
+    """
+    return Search(own_values(blocks, {}).values | dict.fromkeys(_forms(_own_secrets()), REMOVED), (), ())
+
+
+def _own_secrets() -> set[str]:
+    return {value for name, value in os.environ.items() if _SECRET.search(name) and is_telling(name, value)}
 
 
 def _forms(values: Iterable[str]) -> set[str]:

@@ -12,7 +12,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import is_rank
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
-from nsyswrap.base.text import shortest_labels
+from nsyswrap.base.text import replaced_note, shortest_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -97,16 +97,20 @@ def load(
         return baseline.read_baseline(source.baseline)
     for text in source.left_out:
         note(f"left out: {text}")
-    figures = []
+    figures, replaced = [], set[str]()
     for number, run in enumerate(source.runs, 1):
         progress(f"reading {source.name}: {number} of {len(source.runs)} captures …")
         try:
-            figures.append(run_figures.run_figures(captures.open_capture(run.path), run.label))
+            capture = captures.open_capture(run.path).viewed(shared=True)
+            figures.append(run_figures.run_figures(capture, run.label))
+            replaced |= capture.replaced
         except CaptureError as error:
             if len(source.runs) == 1:
                 raise
             note(f"left out: {run.label}: {error.message}")
     progress("")
+    if replaced:
+        note(replaced_note(len(replaced)))
     if not figures:
         raise CaptureError(f"{source.name}: none of {len(source.runs)} captures can be read")
     return model.Side(source.name, tuple(figures))
