@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.version import __version__
-
 if TYPE_CHECKING:
     from nsyswrap.api import Capture, Run, open_capture, profile
     from nsyswrap.record.in_program.measure import measure
     from nsyswrap.reports import NAMES as REPORTS
+
+    __version__: str
 
 __all__ = ["REPORTS", "Capture", "Run", "__version__", "measure", "open_capture", "profile"]
 
@@ -25,6 +25,7 @@ _HOMES = {
     "measure": ("nsyswrap.record.in_program.measure", "measure"),
     "open_capture": ("nsyswrap.api", "open_capture"),
     "profile": ("nsyswrap.api", "profile"),
+    "__version__": ("nsyswrap.base.version", "__version__"),
 }
 
 

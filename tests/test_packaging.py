@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trove_classifiers
+from checkouts import BUILT_FROM, archived, commit, copied, git, head, repository, unpack, version_in
+from packaging import metadata
 
 from nsyswrap.api import pytest_plugin
+from nsyswrap.base.version import RELEASE
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -91,23 +98,51 @@ def test_every_dependency_has_a_lowest_version() -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return zipfile.ZipFile(next(folder.glob("*.whl")))
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of what is built, with one commit."""
+    if not shutil.which("git"):
+        pytest.skip("needs git")
+    return repository(tmp_path_factory.mktemp("source") / "clone", BUILT_FROM)
 
 
-def test_the_wheel_has_all_that_is_used(wheel: zipfile.ZipFile) -> None:
+@pytest.fixture(scope="module")
+def built(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and the wheel."""
+    return build(source, tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(next(built.glob("*.whl")))
+
+
+def build(folder: Path, into: Path, *options: str) -> Path:
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(into), *options]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return into
+
+
+def contents(wheel: zipfile.ZipFile) -> dict[str, list[bytes]]:
+    """Return the lines of each file; those of a list of files in order."""
+    files = {name: wheel.read(name).splitlines() for name in wheel.namelist()}
+    return {name: sorted(lines) if name.endswith("RECORD") else lines for name, lines in files.items()}
+
+
+def of_wheel(wheel: zipfile.ZipFile, name: str) -> str:
+    """Return a file about the wheel itself."""
+    [path] = [path for path in wheel.namelist() if path.endswith(f".dist-info/{name}")]
+    return wheel.read(path).decode()
+
+
+def test_the_wheel_has_all_that_is_used(wheel: zipfile.ZipFile, source: Path) -> None:
     names = set(wheel.namelist())
     tracked = {str(path.relative_to(ROOT)) for path in (ROOT / "nsyswrap").rglob("*.py")}
     shipped = {f"nsyswrap/_shipped/scenarios/{path.name}" for path in (ROOT / "scenarios").glob("*.py")}
     assert len(shipped) > 1
     assert tracked | shipped | {"nsyswrap/py.typed"} <= names
-    assert {name.partition("/")[0] for name in names} == {
-        "nsyswrap",
-        f"nsyswrap-{PROJECT['version']}.dist-info",
-    }
+    version = f"{RELEASE}+{head(source)}"
+    assert {name.partition("/")[0] for name in names} == {"nsyswrap", f"nsyswrap-{version}.dist-info"}
+    assert [name for name in names if "/." in name] == []
 
 
 def test_the_wheel_stays_small(wheel: zipfile.ZipFile) -> None:
@@ -115,8 +150,120 @@ def test_the_wheel_stays_small(wheel: zipfile.ZipFile) -> None:
 
 
 def test_pytest_finds_the_plugin(wheel: zipfile.ZipFile) -> None:
-    entries = wheel.read(f"nsyswrap-{PROJECT['version']}.dist-info/entry_points.txt").decode()
+    entries = of_wheel(wheel, "entry_points.txt")
     assert f"[pytest11]\nnsyswrap = {pytest_plugin.__name__}\n" in f"{entries}\n"
+
+
+def test_the_metadata_are_valid(wheel: zipfile.ZipFile, source: Path) -> None:
+    """As an index checks them."""
+    found = metadata.Metadata.from_email(of_wheel(wheel, "METADATA"))  # raises for what is not valid
+    assert (found.name, str(found.version)) == ("nsyswrap", f"{RELEASE}+{head(source)}")
+    assert (found.license_expression, found.license_files) == ("MIT", ["LICENSE"])
+    assert of_wheel(wheel, "licenses/LICENSE") == (ROOT / "LICENSE").read_text()
+    assert found.author == "nsyswrap contributors"
+    assert found.description_content_type == "text/markdown"
+    classifiers = found.classifiers or []
+    assert [name for name in classifiers if name not in trove_classifiers.classifiers] == []
+    assert {"Typing :: Typed", "Environment :: GPU :: NVIDIA CUDA"} <= set(classifiers)
+    pythons = [name.rpartition(" ")[2] for name in classifiers if re.search(r"Python :: 3\.\d", name)]
+    assert PROJECT["requires-python"] == f">={pythons[0]}"
+    assert found.requires_python == PROJECT["requires-python"]
+
+
+def test_the_sdist_builds_the_same_wheel(built: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    unpack(next(built.glob("*.tar.gz")), tmp_path)
+    again = build(next(tmp_path.iterdir()), tmp_path / "again", "-t", "wheel")
+    [path] = again.glob("*.whl")
+    assert path.name == Path(str(wheel.filename)).name
+    assert contents(zipfile.ZipFile(path)) == contents(wheel)
+
+
+def pip(*arguments: str | Path) -> None:
+    """Install without an index: neither nsyswrap's dependencies nor the build's."""
+    quiet = ("--no-deps", "--no-index", "--no-build-isolation", "--no-compile", "-q")
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    at = arguments.index("install") + 1
+    command += [*map(str, arguments[:at]), *quiet, *map(str, arguments[at:])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def environment_in(folder: Path) -> Path:
+    """Make a virtual environment that has the packages of the tests, and return its Python."""
+    venv.create(folder)
+    [site] = (folder / "lib").glob("python*/site-packages")
+    (site / "tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return folder / "bin/python"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["archive", "shallow", "sdist"])
+def test_each_form_is_installed_with_its_version(
+    form: str, source: Path, built: Path, tmp_path: Path
+) -> None:
+    """Into a folder of somebody's repository, which has nothing to do with it."""
+    given = tmp_path / form
+    if form == "archive":
+        archived(source, tmp_path)
+    elif form == "shallow":
+        git(tmp_path, "clone", "-q", "--depth=1", source.as_uri(), form)
+    else:
+        [given] = built.glob("*.tar.gz")
+    theirs = tmp_path / "theirs/site"
+    pip("install", "--target", theirs, given)
+    git(theirs, "init", "-q", "..")
+    commit(theirs.parent)
+    assert version_in(theirs) == f"{RELEASE}+{head(source)}"
+
+
+@pytest.mark.slow
+def test_a_wheel_of_a_changed_clone_and_of_a_copy(source: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", str(source), "changed")
+    (tmp_path / "changed/README.md").write_text("changed")
+    copied(tmp_path / "copy", BUILT_FROM)
+    for folder, name in ((tmp_path / "changed", f"{head(source)}.dirty"), (tmp_path / "copy", "unknown")):
+        [path] = build(folder, folder / "dist", "-t", "wheel").glob("*.whl")
+        assert path.name.startswith(f"nsyswrap-{RELEASE}+{name}-py3-")
+        assert not (folder / "nsyswrap/base/built_version.txt").exists()
+
+
+@pytest.mark.slow
+def test_an_editable_install_follows_its_checkout(source: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", str(source), "edited")
+    python = environment_in(tmp_path / "venv")
+    pip("--python", python, "install", "-e", tmp_path / "edited")
+
+    def version() -> str:
+        command = [str(python), "-m", "nsyswrap", "--version"]
+        outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(command, cwd="/", env=outside, capture_output=True, text=True, check=True)
+        return done.stdout.rpartition("+")[2].strip()
+
+    assert version() == head(source)
+    (tmp_path / "edited/README.md").write_text("changed")
+    assert version() == f"{head(source)}.dirty"
+    assert version() != (made := commit(tmp_path / "edited"))
+    assert version() == made
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_works(built: Path, source: Path, tmp_path: Path) -> None:
+    python = environment_in(tmp_path / "venv")
+    pip("--python", python, "install", *built.glob("*.whl"))
+
+    def run(*arguments: str) -> str:
+        command = [str(python.with_name("nsyswrap")), *arguments]
+        outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(command, cwd=tmp_path, env=outside, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    [package] = (tmp_path / "venv/lib").glob("python*/site-packages/nsyswrap")
+    assert "nsyswrap profile" in run("--help")
+    assert run("--version") == f"nsyswrap, version {RELEASE}+{head(source)}\n"
+    assert "GPU busy 12 %" in run("report", str(package / "recorded/add2/none"))
+    assert "vector_add" in run("scenarios", "list")
+    assert (package / "_shipped/kernels/add.cu").is_file()
 
 
 @pytest.mark.slow

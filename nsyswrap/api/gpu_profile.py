@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nsyswrap.api import runs as api_runs
+from nsyswrap.base import paths
 from nsyswrap.base.errors import NsyswrapError, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
@@ -114,7 +115,7 @@ class Profiler:
     def find(self, path: str | Path) -> Path:
         """Return a path that is beside the test as one from the current folder; any other as it is."""
         beside = self.beside / path
-        if not Path(path).exists() and beside.exists():
+        if not paths.exists(path) and paths.exists(beside):
             return Path(os.path.relpath(beside))
         return Path(path)
 

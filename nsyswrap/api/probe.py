@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.no_gpu_work import no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.api import captures, runs
+from nsyswrap.base import paths
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError, Unavailable
+from nsyswrap.base.files import tail
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS
 from nsyswrap.record import gpus
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TIMEOUT_S = 120
+_ERRORS_END = 1 << 16  # bytes of what the program printed on stderr that are read
 _RECORDED = {"kernel": ("kernels", program.ROUNDS), "memcpy": ("copies", program.COPIES)}
 
 
@@ -58,7 +61,7 @@ def _probe(folder: Path, no_gpu: str) -> Iterator[Check]:
         yield Check("problem", "recording", text, _lasting(status.hint, folder))
         return
     capture = captures.open_capture(folder)
-    took_s, size = time.monotonic() - begun, (folder / EXPORT).stat().st_size
+    took_s, size = time.monotonic() - begun, paths.size(folder / EXPORT)
     text = f"two seconds recorded and read back in {took_s:.1f} s ({size / 1e6:.1f} MB, removed)"
     yield Check("ok", "recording", text)
     yield Check("unknown", "GPU work", no_gpu) if no_gpu else gpu_work(capture)
@@ -67,7 +70,7 @@ def _probe(folder: Path, no_gpu: str) -> Iterator[Check]:
 def _last_error(folder: Path) -> str:
     """Return the last line that the program wrote on stderr; empty if there is none."""
     try:
-        errors = (folder / PROGRAM_ERRORS).read_text(encoding="utf-8", errors="replace")
+        errors = tail(folder / PROGRAM_ERRORS, _ERRORS_END).decode(errors="replace")
     except OSError:
         return ""
     return errors.strip().rpartition("\n")[2]

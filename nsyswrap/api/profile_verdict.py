@@ -10,6 +10,7 @@ from nsyswrap.analysis.compare import gate
 from nsyswrap.analysis.compare.compare import compare, needs_scipy
 from nsyswrap.analysis.compare.model import Side
 from nsyswrap.analysis.compare.run_figures import run_figures
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.text import printable
 from nsyswrap.reports.compare import gate_lines
@@ -69,7 +70,7 @@ def verdict(
     baseline: Path, captures: Sequence[Capture], folder: Path, limits: GateLimits, *, anyway: bool
 ) -> Verdict:
     """Return the verdict on the runs of ``captures``, which are in ``folder``. Raises CaptureError."""
-    if not baseline.exists():
+    if not paths.exists(baseline):
         command = shlex.join(["nsyswrap", "baseline", "save", str(baseline), str(folder)])
         raise CaptureError(f"{baseline} not found", f"save these runs as the baseline: {command}")
     runs = [run_figures(capture, f"run-{number}") for number, capture in enumerate(captures, 1)]

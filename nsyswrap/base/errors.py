@@ -8,7 +8,8 @@
     ├── CaptureError          65
     │   ├── NotACapture            not SQLite, or not an nsys export
     │   ├── DamagedCapture         an nsys export that cannot be read completely
-    │   └── NotInCapture           a readable capture without the requested events
+    │   ├── NotInCapture           a readable capture without the requested events
+    │   └── Unreadable             a path that may not be read, or whose file system fails
     ├── Unavailable           69   nsys, nvcc or a GPU is missing or unusable
     ├── OutputError           73   the output exists, or cannot be written
     ├── PlanError             78   invalid plan of a batch
@@ -76,6 +77,16 @@ class DamagedCapture(CaptureError):
 
 class NotInCapture(CaptureError):
     """The capture is readable but lacks the requested events."""
+
+
+class Unreadable(CaptureError):
+    """A path that this user may not look at, or whose file system fails.
+
+    ``path`` is what a search leaves out for it, ``reason`` the system's.
+    """
+
+    path = ""
+    reason = ""
 
 
 class Unavailable(NsyswrapError):

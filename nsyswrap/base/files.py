@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,7 @@ from reprlib import repr as shortened
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from nsyswrap.base import links, paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.lazy import lazy_imports
 
@@ -25,13 +26,20 @@ if TYPE_CHECKING:
 with lazy_imports():  # none of these for completion
     import json
     import shutil
+    import tempfile
 
 Result = TypeVar("Result")
 T = TypeVar("T")
 
 _SQLITE = b"SQLite format 3\x00"
 _CONTENT = "the content"
+_PRIVATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_PART = "part"  # name of the temporary file
+_MOVED = "its temporary folder was moved away"
 _BLOCK = 4096
+SMALL_BYTES = 64 << 20  # of a file that describes a run or a batch: that of 100,000 runs has 14 MB
+TOML_BYTES = 4 << 20  # of what a person writes: a plan of 99,999 points has 3.4 MB
+LARGE_BYTES = 1 << 30  # of a file with the figures of a run, or the captures of many
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _INT64 = range(-(2**63), 2**63)
 _SCALARS: dict[Any, str] = {
@@ -46,43 +54,105 @@ _NUMBERS = {int, float}
 RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
-def write(path: Path, content: str | bytes | Iterator[bytes]) -> None:
+def write(path: Path, content: str | bytes | Iterator[bytes], *, follow: bool = True) -> None:
     """Write a file as ``replacing`` does. Text is written as UTF-8; undecodable file names stay as they were.
 
     An iterator yields the content in blocks. Raises OutputError.
     """
     if isinstance(content, str):
         content = content.encode("utf-8", "surrogateescape")
-    with replacing(path) as part, part.open("wb") as file:
+    with replacing(path, follow=follow) as part, part.open("wb") as file:
         file.writelines([content] if isinstance(content, bytes) else content)
 
 
 @contextmanager
-def replacing(path: Path, *, capture: bool = False) -> Iterator[Path]:
+def replacing(path: Path, *, capture: bool = False, follow: bool = True) -> Iterator[Path]:
     """Yield a temporary file that replaces ``path`` at the end of the block, or is removed after an error.
 
-    Missing folders are created. For a symbolic link its target is replaced. A pipe or device is yielded
-    itself. ``capture``: the new file is a capture, which may replace a capture. Raises OutputError for every
-    OSError in the block.
+    Missing folders are created. The target of a symbolic link is replaced if ``links`` allows it; without
+    ``follow`` the link itself is replaced. A pipe or device is yielded itself. ``capture``: the new file is a
+    capture, which may replace a capture. Raises OutputError for every OSError in the block.
     """
-    try:
+    with paths.writing(path):
         if not capture:
             refuse_capture(path)
-        if path.exists() and not path.is_file():  # a pipe or device; a folder raises IsADirectoryError
+        target = links.target_of(path) if follow else paths.real(path.parent) / path.name
+        earlier = paths.status(path, follow=follow)
+        if earlier and stat.S_ISDIR(earlier.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        links.make_folders(target.parent)
+    is_stream = earlier and not (stat.S_ISREG(earlier.st_mode) or stat.S_ISLNK(earlier.st_mode))
+    try:
+        if is_stream:
             yield path
             return
-        target = path.resolve()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            yield part
-            if target.exists():
-                shutil.copymode(target, part)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
+        with private_folder(target.parent) as private:
+            yield private.path / _PART
+            mode = earlier.st_mode if earlier and stat.S_ISREG(earlier.st_mode) else None
+            private.move(_PART, target, mode)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+@dataclass(frozen=True)
+class PrivateFolder:
+    """A new folder that only this user can enter, for files that replace others."""
+
+    path: Path
+    descriptor: int
+
+    def move(self, name: str, target: Path, mode: int | None = None) -> None:
+        """Move a file of the folder to ``target``, with this mode. Raises OSError."""
+        if not self.is_there():
+            raise OSError(errno.EBUSY, _MOVED)
+        if mode is not None:
+            os.chmod(name, stat.S_IMODE(mode), dir_fd=self.descriptor)
+        os.replace(name, target, src_dir_fd=self.descriptor)
+
+    def is_there(self) -> bool:
+        """Return True if nobody put another folder in its place."""
+        try:
+            return os.path.samestat(os.fstat(self.descriptor), os.lstat(self.path))
+        except OSError:
+            return False
+
+
+@contextmanager
+def private_folder(place: Path) -> Iterator[PrivateFolder]:
+    """Make a PrivateFolder in ``place`` for the block. Raises OSError."""
+    path = Path(tempfile.mkdtemp(prefix=".nsyswrap-", dir=place))
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    private = PrivateFolder(path, descriptor)
+    try:
+        if os.geteuid() not in (os.fstat(descriptor).st_uid, 0):  # on NFS root's files can be of nobody
+            raise OSError(errno.EBUSY, _MOVED)
+        yield private
+    finally:
+        if private.is_there():
+            shutil.rmtree(path, ignore_errors=True)
+        os.close(descriptor)
+
+
+def open_private(path: Path, mode: int) -> int:
+    """Open a file for writing from its start, with this mode regardless of the umask; it is not truncated.
+
+    Its folder can come from elsewhere, with anything under its name. What is no file of its own, such as a
+    link, is removed and never written through. Raises OSError and Unreadable.
+    """
+    facts = paths.status(path, follow=False)
+    if facts and not _is_plain(facts):
+        path.unlink()
+    descriptor = os.open(path, _PRIVATE_FLAGS, 0o600)
+    if not _is_plain(os.fstat(descriptor)):
+        os.close(descriptor)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    os.fchmod(descriptor, mode & 0o777)
+    return descriptor
+
+
+def _is_plain(facts: os.stat_result) -> bool:
+    """Return True for a regular file with one name."""
+    return stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1
 
 
 def user_folder(variable: str, default: str) -> Path | None:
@@ -97,25 +167,62 @@ def user_folder(variable: str, default: str) -> Path | None:
         return None
 
 
-def read_json(path: Path | str) -> Any:  # noqa: ANN401 - any JSON
-    """Return the content of a JSON file.
+def read_json(path: Path | str, most: int = SMALL_BYTES) -> Any:  # noqa: ANN401 - any JSON
+    """Return the content of a JSON file of at most ``most`` bytes.
 
-    Raises OSError, also for a pipe, and ValueError, also for what JSON does not define: NaN, and a key twice.
+    Raises OSError as ``small_file`` does, and ValueError, also for what JSON does not define: NaN, and a key
+    twice.
     """
-    return json_of(small_file(path))
+    return json_of(small_file(path, most))
 
 
-def small_file(path: Path | str) -> bytes:
-    """Return the content of a file. Raises OSError, also for a pipe: reading it would wait forever."""
+def small_file(path: Path | str, most: int = SMALL_BYTES) -> bytes:
+    """Return the content of a file of at most ``most`` bytes, a number of MiB.
+
+    Raises OSError, also for a larger file, and for a pipe: reading it would wait forever.
+    """
+    with _reading(path) as (descriptor, size):
+        content = b""
+        while max(size, len(content)) <= most and (part := os.read(descriptor, max(size, _BLOCK))):
+            content += part
+    if max(size, len(content)) > most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", str(path))
+    return content
+
+
+def head(path: Path | str, count: int) -> bytes:
+    """Return the first ``count`` bytes of a file. Raises OSError as ``small_file`` does."""
+    with _reading(path) as (descriptor, _):
+        return os.read(descriptor, count)
+
+
+def tail(path: Path | str, count: int) -> bytes:
+    """Return the last ``count`` bytes of a file. Raises OSError as ``small_file`` does."""
+    with _reading(path) as (descriptor, size):
+        return os.pread(descriptor, count, max(0, size - count))
+
+
+def ends(path: Path | str, count: int) -> bytes:
+    """Return a file whole, or the first and the last ``count`` bytes of a larger one, and how many lack.
+
+    Raises OSError as ``small_file`` does.
+    """
+    with _reading(path) as (descriptor, size):
+        if size <= 2 * count:
+            return os.read(descriptor, size)
+        lacking = f"\n[... {size - 2 * count:,} bytes left out ...]\n".encode()
+        return os.pread(descriptor, count, 0) + lacking + os.pread(descriptor, count, size - count)
+
+
+@contextmanager
+def _reading(path: Path | str) -> Iterator[tuple[int, int]]:
+    """Yield a descriptor of a regular file, and its size."""
     descriptor = os.open(path, _READ_FLAGS)
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        parts = []
-        while part := os.read(descriptor, max(facts.st_size, _BLOCK)):
-            parts.append(part)
-        return b"".join(parts)
+        yield descriptor, facts.st_size
     finally:
         os.close(descriptor)
 
@@ -316,11 +423,11 @@ def umask() -> int:
 
 def refuse_capture(path: Path) -> None:
     """Raise OutputError if ``path`` is a capture or another SQLite database."""
-    if not path.is_file():
-        return
-    with path.open("rb") as file:
-        is_export = file.read(len(_SQLITE)) == _SQLITE
-    if is_export or path.resolve().suffix in RECORDINGS:
+    with paths.writing(path):
+        if not paths.is_file(path):
+            return
+        is_export = head(path, len(_SQLITE)) == _SQLITE
+    if is_export or paths.real(path).suffix in RECORDINGS:
         raise OutputError(
             f"{path} is a capture or another database; it is not replaced", "use another file name"
         )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import signal
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
+from nsyswrap.base.files import head
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ LOCK = "lock"
 _LONGEST = 200  # bytes of a lock file
 _GLANCE_S = 0.2  # longer than `is_locked` takes, which locks the file too
 _PAUSE_S = 0.1
+_held: dict[str, int] = {}  # path of a folder that this process has locked -> descriptor of its lock file
 _HOLDER = re.compile(r"(?P<host>.+), process (?P<pid>\d+)")
 
 
@@ -33,11 +37,9 @@ def locked(folder: Path, what: str, hint: str = "", patience_s: float = 0) -> It
     It waits ``patience_s`` for that process, which ``what`` names in the message. The lock file is removed at
     the end of the block. The system releases the lock if this process is killed; the file then stays.
     """
-    path = folder / LOCK
-    try:
+    path, real = folder / LOCK, os.path.realpath(folder)
+    with paths.writing(path):
         descriptor = _open(path, patience_s)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
     try:
         if not _lock(descriptor):
             holder = os.read(descriptor, _LONGEST).decode(errors="replace").strip()
@@ -45,13 +47,23 @@ def locked(folder: Path, what: str, hint: str = "", patience_s: float = 0) -> It
         with suppress(OSError):  # a full disk: the file stays empty
             os.truncate(descriptor, 0)
             os.write(descriptor, f"{socket.gethostname()}, process {os.getpid()}".encode())
+        _held[real] = descriptor
         try:
             yield
         finally:
+            del _held[real]
             if _is_at(descriptor, path):
                 path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
+
+
+def descriptor_of(folder: Path) -> int | None:
+    """Return the descriptor of the lock that this process has on a folder; None if it has none.
+
+    A process that inherits it keeps the folder locked after this one.
+    """
+    return _held.get(os.path.realpath(folder))
 
 
 def _open(path: Path, patience_s: float) -> int:
@@ -61,11 +73,12 @@ def _open(path: Path, patience_s: float) -> int:
     """
     deadline = time.monotonic() + max(patience_s, _GLANCE_S)
     while True:
-        if os.path.lexists(path) and (path.is_symlink() or not is_lock_file(path)):
+        if paths.exists(path, follow=False) and not is_lock_file(path):
             raise OutputError(f"{path} exists and is not a lock file of nsyswrap", "use another --output")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         with suppress(OSError):  # the group of a shared run may test the lock
-            os.fchmod(descriptor, 0o640)
+            folder = paths.status(path.parent)
+            os.fchmod(descriptor, 0o600 | (folder.st_mode & 0o040 if folder else 0))
         is_mine = _lock(descriptor)
         if _is_at(descriptor, path) if is_mine else time.monotonic() > deadline:
             return descriptor
@@ -76,7 +89,7 @@ def _open(path: Path, patience_s: float) -> int:
 
 def _is_at(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))  # noqa: PTH116 - as fstat
     except OSError:
         return False
 
@@ -90,7 +103,7 @@ def is_locked(folder: Path | str) -> bool:
     if not os.access(path, os.F_OK):  # of 100,000 runs this takes half the time of an error
         return False
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not wait for the writer of a pipe
     except OSError:
         return False
     try:
@@ -105,9 +118,22 @@ def holder_here(folder: Path) -> int:
     return int(holder["pid"]) if holder and holder["host"] == socket.gethostname() else 0
 
 
+def terminate(pid: int) -> None:
+    """Send SIGTERM to a process that works in a folder. Nothing happens to one that has ended.
+
+    Raises OutputError for a process of another user.
+    """
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        raise OutputError(f"process {pid} is that of another user", "ask its owner to end it") from None
+
+
 def is_lock_file(path: Path) -> bool:
-    """Return True if ``locked`` wrote this file: a user's own file may have the same name."""
-    if path.name != LOCK or not path.is_file():
+    """Return True if ``locked`` wrote this file: a user's own file may have the same name. A link is none."""
+    if path.name != LOCK or not paths.is_file(path, follow=False):
         return False
     text = _text(path)
     return not text or _HOLDER.fullmatch(text) is not None
@@ -115,8 +141,7 @@ def is_lock_file(path: Path) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(_LONGEST).decode(errors="replace")
+        return head(path, _LONGEST).decode(errors="replace")
     except OSError:
         return "?"
 

@@ -8,12 +8,13 @@ import shutil
 import sys
 from pathlib import Path
 
+from nsyswrap.base import paths
 from nsyswrap.base.lazy import lazy_imports
 
 with lazy_imports():
     from importlib import metadata
 
-_CHECKOUT = Path(__file__).resolve().parents[2]
+_CHECKOUT = paths.real(__file__).parents[2]
 
 
 def pip_install(extra: str) -> str:

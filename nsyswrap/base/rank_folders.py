@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.run_folder import EXPORT, REPORT
 
@@ -40,8 +41,10 @@ def without_rank(name: str) -> str:
 
 def rank_folders(folder: Path) -> dict[int, Path]:
     """Return the run folder of each profiled rank in the folder of a run, by rank. Empty: it has no ranks."""
-    matches = {path: _FOLDER.fullmatch(path.name) for path in folder.glob(PATTERN) if path.is_dir()}
-    return dict(sorted((int(match[1]), path) for path, match in matches.items() if match))
+    matches = {path: _FOLDER.fullmatch(path.name) for path in paths.matching(folder, PATTERN)}
+    return dict(
+        sorted((int(match[1]), path) for path, match in matches.items() if match and paths.is_folder(path))
+    )
 
 
 def captures_by_rank(folder: Path) -> dict[int, Path]:
@@ -53,10 +56,10 @@ def captures_by_rank(folder: Path) -> dict[int, Path]:
     captures: dict[int, Path] = {}
     for rank, path in rank_folders(folder).items():
         for name in (EXPORT, REPORT):
-            if (path / name).exists():
+            if paths.exists(path / name):
                 captures[rank] = path / name
                 break
-    for path in (path for suffix in _LOOSE for path in sorted(folder.glob(f"*{suffix}"))):
+    for path in (path for suffix in _LOOSE for path in paths.matching(folder, f"*{suffix}")):
         named = rank_in(path.name)
         if named is None:
             continue

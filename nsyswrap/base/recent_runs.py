@@ -18,13 +18,16 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.files import parsed, typed, user_folder
+from nsyswrap.base import paths
+from nsyswrap.base.errors import CaptureError, Unreadable
+from nsyswrap.base.files import parsed, small_file, typed, user_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, EXPORT, REPORT, RUN, STATUS, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from nsyswrap.base.paths import Skip
 
 with lazy_imports():
     import datetime as dt
@@ -34,7 +37,7 @@ CALLER = "call_function.py"  # the script that calls the function which its firs
 _FILES = "runs"  # the folder of the index; one file a machine
 _FULL = ".older"  # suffix of a full file
 _FULL_BYTES = 256 << 10
-_MARKS = (RUN, STATUS, BATCH)  # a folder with one of these holds a run or a batch
+_MARKS = {RUN, STATUS, BATCH}  # a folder with one of these holds a run or a batch
 _RANK, _REPEAT = re.compile(r"rank-\d+"), re.compile(r"run-(\d+)")
 _CLOCKS_S = 86_400  # by which the clock of another machine can be ahead
 _AGO = ((86_400, "day"), (3600, "hour"), (60, "minute"))
@@ -56,13 +59,12 @@ def note_begun(folder: Path) -> None:
         return
     entry = {"folder": os.path.realpath(folder), "cwd": str(Path.cwd()), "began": round(time.time(), 3)}
     line = f"\n{json.dumps(entry)}"  # a line that a full disk cut off does not spoil the next one
-    with suppress(OSError):
+    with suppress(OSError, Unreadable):
         index.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = index / f"{socket.gethostname().replace('/', '-')}.jsonl"
-        with suppress(FileNotFoundError):
-            if path.stat().st_size > _FULL_BYTES:
-                path.replace(path.with_suffix(_FULL))
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        if paths.size(path) > _FULL_BYTES:
+            path.replace(path.with_suffix(_FULL))
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         descriptor = os.open(path, flags, 0o600)
         try:
             os.write(descriptor, line.encode())  # in one piece, so that lines do not mix
@@ -70,14 +72,14 @@ def note_begun(folder: Path) -> None:
             os.close(descriptor)
 
 
-def begun_runs(here: Path | None = None) -> list[tuple[Path, float]]:
+def begun_runs(here: Path | None = None, skip: Skip = paths.ignore) -> list[tuple[Path, float]]:
     """Return the folders of runs and batches that still exist, newest first, with the start of each.
 
     These were begun in ``here`` or below; the runs in ``here/nsyswrap-runs`` are added. None: all runs of the
-    index. Starts are in seconds of the epoch.
+    index. Starts are in seconds of the epoch. ``skip`` is called for a folder that may not be entered.
     """
     latest: dict[str, tuple[float, str]] = {}  # a folder can be used again, from elsewhere
-    for folder, cwd, start in _lines():
+    for folder, cwd, start in _lines(skip):
         latest[folder] = max((start, cwd), latest.get(folder, (0.0, "")))
     began = {
         Path(folder): start
@@ -85,22 +87,23 @@ def begun_runs(here: Path | None = None) -> list[tuple[Path, float]]:
         if here is None or Path(cwd).is_relative_to(here)
     }
     real = {str(folder) for folder in began}
-    for path in _unlisted(here or Path.cwd()):
+    for path in _unlisted(here or Path.cwd(), skip):
         if os.path.realpath(path) not in real:
             began[path] = _changed(path)
-    there = [path for path in began if any(os.path.exists(path / mark) for mark in _MARKS)]  # noqa: PTH110 - Path.exists raises for a folder that cannot be entered
+    there = [path for path in began if _has_mark(path, skip)]
     starts = {path: max(began[path], _started(path)) for path in there}  # recorded again on another machine
     return sorted(starts.items(), key=itemgetter(1), reverse=True)
 
 
-def newest_run(here: Path | None = None) -> tuple[Path, float]:
+def newest_run(here: Path | None = None, skip: Skip = paths.ignore) -> tuple[Path, float]:
     """Return the folder and the start of the newest run begun in ``here`` or below that has ended.
 
     Runs without a capture count only if there are no others. A folder below ``here`` is returned as a
-    relative path. Raises CaptureError if there is none.
+    relative path. ``skip`` is called for a folder that may not be entered. Raises CaptureError if there is
+    none.
     """
     here = here or Path.cwd()
-    ended = _ended(here)
+    ended = _ended(here, skip)
     if ended:
         newest = next(filter(_has_capture, ended), next(iter(ended)))
         if is_rank(newest):  # the first of its ranks
@@ -123,13 +126,23 @@ def without_capture_since(start: float) -> list[Path]:
     ]
 
 
-def _ended(here: Path) -> dict[Path, float]:
+def _ended(here: Path, skip: Skip = paths.ignore) -> dict[Path, float]:
     """Return the runs that have ended, newest first, with the start of each."""
-    return {folder: start for folder, start in begun_runs(here) if (folder / STATUS).exists()}
+    return {folder: start for folder, start in begun_runs(here, skip) if paths.exists(folder / STATUS)}
 
 
 def _has_capture(folder: Path) -> bool:
-    return (folder / EXPORT).exists() or (folder / REPORT).exists()
+    return paths.exists(folder / EXPORT) or paths.exists(folder / REPORT)
+
+
+def _has_mark(folder: Path, skip: Skip) -> bool:
+    """Return True if a folder is that of a run or a batch. Of 100,000 runs most are gone: none is listed."""
+    try:
+        return any(paths.exists(folder / mark) for mark in _MARKS)
+    except Unreadable as error:
+        error.path = str(folder)
+        skip(error)
+        return False
 
 
 def is_rank(folder: Path) -> bool:
@@ -144,7 +157,8 @@ def is_repeat(folder: Path) -> bool:
 
 def repeats_in(folder: Path) -> list[Path]:
     """Return the run folders of the equal runs in a folder, in their order."""
-    numbers = {path: match for path in folder.glob("run-*") if (match := _REPEAT.fullmatch(path.name))}
+    folders = paths.matching(folder, "run-*")
+    numbers = {path: match for path in folders if (match := _REPEAT.fullmatch(path.name))}
     return [path for path in sorted(numbers, key=lambda path: int(numbers[path][1])) if is_repeat(path)]
 
 
@@ -174,17 +188,15 @@ def ago(start: float, now: float | None = None) -> str:
     return "just now"
 
 
-def _lines() -> Iterator[tuple[str, str, float]]:
+def _lines(skip: Skip) -> Iterator[tuple[str, str, float]]:
     """Yield folder, working folder and start of each run of the index, oldest first in each file."""
     index = _index_folder()
-    try:
-        files = sorted(index.iterdir(), key=lambda path: path.suffix != _FULL) if index else []
-    except OSError:
-        return
-    for file in files:
+    files = paths.matching(index, "*", skip) if index else ()
+    for file in sorted(files, key=lambda path: path.suffix != _FULL):
         try:
-            text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-        except OSError:
+            text = small_file(file).decode(errors="replace")
+        except OSError as error:
+            skip(paths.unreadable(file, error))
             continue
         for line in text.splitlines():
             if not line.startswith("{"):  # a damaged file can have millions of them
@@ -201,15 +213,14 @@ def _index_folder() -> Path | None:
     return folder and folder / _FILES
 
 
-def _unlisted(here: Path) -> Iterator[Path]:
+def _unlisted(here: Path, skip: Skip) -> Iterator[Path]:
     """Yield the runs and batches in nsyswrap-runs/ and one level deeper, where scenarios and ranks are."""
-    found = (
-        path.parent
-        for pattern in ("*", "*/*")
-        for mark in _MARKS
-        for path in (here / DEFAULT_BASE).glob(f"{pattern}/{mark}")
-    )
-    yield from dict.fromkeys(found)
+    for folder in paths.matching(here / DEFAULT_BASE, "*", skip):
+        names = paths.names(folder, skip)
+        if not _MARKS.isdisjoint(names):
+            yield folder
+        inner = (folder / name for name in names if not name.startswith("."))
+        yield from (path for path in inner if not _MARKS.isdisjoint(paths.names(path, skip)))
 
 
 def _started(folder: Path) -> float:
@@ -226,6 +237,7 @@ def _changed(folder: Path) -> float:
         return started
     times = []
     for mark in _MARKS:
-        with suppress(OSError):
-            times.append((folder / mark).stat().st_mtime)
+        with suppress(Unreadable):
+            facts = paths.status(folder / mark)
+            times += [facts.st_mtime] if facts else []
     return max(times, default=0.0)

@@ -6,6 +6,7 @@ group.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -13,10 +14,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Literal
 
-from nsyswrap.base.errors import CaptureError, OutputError, UsageError
-from nsyswrap.base.files import json_of, read_json, small_file, typed, user_folder, why
+from nsyswrap.base import links, paths
+from nsyswrap.base.errors import CaptureError, OutputError, Unreadable, UsageError
+from nsyswrap.base.files import head, json_of, open_private, read_json, small_file, typed, user_folder, why
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
 from nsyswrap.base.lazy import lazy_imports
 
@@ -44,8 +47,7 @@ RUNS = "runs"  # in a batch folder: the folders of the planned runs
 SPEC = "spec.json"  # in the folder of a planned run: what to run
 CLAIM = "claim.json"  # in the folder of a planned run: the process that runs it
 TASK_LOG = "task.log"  # in the folder of a planned run: what its task printed
-# A recorded command line has this script before the program; version 0.1 called it _launch.py.
-LAUNCHERS = ("exec_program.py", "_launch.py")
+LAUNCHERS = ("exec_program.py", "_launch.py")  # before the program in a command line: now, in 0.1
 WORK = ".recording-"  # prefix of the private folder in a run folder into which nsys writes
 FOREIGN = ".from-program"  # suffix of a file that the program wrote under one of these names
 DEFAULT_BASE = Path("nsyswrap-runs")
@@ -159,13 +161,16 @@ class RunFolder:
     share: Share | None = None
 
     def make(self) -> None:
-        """Create the folder with its parents. It is private from the start."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        """Create the folder with its parents. It is private from the start.
+
+        Raises OSError, and OutputError for a link that is not followed.
+        """
+        links.make_folders(self.path.parent)
         try:
             self.path.mkdir(mode=_folder_mode(self.share))
             self.path.chmod(_folder_mode(self.share))  # regardless of the umask
         except FileExistsError:
-            if not self.path.is_dir():
+            if not paths.is_folder(links.target_of(self.path)):
                 raise
 
     def create(self, facts: dict[str, Any], *, force: bool = False) -> None:
@@ -174,27 +179,23 @@ class RunFolder:
         ``force`` replaces the files of a run and nothing else. The folder of a run is made private. A folder
         with other files keeps its mode. Raises OutputError if the folder is taken or cannot be written.
         """
-        try:
+        with paths.writing(self.path):
             self._clear(force=force)
             part = self._part(STATUS)
             try:
-                with os.fdopen(_opened(part, _file_mode(STATUS, self.share)), "wb") as file:
+                with os.fdopen(open_private(part, _file_mode(STATUS, self.share)), "wb") as file:
                     os.posix_fallocate(file.fileno(), 0, _STATUS_ROOM)
                 self.write(RUN, facts)
             except (OSError, OutputError):  # the file would block the next attempt
                 part.unlink(missing_ok=True)
                 raise
-        except OSError as error:
-            raise OutputError(f"cannot write {self.path}: {error.strerror}") from None
 
     def check_free(self, *, force: bool = False) -> set[str]:
         """Return the names of the files in the folder. Raises OutputError if a run must not replace them."""
-        if not self.path.exists():
-            return set()
-        try:
-            present = {entry.name for entry in self.path.iterdir() if not is_lock_file(entry)}
-        except OSError as error:
-            raise OutputError(f"cannot write {self.path}: {error.strerror}", "use another --output") from None
+        with paths.writing(self.path, "use another --output"):
+            if paths.exists(self.path) and not paths.is_folder(self.path):
+                raise NotADirectoryError(errno.ENOTDIR, "Not a directory")
+            present = {name for name in paths.names(self.path) if not is_lock_file(self.path / name)}
         if present and not force:
             raise OutputError(
                 f"{self.path} exists and is not empty", "use another --output, or --force to replace its run"
@@ -211,7 +212,7 @@ class RunFolder:
         present = self.check_free(force=force)
         if present and not present & {RUN, SPEC}:
             return
-        if folders := [name for name in FILES if (self.path / name).is_dir()]:
+        if folders := [name for name in FILES if paths.is_folder(self.path / name)]:
             raise OutputError(f"{self.path / folders[0]} is a folder, where a file is expected", "remove it")
         self.path.chmod(_folder_mode(self.share))
         for name in FILES:
@@ -219,12 +220,13 @@ class RunFolder:
             self._part(name).unlink(missing_ok=True)
         if is_page(self.path / PAGE):
             (self.path / PAGE).unlink()
-        for left in (*self.path.glob(f"{WORK}*"), *self.path.glob(SCENARIO_FILES)):  # WORK: of a killed run
-            shutil.rmtree(left)
+        for pattern in (f"{WORK}*", SCENARIO_FILES):  # WORK: of a killed run
+            for left in paths.matching(self.path, pattern):
+                shutil.rmtree(left)
 
     def open(self, name: str) -> int:
         """Return a descriptor for writing one file, which is private from its first byte. Raises OSError."""
-        return _opened(self.path / name, _file_mode(name, self.share))
+        return open_private(self.path / name, _file_mode(name, self.share))
 
     def write(self, name: str, content: str | dict[str, Any]) -> None:
         """Write one file by way of a temporary one: a reader never sees a part of it. Raises OutputError."""
@@ -232,25 +234,22 @@ class RunFolder:
             content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         )
         part, target = self._part(name), self.path / name
-        try:
-            mode = target.stat().st_mode if target.exists() else _file_mode(name, self.share)
+        with paths.writing(target):
+            earlier = paths.status(target, follow=False)
+            mode = earlier.st_mode if earlier and S_ISREG(earlier.st_mode) else _file_mode(name, self.share)
             try:
-                with os.fdopen(_opened(part, mode), "wb") as file:
+                with os.fdopen(open_private(part, mode), "wb") as file:
                     file.write(text.encode("utf-8", "surrogateescape"))
                     file.truncate()
                 part.replace(target)
             finally:
                 part.unlink(missing_ok=True)
-        except OSError as error:
-            raise OutputError(f"cannot write {target}: {error.strerror}") from None
 
     def take(self, source: Path, name: str) -> None:
         """Move a file of the same file system into the folder, under ``name``. Raises OutputError."""
-        try:
+        with paths.writing(self.path / name):
             source.chmod(_file_mode(name, self.share))
             source.replace(self.path / name)
-        except OSError as error:
-            raise OutputError(f"cannot write {self.path / name}: {error.strerror}") from None
 
     def set_aside(self, name: str) -> str:
         """Rename a file that the program wrote under a name of ours; return its new name.
@@ -259,13 +258,14 @@ class RunFolder:
         replaces it.
         """
         path = self.path / name
-        if not os.path.lexists(path):
-            return ""
         numbers = ("", *(f"-{n}" for n in range(2, 1000)))
-        free = next(f"{name}{FOREIGN}{n}" for n in numbers if not os.path.lexists(f"{path}{FOREIGN}{n}"))
         try:
+            if not paths.exists(path, follow=False):
+                return ""
+            names = (f"{name}{FOREIGN}{n}" for n in numbers)
+            free = next(one for one in names if not paths.exists(self.path / one, follow=False))
             path.rename(path.with_name(free))
-        except OSError:
+        except (OSError, Unreadable):
             return ""
         return free
 
@@ -317,18 +317,19 @@ def _fits(key: str, value: object) -> bool:
 
 def is_page(path: Path) -> bool:
     """Return True for a page that nsyswrap wrote. A link is none."""
-    if path.is_symlink() or not path.is_file():
+    try:
+        return paths.is_file(path, follow=False) and _PAGE_MARK in head(path, _PAGE_HEAD)
+    except OSError:
         return False
-    with path.open("rb") as file:
-        return _PAGE_MARK in file.read(_PAGE_HEAD)
 
 
 def share_of(path: Path) -> Share | None:
     """Return who may read a folder of this module besides its owner."""
     try:
-        return "group" if path.stat().st_mode & 0o777 == _folder_mode("group") else None
-    except OSError:
+        facts = paths.status(path)
+    except Unreadable:
         return None
+    return "group" if facts and facts.st_mode & 0o777 == _folder_mode("group") else None
 
 
 def existing(path: Path) -> RunFolder:
@@ -347,9 +348,9 @@ def check_share(share: Share | None, *, keep_environment: bool) -> None:
 
 def run_of(path: Path) -> Path | None:
     """Return the run folder of a folder or capture; None if it is not of a run."""
-    folder = path if path.is_dir() else path.parent
-    is_of_run = path.is_dir() or path.name in (EXPORT, REPORT)
-    return folder if is_of_run and (folder / RUN).exists() else None
+    folder = path if paths.is_folder(path) else path.parent
+    is_of_run = folder == path or path.name in (EXPORT, REPORT)
+    return folder if is_of_run and paths.exists(folder / RUN) else None
 
 
 def ending(path: Path) -> str:
@@ -357,7 +358,7 @@ def ending(path: Path) -> str:
     folder = run_of(path)
     if folder is None:
         return ""
-    if not (folder / STATUS).exists():
+    if not paths.exists(folder / STATUS):
         return unfinished(folder)
     try:
         status = RunFolder(folder).read_status()
@@ -371,9 +372,18 @@ def unfinished(folder: Path) -> str:
     """Return why a run folder has no status, and where the recording is."""
     if is_locked(folder):
         return "this run has not ended yet"
-    left = ", ".join(str(path) for path in sorted(folder.glob(f"{WORK}*/{Path(REPORT).stem}.*")))
-    kept = f"; its recording, with the environment, is in {left}" if left else ""
-    return f"this run never finished: nsyswrap was killed{kept}"
+    kept = ", ".join(map(str, left_recordings(folder)))
+    kept = f"its recording, with the environment, is in {kept}" if kept else "it left no recording"
+    return f"this run never finished: nsyswrap was killed; {kept}"
+
+
+def left_recordings(folder: Path) -> list[Path]:
+    """Return what a killed run left, the most complete first: nsys removes a .qdstrm that it has imported.
+
+    What may not be looked at is left out.
+    """
+    patterns = (f"{WORK}*/{name}" for name in (EXPORT, RECORDING, REPORT))
+    return [path for pattern in patterns for path in paths.matching(folder, pattern, paths.ignore)]
 
 
 def make_folder(path: Path, share: Share | None) -> None:
@@ -390,32 +400,22 @@ def _file_mode(name: str, share: Share | None) -> int:
     return 0o640 if share and name not in _HOLDS_ENVIRONMENT else 0o600
 
 
-def _opened(path: Path, mode: int) -> int:
-    """Open a file for writing from its start, with this mode regardless of the umask; it is not truncated."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    os.fchmod(descriptor, mode & 0o777)
-    return descriptor
-
-
 def default_output(program: str, base: Path = DEFAULT_BASE) -> Path:
     """Return the path of a new folder, ``<base>/<program>-<local time>``, with a number if that exists."""
     name = f"{Path(program).stem or 'program'}-{time.strftime('%Y%m%d-%H%M%S')}"
     taken = (base / (f"{name}-{n}" if n > 1 else name) for n in range(1, 1000))
-    return next(path for path in taken if not path.exists())
+    return next(path for path in taken if not paths.is_taken(path))
 
 
 def claim_output(program: str, base: Path = DEFAULT_BASE) -> Path:
     """Create and return the folder of ``default_output``; runs that start together get different ones."""
     while True:
         path = default_output(program, base)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.mkdir(mode=_folder_mode(None))
-        except FileExistsError:  # another run took this name
-            continue
-        except OSError as error:
-            raise OutputError(f"cannot write {path}: {error.strerror}") from None
-        return path
+        with paths.writing(path):
+            links.make_folders(path.parent)
+            with suppress(FileExistsError):  # another run took this name
+                path.mkdir(mode=_folder_mode(None))
+                return path
 
 
 def cache_dir(*names: str) -> Path:

@@ -1,6 +1,7 @@
 """Defaults of options, from ``[tool.nsyswrap]`` of a project and from the user's own file.
 
-The project's file is the nearest pyproject.toml upwards of the working folder, the user's is
+The project's file is the nearest pyproject.toml from the working folder up to the root of its repository or
+the home folder. One that another user could have written is ignored. The user's file is
 ``$XDG_CONFIG_HOME/nsyswrap/config.toml``. The order is: option, environment, project, user, built-in. The
 path of nsys is never taken from a project: a cloned repository must not choose what is executed.
 """
@@ -9,17 +10,19 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.base.errors import UsageError
-from nsyswrap.base.files import brief, user_folder, why
+from nsyswrap.base import paths
+from nsyswrap.base.errors import Unreadable, UsageError
+from nsyswrap.base.files import TOML_BYTES, brief, small_file, user_folder, why
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import click
 
@@ -29,6 +32,7 @@ with lazy_imports():  # used where there is a file with settings
 PROJECT_FILE = "pyproject.toml"
 GATE = "gate"  # the table of `nsyswrap compare --gate`, see cli/gate.py
 _TABLE = "nsyswrap"  # in [tool]
+_REPOSITORY = (".git", ".hg", ".jj", ".sl", ".svn", ".bzr")  # what the root of a repository has
 _UNSET = {"FORCE_COLOR": ("", "0")}  # values that count as none
 _COUNTS = 2**31  # more rows than any table has
 _TRACE = re.compile(r"\b[a-z0-9-]+(,\b[a-z0-9-]+)*")  # nothing that nsys could take for another option
@@ -149,7 +153,7 @@ def nsys_path() -> tuple[str, str] | None:
 def of_user() -> dict[str, Value]:
     """Return the settings in the user's file. Raises UsageError."""
     path = user_file()
-    if path is None or not _is_file(path):
+    if path is None or not is_there(path):
         return {}
     try:
         table = toml_file.read(path)
@@ -185,15 +189,17 @@ def gate_of_project() -> tuple[dict[str, Any], str]:
 def _project_table(path: Path | None) -> tuple[dict[str, Any], list[str]]:
     """Return ``[tool.nsyswrap]`` of a file, and notes. Raises UsageError if it is not a table."""
     try:
-        content = path.read_bytes() if path else b""
-    except OSError:
-        return {}, []
-    if _TABLE.encode() not in content:  # most projects: nothing is parsed
-        return {}, []
-    try:
+        content = small_file(path, TOML_BYTES) if path else b""
+        if path is None or _TABLE.encode() not in content:  # most projects: nothing is parsed
+            return {}, []
+        if reason := _distrusted(path):
+            place = user_file() or "~/.config/nsyswrap/config.toml"
+            return {}, [f"{path} is ignored: {reason}; set these options in {place}"]
         tool = toml_file.parse(content).get("tool")
-    except ValueError as error:  # others work with this file, nsyswrap alone does not need it
-        return {}, [f"{path} cannot be read, so [tool.{_TABLE}] is ignored: {error}"]
+    except PermissionError:  # that of another user above this folder
+        return {}, []
+    except (OSError, ValueError) as error:  # others work with this file, nsyswrap alone does not need it
+        return {}, [f"{path} cannot be read, so [tool.{_TABLE}] is ignored: {why(error)}"]
     table = tool.get(_TABLE) if isinstance(tool, dict) else None
     if table is None:
         return {}, []
@@ -214,15 +220,54 @@ def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:
 
 
 def project_file() -> Path | None:
-    """Return the nearest pyproject.toml upwards of the working folder."""
+    """Return the nearest pyproject.toml of the project that the working folder is in."""
     with suppress(OSError):
-        here = Path.cwd()
-        return next((p for folder in (here, *here.parents) if _is_file(p := folder / PROJECT_FILE)), None)
+        return next((p for folder in _project_folders() if is_there(p := folder / PROJECT_FILE)), None)
     return None
 
 
-def _is_file(path: Path) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises in a folder that cannot be entered
+def _project_folders() -> Sequence[Path]:
+    """Return the working folder, and those above it up to the root of a repository or the home folder.
+
+    Outside of both it is the working folder alone. Raises OSError without a working folder.
+    """
+    here = Path.cwd()
+    folders = (here, *here.parents)
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - Path.home raises without a home
+    for number, folder in enumerate(folders[:-1], 1):  # neither is the root of all files
+        is_root = any(os.path.lexists(folder / name) for name in _REPOSITORY)
+        if is_root or str(folder) == home:
+            return folders[:number]
+    return folders[:1]
+
+
+def _distrusted(path: Path) -> str:
+    """Return why a file may be another user's work; empty if it is that of this user or of root.
+
+    git goes by the owner, too, and with sudo also accepts the user who called it. Raises Unreadable.
+    """
+    if not hasattr(os, "geteuid"):
+        return ""
+    user = os.geteuid()
+    owners = {
+        0,
+        user,
+        *([int(caller)] if not user and (caller := os.environ.get("SUDO_UID", "")).isdecimal() else []),
+    }
+    found = paths.status(path), paths.status(path, follow=False)
+    if not {facts.st_uid for facts in found if facts} <= owners:
+        return "it belongs to another user"
+    if (folder := paths.status(path.parent)) and folder.st_mode & stat.S_IWOTH:
+        return f"everybody can write into {path.parent}"
+    return ""
+
+
+def is_there(path: Path) -> bool:
+    """Return True if there is a file with settings. One that may not be looked at counts as none."""
+    try:
+        return paths.is_file(path)
+    except Unreadable:
+        return False
 
 
 def user_file() -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.errors import Unreadable
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 with lazy_imports():  # used for wrong names
     import difflib
+
+    from nsyswrap.base import paths
 
 _MOST = 3  # suggestions
 _WORSE = 0.05  # of the similarity, from 0 to 1: a name that much less similar than the best is left out
@@ -33,10 +36,9 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 def did_you_mean_file(path: Path) -> str:
     """Return ``did you mean 'name'?`` for a path that does not exist, with names in the same folder."""
     try:
-        names = [file.name for file in path.parent.iterdir()]
-    except OSError:
+        return did_you_mean(path.name, paths.names(path.parent))
+    except Unreadable:
         return ""
-    return did_you_mean(path.name, names)
 
 
 def unknown(kind: str, name: str, names: Iterable[str], otherwise: str = "") -> tuple[str, str]:

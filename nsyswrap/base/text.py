@@ -25,7 +25,7 @@ with lazy_imports():  # none of these for --help and completion
     from nsyswrap.base import run_folder
 
 _ROUNDS = 4  # names that differ at several places need more than one pass
-_SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep"}
+_SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep", ".qdstrm"}
 _CONTEXT = 3  # characters shown before the place where two names differ
 # Patterns are compiled when they are first used: `re` keeps them.
 _FOLDERS = r"(?<![\w./~-])/(?=[^\s/])(?:[^\s/'\"]+/)*"  # of an absolute path
@@ -35,6 +35,8 @@ _CONTROL = (
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     r"\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
+# What GitHub's runner takes for a command, also behind blanks, and in either stream.
+_COMMAND = r"(?m)^([^\S\n]*):(?=:)|#(?=#\[)"
 _STYLE = "(?:[0124]|3[1236])"  # of our screens
 _STYLE_OR_CONTROL = rf"\x1b\[{_STYLE}(?:;{_STYLE})*m|{_CONTROL}"
 _NOT_UTF8 = range(0xDC80, 0xDD00)  # how Python keeps the bytes from 0x80 on
@@ -44,6 +46,7 @@ _TO_ASCII = str.maketrans(
     {"…": "...", "→": "->", "µ": "u", "\u03bc": "u", "·": "-", "\u00d7": "x", "█": "#", "▒": "+", "░": "."}
 )
 _GLUE = "\x1f"  # no text that is printable has it, and textwrap does not break lines there
+_NUMBER = r"0*([0-9]+)"  # in a name
 _PLURAL = r"\b([a-z]+?)(ies|s)\b"
 _BEFORE_UNIT = r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))"
 _in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
@@ -65,6 +68,11 @@ def printable(text: str, keep: str = "", *, colors: bool = False) -> str:
     if not text.replace("\n" if "\n" in keep else "", "").isprintable():
         text = re.sub(_STYLE_OR_CONTROL if colors else _CONTROL, escaped, text)
     return as_ascii(text) if _in_ascii.get() else text
+
+
+def without_commands(text: str) -> str:
+    """Write the beginnings of GitHub's workflow commands as escapes: ``::`` of a line, ``##[`` anywhere."""
+    return re.sub(_COMMAND, lambda match: f"{match[1] or ''}\\x{ord(match[0][-1]):02x}", text)
 
 
 def as_ascii(text: str) -> str:
@@ -120,6 +128,14 @@ def replaced_note(count: int) -> str:
 
 def _singular(match: re.Match[str]) -> str:
     return f"{match[1]}y" if match[2] == "ies" else match[1]
+
+
+def natural_key(path: Path | str) -> tuple[str, str]:
+    """Return a key that sorts names and paths with their numbers by value: report.2 before report.10."""
+    whole = str(path)
+    folders_first = whole.replace(os.sep, "\0")  # a folder comes before those that begin like it
+    key = re.sub(_NUMBER, lambda number: f"{len(number[1]):05}{number[1]}", folders_first)
+    return key, whole  # 2 and 02 have an order, too
 
 
 def without_folders(text: str) -> str:

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base.files import parsed
+from nsyswrap.base.files import TOML_BYTES, parsed
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_MOST_BYTES = 4 << 20  # a plan of 99,999 points has 3.4 MB
 _MOST_DOTS = 100  # of one key: tomllib takes a time that grows with their square
 _PART = rb"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
 _LONG_KEY = re.compile(rb"(?<![\w-])%b(?:[ \t]*\.[ \t]*%b){%d}" % (_PART, _PART, _MOST_DOTS + 1))
@@ -28,7 +27,7 @@ def read(path: Path, parse_float: Callable[[str], Any] = float) -> dict[str, Any
     """Return the content of a file or of a pipe that has a writer. Raises OSError and ValueError."""
     with open(path, "rb", opener=_opened) as file:
         os.set_blocking(file.fileno(), True)
-        return parse(file.read(_MOST_BYTES + 1), parse_float)
+        return parse(file.read(TOML_BYTES + 1), parse_float)
 
 
 def _opened(path: str, flags: int) -> int:
@@ -37,8 +36,8 @@ def _opened(path: str, flags: int) -> int:
 
 def parse(content: bytes, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
     """Return the content of a document in UTF-8; a byte order mark is skipped. Raises ValueError."""
-    if len(content) > _MOST_BYTES:
-        raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
+    if len(content) > TOML_BYTES:
+        raise ValueError(f"it is larger than {TOML_BYTES >> 20} MiB")
     if _LONG_KEY.search(content):
         raise ValueError(f"a key has more than {_MOST_DOTS} parts")
     return parsed(lambda text: tomllib.loads(text, parse_float=parse_float), content.decode("utf-8-sig"))

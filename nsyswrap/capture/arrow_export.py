@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.base.errors import DamagedCapture, NotACapture, Unavailable
+from nsyswrap.base import paths
+from nsyswrap.base.errors import DamagedCapture, NotACapture, Unavailable, Unreadable
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
@@ -38,6 +39,7 @@ with lazy_imports():
 # The formats by the ending of their files, with the ending of the folder's name that nsys gives by default.
 _PARQUET, _ARROW = ".parquet", ".arrow"
 _FORMATS = {_PARQUET: ("parquetdir", "_pqtdir"), _ARROW: ("arrowdir", "_arwdir")}
+_ROWS_PER_BYTE = 100  # more than any table of nsys: a file can claim any number of rows
 _STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 _EXPORT_AGAIN = "export the .nsys-rep again with `nsys export`"
 _NOT_COMPLETE = f"wait until nsys ends; if it has ended, {_EXPORT_AGAIN}"
@@ -61,8 +63,8 @@ def folder_format(folder: str, files: Iterable[str]) -> str:
 def is_table_folder(path: Path) -> bool:
     """Return True for the folder of a parquetdir or arrowdir export."""
     try:
-        return path.is_dir() and bool(folder_format(path.name, [file.name for file in path.iterdir()]))
-    except OSError:
+        return paths.is_folder(path) and bool(folder_format(path.name, paths.names(path)))
+    except Unreadable:
         return False
 
 
@@ -70,7 +72,7 @@ class ArrowExport(Export):
     """A parquetdir or arrowdir export; ``path`` and ``file`` are its folder. It cannot answer SQL."""
 
     def _open(self, opened: ExitStack) -> None:
-        self.file = self.path.resolve()
+        self.file = paths.real(self.path)
         files, name = _table_files(self.path)
         try:
             pa.Table  # noqa: B018 - imports pyarrow, which is an extra
@@ -83,6 +85,10 @@ class ArrowExport(Export):
         for table, file in files.items():
             with self._damage_of(file):
                 self._files[table] = _File(file)
+            if self._files[table].rows > _ROWS_PER_BYTE * paths.size(file):
+                raise DamagedCapture(
+                    f"{file} claims {self._files[table].rows:,} rows, too many for its size", _EXPORT_AGAIN
+                )
         opened.callback(self._files.clear)
         self.tables = {table: file.columns for table, file in self._files.items()}
         self._check_tables()
@@ -164,7 +170,7 @@ class ArrowExport(Export):
         with self._damage_of(file.path):
             columns = file.read([name for name, _ in wanted], groups)
             return {
-                name: _texts(chunks) if kind == "text" else self._numbers(chunks, f"{table}.{name}")
+                name: (self._texts if kind == "text" else self._numbers)(chunks, f"{table}.{name}")
                 for chunks, (name, kind) in zip(columns, wanted, strict=True)
             }
 
@@ -175,6 +181,18 @@ class ArrowExport(Export):
             if np.count_nonzero(part == MISSING) != chunk.null_count:
                 raise self._damaged(f"{where} has {MISSING}, which stands for no number")
             parts.append(part)
+        return np.concatenate(parts)
+
+    def _texts(self, chunks: list[pa.Array], where: str) -> NDArray[Any]:
+        parts = [np.empty(0, dtype=object)]
+        for chunk in chunks:
+            is_coded = pa.types.is_dictionary(chunk.type)
+            if pa.types.is_nested(chunk.type.value_type if is_coded else chunk.type):
+                raise self._damaged(f"{where} contains values that are not texts ({chunk.type})")
+            coded = chunk if is_coded else _as_bytes(chunk).dictionary_encode()
+            texts = [_text(value) for value in _as_bytes(coded.dictionary).to_pylist()]
+            numbers = coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+            parts.append(np.array([*texts, None], dtype=object)[numbers])
         return np.concatenate(parts)
 
     def _integers(self, chunk: pa.Array, where: str) -> pa.Array:
@@ -207,6 +225,8 @@ class _File:
         if path.suffix == _PARQUET:
             with parquet.ParquetFile(path) as file:
                 self.columns, self.rows = list(file.schema_arrow.names), int(file.metadata.num_rows)
+                # They are read as numbers of the different texts: a row can repeat a long one in one bit.
+                self._texts = [field.name for field in file.schema_arrow if field.type in _bytes()]
             return
         with pa.memory_map(str(path)) as content, ipc.open_stream(content) as stream:
             self.columns = list(stream.schema.names)
@@ -221,8 +241,9 @@ class _File:
     def read(self, names: Sequence[str], groups: Sequence[int] | None = None) -> list[list[pa.Array]]:
         """Return columns in row order, in the pieces of the file; of some ``groups`` of its rows alone."""
         if self.path.suffix == _PARQUET:
-            with parquet.ParquetFile(self.path, metadata=self._metadata) as file:
-                wanted = list(names)
+            wanted = list(names)
+            texts = sorted({*wanted} & {*self._texts})
+            with parquet.ParquetFile(self.path, metadata=self._metadata, read_dictionary=texts) as file:
                 table = file.read(wanted) if groups is None else file.read_row_groups(groups, wanted)
             return [table.column(name).chunks for name in names]
         with pa.memory_map(str(self.path)) as content, ipc.open_stream(content) as stream:
@@ -234,31 +255,25 @@ class _File:
 
 def _as_bytes(chunk: pa.Array) -> pa.Array:
     """Return texts as bytes: kernel names can contain bytes that are not UTF-8."""
-    wide = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+    wide = _bytes()
     return chunk.view(wide[chunk.type]) if chunk.type in wide else chunk
 
 
-def _texts(chunks: list[pa.Array]) -> NDArray[Any]:
-    parts = [np.empty(0, dtype=object)]
-    for chunk in chunks:
-        distinct: dict[Any, str | None] = {None: None}
-        part = np.empty(len(chunk), dtype=object)
-        for row, value in enumerate(_as_bytes(chunk).to_pylist()):
-            if value not in distinct:
-                is_bytes = isinstance(value, bytes)
-                distinct[value] = value.decode("utf-8", "backslashreplace") if is_bytes else str(value)
-            part[row] = distinct[value]
-        parts.append(part)
-    return np.concatenate(parts)
+def _bytes() -> dict[pa.DataType, pa.DataType]:
+    """Return the type of bytes for each type of text."""
+    return {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def _table_files(folder: Path) -> tuple[dict[str, Path], str]:
     """Return the file of each table, by name, and the format. Raises NotACapture and DamagedCapture."""
-    try:
-        files = sorted(folder.iterdir())
-        sizes = {file: file.stat().st_size for file in files if file.suffix in _FORMATS and file.is_file()}
-    except OSError as error:
-        raise NotACapture(f"{folder} cannot be read: {error.strerror}") from None
+    files = [folder / name for name in paths.names(folder)]
+    sizes = {file: paths.size(file) for file in files if file.suffix in _FORMATS and paths.is_file(file)}
     endings = {file.suffix for file in sizes}
     if len(endings) > 1:
         raise NotACapture(
@@ -282,7 +297,7 @@ def _table_files(folder: Path) -> tuple[dict[str, Path], str]:
 def _ends(stream: Path) -> bool:
     try:
         with stream.open("rb") as content:
-            content.seek(max(-len(_STREAM_END), -stream.stat().st_size), os.SEEK_END)
+            content.seek(max(-len(_STREAM_END), -paths.size(stream)), os.SEEK_END)
             return content.read() == _STREAM_END
     except OSError as error:
         raise NotACapture(f"{stream} cannot be read: {error.strerror}") from None

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.schema import CAPTURE_MARKS, STRINGS
-from nsyswrap.capture.sql import quoted, statement
-from nsyswrap.capture.sqlite_file import check_magic, check_size, opening, take_in_journal
+from nsyswrap.base.sqlite import EXHAUSTED, ReadOnly, quoted, read_only, statement, tables_of
+from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS
+from nsyswrap.capture.sqlite_file import check_magic, check_size, journals_of, opening, settled_copy
 from nsyswrap.capture.sqlite_pages import (
     Leaves,
     Miscounted,
@@ -58,6 +59,7 @@ class Export:
     """An open SQLite export; ``tables`` maps each table to its columns.
 
     ``file`` is the file that is read: ``path`` or a private copy, for which ``note`` has the reason.
+    ``unusual`` has the views and other tables whose rows are not read, each with the reason.
     ``by_sqlite`` has the reason for each table whose integers were read through SQLite, not from ``pages``.
     """
 
@@ -73,6 +75,7 @@ class Export:
         # The first and the last time that were read, and the column of each.
         self._times: tuple[tuple[int, str], tuple[int, str]] | None = None
         self.tables: dict[str, list[str]] = {}
+        self.unusual: dict[str, str] = {}
         with ExitStack() as opened:
             self._open(opened)
             self._opened = opened.pop_all()
@@ -211,7 +214,7 @@ class Export:
         except sqlite3.DatabaseError as error:
             return None if monotonic() > deadline else str(error)
         finally:
-            self._db.set_progress_handler(None, 0)
+            self._db.bound(self._db.most)
         return "" if first == "ok" else str(first)
 
     def too_large(self) -> DamagedCapture:
@@ -228,43 +231,38 @@ class Export:
     def _settled(self, opened: ExitStack) -> Path:
         """Return the file itself, or a copy that includes the changes in a journal beside it."""
         check_magic(self.path)
-        file = self.path.resolve()
-        journals = [file.with_name(file.name + kind) for kind in ("-wal", "-journal")]
-        journals = [journal for journal in journals if journal.is_file() and journal.stat().st_size]
+        file = paths.real(self.path)
+        journals = journals_of(file)
         if not journals:
             return file
         self.note = f"read from a private copy, because of {journals[0].name} beside it"
         folder = tempfile.mkdtemp(prefix="nsyswrap-")
         opened.callback(shutil.rmtree, folder, ignore_errors=True)
         try:
-            [copy, *_] = [Path(shutil.copyfile(part, Path(folder, part.name))) for part in (file, *journals)]
+            with self._damage_named():
+                return settled_copy(file, journals, Path(folder))
         except OSError as error:
             raise OutputError(
                 f"cannot copy {self.path} and {journals[0].name} into {folder}: {error.strerror}",
                 "close the program that writes the file, or set TMPDIR to a folder with free space",
             ) from None
-        with self._damage_named():
-            take_in_journal(copy)
-        return copy
 
-    def _connected(self, opened: ExitStack) -> sqlite3.Connection:
-        uri = f"{self.file.as_uri()}?mode=ro&immutable=1"
+    def _connected(self, opened: ExitStack) -> ReadOnly:
         with self._damage_named():
-            db = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            db = read_only(self.file)
         opened.callback(db.close)
-        with self._damage_named():  # otherwise SQLite takes what lies behind a page for a damaged row
-            db.execute("PRAGMA cell_size_check = ON")
         # Kernel names can contain bytes that are not UTF-8; escapes keep different names different.
         db.text_factory = lambda raw: raw.decode("utf-8", "backslashreplace")
         return db
 
     def _read_tables(self) -> dict[str, list[str]]:
-        names = self.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        return {
-            name: [row[1] for row in self.rows(statement("PRAGMA table_info({table})", table=name))]
-            for (name,) in names
-            if isinstance(name, str)  # always, unless the file is damaged
-        }
+        with self._damage_named():
+            plain, self.unusual = tables_of(self._db)
+        if unusual := next(filter(NSYS_TABLE.fullmatch, self.unusual), ""):
+            raise NotACapture(
+                f"{self.path}: {unusual} {self.unusual[unusual]}; nsys writes plain tables", _EXPORT_AGAIN
+            )
+        return plain
 
     def _check_tables(self) -> None:
         if STRINGS not in self.tables or not any(t.startswith(CAPTURE_MARKS) for t in self.tables):
@@ -430,6 +428,8 @@ class Export:
             ) from None
         except (sqlite3.DatabaseError, MemoryError) as error:  # a damaged length can ask for any memory
             first_line, *_ = str(error).strip().splitlines() or ["out of memory"]  # SQLite quotes a schema
+            if first_line == EXHAUSTED:
+                first_line = "SQLite takes more steps than the size of the file explains"
             raise DamagedCapture(f"{self.path} cannot be read: {first_line}", _EXPORT_AGAIN) from None
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import io
-import stat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.base.conditions import COLUMNS
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.files import why
+from nsyswrap.base.files import small_file, why
 from nsyswrap.base.run_folder import CONDITIONS
 
 if TYPE_CHECKING:
@@ -42,13 +40,7 @@ def read_samples(folder: Path, gpus: int) -> Samples:
 
 def _content(path: Path) -> bytes:
     """Return the complete lines of the file. A run that was killed can leave a part of a line."""
-    facts = path.stat()
-    if not stat.S_ISREG(facts.st_mode):  # reading a pipe would wait forever
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    if facts.st_size > MOST_BYTES:
-        raise ValueError(f"larger than {MOST_BYTES >> 20} MiB")
-    with path.open("rb") as file:
-        content = file.read(MOST_BYTES)
+    content = small_file(path, MOST_BYTES)
     return content[: content.rfind(b"\n") + 1]
 
 

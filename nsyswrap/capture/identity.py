@@ -8,7 +8,9 @@ import sqlite3
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.run_folder import EXPORT, REPORT
+from nsyswrap.base.sqlite import read_only, tables_of
 from nsyswrap.capture import schema
 from nsyswrap.capture.arrow_export import is_table_folder
 
@@ -36,7 +38,7 @@ def identity_of(path: Path) -> Identity | None:
     for file in files:
         for part in _parts(file):
             content.update(part)
-    return sum(file.stat().st_size for file in files), content.hexdigest()[:_DIGITS]
+    return sum(map(paths.size, files)), content.hexdigest()[:_DIGITS]
 
 
 def has_capture(path: Path) -> bool:
@@ -46,10 +48,10 @@ def has_capture(path: Path) -> bool:
 
 def _files(path: Path) -> list[Path]:
     if is_table_folder(path):
-        return sorted(path.iterdir())
-    if path.is_dir():
-        return [file for file in (path / EXPORT, path / REPORT) if file.exists()][:1]
-    return [path] if path.exists() else []
+        return list(paths.matching(path, "*"))
+    if paths.is_folder(path):
+        return [file for file in (path / EXPORT, path / REPORT) if paths.exists(file)][:1]
+    return [path] if paths.exists(path) else []
 
 
 def _parts(file: Path) -> Iterator[bytes]:
@@ -64,11 +66,12 @@ def _parts(file: Path) -> Iterator[bytes]:
 
 
 def _metadata(file: Path) -> list[object]:
-    uri = f"{file.absolute().as_uri()}?mode=ro&immutable=1"
     rows: list[object] = []
-    with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as db:
+    with suppress(sqlite3.Error), closing(read_only(file)) as db:
         db.text_factory = bytes
+        plain, _ = tables_of(db)
         for table in _METADATA:
             with suppress(sqlite3.Error):
-                rows += db.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall()  # noqa: S608 - names of ours
+                if table in plain:
+                    rows += db.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall()  # noqa: S608 - names of ours
     return rows

@@ -8,15 +8,27 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import stat
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 
-from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable
-from nsyswrap.base.files import RECORDINGS
+from nsyswrap.base import paths
+from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError, Unavailable, Unreadable
+from nsyswrap.base.files import RECORDINGS, head
+from nsyswrap.base.folder_lock import is_locked
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, STATUS, WORK, RunFolder, cache_dir, unfinished
+from nsyswrap.base.run_folder import (
+    EXPORT,
+    REPORT,
+    RUN,
+    STATUS,
+    RunFolder,
+    cache_dir,
+    left_recordings,
+    unfinished,
+)
 from nsyswrap.base.suggest import did_you_mean_file
 from nsyswrap.capture.export import Export
 
@@ -37,61 +49,79 @@ _FORM = "without environment and its values"  # of the cached exports; part of t
 def cached_export(report: Path) -> Path:
     """Return the SQLite export of a .nsys-rep or .qdstrm, made in the user's cache by the newest usable nsys.
 
-    It is made again if the report or the nsys changes, or if somebody changed the export. Other exports are
-    removed if they were not used for ``UNUSED_S`` seconds, or if the cache exceeds ``ROOM_BYTES``. Raises
-    NotACapture, DamagedCapture, Unavailable and OutputError.
+    An export with the environment is copied without it. The export is made again if the report or the nsys
+    changes, or if somebody changed the export. Other exports are removed if they were not used for
+    ``UNUSED_S`` seconds, or if the cache exceeds ``ROOM_BYTES``. Raises NotACapture, DamagedCapture,
+    Unavailable and OutputError.
     """
-    if not report.exists():
+    facts = paths.status(report)
+    if facts is None:
         raise NotACapture(f"{report} not found", did_you_mean_file(report))
-    if not report.is_file():
+    if not stat.S_ISREG(facts.st_mode):
         raise NotACapture(f"{report} is not a file")
-    newest = find.newest()
-    stat = report.stat()
-    identity = f"{report.resolve()} {stat.st_size} {stat.st_mtime_ns} {newest.version} {_FORM}"
+    try:
+        head(report, 1)
+    except OSError as error:  # nsys does not say why it cannot read it
+        raise paths.unreadable(report, error) from None
+    try:
+        nsys = None if report.suffix == Path(EXPORT).suffix else find.newest()
+    except Unavailable as error:
+        raise Unavailable(f"{report}: {error.message}", error.hint) from None
+    version = nsys.version if nsys else ""
+    identity = f"{paths.real(report)} {facts.st_size} {facts.st_mtime_ns} {version} {_FORM}"
     target = cache_dir("exports") / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.sqlite"
-    if command.check_export(target) or target.stat().st_mtime != _written_s(report):
-        _export(newest.path, report, target)
-    with suppress(OSError):
+    written_s = int(facts.st_mtime)  # in whole seconds, which all file systems keep
+    if command.check_export(target) or _changed_ns(target) != 10**9 * written_s:
+        _export(nsys.path if nsys else "", report, target, written_s)
+    with suppress(OSError, Unreadable):
         _prune(target)
     return target
 
 
-def _export(path: str, report: Path, target: Path) -> None:
+def _export(path: str, report: Path, target: Path, written_s: int) -> None:
     """Export into a temporary folder, so that ``target`` never contains the environment."""
     try:
         with tempfile.TemporaryDirectory(prefix=_WORK, dir=target.parent) as work:
             part, imported = Path(work, "export.sqlite"), Path(work, "import.nsys-rep")
             if report.suffix == ".qdstrm":
                 command.import_recording(path, report, imported)
-                if not imported.exists():
+                if not paths.exists(imported):
                     raise DamagedCapture(f"{report} cannot be imported", "the recording was cut off")
-            command.export(path, imported if imported.exists() else report, part)
+            if path:
+                command.export(path, imported if paths.exists(imported) else report, part)
+            else:
+                shutil.copyfile(report, part)
             redact.remove_environment(part)
-            os.utime(part, (time.time(), _written_s(report)))  # any later change gives it another time
+            os.utime(part, (time.time(), written_s))  # any later change gives it another time
             part.replace(target)
     except OSError as error:
         raise OutputError(
-            f"cannot write {target}: {error.strerror}", "set XDG_CACHE_HOME to a folder that can be written"
+            f"{report}: cannot write {target}: {error.strerror}",
+            "set XDG_CACHE_HOME to a folder that can be written",
         ) from None
 
 
-def _written_s(report: Path) -> int:
-    """Return the modification time for the export of a report: whole seconds, which all file systems keep."""
-    return int(report.stat().st_mtime)
+def _changed_ns(path: Path) -> int:
+    facts = paths.status(path)
+    return facts.st_mtime_ns if facts else 0
 
 
 def _prune(used: Path) -> None:
     """Remove exports that were not used for long, then the least recently used ones until there is room."""
     now = time.time()
-    os.utime(used, (now, used.stat().st_mtime))
-    exports = [(export.stat(), export) for export in used.parent.glob("*.sqlite")]
+    os.utime(used, ns=(int(now * 1e9), _changed_ns(used)))
+    exports = [
+        (facts, export)
+        for export in paths.matching(used.parent, "*.sqlite")
+        if (facts := paths.status(export))
+    ]
     total_bytes = 0
-    for stat, export in sorted(exports, key=lambda entry: entry[0].st_atime, reverse=True):
-        total_bytes += stat.st_size
-        if export != used and (total_bytes > ROOM_BYTES or now - stat.st_atime > UNUSED_S):
+    for facts, export in sorted(exports, key=lambda entry: entry[0].st_atime, reverse=True):
+        total_bytes += facts.st_size
+        if export != used and (total_bytes > ROOM_BYTES or now - facts.st_atime > UNUSED_S):
             export.unlink(missing_ok=True)
-    for left in used.parent.glob(f"{_WORK}*"):  # left by a killed process
-        if now - left.stat().st_mtime > 2 * command.EXPORT_DEADLINE_S:
+    for left in paths.matching(used.parent, f"{_WORK}*"):  # left by a killed process
+        if now - _changed_ns(left) / 1e9 > 2 * command.EXPORT_DEADLINE_S:
             shutil.rmtree(left, ignore_errors=True)
 
 
@@ -102,7 +132,7 @@ def export_of(path: Path) -> Path:
     A .qdstrm, which nsys leaves if its import fails, is imported and exported into the cache. A report that
     cannot be exported here, as one of a newer nsys, stands for the export beside it if that is not older.
     """
-    if path.is_dir():
+    if paths.is_folder(path):
         return path if arrow_export.is_table_folder(path) else _in_folder(path)
     if path.suffix in (".parquet", ".arrow") and arrow_export.is_table_folder(path.parent):
         raise NotACapture(
@@ -116,7 +146,7 @@ def export_of(path: Path) -> Path:
         export = _beside(path)
         if command.check_export(export):
             raise
-        if export.stat().st_mtime_ns >= path.stat().st_mtime_ns:
+        if _changed_ns(export) >= _changed_ns(path):
             return export
         error.hint += f"; {export} is not read: it is older than the report"
         raise
@@ -124,7 +154,7 @@ def export_of(path: Path) -> Path:
 
 def open_export(path: Path) -> Export:
     """Open an export that ``export_of`` found; raises NotACapture, DamagedCapture and Unavailable."""
-    is_folder = path.is_dir() and arrow_export.is_table_folder(path)
+    is_folder = paths.is_folder(path) and arrow_export.is_table_folder(path)
     return arrow_export.ArrowExport(path) if is_folder else Export(path)
 
 
@@ -141,20 +171,31 @@ def _beside(report: Path) -> Path:
 
 def _in_folder(folder: Path) -> Path:
     export = folder / EXPORT
-    if export.exists():
+    if paths.exists(export):
         return export
-    if (folder / REPORT).exists():
+    if paths.exists(folder / REPORT):
         return cached_export(folder / REPORT)
-    if (folder / STATUS).exists():
+    if paths.exists(folder / STATUS):
         status = RunFolder(folder).read_status()
         raise NotACapture(
             f"{folder}: this run has no export (outcome: {status.outcome})",
             status.hint or f"see {folder}/nsys.log",
         )
-    if (folder / RUN).exists():
-        left = sorted(folder.glob(f"{WORK}*/{Path(REPORT).stem}.*"), key=lambda path: path.suffix)
-        hint = f"nsyswrap report {shlex.quote(str(left[-1]))}" if left else ""
-        raise NotACapture(f"{folder}: {unfinished(folder)}", hint)
-    inside = next((path for pattern in _INSIDE for path in sorted(folder.glob(pattern))), None)
+    if paths.exists(folder / RUN):
+        return _left_in(folder)
+    every = (path for pattern in _INSIDE for path in paths.matching(folder, pattern, paths.ignore))
+    inside = next(every, None)
     hint = f"name a capture in it, for example {shlex.quote(str(inside))}" if inside else GIVE_A_CAPTURE
     raise NotACapture(f"{folder} is not a run folder: {EXPORT} is missing", hint)
+
+
+def _left_in(folder: Path) -> Path:
+    """Return the export of what a killed run left; it is copied or made in the cache."""
+    reasons = []
+    for left in () if is_locked(folder) else left_recordings(folder):
+        try:
+            if left.suffix != Path(EXPORT).suffix or not command.check_export(left):
+                return cached_export(left)
+        except DamagedCapture as error:
+            reasons.append(error.message)
+    raise NotACapture(f"{folder}: {unfinished(folder)}", "; ".join(reasons))

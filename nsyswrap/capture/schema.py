@@ -55,6 +55,9 @@ TIME_COLUMNS = ("start", "timestamp", "rawTimestamp")  # a table with one of the
 # A capture is an SQLite file with StringIds and at least one table whose name begins like this.
 CAPTURE_MARKS = ("CUPTI_ACTIVITY_KIND_", "TARGET_INFO_", "NVTX_EVENTS", "OSRT_API")
 
+# Names as nsys gives them to its tables. A view of such a name is refused, one of another name ignored.
+NSYS_TABLE = re.compile(r"[A-Z][A-Z0-9_]+|StringIds|ThreadNames|ProcessStreams|UnwindMethodType")
+
 # globalTid: thread id in bits 0-23, process id in bits 24-47, VM and hardware id above.
 # globalPid: the same with bits 0-23 zero. Both are signed 64-bit integers.
 PROCESS_MASK = -16777216  # 0xFFFFFFFFFF000000

@@ -1,31 +1,61 @@
-"""Tell whether a file is a complete SQLite file, before SQLite opens it."""
+"""Tell whether a file is a complete SQLite file, before SQLite opens it, and copy it with its journals."""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import sqlite3
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture
 from nsyswrap.base.suggest import did_you_mean_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
+_WAL, _ROLLBACK = "-wal", "-journal"
+_JOURNAL_BYTES = 1 << 30  # that a journal may be larger than its file
+# A rollback journal can end with the name of another file, which SQLite would delete. This is no such end.
+_NO_SUPER_JOURNAL = bytes(16)
 
 
-def take_in_journal(copy: Path) -> None:
-    """Apply or undo the changes in the journal, and leave a file without one."""
-    db = sqlite3.connect(copy)
-    try:
+def journals_of(file: Path) -> list[Path]:
+    """Return the journals beside a file that have content."""
+    journals = [file.with_name(file.name + kind) for kind in (_WAL, _ROLLBACK)]
+    return [journal for journal in journals if paths.is_file(journal) and paths.size(journal)]
+
+
+def settled_copy(file: Path, journals: Sequence[Path], folder: Path) -> Path:
+    """Copy a file with its journals into a private folder, apply or undo their changes, return the copy.
+
+    Raises OSError, sqlite3.Error, and NotACapture for a journal that is larger than that of an export can be.
+    """
+    size = paths.size(file)
+    for journal in journals:
+        if paths.size(journal) > size + _JOURNAL_BYTES:
+            raise NotACapture(
+                f"{journal} is larger than the journal of {file.name} can be: more than "
+                f"{(size + _JOURNAL_BYTES) / 1e6:,.0f} MB",
+                "remove the journal if it does not belong to the capture",
+            )
+    needed = size + sum(map(paths.size, journals))
+    if needed > (free := shutil.disk_usage(folder).free):
+        raise OSError(errno.ENOSPC, f"it takes {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free")
+    [copy, *copies] = [Path(shutil.copyfile(part, folder / part.name)) for part in (file, *journals)]
+    for part in copies:
+        if part.name.endswith(_ROLLBACK):
+            with part.open("ab") as content:
+                content.write(_NO_SUPER_JOURNAL)
+    with closing(sqlite3.connect(copy)) as db:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         db.execute("PRAGMA journal_mode = DELETE").fetchone()
-    finally:
-        db.close()
+    return copy
 
 
 @contextmanager
@@ -36,12 +66,12 @@ def opening(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise NotACapture(f"{path} not found", did_you_mean_file(path)) from None
     except OSError as error:
-        raise NotACapture(f"{path} cannot be read: {error.strerror}") from None
+        raise NotACapture(f"{path} cannot be read: {error.strerror}", paths.advice(error)) from None
 
 
 def check_magic(path: Path) -> None:
     """Raise NotACapture for a directory, pipe, empty file or file of another format."""
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if paths.exists(path) and not paths.is_file(path) and not paths.is_folder(path):
         raise NotACapture(
             f"{path} is not a capture: it is a pipe or a device",
             "write the export into a file first",

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.sqlite import statement
 from nsyswrap.base.threads import in_threads
-from nsyswrap.capture.sql import statement
 from nsyswrap.capture.sqlite_records import (
     PAGE_HEADER_BYTES,
     Block,
@@ -51,6 +51,7 @@ _INTERIOR = 5  # type of a page with child pages, in a table with rowids
 _UTF8 = 1
 _LOCK_BYTE = 1 << 30  # lies in a page that no table uses
 _MAX_DEPTH = 20
+_MOST_PAGES = 1 << 28  # 1 TB of usual pages; each takes a byte of memory
 _LONGEST_ROWID = 8  # bytes; only rowids below 0 and beyond 2**56 have more
 
 
@@ -211,7 +212,10 @@ def _leaf_numbers(file: PageFile, table: str) -> tuple[Ints, Ints]:
     if not file.is_plain or len(roots) != 1 or not isinstance(roots[0], int) or roots[0] < 0:
         raise NotPlain("no table, or in an unusual file")
     lock_page = _LOCK_BYTE // file.page_bytes + 1
-    unseen = np.ones(file.db.execute("PRAGMA page_count").fetchone()[0] + 1, bool)
+    [count] = file.db.execute("PRAGMA page_count").fetchone()
+    if count > _MOST_PAGES:
+        raise NotPlain("more pages than a capture has")
+    unseen = np.ones(count + 1, bool)
     unseen[0] = unseen[lock_page : lock_page + 1] = False  # no page has number 0; virtual tables have root 0
     level, last = np.array(roots, np.int64), np.zeros(1, np.int64)
     for _ in range(_MAX_DEPTH):

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.base.errors import OutputError
-from nsyswrap.base.files import write
+from nsyswrap.base import paths
+from nsyswrap.base.errors import OutputError, Unreadable
+from nsyswrap.base.files import small_file, write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import cache_dir
 
@@ -63,7 +64,7 @@ class Stored:
         """Return what was stored; None if nothing is usable."""
         with suppress(OSError, ValueError):
             if self._path and self._leaves:
-                times = BlockTimes(*np.frombuffer(self._path.read_bytes(), np.int64).reshape(3, -1))
+                times = BlockTimes(*np.frombuffer(small_file(self._path), np.int64).reshape(3, -1))
                 if times.rows.sum() == self._leaves.rows.sum():
                     os.utime(self._path)
                     return times
@@ -88,10 +89,11 @@ class Stored:
         """Store the times, and remove what was not used for long."""
         if not self._path or not {("start", "time"), ("end", "time")} <= set(read) or self.times():
             return
-        with suppress(OSError, OutputError):
+        with suppress(OSError, OutputError, Unreadable):
             write(self._path, np.stack(times()).tobytes())
-            for other in self._path.parent.glob(f"*{_ENDING}"):
-                if time.time() - other.stat().st_mtime > _UNUSED_S:
+            for other in paths.matching(self._path.parent, f"*{_ENDING}"):
+                facts = paths.status(other)
+                if facts and time.time() - facts.st_mtime > _UNUSED_S:
                     other.unlink(missing_ok=True)
 
 

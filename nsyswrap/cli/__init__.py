@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -13,7 +14,6 @@ import click
 
 from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
-from nsyswrap.base.version import __version__
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 from nsyswrap.cli.help import Group
 from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, say
@@ -28,6 +28,7 @@ with lazy_imports():  # other names than those of the modules, which are attribu
     from click import shell_completion
 
     from nsyswrap.base import settings, suggest
+    from nsyswrap.base import version as versions
     from nsyswrap.cli import show_config as _config
 
 # Words of other tools and of sub-commands -> the command to use.
@@ -139,6 +140,12 @@ def _show_config(context: click.Context, _option: click.Parameter, value: bool) 
         context.exit()
 
 
+def _show_version(context: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
+    if value and not context.resilient_parsing:
+        say(f"nsyswrap, version {versions.version()}")
+        context.exit()
+
+
 def _prepare(command: click.Command) -> None:
     """Give a command and those below it what all commands have: --color, and help for this terminal."""
     add_color_option(command)
@@ -154,7 +161,14 @@ def _prepare(command: click.Command) -> None:
     examples=("nsyswrap profile train.py --epochs 1", "nsyswrap report -r cuda_gpu_kern_sum --top 5"),
     epilog=_EPILOG,
 )
-@click.version_option(__version__, prog_name="nsyswrap", help="Show the version and exit.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 @click.option(
     "--show-config",
     is_flag=True,
@@ -197,7 +211,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _stdout_errors() -> Iterator[None]:
     """Turn errors of writing to stdout into exit codes and messages.
 
-    click would exit with 1 for a closed pipe. Python would print a traceback for a full disk.
+    click would exit with 1 for a closed pipe. Python would print a traceback for a full disk, and for a
+    current folder that was removed.
     """
     try:
         yield
@@ -206,6 +221,8 @@ def _stdout_errors() -> Iterator[None]:
     except OSError as error:
         if error.filename is not None:
             raise
+        if error.errno == errno.ENOENT:
+            raise UsageError("the current folder was removed", "change into another folder") from None
         raise OutputError(f"cannot write to stdout: {error.strerror}") from None
 
 

@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read, nothing_read
+from nsyswrap.base.text import natural_key
 from nsyswrap.base.units import Unit, human
+from nsyswrap.base.version import version
 from nsyswrap.cli.help import Group, option
-from nsyswrap.cli.options import OUTPUT, output_option
-from nsyswrap.cli.output import note, print_data, say, step, tables_text, terminal_layout
+from nsyswrap.cli.options import OUTPUT, check_csv_safe, csv_safe_option, output_option
+from nsyswrap.cli.output import note, note_not_read, print_data, say, step, tables_text, terminal_layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.analysis.compare.model import Side
+    from nsyswrap.base.not_read import NotRead
 
 with lazy_imports():
     from nsyswrap.analysis.compare import comparability, model
@@ -36,7 +41,7 @@ with lazy_imports():
 _SUFFIX = ".json"
 _TOP = 20
 _force = option(OUTPUT, "--force", is_flag=True, help="Replace the file if it exists.")
-_paths = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+_paths = click.argument("given", nargs=-1, required=True, metavar="PATH...")
 
 
 @click.group(
@@ -60,29 +65,31 @@ def command() -> None:
 @click.argument("name", metavar="NAME|FILE")
 @_paths
 @_force
-def save(name: str, paths: Sequence[str], *, force: bool) -> None:
+def save(name: str, given: Sequence[str], *, force: bool) -> None:
     """Save captures, run folders, folders of equal runs, or a batch.
 
     Runs that failed are left out. A verdict needs 3 runs, better 5. FILE ends with .json.
     """
     path = _file_of(name)
     _check_free(path, force=force)
-    side = comparing.load_side(paths)
+    side = comparing.load_side(given)
     side = replace(side, name=path.stem)
     write(path, baseline.baseline_text(side))
     _note_weaknesses(side)
     kernels = len({key for run in side.runs for key in run.rows if key.group == "kernel"})
-    size = human(path.stat().st_size, Unit.BYTES)
+    size = human(paths.size(path), Unit.BYTES)
     note(f"nsyswrap: saved {path}: {_counted(len(side.runs), 'run')}, {_counted(kernels, 'kernel')}, {size}")
     note(f"compare     nsyswrap compare {shlex.quote(str(path))} PATH...")
+    sys.exit(exit_code_of(side.left_out))
 
 
 @command.command("list", examples=("nsyswrap baseline list", "nsyswrap baseline list perf/"))
-@click.argument("folder", required=False, type=click.Path(path_type=Path), metavar="[FOLDER]")
+@click.argument("folder", required=False, type=click.Path(readable=False, path_type=Path), metavar="[FOLDER]")
 def list_baselines(folder: Path | None) -> None:
     """List the baselines in a folder.
 
-    The default is nsyswrap-baselines. The columns are file, runs, commit, start, GPU and size.
+    The default is nsyswrap-baselines. The columns are file, runs, commit, start, GPU, size and the
+    nsyswrap that saved it.
     """
     folder = folder or baseline.FOLDER
     files = _files_in(folder)
@@ -90,7 +97,7 @@ def list_baselines(folder: Path | None) -> None:
         note(f"nsyswrap: no baselines in {folder}/: save one: nsyswrap baseline save NAME PATH...")
         return
     is_damaged = False
-    rows: list[tuple[str, ...]] = [("File", "Runs", "Commit", "Started", "GPU", "Size")]
+    rows: list[tuple[str, ...]] = [("File", "Runs", "Commit", "Started", "GPU", "Size", "nsyswrap")]
     for path in files:
         try:
             rows.append(_listed(path, baseline.read_baseline(path)))
@@ -117,23 +124,27 @@ def list_baselines(folder: Path | None) -> None:
     metavar="FORMAT",
     help="Write text, csv or json.",
 )
-def show(name: str, *, top: int | None, form: str) -> None:
+@csv_safe_option(OUTPUT)
+def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:
     """Show the setup, steps and kernels of a baseline.
 
     The spread is (max - min) / median of the time of one over the runs.
     """
+    check_csv_safe(form, asked=csv_safe)
     side = baseline.read_baseline(_file_of(name))
     if form == "text":
         _show_text(side, top or _TOP)
         return
     table = baseline_rows.rows_table(side, top=top)
     if form == "csv":
-        print_data(csv.delimited(table, ",", "ns", safe=False))
+        print_data(csv.delimited(table, ",", "ns", safe=csv_safe))
         return
     columns = [column.name for column in table.columns]
     content = {
         "format": "nsyswrap-baseline-rows",
         "version": 1,
+        "tool": {"name": "nsyswrap", "version": version()},
+        "saved_by": side.nsyswrap or None,
         "name": side.name,
         "runs": [{"label": run.label, "steps": run.steps, "setup": asdict(run.setup)} for run in side.runs],
         "rows": [dict(zip(columns, row, strict=True)) for row in table.rows()],
@@ -156,23 +167,23 @@ def _show_text(side: Side, top: int) -> None:
     "Write this file; - is stdout.", metavar="FILE", default="history.html", show_default="history.html"
 )
 @_force
-def history(paths: Sequence[str], *, output: Path, force: bool) -> None:
+def history(given: Sequence[str], *, output: Path, force: bool) -> None:
     """Write a page with each step and kernel over commits.
 
     Each PATH is a point: a baseline, a folder of equal runs or a batch folder. A folder of baselines is a
     point for each file. The points are in the order of their runs.
     """
-    if str(output) != "-" and output.exists() and not force:
+    if str(output) != "-" and paths.is_taken(output) and not force:
         raise OutputError(
             f"{output} already exists", "use --force to replace it, or name another file with -o"
         )
-    points = [
-        part for path in map(Path, paths) for part in (_files_in(path) if path.is_dir() else ()) or (path,)
-    ]
+    points = [part for path in map(Path, given) for part in (_files_in(path) or (path,))]
     named = [Path(comparing.place(str(point))) for point in points]
     unlike = {os.path.realpath(point): point for point in named}
-    loaded = [comparing.load_side([str(point)]) for point in unlike.values()]
+    loaded, left_out = _points(list(unlike.values()))
     if len(loaded) < 2:  # noqa: PLR2004 - one point has no history
+        if left_out:
+            raise nothing_read(left_out, "a history needs 2 points or more")
         raise UsageError("a history needs 2 points or more", "name several baselines or folders of runs")
     with step("making the page …"):
         html = history_pages.history_page(loaded)
@@ -181,6 +192,25 @@ def history(paths: Sequence[str], *, output: Path, force: bool) -> None:
     else:
         write(output, html)
         note(f"wrote {output}")
+    sys.exit(exit_code_of(left_out))
+
+
+def _points(paths: Sequence[Path]) -> tuple[list[Side], list[NotRead]]:
+    """Return the points of a history that can be read, and what cannot: points and runs of points.
+
+    Raises the error of a point if it is one of less than three.
+    """
+    points: list[Side] = []
+    left_out: list[NotRead] = []
+    for path in paths:
+        try:
+            points.append(comparing.load_side([str(path)]))
+        except UNREADABLE as error:
+            if len(paths) <= 2:  # noqa: PLR2004 - the other has no history
+                raise
+            left_out.append(not_read(path.name, path, error))
+    note_not_read(left_out)
+    return points, [*left_out, *(run for point in points for run in point.left_out)]
 
 
 def _file_of(name: str) -> Path:
@@ -193,14 +223,24 @@ def _file_of(name: str) -> Path:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob(f"*{_SUFFIX}") if baseline.is_baseline(path))
+    files = [path for path in paths.matching(folder, f"*{_SUFFIX}") if _may_be_baseline(path)]
+    return sorted(files, key=natural_key)
+
+
+def _may_be_baseline(path: Path) -> bool:
+    try:
+        return baseline.is_baseline(path)
+    except CaptureError:  # reading it says why
+        return True
 
 
 def _check_free(path: Path, *, force: bool) -> None:
     """Raise OutputError for a file that must not be replaced."""
-    if not os.path.lexists(path):
-        return
-    if not baseline.is_baseline(path):
+    with paths.writing(path):
+        if not paths.exists(path, follow=False):
+            return
+        is_baseline = baseline.is_baseline(path)
+    if not is_baseline:
         raise OutputError(f"{path} is not a baseline; it is not replaced", "use another name")
     if not force:
         raise OutputError(f"{path} already exists", "use --force to replace it, or another name")
@@ -231,7 +271,8 @@ def _listed(path: Path, side: Side) -> tuple[str, ...]:
         first.commit or "-",
         first.started[:10] or "-",
         ", ".join(dict.fromkeys(first.gpus)) or "-",
-        human(path.stat().st_size, Unit.BYTES),
+        human(paths.size(path), Unit.BYTES),
+        side.nsyswrap or "-",
     )
 
 

@@ -73,7 +73,7 @@ _settings_options = with_options(
         if executor.settings_help
     )
 )
-_FOLDER = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+_FOLDER = click.argument("folder", type=click.Path(readable=False, path_type=Path), metavar="DIR")
 
 
 @click.group(
@@ -97,7 +97,7 @@ def command() -> None:
         f"nsyswrap batch run plan.toml --executor {executors.NAMES[-1]} --max-running 4",
     ),
 )
-@click.argument("plan", type=click.Path(path_type=Path), metavar="PLAN.toml")
+@click.argument("plan", type=click.Path(readable=False, path_type=Path), metavar="PLAN.toml")
 @_running_options
 def run(plan: Path, **options: Any) -> None:
     """Run the programs or scenarios of a plan file.

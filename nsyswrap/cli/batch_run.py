@@ -16,9 +16,9 @@ from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun
 from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
-from nsyswrap.base.text import counted
+from nsyswrap.base.text import counted, printable
 from nsyswrap.cli.batch_status import in_words, progress, run_again, wait_for_holder
-from nsyswrap.cli.output import note, print_data
+from nsyswrap.cli.output import note, print_data, say
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import (
     ENDED,
@@ -210,8 +210,16 @@ def _print_runs(
 ) -> None:
     """Print a line for each run, as it would be typed. A comment has the state of a run that has ended."""
     for number, spec in specs.items():
-        env = [f"{name}={shlex.quote(value)}" for name, value in spec.env.items()]
-        typed = " ".join([*env, shlex.join(spec.words)])
+        env = [f"{name}={_quoted(value)}" for name, value in spec.env.items()]
+        typed = " ".join([*env, *map(_quoted, spec.words)])
         state = states[number]
         remark = "" if number in wanted else f"  # {state.state}"
-        print_data(f"{state.folder.name}: {typed}{remark}\n")
+        say(printable(f"{state.folder.name}: {typed}{remark}"))
+
+
+def _quoted(word: str) -> str:
+    """Return a word for bash. A line break, and what else does not print, is written as an escape."""
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = word.replace("\\", r"\\").replace("'", r"\'")
+    return f"$'{printable(plain)}'"

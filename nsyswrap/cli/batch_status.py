@@ -5,8 +5,6 @@ The progress is a bar on a terminal, and elsewhere a line for each run that has 
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import time
 from collections import Counter
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base import batch_file
 from nsyswrap.base.errors import OutputError
-from nsyswrap.base.folder_lock import holder_here, is_locked
+from nsyswrap.base.folder_lock import holder_here, is_locked, terminate
 from nsyswrap.base.text import counted, printable, screen_width
 from nsyswrap.cli.output import clear_screen, note, progress_line, say, terminal_layout
 from nsyswrap.record.batch import executors
@@ -47,7 +45,7 @@ def in_words(states: Mapping[int, RunState]) -> str:
 def ending(state: RunState) -> str:
     """Return the state of a run, and why it ended so."""
     message = state.status.message if state.status else ""
-    return state.state + (f": {message}" if message else "")
+    return state.state + (f": {printable(message)}" if message else "")
 
 
 @contextmanager
@@ -201,7 +199,7 @@ def cancel(folder: Path) -> None:
     ended = sum(executor.cancel(batch) for executor in executors.by_name().values())
     holder = holder_here(folder)
     if holder:
-        os.kill(holder, signal.SIGTERM)
+        terminate(holder)
     if not (ended or holder):
         note(f"nsyswrap: no run of {folder} is running or waiting")
         return

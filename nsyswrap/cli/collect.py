@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -11,16 +12,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.base.errors import CaptureError, OutputError, UsageError
+from nsyswrap.base import links, paths
+from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import exit_code_of, nothing_read
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
-from nsyswrap.base.text import ascii_layout, counted, printable
+from nsyswrap.base.text import ascii_layout, counted, natural_key, printable
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.cli.help import Command, completes, option
-from nsyswrap.cli.options import OUTPUT, SHOW, output_option, with_options
-from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
+from nsyswrap.cli.options import OUTPUT, SHOW, csv_safe_option, output_option, with_options
+from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout, unreadable_noted
 from nsyswrap.record.batch import executors
 
 if TYPE_CHECKING:
@@ -72,7 +75,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
         why = result.run.message or ("" if result.totals else "no capture")
         rank = "" if result.run.rank is None else f" rank {result.run.rank}"
         ending = f"{result.run.label}{rank}: {result.run.outcome}" + (f": {why}" if why else "")
-        note(f"nsyswrap: {ending}")
+        note(f"nsyswrap: {printable(ending)}")
     if len(wrong) > _LISTED:
         note(f"nsyswrap: {counted(len(wrong) - _LISTED, 'more runs')} with problems")
 
@@ -99,7 +102,7 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
         "nsyswrap collect 'runs/**/*.sqlite' -o tables",
     ),
 )
-@click.argument("paths", nargs=-1, required=True, metavar="DIR|GLOB...")
+@click.argument("patterns", nargs=-1, required=True, metavar="DIR|GLOB...")
 @option(
     SHOW,
     "--by",
@@ -128,6 +131,7 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
     shell_complete=completes(lambda: all_reports.SUMMARIES),
     help="Write only this report to summaries.csv; repeatable.",
 )
+@csv_safe_option(OUTPUT)
 @option(
     OUTPUT,
     "--jobs",
@@ -151,15 +155,22 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
         if one.settings_help
     )
 )
-@option(OUTPUT, "--block", type=click.Path(path_type=Path), hidden=True, help="A task of an executor.")
+@option(
+    OUTPUT,
+    "--block",
+    type=click.Path(readable=False, path_type=Path),
+    hidden=True,
+    help="A task of an executor.",
+)
 def command(
-    paths: Sequence[str],
+    patterns: Sequence[str],
     *,
     output: Path | None,
     jobs: int | None,
     reports: Sequence[str],
     by: str,
     top: int,
+    csv_safe: bool,
     executor: str,
     block: Path | None,
     **settings: Sequence[str],
@@ -176,10 +187,10 @@ def command(
       kernels.csv                    kernels over all runs of a combination
     """  # noqa: D301 - click knows a list by the control character itself
     if block:
-        collect_blocks.run_block(block, int(paths[0]), jobs or 1)
+        collect_blocks.run_block(block, int(patterns[0]), jobs or 1)
         return
-    places = [Path(path) for pattern in paths for path in expanded(pattern)]
-    is_one_batch = len(places) == 1 and (places[0] / BATCH).is_file()
+    places = [Path(path) for pattern in patterns for path in expanded(pattern)]
+    is_one_batch = len(places) == 1 and paths.is_file(places[0] / BATCH)
     folder = output or (places[0] if is_one_batch else _DEFAULT_OUTPUT)
     given = {name: words for name, words in settings.items() if words}
     own = plans.checked_settings(given, "collect") if given else {}
@@ -188,42 +199,47 @@ def command(
     elsewhere = None
     if executor != executors.NAMES[0]:
         elsewhere = collect_blocks.Elsewhere(executor, folder, own.get(executor, {}), jobs)
-    collect(places, folder, jobs=jobs, reports=reports, by=by, top=top, elsewhere=elsewhere)
+    wanted = result_files.Wanted(_summaries(reports), csv_safe=csv_safe)
+    sys.exit(collect(places, folder, wanted, jobs=jobs, by=by, top=top, elsewhere=elsewhere))
 
 
 def collect(
-    paths: Sequence[Path],
+    given: Sequence[Path],
     output: Path,
+    wanted: result_files.Wanted | None = None,
     *,
     jobs: int | None = None,
-    reports: Sequence[str] = (),
     by: str = "",
     top: int = _TOP,
     elsewhere: collect_blocks.Elsewhere | None = None,
-) -> None:
-    """Write the tables of all runs at or below ``paths``, and print the comparison of configurations.
+) -> int:
+    """Write the tables of all runs at or below ``given``, and print the comparison of configurations.
 
-    Captures without a digest are read by ``elsewhere``, if it is given.
-    Raises CaptureError if no capture can be read.
+    Captures without a digest are read by ``elsewhere``, if it is given. Return the exit code of captures that
+    cannot be read: they are listed. Raises CaptureError if no capture can be read.
     """
-    wanted = _summaries(reports)
+    wanted = wanted or result_files.Wanted()
     combinations.chosen_measure([], by)  # an unknown name is an error before anything is read
     jobs = jobs or usable_cpus()
-    runs = find.find_runs(paths, batch_status.state_reader(), jobs)
+    runs = find.find_runs(
+        given, batch_status.state_reader(), jobs, note=lambda text: note(f"nsyswrap: {text}")
+    )
     if not runs:
-        places = ", ".join(map(str, paths))
+        places = ", ".join(map(str, given))
         raise CaptureError(f"no runs or captures in {places}", "give run folders, .sqlite or .nsys-rep files")
     _make(output)
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as scratch:
         make = elsewhere.make if elsewhere else gather.digest_all
         results = gather.gather(runs, Path(scratch), jobs, progress(len(runs)), make)
         readable = any(result.totals for result in results)
+        left_out = [run for result in results if (run := result.not_read)]
+        unreadable = nothing_read(left_out, f"no capture can be read of {counted(len(runs), 'runs')}")
         if not readable and not any(run.repeat for run in runs):
             list_lacking(results)
-            raise CaptureError(f"no capture can be read of {counted(len(runs), 'runs')}")
+            raise unreadable
         parameters = tables.parameters_of(results)
         with step("writing the tables …"):
-            written = result_files.write_results(output, tables.results_table(results, parameters))
+            written = result_files.write_results(output, tables.results_table(results, parameters), wanted)
             if result_files.PARQUET not in [path.name for path in written]:
                 note(f"nsyswrap: {result_files.PARQUET} not written: it needs pyarrow")
                 note(f"  {pip_install('parquet')}")
@@ -242,16 +258,18 @@ def collect(
         note(f"nsyswrap: {together}")
     note(f"wrote {', '.join(map(str, written))}")
     if not readable:  # the outcomes of the runs were listed all the same
-        raise CaptureError(f"no capture can be read of {counted(len(runs), 'runs')}")
+        raise unreadable
+    return exit_code_of(left_out)
 
 
 def expanded(pattern: str) -> list[Path]:
     """Return the paths that match a pattern, or the path itself. Raises CaptureError without a match."""
     path = Path(pattern)
-    if path.exists() or not glob.has_magic(pattern):
+    if not glob.has_magic(pattern) or paths.exists(path):
         return [path]
-    matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207 - pathlib cannot glob absolute patterns
-    folders = {match for match in matches if match.is_dir()}
+    with unreadable_noted() as skip:
+        matches = sorted(paths.matching(*_rooted(pattern), skip), key=natural_key)
+    folders = {match for match in matches if paths.is_folder(match)}
     captures = [match for match in matches if match in folders or match.suffix in find.CAPTURES]
     captures = [match for match in captures if folders.isdisjoint(match.parents)]  # collected with the folder
     if not captures:
@@ -261,16 +279,19 @@ def expanded(pattern: str) -> list[Path]:
     return captures
 
 
+def _rooted(pattern: str) -> tuple[Path, str]:
+    """Return the folder in which a pattern is looked for, and the pattern there."""
+    return Path("/" if pattern.startswith("/") else ""), "/".join(filter(None, pattern.split("/")))
+
+
 def _make(folder: Path) -> None:
     """Make the output folder before anything is read, because reading can take long.
 
     Raises OutputError if the folder cannot be made, or holds files that nsyswrap did not write.
     """
     result_files.check_replaceable(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}", "use another --output") from None
+    with paths.writing(folder, "use another --output"):
+        links.make_folders(links.target_of(folder))
 
 
 def _summaries(names: Sequence[str]) -> set[str]:

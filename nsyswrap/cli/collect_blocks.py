@@ -17,8 +17,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, Unavailable
-from nsyswrap.base.files import read_json, typed
+from nsyswrap.base.files import LARGE_BYTES, read_json, typed
 from nsyswrap.base.run_folder import BATCH, DIGEST, RunFolder
 from nsyswrap.base.text import counted
 from nsyswrap.cli.output import note, progress_line
@@ -61,6 +62,7 @@ class _Answer:
     target: str
     error: str = ""
     compared: RankDigest | None = None
+    exit_code: int = CaptureError.exit_code  # of the error
 
 
 @dataclass
@@ -108,11 +110,11 @@ class Elsewhere:
 
     def _placed(self, task: gather.Task) -> gather.Task:
         """Return the task with the place of its digest: its run folder if that can be written."""
-        paths = [str(path.absolute()) for path in (task.ranks or (task.capture,))]
-        if not task.ranks and task.capture.is_dir() and os.access(task.capture, os.W_OK):
+        captures = [str(path.absolute()) for path in (task.ranks or (task.capture,))]
+        if not task.ranks and paths.is_folder(task.capture) and os.access(task.capture, os.W_OK):
             target = task.capture.absolute() / DIGEST
         else:
-            name = hashlib.sha256("\n".join(paths).encode("utf-8", "surrogateescape")).hexdigest()[:24]
+            name = hashlib.sha256("\n".join(captures).encode("utf-8", "surrogateescape")).hexdigest()[:24]
             target = self.folder / f"{name}.json"
         return replace(task, target=target)
 
@@ -123,7 +125,7 @@ class Elsewhere:
         answer = self._known.get(str(task.target))
         if answer and (answer.error or answer.compared):
             error = answer.error.replace(str(task.capture.absolute()), str(task.capture))  # as given
-            return gather.made_before(task, error, answer.compared)
+            return gather.Made(None, error=error, compared=answer.compared, exit_code=answer.exit_code)
         if not task.ranks:
             with suppress(CaptureError):  # not made yet
                 return gather.made_before(task)
@@ -139,7 +141,7 @@ class Elsewhere:
         ]
         token = uuid.uuid4().hex[:8]
         RunFolder(self.folder).write(f"{token}.list", json.dumps(asdict(_List(size, captures))))
-        batch = open_batch(self.output) if (self.output / BATCH).is_file() else None
+        batch = open_batch(self.output) if paths.is_file(self.output / BATCH) else None
         words = ("--block", str(self.folder / f"{token}.list"))
         blocks = Blocks(self.folder, words, -(-len(tasks) // size), batch, self.settings)
         what = (
@@ -169,25 +171,30 @@ class Elsewhere:
         deadline = time.monotonic() + _GRACE_S
         while True:
             # An earlier job can have failed on a capture that a later one has read: the latest counts.
-            for path in sorted(self.folder.glob(pattern), key=lambda one: one.stat().st_mtime):
+            for path in sorted(paths.matching(self.folder, pattern), key=_changed_s):
                 with suppress(OSError, ValueError):
-                    answers = [typed(_Answer, one) for one in read_json(path)]
+                    answers = [typed(_Answer, one) for one in read_json(path, LARGE_BYTES)]
                     self._known |= {answer.target: answer for answer in answers}
             if all(str(task.target) in self._known for task in tasks) or time.monotonic() > deadline:
                 return
             time.sleep(_POLL_S)
 
 
+def _changed_s(path: Path) -> float:
+    facts = paths.status(path)
+    return facts.st_mtime if facts else 0.0
+
+
 def run_block(path: Path, number: int, jobs: int) -> None:
     """Make the digests of one block of a list, and write its answer."""
-    content = typed(_List, read_json(path))
+    content = typed(_List, read_json(path, LARGE_BYTES))
     part = content.captures[number * content.size : (number + 1) * content.size]
     tasks = [
         gather.Task(i, Path(one.capture), Path(one.target), tuple(map(Path, one.ranks)))
         for i, one in enumerate(part)
     ]
     answers = [
-        asdict(_Answer(str(task.target), made.error, made.compared))
+        asdict(_Answer(str(task.target), made.error, made.compared, made.exit_code))
         for task, made in gather.digest_all(tasks, jobs)
     ]
     RunFolder(path.parent).write(f"{path.stem}-{number}.json", json.dumps(answers))

@@ -8,13 +8,15 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import exit_code_of
 from nsyswrap.base.text import ascii_layout
 from nsyswrap.cli import compare_run, gate
 from nsyswrap.cli.collect import expanded
@@ -22,7 +24,7 @@ from nsyswrap.cli.compare_pictures import check_pictures, picture_options, write
 from nsyswrap.cli.compare_run import run_options
 from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import Command, option
-from nsyswrap.cli.options import OUTPUT, output_option, top_option
+from nsyswrap.cli.options import OUTPUT, check_csv_safe, csv_safe_option, output_option, top_option
 from nsyswrap.cli.output import note, print_data, progress_line, say, terminal_layout
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ class CompareCommand(Command):
     metavar="FORMAT",
     help="Write text, csv, json or markdown.",
 )
+@csv_safe_option(OUTPUT)
 @output_option(
     "Write into this file; - is stdout.",
     metavar="FILE",
@@ -111,6 +114,7 @@ def command(
     anyway: bool,
     top: int | None,
     form: str,
+    csv_safe: bool,
     output: Path | None,
     runs: int | None,
     into: Path | None,
@@ -127,6 +131,7 @@ def command(
     Separate several paths of a side with --. A verdict takes 3 runs a side.
     """
     check_pictures(view, plot, force=force)
+    check_csv_safe(form, asked=csv_safe)
     gated = gate.gate_limits(options)
     limits = gated.limits if gated else limits_of(options["max_slower"], options["min_time"])
     with gate.errors_annotated() if gated else nullcontext():
@@ -145,10 +150,12 @@ def command(
         refuse(comparison, anyway=anyway)
         result = gate.check_gate(base, new, gated, anyway=anyway or bool(runs)) if gated else None
         judged = (result, gated) if result and gated else None
-        show(comparison, form, output, top, judged)
+        show(comparison, Output(form, output, top, csv_safe=csv_safe), judged)
         write_pictures(comparison, view, plot)
+        left_out, code = comparison.left_out, 0
         if judged:
-            sys.exit(gate.finish(*judged, lambda: comparison_markdown.render(comparison)))
+            code = gate.finish(*judged, lambda: comparison_markdown.render(comparison), left_out)
+        sys.exit(code or exit_code_of(left_out))
 
 
 def split_sides(paths: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -204,14 +211,15 @@ def load_side(texts: Sequence[str]) -> Side:
 
 def _source(texts: Sequence[str]) -> Source:
     paths = [path for text in texts for path in expanded(place(text))]
-    return sides.source_of(paths, sides.name_of([Path(text) for text in texts]))
+    name = sides.name_of([Path(text) for text in texts])
+    return sides.source_of(paths, name, lambda text: note(f"nsyswrap: {text}"))
 
 
 def place(text: str) -> str:
     """Return the path of a baseline for its name, unless a file or folder has that name; else the text."""
     named = baseline.FOLDER / f"{text}.json"
-    is_name = named.parent == baseline.FOLDER and not Path(text).exists()
-    return str(named) if is_name and named.is_file() else text
+    is_name = named.parent == baseline.FOLDER and not paths.exists(text)
+    return str(named) if is_name and paths.is_file(named) else text
 
 
 def refuse(comparison: Comparison, *, anyway: bool) -> None:
@@ -226,34 +234,37 @@ def refuse(comparison: Comparison, *, anyway: bool) -> None:
         )
 
 
-def show(
-    comparison: Comparison,
-    form: str,
-    output: Path | None,
-    top: int | None,
-    judged: tuple[GateResult, GateLimits] | None = None,
-) -> None:
-    """Print a comparison in one of FORMATS, or write it into a file; JSON holds what the gate said, too."""
-    text = _screen(comparison, output, top) if form == "text" else _data(comparison, form, judged)
-    if output:
-        write(output, text)
-        note(f"wrote {output}")
-    elif form == "text":
+class Output(NamedTuple):
+    """Where a comparison goes, and how: one of FORMATS, so many rows of text, guarded cells of CSV."""
+
+    form: str
+    path: Path | None
+    top: int | None
+    csv_safe: bool
+
+
+def show(comparison: Comparison, output: Output, judged: tuple[GateResult, GateLimits] | None = None) -> None:
+    """Print a comparison, or write it into a file; JSON holds what the gate said, too."""
+    text = _screen(comparison, output) if output.form == "text" else _data(comparison, output, judged)
+    if output.path:
+        write(output.path, text)
+        note(f"wrote {output.path}")
+    elif output.form == "text":
         say(text, styled=True)
     else:
-        print_data(text)
+        print_data(text, for_people=output.form == "markdown")
 
 
-def _screen(comparison: Comparison, output: Path | None, top: int | None) -> str:
-    layout = terminal_layout(top)
-    color, ascii_only = (False, False) if output else (layout.color, layout.ascii)
+def _screen(comparison: Comparison, output: Output) -> str:
+    layout = terminal_layout(output.top)
+    color, ascii_only = (False, False) if output.path else (layout.color, layout.ascii)
     with ascii_layout(active=ascii_only):
-        return comparison_screen.render(comparison, width=layout.width, color=color, top=top)
+        return comparison_screen.render(comparison, width=layout.width, color=color, top=output.top)
 
 
-def _data(comparison: Comparison, form: str, judged: tuple[GateResult, GateLimits] | None) -> str:
-    if form == "json":
+def _data(comparison: Comparison, output: Output, judged: tuple[GateResult, GateLimits] | None) -> str:
+    if output.form == "json":
         return json.dumps(as_data.as_dict(comparison, judged), indent=1, allow_nan=False) + "\n"
-    if form == "csv":
-        return csv.delimited(tables.all_rows(comparison), ",", "ns", safe=False)
+    if output.form == "csv":
+        return csv.delimited(tables.all_rows(comparison), ",", "ns", safe=output.csv_safe)
     return comparison_markdown.render(comparison)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
@@ -26,7 +27,7 @@ with lazy_imports():
     from nsyswrap.render.plots import figure
 
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
+_FILE = click.Path(dir_okay=False, readable=False, path_type=Path)
 picture_options = with_options(
     option(OUTPUT, "--view", type=_FILE, metavar="FILE", help="Write an HTML page as well."),
     option(OUTPUT, "--plot", type=_FILE, metavar="FILE", help="Draw a .png, .svg or .pdf as well."),
@@ -40,7 +41,7 @@ def check_pictures(view: Path | None, plot: Path | None, *, force: bool) -> None
             f"invalid --plot {plot}: unknown format", f"name a file that ends in .{', .'.join(FORMATS)}"
         )
     for path in (view, plot):
-        if path and path.exists() and not force:
+        if path and paths.is_taken(path) and not force:
             raise OutputError(f"{path} already exists", "use --force to replace it, or name another file")
 
 

@@ -6,7 +6,6 @@ sides alike. With all runs of one side first, a drift would look like a change o
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
@@ -53,7 +53,7 @@ run_options = with_options(
     option(
         RUN,
         "--into",
-        type=click.Path(path_type=Path),
+        type=click.Path(readable=False, path_type=Path),
         metavar="DIR",
         help="Record into DIR/base/run-1, DIR/new/run-1, ...",
     ),
@@ -90,7 +90,7 @@ def record(
     """
     resolved = [programs.resolve(command) for command in split_commands(words)]
     find.find_nsys(None)
-    if into and not force and into.is_dir() and any(into.iterdir()):
+    if into and not force and paths.is_filled(into):
         raise OutputError(
             f"{into} exists and is not empty", "use another --into, or --force to replace its runs"
         )
@@ -106,10 +106,8 @@ def record(
         )
         for side, program in zip(SIDES, resolved, strict=True)
     }
-    try:
+    with paths.writing(folder, "use another --into"):
         make_folder(folder, None)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}", "use another --into") from None
     with locked(folder, "another series", "use another --into, or wait"):
         for spec in specs.values():
             if spec.program.warning:
@@ -143,7 +141,7 @@ def _record_each(specs: dict[str, RunSpec], runs: int) -> None:
 def _note_output(folder: Path) -> None:
     """Name the files with what the program of a run printed."""
     for name in (PROGRAM_OUTPUT, PROGRAM_ERRORS):
-        if os.path.exists(folder / name) and (folder / name).stat().st_size:  # noqa: PTH110 - as elsewhere
+        if paths.size(folder / name):
             note(f"  it printed  {shlex.quote(str(folder / name))}")
 
 

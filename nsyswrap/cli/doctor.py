@@ -13,6 +13,7 @@ import click
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import printable
+from nsyswrap.base.version import version
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.output import print_data, say, step, wrapped
 
@@ -71,7 +72,8 @@ def as_dict(groups: dict[str, list[Check]]) -> dict[str, Any]:
     """Return all checks as plain data, which docs/doctor.schema.json describes."""
     checks = [{"group": group, **asdict(check)} for group, checks in groups.items() for check in checks]
     problems = sum(check["level"] == "problem" for check in checks)
-    return {"format": FORMAT, "version": VERSION, "problems": problems, "checks": checks}
+    tool = {"name": "nsyswrap", "version": version()}
+    return {"format": FORMAT, "version": VERSION, "problems": problems, "checks": checks, "tool": tool}
 
 
 def screen(groups: dict[str, list[Check]]) -> Iterator[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.not_read import exit_code_of
 from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import open_capture
-from nsyswrap.cli.options import newest_capture
+from nsyswrap.cli.options import newest_capture, open_all
 from nsyswrap.cli.output import wrapped
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import NAMES, find_report, module
@@ -42,21 +43,19 @@ _COLUMNS = {
 _MACHINE_UNITS = {Unit.BYTES: "bytes", Unit.BYTES_PER_S: "bytes/s", Unit.NS: "ns", Unit.PERCENT: "%"}
 
 
-def listing(paths: Sequence[Path]) -> str:
+def listing(paths: Sequence[Path]) -> tuple[str, int]:
     """Return the reports each capture can answer, and the commands that collect events for the rest.
 
-    Without a capture, return all reports.
+    Without a capture, return all reports. The exit code tells if a capture cannot be read.
     """
     try:
-        captures = paths or (newest_capture(),)
+        named = paths or (newest_capture(),)
     except CaptureError:
-        return "\n".join(
-            [*_section("Reports", ((name, find_report(name).title) for name in NAMES)), *_outside()]
-        )
-    lines: list[str] = []
-    for path in captures:
-        lines += _reports_of(open_capture(path))
-    return "\n".join([*lines, *_outside()])
+        sections = [*_section("Reports", ((name, find_report(name).title) for name in NAMES)), *_outside()]
+        return "\n".join(sections), 0
+    captures, left_out = open_all(named, open_capture)
+    lines = [line for capture in captures.values() for line in _reports_of(capture)]
+    return "\n".join([*lines, *_outside()]), exit_code_of(left_out)
 
 
 def _reports_of(capture: Capture) -> list[str]:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import counted
+from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read, nothing_read
+from nsyswrap.base.text import counted, printable
 from nsyswrap.cli.folders import are_ranks, captures_in, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
@@ -23,11 +25,12 @@ from nsyswrap.cli.options import (
     output_option,
     selection_options,
 )
-from nsyswrap.cli.output import data_stream, note, note_replaced, print_data, step
+from nsyswrap.cli.output import data_stream, note, note_not_read, note_replaced, print_data, step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
@@ -58,7 +61,7 @@ FORMS = ("perfetto", "json")
 @option(
     OUTPUT,
     "--perfetto",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=click.Path(readable=False, path_type=Path, allow_dash=True),
     metavar="FILE",
     help="Write a timeline; - is stdout, .gz compresses.",
 )
@@ -73,14 +76,14 @@ FORMS = ("perfetto", "json")
 @option(
     OUTPUT,
     "--parquet",
-    type=click.Path(path_type=Path),
+    type=click.Path(readable=False, path_type=Path),
     metavar="DIR",
     help="Write the events of each kind to DIR/<kind>.parquet.",
 )
 @option(
     OUTPUT,
     "--flamegraph",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=click.Path(readable=False, path_type=Path, allow_dash=True),
     metavar="FILE",
     help="Write GPU time by NVTX range as folded stacks.",
 )
@@ -123,26 +126,28 @@ def command(
     if perfetto is not None and _is_stdout(perfetto) and form != "json" and sys.stdout.isatty():
         raise UsageError("the timeline is binary", "use --perfetto FILE, or --format json")
     written = [path for path in outputs.values() if path is not None and not _is_stdout(path)]
-    taken = [path for path in written if path.is_file()]
-    taken += [parquet] if parquet is not None and _in_use(parquet) else []
+    taken = [path for path in written if paths.is_taken(path) and paths.is_file(path)]
+    taken += [parquet] if parquet is not None and paths.is_filled(parquet) else []
     if taken and not force:
         raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or use another name")
-    paths = captures or (newest_capture(),)
+    given = captures or (newest_capture(),)
+    left_out: list[NotRead] = []
     if (perfetto, parquet, flamegraph) != (None, None, None):
-        found = _places(paths, several=parquet is None)
-        selected = [_open_selected(place.path, selection) for place in found]
+        opened, left_out = _opened(_places(given, several=parquet is None), selection)
+        selected, labels = list(opened.values()), list(opened)
         if perfetto is not None:
-            _write_trace(selected, [place.label for place in found], perfetto, form)
+            _write_trace(selected, labels, perfetto, form)
         if flamegraph is not None:
-            _write_flamegraph(selected, [place.label for place in found], flamegraph)
+            _write_flamegraph(selected, labels, flamegraph)
         if parquet is not None:
             _write_events(selected[0], parquet)
     if metrics is not None:
-        _write_metrics(paths, metrics, output, selection)
+        left_out += _write_metrics(given, metrics, output, selection)
+    sys.exit(exit_code_of(left_out))
 
 
 def _check_outputs(
-    paths: Sequence[Path], outputs: Mapping[str, Path | None], *, parquet: Path | None, metrics: str | None
+    captures: Sequence[Path], outputs: Mapping[str, Path | None], *, parquet: Path | None, metrics: str | None
 ) -> None:
     given = [outputs["perfetto"], outputs["flamegraph"], parquet, metrics]
     if outputs["output"] is not None and metrics is None:
@@ -154,8 +159,10 @@ def _check_outputs(
         raise UsageError(
             "no output is named", "use --perfetto FILE, --flamegraph FILE, --parquet DIR or --metrics FORMAT"
         )
-    if len(paths) > 1 and parquet is not None:
-        raise UsageError(f"--parquet takes one capture, {len(paths)} given", "the other outputs take several")
+    if len(captures) > 1 and parquet is not None:
+        raise UsageError(
+            f"--parquet takes one capture, {len(captures)} given", "the other outputs take several"
+        )
     streams = [name for name, path in outputs.items() if path is not None and _is_stdout(path)]
     if metrics is not None and outputs["output"] is None:
         streams.append("output")
@@ -165,13 +172,13 @@ def _check_outputs(
         raise UsageError(f"{one} and {other} cannot both go to stdout", "use a file for one of them")
 
 
-def _places(paths: Sequence[Path], *, several: bool) -> list[members.Place]:
+def _places(given: Sequence[Path], *, several: bool) -> list[members.Place]:
     """Return the captures to write. A folder stands for the ranks in it."""
-    inside = captures_in(paths)
-    if len(inside) > len(paths) and not (several and are_ranks(inside)):
+    inside = captures_in(given)
+    if len(inside) > len(given) and not (several and are_ranks(inside, given)):
         named = shlex.join(map(str, inside[: 2 if several else 1]))
         raise UsageError(
-            f"{listed(paths)} holds {len(inside)} captures{', not ranks of one launch' if several else ''}",
+            f"{listed(given)} holds {len(inside)} captures{', not ranks of one launch' if several else ''}",
             f"nsyswrap export {named} ..." if several else f"nsyswrap export {named} --parquet DIR",
         )
     return members.places(inside) if len(inside) > 1 else [members.Place(inside[0], "")]
@@ -181,9 +188,25 @@ def _is_stdout(path: Path) -> bool:
     return str(path) == "-"
 
 
-def _in_use(folder: Path) -> bool:
-    """Return True unless the folder is empty or does not exist."""
-    return any(folder.iterdir()) if folder.is_dir() else folder.exists()
+def _opened(
+    places: Sequence[members.Place], selection: Selection, *, shared: bool = False
+) -> tuple[dict[str, Capture], list[NotRead]]:
+    """Open captures. Return them by label, and those that cannot be read, which are named on stderr.
+
+    Raises the error of a single one, and NotACapture if none can be read.
+    """
+    captures, left_out = {}, []
+    for place in places:
+        try:
+            captures[place.label] = _open_selected(place.path, selection, shared=shared)
+        except UNREADABLE as error:
+            if len(places) == 1:
+                raise
+            left_out.append(not_read(place.label, place.path, error))
+    note_not_read(left_out)
+    if not captures:
+        raise nothing_read(left_out)
+    return captures, left_out
 
 
 def _open_selected(path: Path, selection: Selection, *, shared: bool = False) -> Capture:
@@ -235,20 +258,23 @@ def _write_events(capture: Capture, folder: Path) -> None:
     note(f"wrote {counted(len(rows), 'Parquet files')} to {folder}/: {held}")
 
 
-def _write_metrics(paths: Sequence[Path], name: str, output: Path | None, selection: Selection) -> None:
-    source = sides.source_of(paths)
+def _write_metrics(
+    given: Sequence[Path], name: str, output: Path | None, selection: Selection
+) -> Sequence[NotRead]:
+    """Write the metrics, and return the runs that are left out."""
+    source = sides.source_of(given, note=lambda text: note(f"nsyswrap: {text}"))
     if selection == selections.EVERYTHING:
         side = sides.load(source, lambda text: note(f"nsyswrap: {text}"))
     elif source.baseline:
         raise UsageError(f"{source.baseline}: no part of a baseline can be selected", "use its captures")
     else:
-        runs, replaced = [], []
-        for run in source.runs:
-            capture = _open_selected(run.path, selection, shared=True)
-            runs.append(run_figures.run_figures(capture, run.label))
-            replaced.append(capture.replaced)
-        note_replaced(replaced)
-        side = model.Side(source.name, tuple(runs))
+        for run in source.left_out:
+            note(f"nsyswrap: left out: {printable(run.named)}")
+        places = [members.Place(run.path, run.label) for run in source.runs]
+        opened, left_out = _opened(places, selection, shared=True)
+        runs = [run_figures.run_figures(capture, label) for label, capture in opened.items()]
+        note_replaced(opened.values())
+        side = model.Side(source.name, tuple(runs), left_out=(*source.left_out, *left_out))
     found = run_metrics.metrics_of(side)
     content = metric_formats.FORMATS[name](found)
     if output is None or _is_stdout(output):
@@ -260,3 +286,5 @@ def _write_metrics(paths: Sequence[Path], name: str, output: Path | None, select
     note(f"wrote {where}: {counted(samples, 'metrics')} of {counted(found.runs, 'runs')}")
     for text in found.notes:
         note(f"nsyswrap: {text}")
+
+    return side.left_out

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import NotACapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, FILES, REPORT
+from nsyswrap.base.text import natural_key, printable
 from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.analysis.ranks import members
-    from nsyswrap.base import rank_folders
+    from nsyswrap.base import paths, rank_folders
     from nsyswrap.capture import arrow_export
     from nsyswrap.capture import open as capture_open
     from nsyswrap.reports.runs import find
@@ -24,54 +25,54 @@ with lazy_imports():
 _READ = (EXPORT, REPORT)
 
 
-def captures_in(paths: Sequence[Path]) -> list[Path]:
+def captures_in(given: Sequence[Path]) -> list[Path]:
     """Return the captures that are named, and those in each folder that is not a capture itself.
 
-    Raises NotACapture for a folder without captures, and UsageError for one with ranks of several launches.
+    Raises NotACapture for a folder without captures.
     """
-    return [capture for path in paths for capture in (_captures_of(path) if is_folder(path) else [path])]
+    return [capture for path in given for capture in (_captures_of(path) if is_folder(path) else [path])]
 
 
-def check_number(captures: Sequence[Path], paths: Sequence[Path], most: int, what: str, advice: str) -> None:
-    """Raise UsageError if folders among ``paths`` hold more than ``most`` captures. ``what`` is limited."""
-    if len(captures) > most and any(map(is_folder, paths)):
-        places = ", ".join(map(str, paths))
+def check_number(captures: Sequence[Path], given: Sequence[Path], most: int, what: str, advice: str) -> None:
+    """Raise UsageError if folders among ``given`` hold more than ``most`` captures. ``what`` is limited."""
+    if len(captures) > most and any(map(is_folder, given)):
+        places = ", ".join(map(str, given))
         raise UsageError(f"{places} holds {len(captures):,} captures, and {what} at most {most:,}", advice)
 
 
 def is_folder(path: Path) -> bool:
     """Return True for a folder that can hold captures and is not a run folder or a folder of tables."""
-    if not path.is_dir():
+    if not paths.is_folder(path):
         return False
-    if any((path / name).exists() for name in FILES):
+    if any(paths.exists(path / name) for name in FILES):
         return not _has_capture(path) and bool(rank_folders.captures_by_rank(path))  # a run with ranks
     return not arrow_export.is_table_folder(path)
 
 
 def _captures_of(folder: Path) -> list[Path]:
-    ranks = [place.path for place in members.places([folder])]
-    if ranks != [folder]:
-        return ranks
-    found = find.run_paths(folder)
+    found = find.run_paths(folder, lambda text: note(f"nsyswrap: {text}"))
     runs = list(dict.fromkeys(run.parent if run.name in _READ else run for run in found))
-    captures = [run for run in runs if _has_capture(run)]
+    ranks = list(rank_folders.rank_folders(folder).values())
+    if ranks and set(runs) <= set(ranks):  # a launch: a rank without a capture is one that cannot be read
+        return ranks
+    captures = [run for run in runs if found.get(run) or _has_capture(run)]
     if not captures:
         raise NotACapture(f"no capture in {folder}", capture_open.GIVE_A_CAPTURE)
     have = set(captures)
     if without := [run for run in runs if run not in have]:
         note(f"nsyswrap: runs without a capture: {listed(without)}")
-    return sorted(captures)
+    return sorted(captures, key=natural_key)
 
 
 def _has_capture(run: Path) -> bool:
-    is_file = not run.is_dir() or arrow_export.is_table_folder(run)
-    return is_file or any((run / name).exists() for name in _READ)
+    is_file = not paths.is_folder(run) or arrow_export.is_table_folder(run)
+    return is_file or any(paths.exists(run / name) for name in _READ)
 
 
 def listed(paths: Sequence[Path], most: int = 20) -> str:
     """Return the first ``most`` paths as a text, and how many more there are."""
     more = f" and {len(paths) - most:,} more" if len(paths) > most else ""
-    return ", ".join(map(str, paths[:most])) + more
+    return ", ".join(printable(str(path)) for path in paths[:most]) + more
 
 
 def is_batch(paths: Sequence[Path]) -> bool:
@@ -95,11 +96,20 @@ def as_file_name(name: str) -> str:
     return os.fsdecode(safe.encode("utf-8", "surrogateescape"))  # also where file names are not UTF-8
 
 
-def are_ranks(paths: Sequence[Path]) -> bool:
-    """Return True if several captures each name their rank, and no two name the same."""
-    if len(paths) <= 1:
+def are_ranks(captures: Sequence[Path], given: Sequence[Path] = ()) -> bool:
+    """Return True if several captures each name their rank, and no two name the same.
+
+    If only some of those in a folder among ``given`` do, or if they are of several launches, a note says so.
+    """
+    if len(captures) <= 1:
         return False
+    numbers = [members.rank_of(capture) for capture in captures]
+    named = sum(number is not None for number in numbers)
+    why = "" if named == len(numbers) else f"{named:,} of {len(numbers):,} captures name a rank"
     try:
-        return all(place.number is not None for place in members.places(paths))
-    except UsageError:  # ranks of several launches can still be shown side by side
-        return False
+        members.places(captures)
+    except UsageError as error:
+        why = why or error.message
+    if why and named > 1 and any(map(is_folder, given)):
+        note(f"nsyswrap: {listed(given)}: shown side by side, not as ranks: {why}")
+    return not why

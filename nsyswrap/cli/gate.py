@@ -12,20 +12,23 @@ from nsyswrap.base.errors import CaptureError, NsyswrapError, Unavailable, Usage
 from nsyswrap.base.files import brief
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import printable
 from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.options import with_options
-from nsyswrap.cli.output import note
+from nsyswrap.cli.output import note, on_github
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Side
+    from nsyswrap.base.not_read import NotRead
 
 with lazy_imports():
     from nsyswrap.analysis.compare import compare as comparing
     from nsyswrap.analysis.compare import gate as gates
     from nsyswrap.base import suggest, units
+    from nsyswrap.render.formats import markdown as markdown_format
     from nsyswrap.reports.compare import gate_lines
 
 GATE = "Gate"  # a heading of the help
@@ -165,18 +168,21 @@ def check_gate(base: Side, new: Side, limits: GateLimits, *, anyway: bool = Fals
     return result
 
 
-def finish(result: GateResult, limits: GateLimits, markdown: Callable[[], str]) -> int:
+def finish(
+    result: GateResult, limits: GateLimits, markdown: Callable[[], str], left_out: Sequence[NotRead] = ()
+) -> int:
     """Print what the gate concluded, tell GitHub where it runs there, and return the exit code.
 
-    ``markdown`` returns the comparison for the summary of the job.
+    ``markdown`` returns the comparison for the summary of the job. ``left_out`` are runs that it lacks.
     """
     verdict, sentence = result.verdict, gate_lines.conclusion(result, limits)
-    rows, remarks = gate_lines.row_lines(result), gate_lines.remark_lines(result)
-    if _on_github():
+    lacking = [printable(f"left out: {run.named}") for run in left_out]
+    rows, remarks = gate_lines.row_lines(result), [*lacking, *gate_lines.remark_lines(result)]
+    if on_github():
         for line in rows if result.failed else []:
-            note(annotation("error", line))
-        note(annotation(_LEVELS[verdict], "; ".join([sentence, *remarks])))
-        _append_summary(f"**Gate: {sentence}**\n\n{markdown()}\n")
+            note(annotation("error", line), is_command=True)
+        note(annotation(_LEVELS[verdict], "; ".join([sentence, *remarks])), is_command=True)
+        _append_summary(f"**Gate: {markdown_format.escaped(sentence)}**\n\n{markdown()}\n")
     intervals = [_INTERVALS] if rows else []
     note("\n  ".join([f"nsyswrap: gate: {sentence}", *rows, *intervals, *remarks]))
     if verdict == "cannot tell":
@@ -190,13 +196,9 @@ def errors_annotated() -> Iterator[None]:
     try:
         yield
     except NsyswrapError as error:
-        if _on_github():
-            note(annotation("error", error.message))
+        if on_github():
+            note(annotation("error", error.message), is_command=True)
         raise
-
-
-def _on_github() -> bool:
-    return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
 def annotation(level: str, message: str, title: str = "nsyswrap gate") -> str:

@@ -8,11 +8,11 @@ import shlex
 import shutil
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.files import small_file
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.output import note
 
@@ -39,7 +39,7 @@ def note_misplaced_option(program: Sequence[str]) -> None:
     """Print a note if a long option is behind PROGRAM, whose file does not mention it: why a run failed."""
     content = b""
     with suppress(OSError):
-        content = Path(shutil.which(program[0]) or program[0]).read_bytes().replace(b"-", b"_")
+        content = small_file(shutil.which(program[0]) or program[0]).replace(b"-", b"_")
     for option, words in _own_options(program):
         if content and option.startswith("--") and option[2:].replace("-", "_").encode() not in content:
             _note(option, words, program)

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import UNREADABLE, not_read
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.help import completes, option
-from nsyswrap.cli.output import note
+from nsyswrap.cli.output import note, note_not_read, unreadable_noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
@@ -27,7 +29,7 @@ _LARGE_BYTES = 2**26  # an export from which on a few MB count, and loading ctyp
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import steps
-    from nsyswrap.base import recent_runs, run_folder, threads
+    from nsyswrap.base import paths, recent_runs, run_folder, threads
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import owners
     from nsyswrap.capture import selection as selections
@@ -73,17 +75,35 @@ def csv_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
         group,
         "--csv",
         "csv_folder",
-        type=click.Path(path_type=Path),
+        type=click.Path(readable=False, path_type=Path),
         metavar="DIR",
         help="Write each report to DIR/<report>.csv.",
     )
+
+
+def csv_safe_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds --csv-safe."""
+    return option(
+        group,
+        "--csv-safe",
+        is_flag=True,
+        help="Guard CSV cells: formulas, control characters.",
+    )
+
+
+def check_csv_safe(form: str, *, asked: bool) -> None:
+    """Raise UsageError for --csv-safe with another format than CSV."""
+    if asked and form != "csv":
+        raise UsageError(
+            f"--csv-safe cannot be used with --format {form}", "omit --csv-safe, or use --format csv"
+        )
 
 
 def output_option(
     help_text: str, *, metavar: str = "DIR", group: str = OUTPUT, **settings: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds -o. With the metavar ``FILE`` it also takes ``-`` for stdout."""
-    path = click.Path(path_type=Path, allow_dash=metavar == "FILE")
+    path = click.Path(readable=False, path_type=Path, allow_dash=metavar == "FILE")
     return option(group, "-o", "--output", type=path, metavar=metavar, help=help_text, **settings)
 
 
@@ -201,7 +221,7 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
 
     def open_one(path: Path) -> Capture:
         capture = captures.open_capture(path).viewed(**view, selection=selection)
-        if capture.path.stat().st_size >= _LARGE_BYTES:
+        if paths.size(capture.path) >= _LARGE_BYTES:
             threads.share_one_heap()
         _ = capture.window  # finds the NVTX range, or raises
         owners.check_owners(capture)
@@ -217,7 +237,8 @@ def newest_capture(*, by_rank: bool = False) -> Path:
 
     ``by_rank`` returns the folder of all ranks. Raises CaptureError if there is none.
     """
-    folder, start = recent_runs.newest_run()
+    with unreadable_noted() as skip:
+        folder, start = recent_runs.newest_run(skip=skip)
     run = run_folder.RunFolder(folder).read_run()
     rank = f"rank {run['rank'].get('rank')}" if run.get("rank") else ""
     if rank and by_rank:
@@ -230,28 +251,29 @@ def newest_capture(*, by_rank: bool = False) -> Path:
 
 
 def open_all(
-    paths: Sequence[Path], open_one: Callable[[Path], Capture], *, as_screens: bool = False
-) -> tuple[dict[str, Capture], int]:
+    given: Sequence[Path], open_one: Callable[[Path], Capture], *, as_screens: bool = False
+) -> tuple[dict[str, Capture], list[NotRead]]:
     """Open captures, or the newest run if there are no paths.
 
-    Return them by label, and the exit code of damaged ones or 0. A damaged capture among several is
-    reported on stderr; a single one raises CaptureError. The remarks of each capture are printed. With
-    ``as_screens`` the ending of its run is not, because a screen begins with it.
+    Return them by label, and those that cannot be read, which are also reported on stderr. A single one
+    raises its error. The remarks of each capture are printed. With ``as_screens`` the ending of its run is
+    not, because a screen begins with it.
     """
     opened: dict[str, Capture] = {}
-    exit_code = 0
-    wanted = paths or (newest_capture(),)
-    for label, path in zip(shortest_labels(wanted), wanted, strict=True):
+    wanted = given or (newest_capture(),)
+    labels = shortest_labels(wanted)
+    left_out = []
+    for label, path in zip(labels, wanted, strict=True):
         try:
             capture = open_one(path)
-        except CaptureError as error:
+        except UNREADABLE as error:
             if len(wanted) == 1:
                 raise
-            note(f"nsyswrap: {error.message}")
-            exit_code = error.exit_code
+            left_out.append(not_read(label, path, error))
             continue
         for remark in capture.remarks:
             if not as_screens or remark != capture.ending:
                 note(f"nsyswrap: {path}: {remark}")
         opened[label] = capture
-    return opened, exit_code
+    note_not_read(left_out)
+    return opened, left_out

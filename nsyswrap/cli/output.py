@@ -1,7 +1,8 @@
 """All that commands print: results on stdout, notes and progress on stderr. No other file prints.
 
 What people read goes through one filter: no control character of a capture, a file name, a plan or an error
-reaches a terminal. Only the styles of our screens and the progress line move or color anything there.
+reaches a terminal. Only the styles of our screens and the progress line move or color anything there. In
+GitHub Actions the filter also defuses what the runner would take for a command.
 """
 
 from __future__ import annotations
@@ -15,9 +16,19 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from nsyswrap.base import links, paths
 from nsyswrap.base.errors import NotInCapture, OutputError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import as_ascii, ascii_layout, clip, counted, is_utf8, printable, replaced_note
+from nsyswrap.base.text import (
+    as_ascii,
+    ascii_layout,
+    clip,
+    counted,
+    is_utf8,
+    printable,
+    replaced_note,
+    without_commands,
+)
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
@@ -25,7 +36,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+    from nsyswrap.base.errors import Unreadable
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.base.paths import Skip
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.formats import Layout
     from nsyswrap.reports import Request
@@ -48,6 +62,7 @@ with lazy_imports():  # none of these for --help and completion
 _PIPE_WIDTH = 100  # columns, where there is no terminal to ask
 _LEAST_WIDTH = 40
 _PATIENCE_S = 1.0
+_MOST_SKIPPED = 3  # folders by name
 _CHOICES = {"auto": None, "always": True, "never": False}
 
 
@@ -56,21 +71,30 @@ def say(text: str, *, styled: bool = False) -> None:
     _print(text, sys.stdout, colors=styled and uses_color(sys.stdout))
 
 
-def note(message: str) -> None:
-    """Print a message on stderr: stdout carries results only."""
-    _print(message, sys.stderr)
+def note(message: str, *, is_command: bool = False) -> None:
+    """Print a message on stderr: stdout carries results only. ``is_command``: it is for GitHub's runner."""
+    _print(message, sys.stderr, is_command=is_command)
 
 
-def print_data(content: str | Iterator[bytes]) -> None:
+def on_github() -> bool:
+    """Return True in a job of GitHub Actions, whose runner takes lines of both streams for commands."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def print_data(content: str | Iterator[bytes], *, for_people: bool = False) -> None:
     """Print what programs read, as UTF-8. A terminal gets it without control characters, as from `ls`.
 
-    An iterator yields the content in blocks that end with a character.
+    An iterator yields the content in blocks that end with a character. ``for_people``: it is no data, such as
+    Markdown, and holds no command for GitHub's runner.
     """
     blocks = [content.encode("utf-8", "surrogateescape")] if isinstance(content, str) else content
     for block in blocks:
         if sys.stdout.isatty():
             text = block.decode("utf-8", "surrogateescape")
             click.echo(_for_stream(text, sys.stdout, keep="\n\t"), nl=False)
+        elif for_people and on_github():
+            text = without_commands(block.decode("utf-8", "surrogateescape"))
+            click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
         else:
             click.echo(block, nl=False)
 
@@ -136,8 +160,10 @@ def uses_color(stream: TextIO) -> bool:
     return os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
-def _print(text: str, stream: TextIO, *, colors: bool = False) -> None:
+def _print(text: str, stream: TextIO, *, colors: bool = False, is_command: bool = False) -> None:
     text = _for_people(text, stream, colors=colors)
+    if on_github() and not is_command:
+        text = without_commands(text)
     if text:
         click.echo(text, stream, nl=not text.endswith("\n"), color=True)  # the filter decides on colors
 
@@ -201,15 +227,23 @@ def note_renamed(count: int) -> None:
     note("  --keep-environment leaves the names and the environment as they are")
 
 
-def note_replaced(replaced: Iterable[frozenset[str]]) -> None:
-    """Print how many names are written without what others must not see: those of each capture."""
-    if names := frozenset[str]().union(*replaced):
+def note_replaced(captures: Iterable[Capture]) -> None:
+    """Print how many names of captures are written without what others must not see."""
+    if names := frozenset[str]().union(*(capture.replaced for capture in captures)):
         note(f"nsyswrap: {replaced_note(len(names))}")
 
 
 def note_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning of a library in one line, in place of `warnings.showwarning`."""
     note(f"nsyswrap: warning: {message}")
+
+
+def note_not_read(captures: Sequence[NotRead], *, are_ranks: bool = False) -> None:
+    """Name the captures that cannot be read, with the reasons. Say once what to do about equal ones."""
+    for number, capture in enumerate(captures, 1):
+        is_told = not capture.hint or any(later.hint == capture.hint for later in captures[number:])
+        text = printable(capture.named if are_ranks else capture.text)
+        note(f"nsyswrap: {text}" + ("" if is_told else f"\n  {capture.hint}"))
 
 
 def progress_line() -> Callable[[str], None]:
@@ -298,20 +332,24 @@ def note_silence(capture: Capture, *, on_screen: bool = False) -> None:
 
 
 def make_tables(
-    captures: Mapping[str, Capture], requests: Sequence[Request]
+    captures: Mapping[str, Capture], requests: Sequence[Request], *, of_several: bool = False
 ) -> tuple[list[Table], list[Missing]]:
     """Make the reports with progress. Return one table for each report, and the reports that are missing.
 
-    The notes of the tables are printed, and which captures cannot answer which report.
+    The notes of the tables are printed, and which captures cannot answer which report. ``of_several``:
+    several captures were asked for, even if fewer can be read.
     """
     made = make.make_reports(captures, requests, step)
+    made.of_several = of_several
     tables = made.combined()
     _note_missing(made.missing, captures)
     note_tables(tables)
     return tables, made.missing
 
 
-def tables_in_turn(captures: Mapping[str, Capture], requests: Sequence[Request]) -> Iterator[Table]:
+def tables_in_turn(
+    captures: Mapping[str, Capture], requests: Sequence[Request], *, of_several: bool = False
+) -> Iterator[Table]:
     """Yield each table of ``make_tables`` when it is made. Together they can be larger than memory.
 
     After the last, the same is printed, and what is selected. Raises NotInCapture if there is no table.
@@ -321,6 +359,7 @@ def tables_in_turn(captures: Mapping[str, Capture], requests: Sequence[Request])
     reports = make.make_in_turn(captures, requests, step)
     while made := next(reports, None):
         missing += made.missing
+        made.of_several = of_several
         tables = made.combined()
         without_rows += [dataclasses.replace(table, data={}) for table in tables]
         del made  # or it would be there while the next is made
@@ -383,9 +422,30 @@ def tables_text(tables: Sequence[Table], layout: Layout) -> str:
         return "\n".join(map(str, text_format.FORMAT.render(formats.Document(tables), layout).values()))
 
 
+@contextmanager
+def unreadable_noted() -> Iterator[Skip]:
+    """Yield a function that is called for a folder that may not be entered. They are named at the end."""
+    skipped: dict[str, Unreadable] = {}
+
+    def skip(error: Unreadable) -> None:
+        skipped.setdefault(error.path, error)
+
+    try:
+        yield skip
+    finally:
+        if skipped:
+            places = [path.removeprefix(f"{os.getcwd()}/") for path in skipped]  # noqa: PTH109 - loads nothing
+            more = f" and {len(places) - _MOST_SKIPPED:,} more" if len(places) > _MOST_SKIPPED else ""
+            reasons = ", ".join(dict.fromkeys(error.reason for error in skipped.values()))
+            note(f"nsyswrap: left out: {', '.join(places[:_MOST_SKIPPED])}{more} ({reasons})")
+
+
 def check_csv_folder(folder: Path | None) -> None:
-    """Raise OutputError if a folder to write into is a file."""
-    if folder is not None and folder.exists() and not folder.is_dir():
+    """Raise OutputError if a folder to write into is a file, or a link that is not followed."""
+    if folder is None:
+        return
+    links.check(folder)
+    if paths.is_taken(folder) and not paths.is_folder(folder):
         raise OutputError(f"{folder} is not a folder", "name a folder with --csv")
 
 
@@ -395,7 +455,7 @@ def write_csv(folder: Path, tables: Iterable[Table], layout: Layout) -> None:
     rest = iter(tables)
     while (table := next(rest, None)) is not None:
         for name, content in csv.FORMAT.render(formats.Document([table]), layout).items():
-            files.write(folder / name, content)
+            files.write(folder / name, content, follow=False)
         number += 1
         del table, content  # or they would be there while the next is made
     note(f"wrote {number} CSV file{'' if number == 1 else 's'} to {folder}/")

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base import links, paths
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import exit_code_of
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import as_file_name, captures_in, name_of
 from nsyswrap.cli.help import Command, option
@@ -96,19 +98,20 @@ def command(
             "name the captures to draw; `nsyswrap collect` takes any number",
         )
     folder = output or _DEFAULT_OUTPUT / as_file_name(name_of(captures, shortest_labels(to_draw)))
-    paths = {kind: folder / f"{kind}.{form}" for kind in kinds or NAMES}
-    taken = [path for path in paths.values() if path.exists() and not force]
+    links.check(folder)
+    files = {kind: folder / f"{kind}.{form}" for kind in kinds or NAMES}
+    taken = [path for path in files.values() if paths.is_taken(path) and not force]
     if taken:
         raise OutputError(
             f"{taken[0]} already exists", "use --force to replace it, or name another folder with -o"
         )
-    opened, exit_code = open_all(to_draw, opener(selection, shared=True))
-    drawn = [kind for kind, path in paths.items() if _draw(find_plot(kind), opened, path, form)]
-    note_replaced(capture.replaced for capture in opened.values())
+    opened, left_out = open_all(to_draw, opener(selection, shared=True))
+    drawn = [kind for kind, path in files.items() if _draw(find_plot(kind), opened, path, form)]
+    note_replaced(opened.values())
     if not drawn and opened:
         names = ", ".join(str(capture.source) for capture in opened.values())
         raise NotInCapture(f"nothing to draw in {names}")
-    sys.exit(exit_code)
+    sys.exit(exit_code_of(left_out))
 
 
 def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format) -> bool:
@@ -123,6 +126,6 @@ def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format)
     if quantities:
         with step(f"drawing {plot.name} …"):
             picture = figure.content(plot.draw_data(quantities), form)
-        write(path, picture)
+        write(path, picture, follow=False)
         note(f"wrote {path}")
     return bool(quantities)

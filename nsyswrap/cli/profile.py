@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, check_share, default_output
@@ -205,7 +206,7 @@ def _dry_run(spec: RunSpec) -> str:
         env |= hooked.variables(spec.options)
         env[hooked.PATH] = hooked.python_path({**os.environ, **spec.env})
     line = _shell_line(record_run.command_line(spec, _nsys_of(spec)), env)
-    return line if spec.output.exists() else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
+    return line if paths.is_taken(spec.output) else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
 
 
 def _nsys_of(spec: RunSpec) -> Nsys:
@@ -292,7 +293,7 @@ def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
 def _show(run: Run, asked: ProfileOptions) -> None:
     """Print what was recorded, how the run ended, its folder, and the commands that show it again."""
     try:
-        if (run.folder / EXPORT).exists() and run.status.outcome not in (
+        if paths.exists(run.folder / EXPORT) and run.status.outcome not in (
             "nsys_failed",
             "disk_full",
             "not_started",
@@ -302,11 +303,11 @@ def _show(run: Run, asked: ProfileOptions) -> None:
         if run.status.message:
             note(f"nsyswrap: {run.status.message}" + (f"\n  {run.status.hint}" if run.status.hint else ""))
         folder = shlex.quote(str(run.folder))
-        if (run.folder / RUN).exists():
+        if paths.exists(run.folder / RUN):
             note(f"\nrun folder  {folder}/")
-        if (run.folder / EXPORT).exists():
+        if paths.exists(run.folder / EXPORT):
             note(f"again       nsyswrap report {folder}")
-        if (run.folder / REPORT).exists():
+        if paths.exists(run.folder / REPORT):
             note(
                 f"timeline    nsys-ui {folder}/{REPORT}   (holds the environment: see nsyswrap redact --help)"
             )

@@ -9,6 +9,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import DEFAULT_BASE, EXPORT
@@ -60,7 +61,7 @@ class OneRank:
         """Print one line with the outcome; write the requested CSVs into a folder of the rank's own."""
         status = run.status
         try:
-            if csv_folder and (run.folder / EXPORT).exists():
+            if csv_folder and paths.exists(run.folder / EXPORT):
                 of_one, over_ranks = ranks.split(named)
                 requests = reports.parse_all(of_one) if of_one or not over_ranks else []
                 tables, _ = make_tables({"": run.capture}, requests)

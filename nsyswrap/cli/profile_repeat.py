@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
@@ -146,7 +147,5 @@ def make_series_folder(spec: RunSpec) -> None:
         raise OutputError(f"{folder} is a run folder, not a folder of runs", "use another --output")
     if earlier := repeats_in(folder):
         stored_runs.StoredRun(folder, "repeats", tuple(earlier), 0.0).remove()
-    try:
+    with paths.writing(folder, "use another --output"):
         make_folder(folder, spec.share)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}", "use another --output") from None

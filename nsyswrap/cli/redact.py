@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CheckFailed, NotACapture, UsageError
-from nsyswrap.base.files import RECORDINGS
+from nsyswrap.base.files import RECORDINGS, why
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read, nothing_read
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.base.text import counted
+from nsyswrap.base.text import counted, natural_key
 from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import OUTPUT
-from nsyswrap.cli.output import note, say
+from nsyswrap.cli.output import note, note_not_read, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +41,12 @@ STAYS = (
 )
 @click.argument("capture", type=click.Path(readable=False, path_type=Path))
 @option(
-    OUTPUT, "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the redacted copy."
+    OUTPUT,
+    "-o",
+    "--output",
+    type=click.Path(readable=False, path_type=Path),
+    metavar="FILE",
+    help="Write the redacted copy.",
 )
 @option(OUTPUT, "--check", is_flag=True, help="List secrets by kind, name and count; exit 1 if any.")
 def command(capture: Path, output: Path | None, *, check: bool) -> None:
@@ -71,50 +79,87 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         )
     for name in {"SIGTERM", "SIGHUP"} & set(dir(signal)):  # the temporary copy, with all secrets, has to go
         signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
-    done = redact.redact(capture / EXPORT if capture.is_dir() else capture, output)
+    done = redact.redact(capture / EXPORT if paths.is_folder(capture) else capture, output)
     note(f"wrote {output}")
     if done.renamed:
         names = counted(done.renamed, "names")
         note(f"nsyswrap: shown without removed values: {names} of ranges, threads or files")
     _note_kept(done.kept, done.unknown)
-    if not done.values_known:
-        _note_unknown_values([output])
+    _note_unknown_values([output] if not done.values_known else [])
 
 
 def _check(path: Path) -> None:
-    """Print the secrets in an export, or in every export in a folder. Raises CheckFailed for any."""
-    exports = [path]
-    if path.is_dir():
-        exports = _files(path, Path(EXPORT).suffix)
-        if not exports:
-            raise NotACapture(f"no .sqlite in {path}", "a .nsys-rep cannot be checked: export it to .sqlite")
-        counted = "1 export" if len(exports) == 1 else f"{len(exports)} exports"
-        say(f"{path} is {_kind(path)}: {counted} checked; other files not checked")
-    checked = {export: redact.check(export) for export in exports}
+    """Print the secrets in an export, or in every export in a folder.
+
+    Raises CheckFailed for any, and NotACapture if an export of several cannot be read.
+    """
+    inside = _inside(path) if paths.is_folder(path) else _Inside([path], [], [])
+    exports, unread = inside.exports, inside.unread
+    if not exports and not unread:
+        raise NotACapture(f"no .sqlite in {path}", "a .nsys-rep cannot be checked: export it to .sqlite")
+    checked = {}
+    for export in exports:
+        try:
+            checked[export] = redact.check(export)
+        except UNREADABLE as error:
+            if export == path:
+                raise
+            unread.append(not_read(export.name, export, error))
+    if paths.is_folder(path):
+        say(f"{path} is {_kind(path)}: {counted(len(checked), 'exports')} checked; other files not checked")
     for export, result in checked.items():
         _print_secrets(export, result, named=len(exports) > 1)
-    if unknown := [export for export, result in checked.items() if not result.values_known]:
-        _note_unknown_values(unknown)
+    _note_unknown_values([export for export, result in checked.items() if not result.values_known])
     leaking = [export for export, result in checked.items() if result.secrets]
-    if links := [one for one in sorted(path.rglob("*")) if one.is_symlink() and one.is_dir()]:
-        note(f"nsyswrap: not checked, as these are links to folders: {listed(links)}")
-    if recordings := _files(path, *RECORDINGS):
-        note(f"nsyswrap: do not share {listed(recordings)}")
-        note("  a .nsys-rep cannot be redacted, and it can hold the environment")
-    if folders := [one for one in sorted(path.rglob("*")) if arrow_export.is_table_folder(one)]:
-        note(f"nsyswrap: do not share {listed(folders)}")
-        note("  parquetdir and arrowdir exports cannot be redacted, and they can hold the environment")
+    recordings, folders = _note_unchecked(inside)
+    note_not_read(unread)
     if leaking:
         found = f"{len(leaking)} of {len(exports)} exports" if len(exports) > 1 else str(leaking[0])
         raise CheckFailed(f"{found} would leak", f"nsyswrap redact {shlex.quote(str(leaking[0]))} -o OUT")
     if recordings or folders:
         held = "a .nsys-rep" if recordings else "a parquetdir or arrowdir export"
         raise CheckFailed(f"{path} holds {held}", "remove it before you share the folder")
+    if unread:
+        raise nothing_read(unread, f"{path}: not all exports can be checked")
     say(f"nothing left to remove\n\n{STAYS}")
 
 
-def _files(folder: Path, *suffixes: str) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes)
+class _Inside(NamedTuple):
+    """The exports in a folder and below, all other files and folders, and folders that cannot be searched."""
+
+    exports: list[Path]
+    others: list[Path]
+    unread: list[NotRead]
+
+
+def _inside(folder: Path) -> _Inside:
+    faults: list[OSError] = []
+    exports: list[Path] = []
+    others: list[Path] = []
+    for here, folders, files in os.walk(folder, onerror=faults.append):
+        of_export = [name for name in files if name.lower().endswith(Path(EXPORT).suffix)]
+        exports += [Path(here, name) for name in of_export]
+        others += [Path(here, name) for name in {*folders, *files}.difference(of_export)]
+    unread = [
+        NotRead(Path(fault.filename).name, str(fault.filename), f"cannot be searched: {why(fault)}")
+        for fault in faults
+    ]
+    return _Inside(sorted(exports, key=natural_key), sorted(others, key=natural_key), unread)
+
+
+def _note_unchecked(inside: _Inside) -> tuple[list[Path], list[Path]]:
+    """Name what is not checked. Return the recordings and the folders of tables, which must not be shared."""
+    if links := [one for one in inside.others if paths.is_link(one) and paths.is_folder(one)]:
+        note(f"nsyswrap: not checked, as these are links to folders: {listed(links)}")
+    recordings = [one for one in inside.others if one.suffix.lower() in RECORDINGS]
+    if recordings:
+        note(f"nsyswrap: do not share {listed(recordings)}")
+        note("  a .nsys-rep cannot be redacted, and it can hold the environment")
+    folders = [one for one in inside.others if arrow_export.is_table_folder(one)]
+    if folders:
+        note(f"nsyswrap: do not share {listed(folders)}")
+        note("  parquetdir and arrowdir exports cannot be redacted, and they can hold the environment")
+    return recordings, folders
 
 
 def _kind(folder: Path) -> str:
@@ -132,9 +177,10 @@ def _print_secrets(export: Path, result: redact.Checked, *, named: bool) -> None
 
 
 def _note_unknown_values(exports: Sequence[Path]) -> None:
-    """Say that values of variables can be left in exports whose environment was removed by somebody else."""
-    note(f"nsyswrap: values of environment variables not searched for in {listed(exports)}:")
-    note("  the environment was removed before, so its values are not known; a range name can hold one")
+    """Say that values of variables can be left in exports that lack the environment."""
+    if exports:
+        note(f"nsyswrap: values of environment variables not searched for in {listed(exports)}:")
+        note("  the environment is not in the file, so its values are not known; a range name can hold one")
 
 
 def _note_kept(kept: dict[str, int], unknown: tuple[str, ...]) -> None:

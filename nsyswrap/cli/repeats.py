@@ -5,17 +5,20 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read
 from nsyswrap.base.recent_runs import program_of, repeats_in
 from nsyswrap.base.run_folder import EXPORT, RunFolder, ending
 from nsyswrap.base.text import printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
-from nsyswrap.cli.output import note, note_silence, progress_line, say
+from nsyswrap.cli.output import note, note_not_read, note_silence, progress_line, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.runs.spread import Cost, Figure
 
@@ -35,36 +38,38 @@ def are_repeats(paths: Sequence[Path]) -> bool:
     return len(paths) == 1 and bool(repeats_in(paths[0]))
 
 
-def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> None:
+def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> int:
     """Print the spread over the runs of a folder that are done, and how to see each.
 
-    ``open_one`` opens a capture. Raises CaptureError if one cannot be read.
+    ``open_one`` opens a capture. Return the exit code of captures that cannot be read: they are named.
     """
     runs = repeats_in(folder)
     if not runs:  # the first was not started
-        return
+        return 0
     done = [run for run in runs if _is_done(run)]
-    if left_out := [run.name for run in runs if run not in done]:
-        note(f"nsyswrap: not done, not included: {', '.join(left_out)}")
-    if done:
-        opened = _opened(done, open_one)
-        facts = [RunFolder(run).read_run() for run in done]
-        say("\n".join(_spread_lines(spread.spread(opened, facts), done, program_of(facts[0]))))
-        show_costs(done, opened)
+    if not_done := [run.name for run in runs if run not in done]:
+        note(f"nsyswrap: not done, not included: {', '.join(not_done)}")
+    of_runs, left_out = _opened(done, open_one)
+    if of_runs:
+        read, opened = list(of_runs), list(of_runs.values())
+        facts = [RunFolder(run).read_run() for run in read]
+        say("\n".join(_spread_lines(spread.spread(opened, facts), read, program_of(facts[0]))))
+        show_costs(read, opened)
         note_silence(opened[0])
-        for run, capture in zip(done, opened, strict=True):
+        for run, capture in of_runs.items():
             for remark in filter(None, (*capture.remarks, answer.withheld_because(capture))):
                 note(f"nsyswrap: {run}: {remark}")
     note(f"\none run     nsyswrap report {shlex.quote(str(runs[0]))}")
     note(f"all runs    nsyswrap collect {shlex.quote(str(folder))}")
+    return exit_code_of(left_out)
 
 
-def show_costs(runs: Sequence[Path], opened: Sequence[Capture] = ()) -> None:
+def show_costs(runs: Sequence[Path], opened: Sequence[Capture]) -> None:
     """Print what profiling cost in runs that are done, if they have a run without nsys each."""
     facts = [RunFolder(run).read_run() for run in runs]
     if not any("bare" in one for one in facts):
         return
-    costs, why_not = spread.profiling_costs(opened or _opened(runs), facts)
+    costs, why_not = spread.profiling_costs(opened, facts)
     if costs:
         say("\n".join(["", *_cost_lines(costs)]))
     if why_not:
@@ -72,17 +77,27 @@ def show_costs(runs: Sequence[Path], opened: Sequence[Capture] = ()) -> None:
 
 
 def _is_done(run: Path) -> bool:
-    return (run / EXPORT).exists() and not ending(run)
+    return paths.exists(run / EXPORT) and not ending(run)
 
 
-def _opened(runs: Sequence[Path], open_one: Callable[[Path], Capture] | None = None) -> list[Capture]:
+def _opened(
+    runs: Sequence[Path], open_one: Callable[[Path], Capture] | None
+) -> tuple[dict[Path, Capture], list[NotRead]]:
+    """Return the captures of runs, and those that cannot be read. A single one raises its error."""
     open_one = open_one or captures.open_capture
-    show_progress, opened = progress_line(), []
+    show_progress, opened = progress_line(), {}
+    left_out = []
     for number, run in enumerate(runs, 1):
         show_progress(f"reading {number} of {len(runs)} captures …")
-        opened.append(open_one(run))
+        try:
+            opened[run] = open_one(run)
+        except UNREADABLE as error:
+            if len(runs) == 1:
+                raise
+            left_out.append(not_read(run.name, run, error))
     show_progress("")
-    return opened
+    note_not_read(left_out)
+    return opened, left_out
 
 
 def _spread_lines(figures: Sequence[Figure], runs: Sequence[Path], program: str) -> list[str]:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import ascii_layout
+from nsyswrap.base.text import ascii_layout, printable
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
     OUTPUT,
     SHOW,
     captures_argument,
     csv_option,
+    csv_safe_option,
     explain_option,
     open_all,
     output_option,
@@ -45,6 +46,7 @@ from nsyswrap.render import formats
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.cli.report_options import ReportOptions
     from nsyswrap.render.formats import Content, Document
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     import dataclasses
 
-    from nsyswrap.base import files
+    from nsyswrap.base import files, links, not_read
     from nsyswrap.cli import explain, folders, repeats, report_options, report_ranks
     from nsyswrap.render import readable_names
     from nsyswrap.reports import ranks, summary
@@ -98,7 +100,7 @@ _SCREENS = 5  # of the captures in a folder
 @option(
     NAMES,
     "--classes",
-    type=click.Path(path_type=Path),
+    type=click.Path(readable=False, path_type=Path),
     metavar="FILE",
     help="Classify kernels by the rules in this TOML file first.",
 )
@@ -134,7 +136,7 @@ _SCREENS = 5  # of the captures in a folder
     callback=lambda _context, _option, path: None if str(path) == "-" else path,
 )
 @csv_option(OUTPUT)
-@option(OUTPUT, "--csv-safe", is_flag=True, help="Guard CSV cells that spreadsheets would run as formulas.")
+@csv_safe_option(OUTPUT)
 def command(**options: Any) -> None:
     """Show captures: one screen, or reports in any format.
 
@@ -148,8 +150,9 @@ def command(**options: Any) -> None:
         )
     if asked.explain or asked.listing:
         asked.check_alone()
-        _emit(_about_reports(asked), asked.output)
-        return
+        text, exit_code = _about_reports(asked)
+        _emit(text, asked.output)
+        sys.exit(exit_code)
     given, asked = asked.captures, asked.with_folders_opened()
     if asked.rank_reports and not asked.by:
         note(f"nsyswrap: {asked.rank_reports[0]} compares ranks: --by rank is assumed")
@@ -161,22 +164,21 @@ def command(**options: Any) -> None:
         sys.exit(_report_ranks(asked, requests, given))
     shows_screens = asked.is_screen and not asked.csv_folder
     if shows_screens and not asked.output and repeats.are_repeats(given):
-        repeats.show(given[0], asked.opener())
-        return
+        sys.exit(repeats.show(given[0], asked.opener()))
     if not shows_screens:
         advice = f"nsyswrap collect {shlex.join(map(str, given))} writes the tables of all"
         folders.check_number(asked.captures, given, _MOST_OPEN, "report reads", advice)
     limit = _SCREENS if shows_screens and any(map(folders.is_folder, given)) else None
-    captures, exit_code = open_all(asked.captures[:limit], asked.opener(), as_screens=shows_screens)
+    captures, left_out = open_all(asked.captures[:limit], asked.opener(), as_screens=shows_screens)
     if shows_screens:
         _show_screens(captures.values(), asked)
-        if left_out := asked.captures[limit or len(asked.captures) :]:
-            note(f"nsyswrap: not shown: {folders.listed(left_out)}")
+        if more := asked.captures[limit or len(asked.captures) :]:
+            note(f"nsyswrap: not shown: {folders.listed(more)}")
             note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
     elif captures:
-        _write_tables(captures, requests, asked, given)
-        note_replaced(capture.replaced for capture in captures.values())
-    sys.exit(exit_code)
+        _write_tables(captures, requests, asked, given, left_out)
+        note_replaced(captures.values())
+    sys.exit(not_read.exit_code_of(left_out))
 
 
 def _is_setting(name: str) -> bool:
@@ -203,45 +205,53 @@ def _note_unchosen_steps(asked: ReportOptions, requests: Sequence[Request]) -> N
 
 
 def _write_tables(
-    captures: Mapping[str, Capture], requests: Sequence[Request], asked: ReportOptions, given: Sequence[Path]
+    captures: Mapping[str, Capture],
+    requests: Sequence[Request],
+    asked: ReportOptions,
+    given: Sequence[Path],
+    left_out: Sequence[NotRead],
 ) -> None:
     if asked.writes_in_turn:
-        _write_in_turn(tables_in_turn(captures, requests), asked)
+        _write_in_turn(tables_in_turn(captures, requests, of_several=bool(left_out)), asked)
         return
     selection, answers = asked.selection, {}
     if asked.begins_with_answer:  # the tables are of the same part, as on the screen
         selection = selection.decided(as_nsys=False)
         captures = {label: capture.decided() for label, capture in captures.items()}
         answers = {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
-    tables, missing = make_tables(captures, requests)
+    tables, missing = make_tables(captures, requests, of_several=bool(left_out))
     sources = given or [capture.source for capture in captures.values()]
-    _write(formats.Document(tables, captures, selection, missing, answers), asked, sources)
+    _write(formats.Document(tables, captures, selection, missing, answers, left_out), asked, sources)
 
 
 def _report_ranks(asked: ReportOptions, requests: Sequence[Request], given: Sequence[Path]) -> int:
-    """Show the reports by rank, and return the exit code of damaged captures."""
-    members, exit_code = report_ranks.opened(asked.captures, asked.opener())
-    if members:
+    """Show the reports by rank, and return the exit code of captures that cannot be read."""
+    members, left_out = report_ranks.opened(asked.captures, asked.opener())
+    if left_out and len(members) == 1 and asked.rank_reports:
+        note(f"nsyswrap: {members[0].label} is the only rank that can be read: nothing to compare it with")
+    elif members:
         captures = {member.label: member.capture for member in members}
         tables, missing = report_ranks.made(members, requests, asked.rank_reports)
         sources = given or [member.capture.source for member in members]
-        _write(formats.Document(tables, captures, asked.selection, missing), asked, sources)
-        note_replaced(capture.replaced for capture in captures.values())
-    return exit_code
+        document = formats.Document(tables, captures, asked.selection, missing, not_read=left_out)
+        _write(document, asked, sources)
+        note_replaced(captures.values())
+    return not_read.exit_code_of(left_out)
 
 
-def _about_reports(asked: ReportOptions) -> str:
-    """Return the text of --explain or --list."""
+def _about_reports(asked: ReportOptions) -> tuple[str, int]:
+    """Return the text of --explain or --list, and the exit code."""
     if not asked.explain:
         return explain.listing(folders.captures_in(asked.captures))
     explain_report = report_ranks.explain if asked.explain in ranks.NAMES else explain.explain
-    return explain_report(asked.explain)
+    return explain_report(asked.explain), 0
 
 
 def _show_screens(captures: Iterable[Capture], asked: ReportOptions) -> None:
     for number, capture in enumerate(captures):
         if len(asked.captures) > 1:
-            say(f"\n== {capture.source}" if number else f"== {capture.source}")
+            heading = f"== {printable(str(capture.source))}"
+            say(f"\n{heading}" if number else heading)
         _show_screen(capture, asked)
 
 
@@ -278,9 +288,11 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
             _write_files(contents, asked.output or Path())
             return
         if asked.form != "text":
-            _emit(formats.in_one(contents.values()), asked.output, is_data=True)
+            for_people = asked.format.for_people
+            _emit(formats.in_one(contents.values()), asked.output, is_data=True, for_people=for_people)
             return
-        content = "\n".join(map(str, contents.values()))
+        left_out = [f"not read: {printable(capture.text)}" for capture in document.not_read]
+        content = "\n".join([*(left_out if asked.output else ()), *map(str, contents.values())])
         if not asked.output:
             again = report_command(*sources, options=asked.selecting)
             content = content.replace(_OF_ANY_CAPTURE, f"{again} -")
@@ -315,18 +327,22 @@ def _for_program(table: Table, asked: ReportOptions) -> Table:
 
 def _write_files(contents: Mapping[str, Content], output: Path) -> None:
     """Write one file to ``output``, several into it as a folder."""
+    is_file = len(contents) == 1 and output.suffix
+    links.check(output)
     for name, content in contents.items():
-        path = output if len(contents) == 1 and output.suffix else output / name
-        files.write(path, content)
+        path = output if is_file else output / name
+        files.write(path, content, follow=bool(is_file))
         note(f"wrote {path}")
 
 
-def _emit(content: str | Iterator[bytes], output: Path | None, *, is_data: bool = False) -> None:
-    """Print the text, or write it to the file of ``-o``."""
+def _emit(
+    content: str | Iterator[bytes], output: Path | None, *, is_data: bool = False, for_people: bool = False
+) -> None:
+    """Print the text, or write it to the file of ``-o``. Data can be for people, too, as Markdown is."""
     if output is not None:
         files.write(output, content)
         note(f"wrote {output}")
     elif is_data or not isinstance(content, str):
-        print_data(content)
+        print_data(content, for_people=for_people)
     else:
         say(content, styled=True)

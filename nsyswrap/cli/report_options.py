@@ -142,7 +142,7 @@ class ReportOptions:
         If these are the ranks of a launch, they are compared.
         """
         captures = tuple(captures_in(self.captures))
-        if captures == self.captures or self.by_rank or not are_ranks(captures):
+        if captures == self.captures or self.by_rank or not are_ranks(captures, self.captures):
             return replace(self, captures=captures)
         note(
             f"nsyswrap: {listed(self.captures)} holds ranks of a launch: --by rank is assumed\n"

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.ranks.members import Member, check_different, missing_ranks, places, processes
-from nsyswrap.base.errors import CaptureError, NotInCapture
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.not_read import UNREADABLE, not_read
 from nsyswrap.base.units import Unit
+from nsyswrap.cli.folders import captures_in
 from nsyswrap.cli.options import newest_capture
-from nsyswrap.cli.output import make_tables, note, step, wrapped
+from nsyswrap.cli.output import make_tables, note, note_not_read, step, wrapped
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import ranks
 from nsyswrap.reports.combine import CAPTURE, combine
@@ -24,39 +26,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports import Request
     from nsyswrap.reports.make import Missing
     from nsyswrap.reports.table import Table
 
 
-def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[list[Member], int]:
-    """Open the captures of ranks. Return the ranks, and the exit code of damaged captures or 0.
+def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[list[Member], list[NotRead]]:
+    """Open the captures of ranks. Return the ranks, and those that cannot be read.
 
-    A damaged capture among several is reported on stderr; a single one raises CaptureError. A single capture
-    without a rank is split by process. Raises NotInCapture if none of its processes can be a rank.
+    These are also reported on stderr; a single one raises its error. A single capture without a rank is split
+    by process. Raises NotInCapture if none of its processes can be a rank.
     """
-    wanted = places(paths or (newest_capture(by_rank=True),))
+    wanted = places(paths or captures_in((newest_capture(by_rank=True),)))
     check_different(wanted)
     members: list[Member] = []
-    exit_code = 0
+    left_out: list[NotRead] = []
     for place in wanted:
         try:
             capture = open_one(place.path)
-        except CaptureError as error:
+        except UNREADABLE as error:
             if len(wanted) == 1:
                 raise
-            note(f"nsyswrap: {place.label}: {error.message}")
-            exit_code = error.exit_code
+            left_out.append(not_read(place.label, place.path, error))
             continue
         for remark in capture.remarks:
             note(f"nsyswrap: {place.label}: {remark}")
         members.append(Member(place.label, place.number, capture, place.host))
+    note_not_read(left_out, are_ranks=True)
     if len(wanted) == 1 and wanted[0].number is None:
         members = _split_by_process(members[0])
     if absent := missing_ranks(wanted):
         note(f"nsyswrap: {absent}")
-    return members, exit_code
+    return members, left_out
 
 
 def _split_by_process(member: Member) -> list[Member]:

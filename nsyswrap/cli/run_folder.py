@@ -17,7 +17,7 @@ with lazy_imports():  # --help needs none of these
 
 
 @click.command(cls=Command, examples=("nsyswrap run-folder nsyswrap-runs/sweep/runs/0001",))
-@click.argument("path", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("path", type=click.Path(readable=False, path_type=Path), metavar="DIR")
 @option("Run folder", "--again", is_flag=True, help="Run it even if it is done.")
 @option("Run folder", "--rank", "is_rank", is_flag=True, hidden=True, help="A launcher starts this.")
 def command(path: Path, *, again: bool, is_rank: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import time
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import ago, program_of, repeats_in, short_path
@@ -20,7 +20,7 @@ from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.folders import listed
 from nsyswrap.cli.help import Group, option
 from nsyswrap.cli.options import newest_capture
-from nsyswrap.cli.output import note, say, terminal_layout
+from nsyswrap.cli.output import note, say, terminal_layout, unreadable_noted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,11 +112,11 @@ def open_run(run: str | None, *, everywhere: bool) -> None:
         folder = newest_capture(by_rank=True)
     else:
         folder = _numbered(int(run), everywhere=everywhere) if run.isdecimal() else Path(run)
-    is_run = any((folder / mark).exists() for mark in (RUN, STATUS, BATCH))
-    if not (is_run or any(folder.glob("rank-*")) or repeats_in(folder)):
+    is_run = any(paths.exists(folder / mark) for mark in (RUN, STATUS, BATCH))
+    if not (is_run or any(paths.matching(folder, "rank-*")) or repeats_in(folder)):
         raise NotACapture(f"{folder} is not a run folder: {RUN} is missing", "list the runs: nsyswrap runs")
     page = folder / PAGE
-    if os.path.lexists(page) and not is_page(page):
+    if paths.exists(page, follow=False) and not is_page(page):
         raise OutputError(f"{page} was not written by nsyswrap", "write a page with nsyswrap view -o FILE")
     click.get_current_context().invoke(
         view.command, captures=(folder,), output=page, opening=True, force=True
@@ -186,7 +186,8 @@ def _counted(runs: int) -> str:
 
 
 def _stored(*, everywhere: bool) -> list[StoredRun]:
-    return stored_runs.stored_runs(None if everywhere else Path.cwd())
+    with unreadable_noted() as skip:
+        return stored_runs.stored_runs(None if everywhere else Path.cwd(), skip)
 
 
 def _numbered(number: int, *, everywhere: bool) -> Path:
@@ -236,7 +237,7 @@ def _row(number: int, run: StoredRun, *, events: bool) -> tuple[str, ...]:
 
 def _events(run: StoredRun) -> str:
     """Return how many kernels, graphs, copies and memsets ran on a GPU, as text."""
-    exports = [member / EXPORT for member in run.members if (member / EXPORT).is_file()]
+    exports = [member / EXPORT for member in run.members if paths.is_file(member / EXPORT)]
     if run.kind == "batch" or not exports:
         return _UNKNOWN
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import links, paths
 from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Unavailable
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
@@ -119,9 +120,10 @@ def run_all(folder: Path, *, force: bool = False) -> None:
     All scenarios are run even if some fail. Raises ScenarioFailed at the end if any did.
     """
     find.find_nsys()  # raises Unavailable without an nsys that works
-    if folder.exists() and not folder.is_dir():
+    links.check(folder)
+    if paths.is_taken(folder) and not paths.is_folder(folder):
         raise OutputError(f"{folder} is not a folder", "use another --output")
-    if not force and folder.exists() and any(folder.iterdir()):
+    if not force and paths.is_filled(folder):
         raise OutputError(
             f"{folder} exists and is not empty", "use another --output, or --force to replace its runs"
         )
@@ -178,8 +180,12 @@ def texts(scenario: Scenario, folders: Mapping[str, Path]) -> list[str]:
 
 def last_report(folder: Path) -> Path | None:
     """Return the run folder below ``folder`` with the newest capture; None if there is none."""
-    exports = sorted(folder.glob(f"*/{EXPORT}"), key=lambda path: path.stat().st_mtime)
-    return exports[-1].parent if exports else None
+    found = [
+        (facts.st_mtime, path)
+        for path in paths.matching(folder, f"*/{EXPORT}")
+        if (facts := paths.status(path))
+    ]
+    return max(found)[1].parent if found else None
 
 
 def _build(scenario: Scenario, arguments: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -235,7 +241,7 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
         for o in outcomes
     ]
     [(name, content)] = csv.render([scenario_tables.scenario_runs(runs)]).items()
-    write(folder / name, content)
+    write(folder / name, content, follow=False)
     rows = [
         f"| {o.scenario} | {o.variant} | {o.outcome.splitlines()[0]} |"
         f" {f'{o.scenario}/{o.variant}/' if o.folder else ''} |"
@@ -243,10 +249,10 @@ def _write_index(folder: Path, outcomes: list[Outcome], sections: list[str]) -> 
     ]
     head = ["# Scenarios", "", "| scenario | variant | outcome | run folder |", "|---|---|---|---|"]
     blocks = [f"\n```text\n{section}```" for section in sections]
-    write(folder / INDEX, "\n".join([*head, *rows, *blocks]) + "\n")
+    write(folder / INDEX, "\n".join([*head, *rows, *blocks]) + "\n", follow=False)
     note(f"\nindex       {folder}/{INDEX}\none CSV     {folder}/{name}")
 
 
 def _capture(folder: Path) -> Capture | None:
     """Open the capture of a run folder; None if the program ran without nsys."""
-    return captures.open_capture(folder) if (folder / EXPORT).exists() else None
+    return captures.open_capture(folder) if paths.exists(folder / EXPORT) else None

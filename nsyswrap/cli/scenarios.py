@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import SCENARIO_FILES, default_output
@@ -115,7 +116,7 @@ def explain_scenario(name: str) -> None:
     OUTPUT,
     "--csv",
     "csv_folder",
-    type=click.Path(path_type=Path),
+    type=click.Path(readable=False, path_type=Path),
     metavar="DIR",
     help="Write the closing tables into this folder.",
 )
@@ -163,7 +164,7 @@ def run_scenario(
     if csv_folder:
         write_csv(csv_folder, tables, terminal_layout())
     note(f"\nrun folders {folder}/")
-    for kept in sorted(folder.glob(f"*/{SCENARIO_FILES}")):
+    for kept in paths.matching(folder, f"*/{SCENARIO_FILES}"):
         note(f"files kept  {kept}/")
     if last := scenario_runs.last_report(folder):
         note(f"look closer nsyswrap report {last}")

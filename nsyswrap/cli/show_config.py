@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from nsyswrap.base import settings
 from nsyswrap.cli.output import note
 
@@ -17,8 +15,8 @@ def show_config() -> str:
     width = max(len(text) for _, text, _ in rows)
     lines = [f"{key:10}{text:{width}}  {source}" for key, text, source in rows]
     project, user = settings.project_file(), settings.user_file()
-    absent = "" if user and os.path.isfile(user) else " (not there)"  # noqa: PTH113 - Path.is_file can raise
-    lines += ["", f"{'project':10}{project or 'no pyproject.toml here or above'}"]
+    absent = "" if user and settings.is_there(user) else " (not there)"
+    lines += ["", f"{'project':10}{project or 'no pyproject.toml here or in the repository'}"]
     lines += [f"{'user':10}{user or 'no home folder'}{absent}"]
     return "\n".join(lines) + "\n"
 

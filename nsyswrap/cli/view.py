@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.base.errors import NotACapture, OutputError, UsageError
+from nsyswrap.base import paths
+from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import exit_code_of, nothing_read
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import are_ranks, as_file_name, captures_in, check_number, is_batch, name_of
 from nsyswrap.cli.help import Command, option
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nsyswrap.analysis.ranks.members import Member
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
@@ -81,18 +84,20 @@ def command(
     to_stdout = str(output) == "-"
     if to_stdout and opening:
         raise UsageError("--open cannot be used with -o -", "name a file with -o")
-    paths = _captures_of(captures) if captures or not by else []
-    opened, members, exit_code = _open_paths(
-        paths, opener(selection, steps=steps, shared=True), by_rank=bool(by)
+    given = _captures_of(captures) if captures or not by else []
+    is_job = bool(by) or are_ranks(given, captures)
+    opened, members, left_out = _open_paths(
+        given, opener(selection, steps=steps, shared=True), are_members=is_job
     )
+    members = members if by or len(members) > 1 else ()  # a single capture is a rank only with --by rank
     name = _job_name(opened) if members else name_of(captures, list(opened))
     output = output or Path(f"{as_file_name(name)}.html")
-    if not to_stdout and output.exists() and not force:
+    if not to_stdout and paths.is_taken(output) and not force:
         raise OutputError(
             f"{output} already exists", "use --force to replace it, or name another file with -o"
         )
-    html = _page(opened, members, name if members or is_batch(captures) else "")
-    note_replaced(capture.replaced for capture in opened.values())
+    html = _page(opened, members, name if members or is_batch(captures) else "", left_out)
+    note_replaced(opened.values())
     for part in dict.fromkeys(map(subject.part_shown, opened.values())):
         if part:
             note(f"nsyswrap: selected: {part}")
@@ -103,40 +108,43 @@ def command(
         note(f"wrote {output}")
     if opening and not webbrowser.open(output.absolute().as_uri()):
         note(f"no browser found: open {output} in a browser")
-    sys.exit(exit_code)
+    sys.exit(exit_code_of(left_out))
 
 
-def _page(captures: Mapping[str, Capture], members: Sequence[Member], name: str) -> str:
+def _page(
+    captures: Mapping[str, Capture], members: Sequence[Member], name: str, left_out: Sequence[NotRead]
+) -> str:
     for capture in captures.values():
         note_silence(capture)
     with step("making the page …"):
-        return page.render_ranks(name, members) if members else page.render(captures, name)
+        if members:
+            return page.render_ranks(name, members, left_out)
+        return page.render(captures, name, left_out)
 
 
-def _captures_of(paths: Sequence[Path]) -> list[Path]:
+def _captures_of(given: Sequence[Path]) -> list[Path]:
     """Return the captures for the page. Raises UsageError if a folder holds more than a page shows."""
-    captures = captures_in(paths or (newest_capture(),))
-    check_number(captures, paths, _MOST, "a page shows", "name the captures to show")
+    captures = captures_in(given or (newest_capture(),))
+    check_number(captures, given, _MOST, "a page shows", "name the captures to show")
     return captures
 
 
 def _open_paths(
-    paths: Sequence[Path], open_one: Callable[[Path], Capture], *, by_rank: bool
-) -> tuple[Mapping[str, Capture], Sequence[Member], int]:
-    """Open the captures. Return them by label, the ranks among them, and the exit code of damaged ones.
+    paths: Sequence[Path], open_one: Callable[[Path], Capture], *, are_members: bool
+) -> tuple[Mapping[str, Capture], Sequence[Member], Sequence[NotRead]]:
+    """Open the captures. Return them by label, the ranks among them, and those that cannot be read.
 
-    A damaged capture among several is reported on stderr. A single capture is a rank only with --by rank.
+    One that cannot be read among several is reported on stderr.
     """
-    if not by_rank and not are_ranks(paths):
-        captures, exit_code = open_all(paths, open_one)
-        if not captures:
-            raise NotACapture("no capture can be read", "the lines above name the reasons")
-        return captures, (), exit_code
-    members, exit_code = report_ranks.opened(paths, open_one)
-    if not members:
-        raise NotACapture("no capture can be read", "the lines above name the reasons")
-    captures = {member.label: member.capture for member in members}
-    return captures, members if by_rank or len(members) > 1 else (), exit_code
+    members: Sequence[Member] = ()
+    if are_members:
+        members, left_out = report_ranks.opened(paths, open_one)
+        captures = {member.label: member.capture for member in members}
+    else:
+        captures, left_out = open_all(paths, open_one)
+    if not captures:
+        raise nothing_read(left_out)
+    return captures, members, left_out
 
 
 def _job_name(captures: Mapping[str, Capture]) -> str:

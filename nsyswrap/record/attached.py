@@ -9,11 +9,10 @@ import time
 import uuid
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.record import guard
-from nsyswrap.record.private_folders import start_guard
+from nsyswrap.record.private_folders import start_command_guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,6 @@ STOP_S = 330  # what is left is killed this long after the first signal: large r
 LEAVE_S = 5  # processes that the command left running get this long
 _REPEAT_S = 2  # launchers and shells signal twice: only a later second signal is the user's
 _IN_JOB = "SLURM_JOB_ID"
-_NO_FOLDER = Path(os.devnull, "none")  # a command has no private folders
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def run(command: Command, received: Sequence[signal.Signals], on_signal: Callabl
 @contextmanager
 def _guarded(token: str) -> Iterator[Callable[[bytes], None]]:
     """Run a guard that ends the processes with this mark if we are killed. Yield what tells it their ids."""
-    with start_guard(token, _NO_FOLDER, _NO_FOLDER) as process:
+    with start_command_guard(token) as process:
 
         def note(word: bytes) -> None:
             with suppress(BrokenPipeError):  # the guard was killed

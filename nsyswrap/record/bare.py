@@ -9,6 +9,7 @@ import time
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.bare_run import BareRun
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.run_folder import RunFolder, Status
@@ -34,7 +35,7 @@ def run_bare(spec: RunSpec) -> tuple[Status, BareRun]:
     with private_folders(RunFolder(spec.output), place) as private, private.guarded():
         variables, why_none = _listening(spec, private.temporary)
         status, program_s = _run(spec, {**variables, guard.MARK: private.token}, private.token)
-        ranges = nvtx_listener.repeated_ranges(sorted(private.temporary.glob("process.*")))
+        ranges = nvtx_listener.repeated_ranges(paths.matching(private.temporary, "process.*"))
     return status, BareRun(status.exit_code, program_s, ranges, why_none)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from nsyswrap.base import paths
+
 _NETWORK = re.compile(
     r"nfs\d?|(?:lustre|gpfs|beegfs|ceph|cifs|smb|afs|panfs|wekafs)\w*|glusterfs|orangefs|pvfs2|9p|"
     r"fuse\.(?:sshfs|glusterfs|ceph|ceph-fuse|juicefs|s3fs|rclone|gcsfuse)"
@@ -25,7 +27,7 @@ def file_system_of(path: Path, mounted: str) -> str:
     for line in mounted.splitlines():
         _, point, kind, *_ = (*line.split(" "), "", "", "")
         types[re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), point)] = kind
-    real = path.resolve()
+    real = paths.real(path)
     return next((types[str(parent)] for parent in (real, *real.parents) if str(parent) in types), "")
 
 

@@ -2,11 +2,12 @@
 
 It runs beside nsys. Its arguments are the run's mark and its two private folders. Its stdin is a pipe that
 only nsyswrap holds; nsyswrap writes the process id of nsys and, at the end, ``DONE``. If the pipe closes
-without ``DONE``, the script makes nsys end the program and write its report. It kills what does not end in
-time. It imports the standard library only, so that it starts at once.
+without ``DONE``, the script ends the program, and nsys writes its report as at any end: nsys itself is not
+signalled, as this would destroy the report that it imports. What does not end in time is killed. The script
+imports the standard library only, so that it starts at once.
 
-The kernel signals nsys as well when nsyswrap dies. A fork of the script takes over if the script is killed,
-too: a program that ignores signals ends all the same.
+A fork of the script takes over if the script is killed, too. Without folders the script guards a command,
+which gets SIGTERM.
 """
 
 from __future__ import annotations
@@ -21,22 +22,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 MARK = "NSYSWRAP_RUN_MARK"  # the variable that every process of a run has in its environment
 DONE = b"done"
 LOG = "nsys.log"  # in the temporary folder: the output of nsys
-WRITING = b"Generating '"  # nsys prints it when the recording ends; a signal would then stop its import
+OUT = "out"  # in the temporary folder: a link to the folder for nsys' report
+WRITING = b"Generating '"  # nsys prints it when the recording ends
 RECORDINGS = (".nsys-rep", ".sqlite", ".qdstrm")  # the files that nsys makes of a run
+STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
+STOP_NSYS_S = 300  # nsys is killed after this time without output: a large report takes long
+IDLE_S = 10  # an nsys without a program that does nothing for this long waits in vain
+ANSWER_S = 10  # one that still does nothing after a SIGQUIT is killed after this
+HUNG_S = 60  # an nsys that does nothing for this long is killed
 _LEFT = "nsys-report-"  # prefix of files that nsys could not move to their place
-_WRITE_S = 60  # nsys is killed if it prints nothing for this long
-_SETTLE_S = 1  # nsys loses a signal that comes right after the start of the program or of its report
-_AGAIN_S = 5  # a second signal sooner than this would destroy the report
-_STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
+_SETTLE_S = 1  # a command gets its signal after this, unless the kernel has sent one
+_AGAIN_S = 5  # a command gets a second signal after this
 _QUIET_S = 1  # a new process has its mark within this time
 _ORPHAN_S = 0.2  # the kernel closes the files of a process just before it looks for another parent
+_LEAVE_S = 5  # the helpers of nsys get this long to end by themselves
 _POLL_S = 0.05
-_PARENT, _BEGAN = 1, 19  # fields of /proc/PID/stat, counted after the program's name
+_LOOK_S = 1.0
+_PARENT, _USER_TICKS, _SYSTEM_TICKS, _BEGAN = 1, 11, 12, 19  # fields of /proc/PID/stat after the name
+# What an nsys that waits uses at most: its agent takes 1 % of a core, and writes 2 kB/s.
+_WAITING_CPU, _WAITING_BYTES_S = 0.05, 50_000
+_STARVED = 0.5  # share of its time that a thread with work to do waits for a busy CPU
+# Folders of nsys' own programs. Those of the program are never in one of these.
+_NSYS_FOLDERS = ("target-linux-", "host-linux-", "linux-desktop-")
 
 
 def bound_to_us(argv: Sequence[str]) -> list[str]:
@@ -70,25 +82,116 @@ def _processes() -> Iterator[Path]:
     return Path("/proc").glob("[0-9]*")
 
 
-def kill(pids: list[int]) -> None:
-    """Kill processes; one that has ended already is ignored."""
+def kill(pids: Iterable[int]) -> None:
+    """Kill processes, as ``signal_all`` does."""
+    signal_all(pids, signal.SIGKILL)
+
+
+def signal_all(pids: Iterable[int], number: int) -> None:
+    """Send a signal to processes; one that has ended or is of another user is ignored."""
     for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
 
 
 def is_program(pid: int, nsys: Collection[int]) -> bool:
     """Return True if a process of a run is neither ``nsys`` nor one of its helpers, by its executable.
 
-    False for one that has ended since it was listed: at the program's end nsys may take no signal.
+    False for one that has ended since it was listed.
     """
     try:
-        executable = Path(f"/proc/{pid}/exe").readlink().name
+        executable = Path(f"/proc/{pid}/exe").readlink()
     except PermissionError:  # of another user: nsys and its helpers are our own
         return True
     except OSError:
         return False
-    return pid not in nsys and not executable.startswith(("nsys", "QdstrmImporter"))
+    is_own = executable.name.startswith(("nsys", "QdstrmImporter")) or any(
+        part.startswith(_NSYS_FOLDERS) for part in executable.parts
+    )
+    return pid not in nsys and not is_own
+
+
+class Watch:
+    """Tells for how long nsys has done nothing: used no CPU, written nothing, printed nothing.
+
+    ``temporary`` is its private folder. An nsys that waits for a CPU or for a disk works.
+    """
+
+    def __init__(self, temporary: Path) -> None:
+        self._temporary = temporary
+        self._bytes = 0
+        self._busy_ns: dict[Path, tuple[int, int]] = {}  # thread -> time on a CPU, time in wait of one
+        self.restart()
+
+    def restart(self) -> float:
+        """Begin again, as while the program runs; return 0."""
+        self._at, self._idle_s, self._busy_ns = time.monotonic(), 0.0, {}
+        return 0.0
+
+    def idle_s(self, nsys: Iterable[int]) -> float:
+        """Return the time in seconds. To be called often: it looks at these processes once a second."""
+        passed_s = time.monotonic() - self._at
+        if passed_s < _LOOK_S:
+            return self._idle_s
+        self._at += passed_s
+        threads = [thread for pid in nsys for thread in _children(Path(f"/proc/{pid}/task"))]
+        busy_ns = {thread: _busy_ns(thread) for thread in threads}
+        gains = [_gain(self._busy_ns.get(thread, (0, 0)), now) for thread, now in busy_ns.items()]
+        cpu_s, wait_s = (sum(gain[at] for gain in gains) / 1e9 for at in (0, 1))
+        size = sum(map(_size, (self._temporary / LOG, *recordings(self._temporary))))
+        size += sum(map(_size, recordings(self._temporary / OUT)))
+        works = (
+            cpu_s > _WAITING_CPU * passed_s
+            or cpu_s + wait_s > _STARVED * passed_s
+            or size - self._bytes > _WAITING_BYTES_S * passed_s
+            or any(_state(thread) == b"D" for thread in threads)
+        )
+        self._busy_ns, self._bytes = busy_ns, size
+        # A single look can mislead on a busy machine. The pauses of a job that was stopped do not count.
+        idle_s = self._idle_s - 3 * _LOOK_S if works else self._idle_s + min(passed_s, 2 * _LOOK_S)
+        self._idle_s = max(0.0, idle_s)
+        return self._idle_s
+
+
+def misses_end(nsys: Collection[int], programs: Collection[int], log: bytes, idle_s: float) -> bool:
+    """Return True if nsys waits for the end of a program that has ended, as if its launcher was killed.
+
+    It then writes its report at a SIGQUIT.
+    """
+    return bool(nsys) and not programs and WRITING not in log and idle_s > IDLE_S
+
+
+def _gain(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:
+    return max(0, now[0] - before[0]), max(0, now[1] - before[1])
+
+
+def _busy_ns(thread: Path) -> tuple[int, int]:
+    """Return for how long a thread was on a CPU, and waited for one; the second is 0 if it is not known."""
+    if words := _read(thread / "schedstat").split():
+        return int(words[0]), int(words[1])
+    if stat := _read(thread / "stat").rpartition(b")")[2].split():
+        ticks = int(stat[_USER_TICKS]) + int(stat[_SYSTEM_TICKS])
+        return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK"), 0
+    return 0, 0
+
+
+def _state(process: Path) -> bytes:
+    """Return the state of a process or thread: R, S, D, T, Z; empty if it has ended."""
+    return _read(process / "stat").rpartition(b")")[2].lstrip()[:1]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
 
 
 def gather(work: Path, temporary: Path, stem: str) -> None:
@@ -100,11 +203,13 @@ def gather(work: Path, temporary: Path, stem: str) -> None:
         target = work / f"{stem}{left.suffix}"
         if left.suffix in RECORDINGS and not target.exists():
             left.chmod(0o600)
+            part = target.with_name(f".{target.name}.part")  # a kill leaves no half of a recording
             try:
-                shutil.move(left, target)
+                shutil.move(left, part)
+                part.rename(target)
             except OSError:
                 with suppress(OSError):
-                    target.unlink(missing_ok=True)
+                    part.unlink(missing_ok=True)
 
 
 def recordings(folder: Path) -> list[Path]:
@@ -124,8 +229,11 @@ def remove(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def main(token: str, work: Path, temporary: Path, stem: str) -> None:
-    """Wait until nsyswrap is done or gone; if it is gone, end the run and clean up."""
+def main(token: str, work: Path, temporary: Path, stem: str, lock: int) -> None:
+    """Wait until nsyswrap is done or gone; if it is gone, end the run and clean up.
+
+    ``lock`` is a descriptor of the run folder's lock, which stays locked until then; -1: there is none.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     nsyswrap = os.getppid()
@@ -142,11 +250,18 @@ def main(token: str, work: Path, temporary: Path, stem: str) -> None:
             words += _until_closed(0)
     if DONE not in words.split():
         time.sleep(_ORPHAN_S)
-        wait_s = _SETTLE_S if os.getppid() == nsyswrap else _AGAIN_S  # if it died, nsys has its signal
-        _end(token, [int(word) for word in words.split()], temporary / LOG, wait_s)
-        gather(work, temporary, stem)
+        told = [int(word) for word in words.split()]
+        _take_over(lock)
+        if stem:
+            _end_recording(Members(token), told, temporary)
+            gather(work, temporary, stem)
+            _protect(work)
+        else:  # if nsyswrap died, the command has a signal from the kernel
+            wait_s = _SETTLE_S if os.getppid() == nsyswrap else _AGAIN_S
+            _end_command(Members(token), told, wait_s)
         remove(temporary)
         remove(work)
+        _give_up(lock)
     if fork:
         _tell(writer, DONE)
         os.close(writer)
@@ -168,29 +283,90 @@ def _tell(descriptor: int, words: bytes) -> None:
         os.write(descriptor, words)
 
 
-def _end(token: str, nsys: list[int], log: Path, wait_s: float) -> None:
-    """End the run, with a signal to nsys after ``wait_s`` unless the program has ended by then."""
-    began = time.monotonic()
-    printed_at = alive_at = began  # the last output of nsys, and the last time a process was alive
-    due, printed = printed_at + wait_s, b""
-    members = Members(token)
-    while (left := members.living()) or time.monotonic() < alive_at + _QUIET_S:
+def _end_recording(run: Members, told: Collection[int], temporary: Path) -> None:
+    """End the program, and wait until nsys has written its report. ``told`` has the process id of nsys."""
+    watch, stopped, is_asked = Watch(temporary), set[int](), False
+    began = nsys_at = printed_at = alive_at = time.monotonic()
+    printed = b""
+    while (left := run.living()) or time.monotonic() < alive_at + _QUIET_S:
+        now = time.monotonic()
+        programs = [pid for pid in left if is_program(pid, told)]
+        helpers = [pid for pid in left if pid not in programs]
+        nsys = [pid for pid in helpers if pid in told or _records(pid)]
+        alive_at, nsys_at = now if left else alive_at, now if nsys else nsys_at
+        if (output := _read(temporary / LOG)) != printed:
+            printed_at, printed = now, output
+        _stop([pid for pid in programs if pid not in stopped])
+        stopped |= set(programs)
+        idle_s = watch.restart() if programs else watch.idle_s(helpers)
+        if now > began + STOP_PROGRAM_S:
+            kill(programs)
+        if misses_end(nsys, programs, output, idle_s) and not is_asked:
+            is_asked = True
+            signal_all(nsys, signal.SIGQUIT)
+            idle_s = watch.restart()
+        is_late = now > printed_at + STOP_NSYS_S or now > nsys_at + _LEAVE_S
+        if is_late or idle_s > (ANSWER_S if is_asked else HUNG_S):
+            kill(nsys or helpers)  # when nsys dies, its agent completes the recording
+        time.sleep(_POLL_S)
+
+
+def _end_command(run: Members, told: Collection[int], wait_s: float) -> None:
+    """End a command with a signal after ``wait_s``, and kill what does not end in time."""
+    began = alive_at = time.monotonic()
+    due = began + wait_s
+    while (left := run.living()) or time.monotonic() < alive_at + _QUIET_S:
         now = time.monotonic()
         alive_at = now if left else alive_at
-        programs = [pid for pid in left if is_program(pid, nsys)]
-        if (output := _read(log)) != printed:
-            printed_at, printed = now, output
-        if now > printed_at + _WRITE_S or not set(nsys) & set(left):
+        programs = [pid for pid in left if is_program(pid, told)]
+        if now > began + HUNG_S or not set(told) & set(left):
             kill(left)
-        elif now > began + _STOP_PROGRAM_S:
+        elif now > began + STOP_PROGRAM_S:
             kill(programs)
-        elif now > due and WRITING not in output and programs:
-            for pid in nsys:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGTERM)
-                    os.kill(pid, signal.SIGCONT)
+        elif now > due and programs:
+            _stop(told)
             due = now + _AGAIN_S
         time.sleep(_POLL_S)
+
+
+def _records(pid: int) -> bool:
+    """Return True for nsys itself and its importer, False for its agent and its launcher."""
+    try:
+        name = Path(f"/proc/{pid}/exe").readlink().name
+    except OSError:
+        return False
+    is_agent = b"--start-agent" in _read(Path(f"/proc/{pid}/cmdline"))
+    return name.startswith("QdstrmImporter") or (name == "nsys" and not is_agent)
+
+
+def _stop(pids: Collection[int]) -> None:
+    """Send SIGTERM, and SIGCONT to what is stopped and cannot handle it."""
+    signal_all(pids, signal.SIGTERM)
+    signal_all(pids, signal.SIGCONT)
+
+
+def _protect(folder: Path) -> None:
+    """Take the rights of group and others from the files of nsys, which it gives them."""
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            if not path.is_symlink():
+                path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def _take_over(lock: int) -> None:
+    """Write our process id into the lock file."""
+    if lock >= 0:
+        holder = f"{os.uname().nodename}, process {os.getpid()}".encode()
+        with suppress(OSError):  # a full disk
+            os.pwrite(lock, holder, 0)  # first, so that a reader never finds the file empty
+            os.ftruncate(lock, len(holder))
+
+
+def _give_up(lock: int) -> None:
+    """Remove the lock file of a dead nsyswrap."""
+    if lock >= 0:
+        with suppress(OSError):  # it is removed already
+            Path(f"/proc/self/fd/{lock}").readlink().unlink()
 
 
 def _read(path: Path) -> bytes:
@@ -201,4 +377,4 @@ def _read(path: Path) -> bytes:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], int(sys.argv[5]))

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nsyswrap.base import paths
+from nsyswrap.base.files import head, read_json
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ FOLDER = Path(__file__).parent / "in_program" / "hook"
 PATH = "PYTHONPATH"
 _PREFIX = "NSYSWRAP_HOOK_"
 _LATE = "another optimizer was expected to step, too"
+_COUNT_BYTES = 8
 _MOST_NAMES = 5  # of functions, in a hint
 _ELSEWHERE = "for a loop without optimizers use --step-at module, nvtx:NAME or call:package.module:function"
 
@@ -89,7 +91,7 @@ class Hooked:
 
 def read(folder: Path) -> Hooked:
     """Return what was noted in the files of ``folder``. What is not valid is ignored."""
-    processes = [_Process.of(path) for path in sorted(folder.glob("[0-9]*.json"))]
+    processes = [_Process.of(path) for path in paths.matching(folder, "[0-9]*.json", paths.ignore)]
     failures = tuple(dict.fromkeys(line for one in processes for line in one.failures))
     most = max(processes, key=lambda one: (one.first is not None, one.steps), default=_Process())
     return Hooked(
@@ -121,7 +123,7 @@ class _Process:
     @classmethod
     def of(cls, path: Path) -> _Process:
         try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
+            facts = read_json(path)
         except (OSError, ValueError):
             return cls()
         if not isinstance(facts, dict):
@@ -146,7 +148,7 @@ class _Process:
 def _count(path: Path) -> int:
     """Return the number of steps in the memory of a process, which is there even if the process crashed."""
     try:
-        return int.from_bytes(path.read_bytes(), "little")
+        return int.from_bytes(head(path, _COUNT_BYTES), "little")
     except OSError:
         return 0
 

@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.base import files
+from nsyswrap.base import files, paths
 from nsyswrap.base.errors import CompileFailed, Unavailable, UsageError
 from nsyswrap.base.run_folder import cache_dir
+from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.record import nvcc_options
 from nsyswrap.record.gpus import query
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _ANSWER_TIMEOUT_S = 20
+_BUILD_TIMEOUT_S = 4 * 3600.0  # templates take long
 
 # Environment variables that change what nvcc builds.
 _VARIABLES = (
@@ -92,7 +94,7 @@ def build(source: Path, options: Sequence[str] = ()) -> Executable:
     arguments = (*nvcc_options.flags(options), *options, *code)
     folder = str(Path.cwd()) if options else ""  # relative paths in options count from it
     here = query().capabilities if any("native" in option for option in options) else ()
-    key = _key(str(source.resolve()), folder, version, *arguments, *here)
+    key = _key(str(paths.real(source)), folder, version, *arguments, *here)
     target = cache_dir("builds", key) / source.stem
     if _is_current(target):
         return Executable(target)
@@ -221,12 +223,12 @@ def _inputs(command: Sequence[str]) -> dict[str, str] | None:
 
     Return None if nvcc does not list them: for wrong sources, and for several if this nvcc takes one only.
     """
-    listed = _run([*command, "-M"], errors="surrogateescape", stderr=subprocess.DEVNULL)
+    listed = _run([*command, "-M"], errors="surrogateescape", merged=False)
     if listed.returncode:
         return None
-    paths = [*_dependencies(listed.stdout), *nvcc_options.input_files(command[1:])]
+    inputs = [*_dependencies(listed.stdout), *nvcc_options.input_files(command[1:])]
     try:
-        return {str(path.resolve()): _digest(path) for path in paths}
+        return {str(paths.real(path)): _digest(path) for path in inputs}
     except OSError:  # a name that make rules cannot hold
         return None
 
@@ -242,24 +244,14 @@ def _run(
     command: Sequence[str],
     *,
     errors: str = "replace",
-    stderr: int = subprocess.STDOUT,
-    timeout_s: float | None = None,
+    merged: bool = True,
+    timeout_s: float = _BUILD_TIMEOUT_S,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of nvcc. Raises Unavailable if it cannot be started, or does not end in time."""
+    """Run a command of nvcc. Raises Unavailable if it cannot be started, or gives no answer."""
     try:
-        return subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            encoding="utf-8",
-            errors=errors,
-            check=False,
-            timeout=timeout_s,
-        )
-    except subprocess.TimeoutExpired:
-        fault = f"did not end within {timeout_s:g} s"
-    except OSError as error:
-        fault = f"could not be started: {error.strerror}"
+        return run_tool(command, timeout_s, merged=merged, errors=errors)
+    except (OSError, subprocess.SubprocessError) as error:
+        fault = fault_of(error)
     raise Unavailable(f"{command[0]} {fault}", "install the CUDA toolkit again")
 
 

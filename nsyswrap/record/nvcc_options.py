@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def input_files(options: Sequence[str]) -> list[Path]:
     folders, libraries = _values(options, "-L", "--library-path"), _values(options, "-l", "--library")
     archives = [Path(folder) / f"lib{name}.a" for folder in folders for name in libraries]
     named = dict.fromkeys([*map(Path, parts), *archives])
-    return [path for path in named if os.path.isfile(path)]  # noqa: PTH113 - False for a name that is too long
+    return [path for path in named if os.access(path, os.R_OK) and paths.is_file(path)]
 
 
 def _first(names: re.Pattern[str], options: Sequence[str]) -> str:

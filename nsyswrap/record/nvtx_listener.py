@@ -12,9 +12,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.bare_run import RangeTimes
 from nsyswrap.base.errors import CompileFailed, Unavailable
 from nsyswrap.base.run_folder import cache_dir
+from nsyswrap.base.run_tool import fault_of, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +26,7 @@ TIMES = "NSYSWRAP_NVTX_TIMES"  # beginning of the files that the library writes
 SOURCE = Path(__file__).parent / "in_program" / "nvtx_times.c"
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-O2", "-shared", "-fPIC", "-pthread")
+_TIMEOUT_S = 300
 _FIELDS = 4  # of a line: thread, start, end and name
 _LEAST = 3  # occurrences of a range that repeats
 
@@ -38,7 +41,7 @@ def compiled() -> Path:
         raise Unavailable("no C compiler")
     key = f"{compiler} {os.uname().machine} {SOURCE.read_text(encoding='utf-8')}"
     target = cache_dir("builds", hashlib.sha256(key.encode()).hexdigest()[:24]) / f"{SOURCE.stem}.so"
-    if not target.exists():
+    if not paths.is_taken(target):
         _compile(compiler, target)
     return target
 
@@ -47,7 +50,10 @@ def _compile(compiler: str, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
         part = Path(work) / target.name
         command = [compiler, *_FLAGS, "-o", str(part), str(SOURCE)]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        try:
+            done = run_tool(command, _TIMEOUT_S)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CompileFailed(f"{compiler} {fault_of(error)}") from None
         if done.returncode:
             first = next(iter(done.stderr.splitlines()), "no message")
             raise CompileFailed(f"{compiler} could not compile {SOURCE}: {first}")
@@ -61,11 +67,12 @@ def repeated_ranges(files: Iterable[Path]) -> dict[str, RangeTimes]:
     """
     starts: dict[str, dict[tuple[Path, str], list[tuple[int, int]]]] = {}
     for file in files:
-        for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
-            fields = line.split(" ", 3)
-            if len(fields) == _FIELDS:  # a full disk cuts off the last line
-                thread, start, end, name = fields
-                starts.setdefault(name, {}).setdefault((file, thread), []).append((int(start), int(end)))
+        with file.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+            for line in lines:
+                fields = line.removesuffix("\n").split(" ", 3)
+                if len(fields) == _FIELDS:  # a full disk cuts off the last line
+                    thread, start, end, name = fields
+                    starts.setdefault(name, {}).setdefault((file, thread), []).append((int(start), int(end)))
     times = {name: max(map(_outermost, threads.values()), key=len) for name, threads in starts.items()}
     return {name: _times(own) for name, own in times.items() if len(own) >= _LEAST}
 

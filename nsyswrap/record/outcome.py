@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command
 from nsyswrap.base.run_folder import EXPORT, LOG, RECORDING, REPORT, Status, free_space_note, is_full
@@ -27,6 +29,13 @@ with lazy_imports():
     from nsyswrap.record import hooked
 
 
+_SIGNALLED = 128  # added to the number of a signal in the exit code of nsys
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
+_LEAST_ROOM = 4e6  # bytes: what nsys needs at least for its temporary files
+_FAULTS = {
+    "missed_end": "nsys did not notice that {} had ended, as if a process of nsys was killed",
+    "hung": "nsys did nothing any more for a minute or longer, and was killed",
+}
 _FAILED: tuple[Outcome, int] = ("nsys_failed", 70)
 _FULL: tuple[Outcome, int] = ("disk_full", 73)
 
@@ -36,9 +45,10 @@ class Evidence:
     """What nsys left behind, for judging a run.
 
     ``launcher_ran``: nsys started the program's launcher. ``error_number`` says why the program could not be
-    executed, or is 0. ``log`` is the output of nsys. ``reimport_error`` says why importing again failed, if
+    executed, or is 0. ``log`` is the output of nsys. ``reimport_error`` says why exporting again failed, if
     it was tried. ``work`` is the private folder with nsys' files. ``unmoved``: recordings that could not be
-    moved there. ``steps``: what the hook in the program noted.
+    moved there. ``steps``: what the hook in the program noted. ``import_failed``: nsys imported the recording
+    twice, in vain.
     """
 
     ending: Ending
@@ -49,6 +59,7 @@ class Evidence:
     work: Path
     unmoved: Sequence[Path]
     steps: Hooked
+    import_failed: bool = False
 
 
 def judge(spec: RunSpec, evidence: Evidence) -> Status:
@@ -73,9 +84,10 @@ def _judge_undisturbed(spec: RunSpec, evidence: Evidence, lack: str) -> Status:
     ending, name = evidence.ending, spec.program.name
     recorded = 0 if lack else command.recorded_s(evidence.work / EXPORT)
     stopped = ending.killed or spec.options.ended_program(ending.code, evidence.log, recorded)
-    known = evidence.launcher_ran and ending.code >= 0 and not stopped
-    program_code = ending.code if known else None
-    if lack or ending.code < 0 or not evidence.launcher_ran:
+    unknown = stopped or ending.code < 0 or ending.fault or command.lost_its_agent(evidence.log)
+    crashed = bool(lack) and ending.code - _SIGNALLED in _CRASHES  # the program, or nsys inside it
+    program_code = None if unknown or crashed or not evidence.launcher_ran else ending.code
+    if lack or ending.code < 0 or ending.fault or not evidence.launcher_ran:
         meaning = _fault_and_cure(spec, evidence)[0]  # "... cannot be exported: the disk is full", too
         is_full = bool(lack) and evidence.launcher_ran and meaning.endswith(command.DISK_FULL[0])
         outcome, code = _FULL if is_full else _FAILED
@@ -128,42 +140,63 @@ def _failure(spec: RunSpec, evidence: Evidence, lack: str) -> tuple[str, str]:
         return f"nsys wrote no complete export: {meaning or lack}", hint
     if not evidence.launcher_ran:
         return f"nsys did not start {spec.program.name}: {meaning or 'reason unknown'}", hint
+    if evidence.ending.fault:
+        return f"{meaning}; the report is complete", hint
     return f"{meaning}; the program was ended too, and the report ends there", hint
 
 
 def _read_command(spec: RunSpec, evidence: Evidence) -> str:
     """Return the command that reads the recording; empty if there is none."""
-    recordings = [spec.output / name for name in (REPORT, RECORDING) if (evidence.work / name).exists()]
+    recordings = [spec.output / name for name in (REPORT, RECORDING) if paths.exists(evidence.work / name)]
     recordings += [path for path in evidence.unmoved if path.suffix != Path(EXPORT).suffix]
     if not recordings:
         return ""
     first = recordings[0]
+    if first.name == RECORDING and evidence.import_failed and not _is_full(spec):
+        return f"{first} cannot be read: the recording was cut off"
     return f"recording kept in {first}; to read it: nsyswrap report {shlex.quote(str(first))}"
 
 
 def _fault_and_cure(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
     """Return what went wrong and what to do; both are empty if nothing shows it."""
-    fault = command.fault(evidence.log)
-    if fault[0]:
-        return fault
-    if any(map(is_full, (spec.output, temporary_place(spec.env)))):  # nsys could not write this into its log
+    named = command.fault(evidence.log)
+    if named[0]:
+        return named
+    if _is_full(spec):  # nsys could not write this into its log
         return command.DISK_FULL
-    if evidence.ending.killed:
-        return "nsys could not finish: its temporary folder was deleted while the program ran", ""
-    if evidence.ending.code < 0:
-        number = -evidence.ending.code
-        cure = temporary_room(spec.env) if number == signal.SIGBUS else ""  # nsys maps files in that folder
-        return f"nsys itself was killed by signal {number}", cure
+    if fault := _fault_of_nsys(spec, evidence):
+        return fault
     if evidence.reimport_error:
         return evidence.reimport_error.message, evidence.reimport_error.hint
     return _cause_in_options(spec, evidence)
 
 
+def _fault_of_nsys(spec: RunSpec, evidence: Evidence) -> tuple[str, str] | None:
+    """Return fault and cure if nsys stopped working; None if it did not."""
+    ending, room = evidence.ending, temporary_room(spec.env)
+    lacks_room = shutil.disk_usage(temporary_place(spec.env)).free < _LEAST_ROOM
+    if lacks_room and ending.fault != "missed_end":  # nsys maps files there: it crashes or waits forever
+        return "nsys had too little space in TMPDIR", room
+    if ending.fault:
+        return _FAULTS[ending.fault].format(spec.program.name), ""
+    if ending.killed:
+        return "nsys could not finish: its temporary folder was deleted while the program ran", ""
+    if ending.code < 0:
+        cure = room if -ending.code == signal.SIGBUS else ""  # of a folder that is emptied by now
+        return f"nsys itself was killed by signal {-ending.code}", cure
+    return None
+
+
+def _is_full(spec: RunSpec) -> bool:
+    return any(map(is_full, (spec.output, temporary_place(spec.env))))
+
+
 def _cause_in_options(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
     """Return fault and cure that follow from the options of the run; both are empty if none do."""
     log, options = evidence.log.strip(), spec.options
+    words = command.quoted(log)
     if not evidence.launcher_ran:
-        return (f"nsys says: {log.splitlines()[-1]}" if log else ""), ""
+        return (f"nsys says: {words}" if words else ""), ""
     if options.steps is not None and command.RANGE_STARTED not in log:
         return hooked.why_none(options, evidence.steps, spec.program.name)
     if options.capture_range and command.RANGE_STARTED not in log:
@@ -172,7 +205,7 @@ def _cause_in_options(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
             "call cudaProfilerStart or open the NVTX range in the program",
         )
     if log:
-        return "", ""
+        return (f"nsys says: {words}" if words else ""), ""
     if options.delay is None:
         return "nsys ended without a report and without a message", ""
     words = f"{spec.program.name} ended before the recording started: --delay is {options.delay:g} s"

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from nsyswrap.base import folder_lock, paths
 from nsyswrap.base.errors import OutputError
+from nsyswrap.base.files import ends
 from nsyswrap.base.run_folder import (
     CONDITIONS,
     DIGEST,
@@ -33,11 +35,13 @@ from nsyswrap.base.run_folder import (
     make_folder,
 )
 from nsyswrap.record import guard
+from nsyswrap.record.shielded import shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 STEM = Path(REPORT).stem
+_LOG_END = 64 << 20  # of a longer log so much of the beginning and of the end is kept
 _NOTES = "hook"  # folder for what the hook in the program notes
 _OURS = {RUN, PROGRAM_OUTPUT, PROGRAM_ERRORS}  # our files that exist while the program runs
 
@@ -64,7 +68,7 @@ class Private:
     @property
     def output(self) -> Path:
         """A link to ``work`` with a plain name: nsys fails for some characters in a path."""
-        return self.temporary / "out"
+        return self.temporary / guard.OUT
 
     @property
     def notes(self) -> Path:
@@ -73,7 +77,10 @@ class Private:
 
     def nsys_output(self) -> str:
         """Return what nsys printed, with the final paths of its files."""
-        raw = self.log.read_bytes() if self.log.exists() else b""  # the program may have emptied TMPDIR
+        try:
+            raw = ends(self.log, _LOG_END)
+        except OSError:  # the program may have emptied TMPDIR
+            raw = b""
         return self.with_final_paths(raw.decode(errors="replace"))
 
     def with_final_paths(self, text: str) -> str:
@@ -83,12 +90,12 @@ class Private:
     def make_work(self) -> None:
         """Create ``work``, and the other folders again if the program removed them. Raises OutputError."""
         try:
-            if not os.access(self.run.path, os.W_OK | os.X_OK) or not self.run.path.is_dir():
+            if not os.access(self.run.path, os.W_OK | os.X_OK) or not paths.is_folder(self.run.path):
                 make_folder(self.run.path, self.run.share)
             for folder in (self.work, self.temporary, self.notes):
                 folder.mkdir(exist_ok=True)
                 folder.chmod(0o700)
-            if not self.output.is_symlink():
+            if not paths.is_link(self.output):
                 self.output.symlink_to(self.work, target_is_directory=True)
         except OSError as error:
             kept = [path for path in guard.recordings(self.temporary) if path.suffix != Path(EXPORT).suffix]
@@ -98,7 +105,8 @@ class Private:
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Run a guard that ends the run and clears these folders if this process is killed."""
-        with start_guard(self.token, self.work, self.temporary) as process:
+        lock = folder_lock.descriptor_of(self.run.path)
+        with start_guard(self.token, self.work, self.temporary, lock) as process:
             self._guard = process.stdin
             yield  # after an exception the guard ends the run
             guard.remove(self.temporary)  # before the guard ends, in case this process is killed now
@@ -135,28 +143,44 @@ class Private:
 
     def discard_export(self) -> None:
         """Remove an export that still holds secrets, and its copies."""
-        for part in self.work.glob(f"*{EXPORT}*"):
-            part.unlink()
+        for name in paths.names(self.work):
+            if EXPORT in name:
+                (self.work / name).unlink()
 
     def publish(self) -> None:
         """Move nsys' files, the digest and the samples of the GPUs into the run folder."""
         for name in (REPORT, RECORDING, EXPORT, DIGEST, CONDITIONS):
-            if (self.work / name).exists():
+            if paths.exists(self.work / name):
                 self.run.take(self.work / name, name)
         guard.remove(self.work)
 
 
-def start_guard(token: str, work: Path, temporary: Path) -> subprocess.Popen[bytes]:
-    """Start a guard of the processes with this mark. It clears these folders, which may be missing."""
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", guard.__file__, token, work, temporary, STEM],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        bufsize=0,
-        cwd="/",
-        start_new_session=True,  # signals to our process group do not reach it
-    )
+def start_guard(token: str, work: Path, temporary: Path, lock: int | None = None) -> subprocess.Popen[bytes]:
+    """Start a guard of the processes with this mark. It clears these folders, and keeps a folder locked.
+
+    ``lock`` is the descriptor of the lock.
+    """
+    return _started([token, work, temporary, STEM], lock)
+
+
+def start_command_guard(token: str) -> subprocess.Popen[bytes]:
+    """Start a guard of a command: of the processes with this mark."""
+    nothing = Path(os.devnull, "none")
+    return _started([token, nothing, nothing, ""], None)
+
+
+def _started(words: Sequence[str | Path], lock: int | None) -> subprocess.Popen[bytes]:
+    with shielded():
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", guard.__file__, *words, str(-1 if lock is None else lock)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd="/",
+            pass_fds=() if lock is None else (lock,),
+            start_new_session=True,  # signals to our process group do not reach it
+        )
 
 
 @contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from functools import partial
+from itertools import islice
 
+_BLOCK, _MOST_BLOCKS = 1 << 16, 1 << 8
 PARENT = 1  # position of the parent's process id in ``stat``
 
 
@@ -24,9 +26,10 @@ def environment(pid: int) -> bytes:
 
 
 def contents(path: str) -> bytes:
-    """Return the contents of a file."""
+    """Return the contents of a file, of a longer one the first 16 MiB: processes of others are read, too."""
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - as above
+            return b"".join(islice(iter(partial(file.read, _BLOCK), b""), _MOST_BLOCKS))
     except OSError:
         return b""
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from nsyswrap.base.errors import NotExecutable, ProgramNotFound
+from nsyswrap.base import paths
+from nsyswrap.base.errors import NotExecutable, ProgramNotFound, Unreadable
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 with lazy_imports():
     from nsyswrap.record import nvcc, nvcc_options
@@ -92,12 +93,20 @@ def _other_python(words: str) -> str:
 
 
 def _check_readable(path: Path) -> None:
-    if path.is_dir():
+    if _is(paths.is_folder, path):
         raise NotExecutable(f"{path} is a folder", "give a script, a .cu file or an executable")
-    if not path.exists():
+    if not _is(paths.exists, path):
         raise ProgramNotFound(f"{path} not found", f"the current folder is {Path.cwd()}")
     if not os.access(path, os.R_OK):
         raise NotExecutable(f"{path} cannot be read", "check its permissions")
+
+
+def _is(look: Callable[[Path], bool], path: Path) -> bool:
+    """Return what a look at a program says. Raises NotExecutable if one may not look."""
+    try:
+        return look(path)
+    except Unreadable as error:
+        raise NotExecutable(error.message, error.hint) from None
 
 
 def _check_executable(name: str) -> None:
@@ -105,9 +114,9 @@ def _check_executable(name: str) -> None:
         return
     path = Path(name)
     if os.sep not in name:
-        here = f"use ./{name} for the one in this folder" if path.exists() else ""
+        here = f"use ./{name} for the one in this folder" if _is(paths.exists, path) else ""
         raise ProgramNotFound(f"{name} not found on PATH", here)
-    if not path.exists():
+    if not _is(paths.exists, path):
         raise ProgramNotFound(f"{name} not found")
     _check_readable(path)
     raise NotExecutable(f"{name} is not executable", f"use chmod +x {name}, or name its interpreter")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.nsys import command
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT
 
@@ -24,12 +25,12 @@ def complete(nsys: str, folder: Path, environment: Mapping[str, str] | None = No
     """
     recording, report = folder / RECORDING, folder / REPORT
     if not command.check_export(folder / EXPORT):
-        if report.exists():  # on a busy machine nsys sometimes leaves what it has imported
+        if paths.exists(report):  # on a busy machine nsys sometimes leaves what it has imported
             recording.unlink(missing_ok=True)
         return False
-    if recording.exists():
+    if paths.exists(recording):
         command.import_recording(nsys, recording, report, environment)
-    if not report.exists():
+    if not paths.exists(report):
         return False
     command.export(nsys, report, folder / EXPORT, environment=environment)
     recording.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap.base import run_folder
+from nsyswrap.base import paths, run_folder
 from nsyswrap.base.errors import NsyswrapError, OutputError
 from nsyswrap.base.files import umask
 from nsyswrap.base.folder_lock import locked
@@ -30,20 +30,22 @@ from nsyswrap.base.run_folder import (
     LOG,
     PROGRAM_ERRORS,
     PROGRAM_OUTPUT,
+    REPORT,
     RUN,
     STATS,
     RunFolder,
     Status,
 )
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version_at_once
 from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
 from nsyswrap.record.program_time import ProgramTime
+from nsyswrap.record.shielded import shielded
 from nsyswrap.record.spec import Callbacks
 from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.record.conditions.observer import Observer
@@ -94,13 +96,18 @@ def command_line(
 def launched(program: Program, descriptors: Sequence[int]) -> list[str]:
     """Return the command that runs a program with these descriptors, our umask and our ignored signals."""
     own = ",".join(map(str, descriptors))
-    return [*_LAUNCHER, f"{own}/{umask():03o}/{_ignored_signals()}", *program.argv]
+    ignored, blocked = _listed(_ignored_signals()), _listed(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    return [*_LAUNCHER, f"{own}/{umask():03o}/{ignored}/{blocked}", *program.argv]
 
 
-def _ignored_signals() -> str:
+def _ignored_signals() -> set[int]:
     """Return the signals that our caller ignores, without the two that Python ignores."""
     numbers = signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}
-    return ",".join(str(int(n)) for n in sorted(numbers) if signal.getsignal(n) is signal.SIG_IGN)
+    return {n for n in numbers if signal.getsignal(n) is signal.SIG_IGN}
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ",".join(str(int(number)) for number in sorted(numbers))
 
 
 def claim_output(program: Program, nsys_path: str | None) -> Path:
@@ -134,12 +141,14 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
         with private.guarded():
             ended = _start(spec, nsys, private, received, callbacks)
             renamed = private.gather()
-            failure = None if ended.ending.killed else _reimport(nsys, private, facts)
+            tries_again = not ended.ending.killed or ended.ending.fault != ""
+            failure = _reimport(nsys, private, facts) if tries_again else None
+            import_failed = tries_again and not paths.exists(private.work / REPORT)
             if spec.discard_rep:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)
             steps = hooked.read(private.notes)
-            evidence = outcome.Evidence(*ended[:4], failure, private.work, unmoved, steps)
+            evidence = outcome.Evidence(*ended[:4], failure, private.work, unmoved, steps, import_failed)
             asked = time.monotonic()
             facts |= {**_gpu_facts(), **_facts_of(ended)}
             facts |= steps.facts(spec.options)
@@ -200,15 +209,16 @@ def _run(
         reader, writer = os.pipe()
         try:
             argv = command_line(spec, nsys, (*own, writer, timed.writer), private.output / STEM)
-            process = subprocess.Popen(
-                guard.bound_to_us(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=_environment(spec, private),
-                pass_fds=(*own, writer, timed.writer),
-                start_new_session=True,  # a Ctrl-C reaches nsys once, through us
-            )
+            with shielded():
+                process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=_environment(spec, private),
+                    pass_fds=(*own, writer, timed.writer),
+                    start_new_session=True,  # a Ctrl-C reaches the program once, through us
+                )
             private.tell_pid(process.pid)
             os.close(writer)
             os.close(timed.writer)
@@ -259,8 +269,9 @@ def _reimport(nsys: Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapEr
     """Import and export a recording if nsys failed to; return the error if this fails too."""
     try:
         environment = {**os.environ, guard.MARK: private.token}
-        if reimport.complete(nsys.path, private.output, environment):
-            facts["exported_by"] = "nsyswrap, after nsys failed"
+        with shielded():
+            if reimport.complete(nsys.path, private.output, environment):
+                facts["exported_by"] = "nsyswrap, after nsys failed"
     except NsyswrapError as error:
         return type(error)(private.with_final_paths(error.message), private.with_final_paths(error.hint))
     return None
@@ -323,7 +334,7 @@ def _write_results(run: RunFolder, facts: dict[str, Any], status: Status, text: 
 def _facts(spec: RunSpec, nsys: Nsys) -> dict[str, Any]:
     """Return the content of run.json. Of ``--env`` it has the names only: values can be secrets."""
     return {
-        "nsyswrap": __version__,
+        "nsyswrap": version_at_once(),
         "command": list(spec.program.argv),
         "cwd": str(Path.cwd()),
         "host": socket.gethostname(),
@@ -345,6 +356,7 @@ def _options_facts(spec: RunSpec) -> dict[str, Any]:
 def _facts_of(ended: _Ended) -> dict[str, Any]:
     """Return what was noted beside the run, for run.json. Afterwards no sample of a GPU is written."""
     return {
+        "nsyswrap": ended.observer.version(),
         "nsys_starts": ended.starts,
         "program_s": ended.program_s,
         "conditions": asdict(ended.observer.conditions()),

@@ -18,11 +18,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
-from nsyswrap.base.files import parsed, typed
+from nsyswrap.base.files import parsed, tail, typed
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, SCENARIO_FILES, RunFolder, Status
+from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.record import gpus
 from nsyswrap.record.program import Program
 from nsyswrap.record.spec import RunSpec
@@ -36,6 +38,8 @@ with lazy_imports():
     from nsyswrap.record.in_program import script
 
 _PACKAGE = Path(__file__).parents[1]
+_BUILD_TIMEOUT_S = 3600
+_OUTPUT_END = 64 << 20  # bytes of what a script printed that are read
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,10 @@ class Scenario:
             raise Unavailable(f"{self.name} cannot run here: {'; '.join(self.lacks)}")
         if not self.builds:
             return ()
-        done = subprocess.run(self.argv("--build", *arguments), capture_output=True, text=True, check=False)
+        try:
+            done = run_tool(self.argv("--build", *arguments), _BUILD_TIMEOUT_S)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ScenarioFailed(f"{self.name} could not be built: its script {fault_of(error)}") from None
         if done.returncode:
             raise ScenarioFailed(f"{self.name} could not be built:\n{done.stderr.rstrip()}")
         return ("--built", done.stdout.splitlines()[-1])
@@ -181,7 +188,7 @@ def kernels_dir() -> Path:
 
 def scenarios() -> list[Scenario]:
     """Return all scenarios, sorted by name."""
-    return [load(path) for path in sorted(_shipped("scenarios").glob("[a-z]*.py"))]
+    return [load(path) for path in paths.matching(_shipped("scenarios"), "[a-z]*.py")]
 
 
 def find_scenario(name: str) -> Scenario:
@@ -251,15 +258,14 @@ def printed(folder: Path) -> str:
 
 def _output(folder: Path) -> list[str]:
     try:
-        text = (folder / PROGRAM_OUTPUT).read_text(encoding="utf-8", errors="surrogateescape")
+        return tail(folder / PROGRAM_OUTPUT, _OUTPUT_END).decode("utf-8", "surrogateescape").splitlines()
     except OSError:
         return []
-    return text.splitlines()
 
 
 def _shipped(name: str) -> Path:
     checkout, installed = _PACKAGE.parent / name, _PACKAGE / "_shipped" / name
-    return installed if installed.is_dir() else checkout
+    return installed if paths.is_folder(installed) else checkout
 
 
 def _missing(needs: Iterable[str]) -> list[str]:
@@ -276,7 +282,7 @@ def _lacks_ninja() -> str:
     beside = Path(sysconfig.get_path("scripts")) / "ninja"
     return (
         ""
-        if shutil.which("ninja") or beside.exists()
+        if shutil.which("ninja") or os.access(beside, os.F_OK)
         else f"ninja is not installed ({install.pip_install('scenarios')})"
     )
 

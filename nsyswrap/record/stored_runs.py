@@ -10,14 +10,15 @@ import os
 import re
 import shutil
 import socket
+import stat
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nsyswrap.base import paths
 from nsyswrap.base.batch_file import batch_of
-from nsyswrap.base.errors import CaptureError, OutputError
+from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
 from nsyswrap.base.folder_lock import LOCK, is_lock_file, is_locked, locked
 from nsyswrap.base.rank_folders import rank_folders
 from nsyswrap.base.recent_runs import begun_runs, is_rank, is_repeat, repeats_in
@@ -40,6 +41,9 @@ from nsyswrap.record.batch.folder import ENDED, open_batch, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from nsyswrap.base.paths import Skip
 
 Kind = Literal["run", "launch", "repeats", "batch"]
 _OF_SEVERAL = ("launch", "repeats")  # a run folder of these is below the folder of all
@@ -70,8 +74,8 @@ class StoredRun:
     @property
     def newest(self) -> float:
         """The last start or end of a member, in seconds of the epoch."""
-        ends = [status.stat().st_mtime for one in self.members if (status := one / STATUS).exists()]
-        return max([self.began, *ends])
+        statuses = (_status(one) for one in self.members)
+        return max([self.began, *(facts.st_mtime for facts in statuses if facts)])
 
     @property
     def size_bytes(self) -> int:
@@ -88,7 +92,7 @@ class StoredRun:
             if is_locked(path):
                 return "it is in use"
         if self.kind == "batch":
-            if (self.path / BATCH).is_symlink():
+            if paths.is_link(self.path / BATCH):
                 return f"{self.path / BATCH} is not valid"
             unfinished = {state: count for state, count in self.states.items() if state not in _FINISHED}
             counts = ", ".join(f"{count} {state}" for state, count in unfinished.items())
@@ -119,19 +123,30 @@ class StoredRun:
                     _remove_empty(self.path.parent)
         except OSError as error:
             raise OutputError(f"cannot remove {error.filename}: {error.strerror}") from None
+        except Unreadable as error:
+            raise OutputError(f"cannot remove {error.path}: {error.reason}") from None
         return freed, list(_left(self))
 
 
-def stored_runs(here: Path | None) -> list[StoredRun]:
-    """Return the runs begun in ``here`` or below, newest first; None: all that the index knows."""
+def stored_runs(here: Path | None, skip: Skip = paths.ignore) -> list[StoredRun]:
+    """Return the runs begun in ``here`` or below, newest first; None: all that the index knows.
+
+    ``skip`` is called for a folder that may not be entered.
+    """
     starts: dict[Path, float] = {}
     kinds: dict[Path, Kind] = {}
-    for folder, start in begun_runs(here):
+    for folder, start in begun_runs(here, skip):
         kind = _kind(folder)
         path = folder.parent if kind in _OF_SEVERAL else folder
         kinds[path] = kind
         starts[path] = max(start, starts.get(path, start))
-    return [StoredRun(path, kind, tuple(_members(path, kind)), starts[path]) for path, kind in kinds.items()]
+    stored = []
+    for path, kind in kinds.items():
+        try:
+            stored.append(StoredRun(path, kind, tuple(_members(path, kind)), starts[path]))
+        except Unreadable as error:
+            skip(error)
+    return stored
 
 
 def _kind(folder: Path) -> Kind:
@@ -139,7 +154,7 @@ def _kind(folder: Path) -> Kind:
         return "launch"
     if is_repeat(folder):
         return "repeats"
-    return "batch" if (folder / BATCH).exists() else "run"
+    return "batch" if paths.exists(folder / BATCH) else "run"
 
 
 def _members(path: Path, kind: Kind) -> Iterable[Path]:
@@ -159,8 +174,8 @@ def _members(path: Path, kind: Kind) -> Iterable[Path]:
 def _with_ranks(members: Iterable[Path]) -> Iterator[Path]:
     """Yield run folders, each after those of its ranks."""
     for member in members:
-        if not member.is_symlink():
-            yield from (path for path in rank_folders(member).values() if not path.is_symlink())
+        if not paths.is_link(member):
+            yield from (path for path in rank_folders(member).values() if not paths.is_link(path))
         yield member
 
 
@@ -171,7 +186,7 @@ def _planned_state(folder: Path) -> str:
 def _state(folder: Path) -> str:
     if is_locked(folder):
         return "running"
-    if not (folder / STATUS).exists():
+    if not _status(folder):
         return "unfinished"
     try:
         return RunFolder(folder).read_status().outcome
@@ -179,27 +194,35 @@ def _state(folder: Path) -> str:
         return "damaged"
 
 
+def _status(folder: Path) -> os.stat_result | None:
+    """Return the status of status.json; None if the run has none, or if one may not look."""
+    try:
+        return paths.status(folder / STATUS)
+    except Unreadable:
+        return None
+
+
 def _obstacle(folder: Path) -> str:
     run = RunFolder(folder).read_run()
-    if (folder / RUN).is_symlink() or not ("nsyswrap" in run or {"program", "nsys"} <= run.keys()):
+    if paths.is_link(folder / RUN) or not ("nsyswrap" in run or {"program", "nsys"} <= run.keys()):
         return f"{folder / RUN} was not written by nsyswrap"
-    if len(folder.parents) > 2 and (batch_of(folder) / BATCH).exists():  # noqa: PLR2004 - as deep as it is
+    if len(folder.parents) > 2 and paths.exists(batch_of(folder) / BATCH):  # noqa: PLR2004 - as deep as it is
         return f"it is part of the batch {batch_of(folder)}"
     host = run.get("host", "")
-    if not (folder / STATUS).exists() and host != socket.gethostname():
+    if not _status(folder) and host != socket.gethostname():
         return f"it has not ended, and may still run on {host or 'another machine'}"
     return ""
 
 
 def _own_entries(folder: Path) -> Iterator[Path]:
     """Yield the files and the working folders of nsyswrap in a run folder. Links are not among them."""
-    if folder.is_symlink() or not any(_is_file(folder / mark) for mark in (RUN, SPEC)):
+    if paths.is_link(folder) or not any(_is_file(folder / mark) for mark in (RUN, SPEC)):
         return
     own = {*_OWN, *_page(folder)}
-    for entry in os.scandir(folder):
-        is_work = _WORK.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-        if is_work or (entry.name in own and entry.is_file(follow_symlinks=False)):
-            yield Path(entry)
+    for name in paths.names(folder):
+        is_work = _WORK.fullmatch(name) and paths.is_folder(folder / name, follow=False)
+        if is_work or (name in own and _is_file(folder / name)):
+            yield folder / name
 
 
 def _page(folder: Path) -> list[str]:
@@ -207,25 +230,26 @@ def _page(folder: Path) -> list[str]:
 
 
 def _is_file(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
+    return paths.is_file(path, follow=False)
 
 
 def _size(path: Path) -> int:
-    if not path.is_dir():
-        return path.lstat().st_size
-    return sum(entry.lstat().st_size for entry in path.rglob("*") if not entry.is_dir())
+    facts = paths.status(path, follow=False)
+    if facts is None or not stat.S_ISDIR(facts.st_mode):
+        return facts.st_size if facts else 0
+    return sum(_size(path / name) for name in paths.names(path))
 
 
 def _emptied(folder: Path) -> int:
     """Remove the files of one run, run.json and spec.json last. Return how many bytes these were."""
-    if not folder.is_dir():
+    if not paths.is_folder(folder):
         return 0
     with locked(folder, "a run"):
         own = sorted(_own_entries(folder), key=lambda path: path.name in (RUN, SPEC))
         freed = 0
         for path in own:
             size = _size(path)
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.rmtree(path) if paths.is_folder(path) else path.unlink()
             freed += size
         _remove_empty(folder)
     return freed
@@ -239,8 +263,8 @@ def _remove_files(folder: Path, *names: str) -> None:
 
 def _remove_empty(folder: Path) -> None:
     """Remove a folder that holds nothing but a lock of ours."""
-    with suppress(OSError):
-        if is_lock_file(folder / LOCK) and len(list(folder.iterdir())) == 1:
+    with suppress(OSError, Unreadable):
+        if is_lock_file(folder / LOCK) and len(paths.names(folder)) == 1:
             (folder / LOCK).unlink()
         folder.rmdir()
 
@@ -249,6 +273,5 @@ def _left(run: StoredRun) -> Iterator[Path]:
     """Yield what is left in the folders of a run: what nsyswrap did not write, and the tables of a batch."""
     folders = (*run.members, run.path)
     for folder in dict.fromkeys(folders):
-        if folder.is_dir():
-            inside = sorted(folder.iterdir())
-            yield from (path for path in inside if path not in folders and path != run.path / RUNS)
+        inside = (folder / name for name in paths.names(folder))
+        yield from (path for path in inside if path not in folders and path != run.path / RUNS)

@@ -10,11 +10,13 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from nsyswrap.base import paths
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command
 from nsyswrap.record import exec_program, guard
+from nsyswrap.record.shielded import ENDING
 
 if TYPE_CHECKING:
     import subprocess
@@ -27,32 +29,29 @@ with lazy_imports():  # used when nsys runs
     from nsyswrap.record import gpu_users
 
 POLL_S = 0.05
-START_S = 2  # a signal to nsys waits this long for the start of the program
+START_S = 5  # nsys is killed if it has not started the program for so long after a signal
 LATE_S = 30  # a program that has not started by then is reported
-SETTLE_S = 0.55  # nsys loses signals for about this long after the start of the program
-SIGNAL_S = 1  # nsys does not signal a shell that its program has executed: it is signalled after this
-STOP_PROGRAM_S = 15  # a program that ignores its signal is killed after this, so that nsys can write
-STOP_NSYS_S = 300  # nsys is killed after this time without output: a large report takes long
+OTHERS_S = 1  # processes that the program started in other groups are signalled this long after it
+STOP_PROGRAM_S = 5  # a program that ignores its signal is killed after this, so that nsys can write
+STOP_IN_JOB_S = guard.STOP_PROGRAM_S  # the same in a job, whose program Slurm has signalled
 REPEAT_S = 2  # launchers and shells signal twice: only a later second signal is the user's
-ALONE_S = 1.5  # Slurm signals all processes of a job: a second signal sooner would destroy the report
+ALONE_S = 1.5  # Slurm signals all processes of a job: a program that ends by then gets no second signal
 LEAVE_S = 5  # nsys' helper processes get this long to end by themselves
+_LOOK_S = 1.0
 _TAIL_BYTES = 4096
 _REPORT_BYTES = 64
 _IN_JOB = "SLURM_JOB_ID"
 _noted: list[list[signal.Signals]] = []  # of the block of signals_noted that we are in
-_FORWARDED = {
-    signal.SIGINT: signal.SIGINT,
-    signal.SIGTERM: signal.SIGTERM,
-    signal.SIGHUP: signal.SIGTERM,
-}
+_FORWARDED = {number: signal.SIGTERM if number is signal.SIGHUP else number for number in ENDING}
 
 
 @dataclass(frozen=True)
 class Ending:
     """How nsys ended: its exit code (negative: a signal), and the first signal that we received.
 
-    ``timed_out``: the run reached its time limit. ``killed``: we killed nsys.
-    ``gpu_users``: the processes that used CUDA.
+    ``timed_out``: the run reached its time limit. ``killed``: we killed nsys. ``fault``: nsys did not notice
+    that the program had ended (``missed_end``), or did nothing any more (``hung``). ``gpu_users``: the
+    processes that used CUDA.
     """
 
     code: int
@@ -60,6 +59,7 @@ class Ending:
     timed_out: bool
     killed: bool
     gpu_users: tuple[GpuUser, ...] = ()
+    fault: Literal["", "missed_end", "hung"] = ""
 
 
 @dataclass
@@ -91,18 +91,22 @@ class Supervisor:
     _printed_bytes: int = 0
     _printed_at: float = 0.0
     _pending: signal.Signals | None = None
+    _signalled: set[int] = field(default_factory=set)  # processes of the program
     _delivered_at: float | None = None
-    _group: int | None = None  # process group of the program
-    _leave_program: bool = False
+    _program: int | None = None  # its process, which leads its group
+    _has_ended: bool = False  # the program's process
+    _fault: Literal["", "missed_end", "hung"] = ""
+    _looked_at: float = 0.0
     _not_before: float = 0.0
-    _log_bytes: int = 0  # length of the log before the first signal
     _began: float = field(default_factory=time.monotonic)
     _started_at: float | None = None
     _run: guard.Members = field(init=False)
+    _watch: guard.Watch = field(init=False)
     _gpu_users: gpu_users.GpuUsers = field(init=False)
 
     def __post_init__(self) -> None:
         self._run = guard.Members(self.token)
+        self._watch = guard.Watch(self.log.parent)
         self._gpu_users = gpu_users.GpuUsers(self.token)
 
     def wait(self, timeout_s: float | None, *, leave_program: bool = False) -> Ending:
@@ -110,7 +114,6 @@ class Supervisor:
 
         ``leave_program``: processes that outlive nsys are left running.
         """
-        self._leave_program = leave_program
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         timed_out = killed = False
         handled = 0
@@ -134,14 +137,15 @@ class Supervisor:
         if not leave_program:
             self._end_leftovers()
         first = self.received[0] if self.received else None
-        return Ending(self.process.returncode, first, timed_out, killed, tuple(self._gpu_users.users))
+        users = tuple(self._gpu_users.users)
+        return Ending(self.process.returncode, first, timed_out, killed, users, self._fault)
 
     def _tell_signal(self) -> None:
         with suppress(OSError):
             self.on_signal()
 
     def _forward(self, *, again: bool) -> bool:
-        """Forward a signal to nsys, which ends the program and writes the report; a late second one kills.
+        """Forward a signal to the program; nsys then writes its report. A late second one kills.
 
         Returns True if the run was killed. Slurm repeats SIGTERM by itself before its SIGKILL, so in a job a
         second SIGTERM does not kill.
@@ -157,84 +161,95 @@ class Supervisor:
         return False
 
     def _stop(self, number: signal.Signals) -> None:
-        """Request that nsys ends the program and writes its report."""
+        """Request the end of the program."""
         self._stopping_since = self._stopping_since or time.monotonic()
         self._pending = number
         self._not_before = time.monotonic() + (ALONE_S if _IN_JOB in os.environ else 0)
 
     def _deliver(self) -> None:
-        """Send nsys the pending signal as soon as nsys can handle it.
+        """Send the program the pending signal as soon as there is a program.
 
-        nsys loses a signal while it starts the program. While it writes the report, which it does after the
-        program's end or after another signal, a signal would stop that.
+        nsys is not signalled: it would destroy the report that it may be importing. It writes the report at
+        the end of the program.
         """
         now = time.monotonic()
         if self._started_at is None and select.select([self.started], [], [], 0)[0]:
             self._started_at = now
-            self._note_group()
+            self._note_program()
             self.on_start()
-        if self._pending is None or now < self._not_before:
+        if self._pending is None or now < self._not_before or self._started_at is None:
             return
-        if self._started_at is None:
-            is_time = now > self._began + START_S
-        else:
-            settled = now > self._started_at + SETTLE_S
-            is_time = settled and any(map(self._is_program, self._members()))
-        if is_time:
-            if self.log.exists() and guard.WRITING not in self.log.read_bytes()[self._log_bytes :]:
-                self._signal(self._pending)
-                self._delivered_at = now
-            self._pending = None
+        own = [pid for pid in self._members() if _group_of(pid) == self._program and self._is_program(pid)]
+        guard.signal_all(own, self._pending)
+        self._signalled |= set(own)
+        self._pending, self._delivered_at = None, now
 
-    def _signal(self, number: signal.Signals) -> None:
-        """Send a signal to nsys, or in a job to the program: nsys then writes the report as at any end.
-
-        Slurm may have signalled nsys too. On a busy machine nsys can still be about to act on that, and a
-        second signal would destroy the report.
-        """
-        members = self._members() if _IN_JOB in os.environ else []
-        own = [pid for pid in members if _group_of(pid) == self._group and self._is_program(pid)]
-        if not own:
-            self.process.send_signal(number)
-        for pid in own:
-            with suppress(OSError):  # it has ended
-                os.kill(pid, number)
-
-    def _note_group(self) -> None:
-        """Read the launcher's report, and note the process group of the program."""
+    def _note_program(self) -> None:
+        """Read the launcher's report, which has the process id of the program."""
         self.report = os.read(self.started, _REPORT_BYTES)
         words = self.report.removeprefix(exec_program.STARTED).split()
-        with suppress(ProcessLookupError):
-            self._group = os.getpgid(int(words[0])) if words else None
+        self._program = int(words[0]) if words else None
 
     def _enforce_limits(self) -> bool:
         """Kill what does not end in time; return True if nsys was killed."""
-        if not self.log.exists() and not any(map(self._is_program, self._members())):
+        if not os.access(self.log, os.F_OK) and not any(map(self._is_program, self._members())):
             guard.kill(self._members())  # without its temporary folder nsys would wait forever
+            return True
+        if self._is_hung():
+            self.process.kill()  # its agent then completes the recording
             return True
         if self._stopping_since is None:
             return False
         now = time.monotonic()
-        if now - max(self._stopping_since, self._printed_at) > STOP_NSYS_S:
+        not_started = self._started_at is None and now > self._stopping_since + START_S
+        if not_started or now - max(self._stopping_since, self._printed_at) > guard.STOP_NSYS_S:
             guard.kill(self._members())
             return True
+        limit_s = STOP_IN_JOB_S if _IN_JOB in os.environ else STOP_PROGRAM_S
         for pid in self._members():
-            if now - self._stopping_since > STOP_PROGRAM_S and self._is_program(pid):
+            if now > self._stopping_since + limit_s and self._is_program(pid):
                 guard.kill([pid])
             elif _is_stopped(pid):  # it cannot handle the signal
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
-            elif self._delivered_at is not None and now - self._delivered_at > SIGNAL_S:
-                self._end_unsignalled(pid)
+                guard.signal_all([pid], signal.SIGCONT)
+            elif self._delivered_at is not None and now > self._delivered_at + OTHERS_S:
+                self._end_other(pid)
         return False
 
-    def _end_unsignalled(self, pid: int) -> None:
-        """End a process of the program's group that SIGTERM ends: nsys has not sent it, as it should have."""
-        if self._leave_program:
-            return
-        with suppress(OSError):  # the process has ended
-            if _group_of(pid) == self._group and self._is_program(pid) and _dies_of_sigterm(pid):
-                os.kill(pid, signal.SIGTERM)
+    def _end_other(self, pid: int) -> None:
+        """Signal a process that the program started, in another group or since the signal."""
+        if pid not in self._signalled and self._is_program(pid):
+            self._signalled.add(pid)
+            guard.signal_all([pid], signal.SIGTERM)
+
+    def _is_hung(self) -> bool:
+        """Return True if nsys does nothing any more. If it missed the program's end, make it write first."""
+        now = time.monotonic()
+        if now < self._looked_at + _LOOK_S or not (self._started_at is None or self._program_has_ended()):
+            return False
+        self._looked_at = now
+        members = self._members()
+        programs = list(filter(self._is_program, members))
+        idle_s = self._watch.restart() if programs else self._watch.idle_s(members)
+        if self._fault:
+            return idle_s > guard.ANSWER_S
+        if self._started_at is not None and guard.misses_end(members, programs, self._log(), idle_s):
+            self._fault = "missed_end"
+            self._watch.restart()
+            self.process.send_signal(signal.SIGQUIT)
+        elif idle_s > guard.HUNG_S:
+            self._fault = "hung"
+        return self._fault == "hung"
+
+    def _program_has_ended(self) -> bool:
+        """Return True from the end of the program's first process on."""
+        self._has_ended |= self._program is None or not paths.exists(f"/proc/{self._program}")
+        return self._has_ended
+
+    def _log(self) -> bytes:
+        try:
+            return self.log.read_bytes()
+        except OSError:
+            return b""
 
     def _show_progress(self, previous: str) -> str:
         """Show what nsys does now, unless it is the ``previous`` message; return it."""
@@ -248,12 +263,12 @@ class Supervisor:
         if guard.WRITING in tail:
             self.on_writing()
         now = command.progress(tail.decode(errors="replace"))
-        if not self.received and self._stopping_since is None:  # checked after the size was read
-            self._log_bytes = size
         if size != self._printed_bytes:
             self._printed_bytes, self._printed_at = size, time.monotonic()
         if not now and self._started_at is None and time.monotonic() > self._began + LATE_S:
             now = self.late
+        if not now and self._stopping_since is not None:
+            now = "nsys: ending the recording" if self._program_has_ended() else "ending the program"
         if now != previous:
             self._show(now)
         return now
@@ -315,13 +330,6 @@ def _group_of(pid: int) -> int:
         return os.getpgid(pid)
     except ProcessLookupError:
         return -1
-
-
-def _dies_of_sigterm(pid: int) -> bool:
-    """Return True if a process neither catches nor ignores nor blocks SIGTERM."""
-    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    mask = 1 << signal.SIGTERM - 1
-    return not any(int(status[name], 16) & mask for name in ("SigCgt", "SigIgn", "SigBlk"))
 
 
 def _is_stopped(pid: int) -> bool:

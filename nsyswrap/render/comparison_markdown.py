@@ -10,7 +10,7 @@ from nsyswrap.base.text import shorten
 from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.formats.markdown import escaped, grid
 from nsyswrap.render.formats.text import column_cells
-from nsyswrap.reports.compare.conclusion import conclude, obstacle_texts
+from nsyswrap.reports.compare.conclusion import conclude, left_out_texts, obstacle_texts
 from nsyswrap.reports.compare.tables import basis, group_table
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def render(comparison: Comparison) -> str:
     made = conclude(comparison, names)
     obstacles = obstacle_texts(comparison)
     verdict, *others = made.lines
+    left_out = left_out_texts(comparison)
     parts = [
+        ["Left out:", *_items(left_out, _OBSTACLES)] if left_out else [],
         ["The sides differ in more than the change:", *_items(obstacles, _OBSTACLES)] if obstacles else [],
         [f"**{escaped(verdict)}**", *_items(others)],
         [*_items(made.counts), *_items(comparison.remarks, _REMARKS)],

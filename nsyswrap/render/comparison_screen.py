@@ -34,7 +34,7 @@ def render(comparison: Comparison, *, width: int = 100, color: bool = False, top
     """Return the screen, at most ``width`` columns wide. ``top`` replaces each table's number of rows."""
     names = short_names(comparison)
     made = conclusions.conclude(comparison, names)
-    lines: list[Line] = _obstacle_lines(comparison, width)
+    lines = [*_left_out_lines(comparison, width), *_obstacle_lines(comparison, width)]
     verdict, *others = made.lines
     first, *rest = wrapped(verdict, width, "", "  ")
     lines.append(headed(str(first), _STYLES.get(made.outcome, "")))
@@ -55,6 +55,12 @@ def render(comparison: Comparison, *, width: int = 100, color: bool = False, top
     lines += wrapped(basis(comparison), width, "dim") if basis(comparison) else []
     lines += wrapped(_ALL_ROWS, width, "dim")
     return styled(lines, color=color)
+
+
+def _left_out_lines(comparison: Comparison, width: int) -> list[Line]:
+    """Return the runs that are not compared, a line each."""
+    texts = [f"left out of {text}" for text in conclusions.left_out_texts(comparison)]
+    return [line for text in texts for line in wrapped(text, width, "yellow", "  ")]
 
 
 def _obstacle_lines(comparison: Comparison, width: int) -> list[Line]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.base.missing import MISSING
+from nsyswrap.base.text import printable, without_commands
 from nsyswrap.base.units import (
     EXACT_TENTHS,
     NEAR_TIE,
@@ -45,19 +46,18 @@ _SHORT = 32  # bytes of the longest text in a column of short texts
 _CLOSE = 2**14  # values within such a range are written once
 _GROUP, _GROUP_DIGITS = 10_000, 4  # digits are written in groups
 _EXACT = 2**50  # below this, dividing by a power of ten and rounding to decimals is exact but for ties
-# A spreadsheet runs a cell that begins like this as a formula; some skip blanks before it.
-_FORMULA = re.compile(r"[\t\r\n]|\s*[=+\-@＝＋－＠]")  # noqa: RUF001 - full-width signs count too
+# A spreadsheet runs a cell that begins like this as a formula, GitHub as a command; some skip blanks before.
+_ACTIVE = re.compile(r"\s*(?:[=+\-@＝＋－＠]|::)")  # noqa: RUF001 - full-width signs count too
 
 
 def blocks(table: Table, delimiter: str, time_unit: TimeUnit, *, safe: bool) -> Iterator[bytes]:
     """Yield header and rows as UTF-8. Cells with a delimiter, a quote or a line break are quoted.
 
-    ``safe`` puts a single quote before texts that a spreadsheet would run as a formula.
+    ``safe`` guards texts as ``guarded`` does.
     """
     special = re.compile(f'[{delimiter}"\r\n]')
-    plain = partial(_encoded, special, safe=False)
-    yield delimiter.encode().join(map(plain, _header(table, time_unit))) + b"\n"
     texts = partial(_encoded, special, safe=safe)
+    yield delimiter.encode().join(map(texts, _header(table, time_unit))) + b"\n"
     ends = [delimiter.encode()] * (len(table.columns) - 1) + [b"\n"]
     yield from rows_in_blocks(
         table, [b"", *ends], lambda column: _cell_style(table, column, time_unit), texts, b""
@@ -101,9 +101,21 @@ def _header(table: Table, time_unit: TimeUnit) -> list[str]:
 def _encoded(special: re.Pattern[str], text: str | None, *, safe: bool) -> bytes:
     if not text:
         return b""
-    if safe and _FORMULA.match(text):
-        text = f"'{text}"
+    if safe:
+        text = guarded(text)
     return quoted(special, text).encode("utf-8", "surrogateescape")
+
+
+def guarded(text: str) -> str:
+    """Return the text of a cell that does nothing where it is opened or printed.
+
+    Control characters and line breaks are written as escapes, and so is what is a command for GitHub's runner
+    anywhere in a line. A single quote stands before what a spreadsheet would run as a formula.
+    """
+    text = printable(text)
+    if _ACTIVE.match(text):
+        text = f"'{text}"
+    return without_commands(text)
 
 
 def quoted(special: re.Pattern[str], text: str) -> str:

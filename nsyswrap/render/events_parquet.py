@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import importlib
 import json
-import shutil
-import tempfile
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.nvtx_ranges import own_texts
+from nsyswrap.base import links, paths
 from nsyswrap.base.errors import NotInCapture, OutputError, Unavailable
+from nsyswrap.base.files import private_folder
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.global_ids import process_ids, thread_ids
@@ -30,7 +28,8 @@ with lazy_imports():  # an optional dependency
     from pyarrow import parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -81,32 +80,23 @@ def write(capture: Capture, folder: Path) -> dict[str, int]:
     except ImportError:
         raise Unavailable("Parquet needs pyarrow", pip_install("parquet")) from None
     written = kinds(capture)
-    with _staging_folder(folder) as staging:
-        for kind in written:
-            # A separate capture, so that the columns of a kind are freed before the next kind is read.
-            own = Capture(capture.path, source=capture.source, view=capture.view)
-            _write_kind(own, kind, staging / file_name(kind))
-        folder.mkdir(exist_ok=True)
-        for kind in schema.EVENTS:
-            (folder / file_name(kind)).unlink(missing_ok=True)
-        for kind in written:
-            (staging / file_name(kind)).replace(folder / file_name(kind))
-    return {kind: capture.count(kind) for kind in written}
-
-
-@contextmanager
-def _staging_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder on the same disk as ``folder``, even if that is a symbolic link."""
+    with paths.writing(folder):
+        target = links.target_of(folder)
+        links.make_folders(target.parent)
     try:
-        parent = folder.resolve().parent
-        parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=parent))
-        try:
-            yield staging
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+        with private_folder(target.parent) as staging:
+            for kind in written:
+                # A separate capture, so that the columns of a kind are freed before the next kind is read.
+                own = Capture(capture.path, source=capture.source, view=capture.view)
+                _write_kind(own, kind, staging.path / file_name(kind))
+            target.mkdir(exist_ok=True)
+            for kind in schema.EVENTS:
+                (target / file_name(kind)).unlink(missing_ok=True)
+            for kind in written:
+                staging.move(file_name(kind), target / file_name(kind))
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from None
+    return {kind: capture.count(kind) for kind in written}
 
 
 def _write_kind(capture: Capture, kind: str, path: Path) -> None:
@@ -182,6 +172,6 @@ def _metadata(capture: Capture, kind: str) -> dict[str, str]:
         "title": schema.EVENTS[kind].title,
         "selection": capture.selected,
         "capture": json.dumps(describe(capture.source.name, capture)),
-        "version": __version__,
+        "version": version(),
     }
     return {f"nsyswrap.{key}": value for key, value in metadata.items()}

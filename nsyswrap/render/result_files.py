@@ -1,18 +1,21 @@
 """Write the files that hold all runs; each replaces the older file of its name once it is complete.
 
+The folder can come from elsewhere: a link under one of these names is replaced, not followed.
+
 Tables too long for memory are written as CSV in pieces: every summary of every run, and the merged kernels.
 """
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
-from nsyswrap.base.files import replacing, write
+from nsyswrap.base.files import head, replacing, write
 from nsyswrap.render.formats import csv, parquet
 from nsyswrap.render.summary_rows import SummaryRows, body_lines, header_line
 from nsyswrap.reports import SUMMARIES
@@ -26,7 +29,7 @@ from nsyswrap.reports.table import Schema, Table, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from typing import TextIO
+    from typing import BinaryIO, TextIO
 
     from nsyswrap.reports.runs.digest import Kernel
     from nsyswrap.reports.runs.gather import RunResult
@@ -39,10 +42,17 @@ _AT_ONCE = 10_000  # rows of kernels.csv: writing a table has a cost for each of
 _FIRST_COLUMNS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first file that is written
 
 
+class Wanted(NamedTuple):
+    """What is written: the reports of summaries.csv, and whether cells of CSV are guarded."""
+
+    reports: Collection[str] = SUMMARIES
+    csv_safe: bool = False
+
+
 def check_replaceable(output: Path) -> None:
     """Raise OutputError for files in the way, unless results.csv shows that they were written here before."""
     files = [output / name for name in (RESULTS, PARQUET, _SUMMARIES, _SUMMARIES_PARQUET, _KERNELS)]
-    present = [file for file in files if file.exists()]
+    present = list(filter(paths.is_taken, files))
     if present and not _is_ours(output / RESULTS):
         raise OutputError(
             f"{present[0]} already exists and was not written by nsyswrap",
@@ -52,30 +62,29 @@ def check_replaceable(output: Path) -> None:
 
 def _is_ours(results: Path) -> bool:
     try:
-        with results.open("rb") as content:
-            return content.read(len(_FIRST_COLUMNS)) == _FIRST_COLUMNS.encode()
+        return head(results, len(_FIRST_COLUMNS)) == _FIRST_COLUMNS.encode()
     except OSError:
         return False
 
 
-def write_results(output: Path, results: Table) -> list[Path]:
+def write_results(output: Path, results: Table, wanted: Wanted) -> list[Path]:
     """Write results.csv and, where pyarrow is installed, results.parquet. Return what was written.
 
     A results.parquet that cannot be replaced is removed: it would be that of other runs.
     """
     with _replacing(output / RESULTS) as file:
-        file.write(csv.render([results])[RESULTS])
+        file.write(csv.render([results], safe=wanted.csv_safe)[RESULTS])
     try:
         content = parquet.render([results])[PARQUET]
     except Unavailable:
         (output / PARQUET).unlink(missing_ok=True)
         return [output / RESULTS]
-    write(output / PARQUET, content)
+    write(output / PARQUET, content, follow=False)
     return [output / RESULTS, output / PARQUET]
 
 
 def write_rows(
-    output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: Collection[str], jobs: int
+    output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: Wanted, jobs: int
 ) -> list[Path]:
     """Write summaries and kernels.csv, a few digests in memory at a time. Return what was written.
 
@@ -83,53 +92,63 @@ def write_rows(
     """
     groups = combinations(results)
     parts = {key: part for part, key in enumerate(groups)}
-    reports = [name for name in SUMMARIES if name in wanted and any(name in one.reports for one in results)]
-    rows, floats = SummaryRows(parameters, reports), set[str]()
-    work = partial(_read, rows, parts)
+    reports = [
+        name for name in SUMMARIES if name in wanted.reports and any(name in one.reports for one in results)
+    ]
+    summaries, floats = output / _SUMMARIES, set[str]()
     with TemporaryDirectory(prefix="nsyswrap-") as scratch, closing(Pool(Path(scratch, "kernels"))) as pool:
-        with (
-            replacing(output / _SUMMARIES) as part,
-            part.open("wb") as file,
-            closing(in_blocks(work, results, jobs)) as blocks,
-        ):
-            file.write(rows.header.encode())
-            for block in blocks:
-                file.write(block.lines)
+        plain = Path(scratch, _SUMMARIES) if wanted.csv_safe else summaries  # Parquet is made of it
+        rows = {plain: SummaryRows(parameters, reports)}
+        if wanted.csv_safe:
+            rows[summaries] = SummaryRows(parameters, reports, safe=True)
+        work = partial(_read, list(rows.values()), parts)
+        with ExitStack() as opened:
+            files = [opened.enter_context(_replacing_bytes(path)) for path in rows]
+            for file, one in zip(files, rows.values(), strict=True):
+                file.write(one.header.encode())
+            for block in opened.enter_context(closing(in_blocks(work, results, jobs))):
+                for file, lines in zip(files, block.lines, strict=True):
+                    file.write(lines)
                 floats |= block.floats
                 for number, kernels in block.kernels:
                     pool.add(number, kernels)
-        written = [output / _SUMMARIES, *_as_parquet(output, rows.kinds(floats))]
-        with _replacing(output / _KERNELS) as file:
-            file.writelines(_merged_kernels(pool, list(groups.values()), parameters))
+        written = [summaries, *_as_parquet(plain, output, rows[plain].kinds(floats))]
+        with _replacing(output / _KERNELS) as text:
+            text.writelines(_merged_kernels(pool, list(groups.values()), parameters, safe=wanted.csv_safe))
     return [*written, output / _KERNELS]
 
 
 class _Block(NamedTuple):
-    """The lines of summaries.csv for some runs, the columns with floats in them, and kernels by part."""
+    """The lines of summaries.csv for some runs, the columns with floats in them, and kernels by part.
 
-    lines: bytes
+    There are lines for each way of writing them.
+    """
+
+    lines: list[bytes]
     floats: set[str]
     kernels: list[tuple[int, Sequence[Kernel]]]
 
 
-def _read(rows: SummaryRows, parts: Mapping[str, int], results: Sequence[RunResult]) -> _Block:
+def _read(rows: Sequence[SummaryRows], parts: Mapping[str, int], results: Sequence[RunResult]) -> _Block:
     """Read the digests of these runs."""
-    lines: list[str] = []
+    lines: list[list[str]] = [[] for _ in rows]
     kernels: list[tuple[int, Sequence[Kernel]]] = []
     for result in results:
         if result.digest:
             digest = reread_digest(result.digest)
-            lines.append(rows.lines(result.run, digest.summaries))
+            for own, one in zip(lines, rows, strict=True):
+                own.append(one.lines(result.run, digest.summaries))
             if result.compared:
                 kernels.append((parts[combination(result.run)], digest.kernels))
-    return _Block("".join(lines).encode("utf-8", "backslashreplace"), rows.floats, kernels)
+    encoded = ["".join(own).encode("utf-8", "backslashreplace") for own in lines]
+    return _Block(encoded, rows[0].floats, kernels)
 
 
-def _as_parquet(output: Path, kinds: Mapping[str, type]) -> list[Path]:
+def _as_parquet(source: Path, output: Path, kinds: Mapping[str, type]) -> list[Path]:
     """Write summaries.parquet, where pyarrow is installed. An old one is removed otherwise."""
     try:
-        with replacing(output / _SUMMARIES_PARQUET) as part:
-            parquet.from_csv(output / _SUMMARIES, part, kinds)
+        with replacing(output / _SUMMARIES_PARQUET, follow=False) as part:
+            parquet.from_csv(source, part, kinds)
     except Unavailable:
         (output / _SUMMARIES_PARQUET).unlink(missing_ok=True)
         return []
@@ -137,33 +156,39 @@ def _as_parquet(output: Path, kinds: Mapping[str, type]) -> list[Path]:
 
 
 @contextmanager
+def _replacing_bytes(path: Path) -> Iterator[BinaryIO]:
+    with replacing(path, follow=False) as part, part.open("wb") as file:
+        yield file
+
+
+@contextmanager
 def _replacing(path: Path) -> Iterator[TextIO]:
     with (
-        replacing(path) as part,
+        replacing(path, follow=False) as part,
         part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
         yield file
 
 
 def _merged_kernels(
-    pool: Pool, groups: Sequence[Sequence[RunResult]], parameters: Parameters
+    pool: Pool, groups: Sequence[Sequence[RunResult]], parameters: Parameters, *, safe: bool
 ) -> Iterator[str]:
     """Yield the header, then the kernels of each combination over all its runs that are done, as CSV.
 
     The pool's parts are the positions of the combinations.
     """
     schema = Schema("kernels", "Kernels over repeats", (LABEL, *parameters.columns, RUNS, *KERNELS.columns))
-    yield header_line(schema)
+    yield header_line(schema, safe=safe)
     rows: list[tuple[object, ...]] = []
     for part, kernels in pool.parts():
         run = groups[part][0].run
         front = (run.name or None, *parameters.of(run), _compared_runs(groups[part]))
         rows += ((*front, *row) for row in _kernel_rows(kernels))
         if len(rows) >= _AT_ONCE:
-            yield body_lines(table_of(schema, rows))
+            yield body_lines(table_of(schema, rows), safe=safe)
             rows = []
     if rows:
-        yield body_lines(table_of(schema, rows))
+        yield body_lines(table_of(schema, rows), safe=safe)
 
 
 def _compared_runs(group: Sequence[RunResult]) -> int:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.base.units import Unit
-from nsyswrap.render.delimited import quoted
+from nsyswrap.render.delimited import guarded, quoted
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import find_report
 from nsyswrap.reports.runs.tables import LABEL, RANK, REPEAT, REPORT, RUN
@@ -42,11 +42,12 @@ class _Layout(NamedTuple):
 class SummaryRows:
     """Makes lines of CSV with the rows of all ``reports``.
 
-    ``floats`` has the columns of which a value was not a whole number.
+    ``floats`` has the columns of which a value was not a whole number. ``safe``: cells are guarded.
     """
 
-    def __init__(self, parameters: Parameters, reports: Sequence[str]) -> None:
+    def __init__(self, parameters: Parameters, reports: Sequence[str], *, safe: bool = False) -> None:
         """Lay out the columns."""
+        self._safe = safe
         self._parameters, self._reports = parameters, reports
         self._schema = _schema(parameters, reports)
         self._layouts: dict[tuple[str, ...], _Layout] = {}
@@ -55,14 +56,14 @@ class SummaryRows:
     @property
     def header(self) -> str:
         """The first line of the file."""
-        return header_line(self._schema)
+        return header_line(self._schema, safe=self._safe)
 
     def lines(self, run: RecordedRun, summaries: Mapping[str, Summary]) -> str:
         """Return the rows of one run. A column that a report lacks is empty."""
         labels = (run.label, run.name or None, *self._parameters.of(run), run.repeat, run.rank)
         columns = zip(self._schema.columns, labels, strict=False)
         self.floats |= {column.name for column, value in columns if isinstance(value, float)}
-        front = ",".join(map(_cell, labels)).replace("%", "%%")
+        front = ",".join(map(self._cell, labels)).replace("%", "%%")
         return "".join(
             self._lines(f"{front},{name}", summaries[name]) for name in self._reports if name in summaries
         )
@@ -77,7 +78,7 @@ class SummaryRows:
                 if name not in self.floats and float in map(type, values):
                     self.floats.add(name)
             else:
-                cells.append(list(map(_cell, values)))
+                cells.append(list(map(self._cell, values)))
         line = front + layout.line
         return "".join([line % row for row in zip(*cells, strict=True)])
 
@@ -96,6 +97,12 @@ class SummaryRows:
             self._layouts[names] = _Layout(sources, numbers, "%s".join(gaps) + "\n")
         return self._layouts[names]
 
+    def _cell(self, value: object) -> str:
+        """Return the text of a cell, in quotes where it needs them."""
+        if not isinstance(value, str):
+            return "" if value is None else str(value)
+        return quoted(_SPECIAL, guarded(value) if self._safe else value)
+
     def kinds(self, floats: Collection[str]) -> dict[str, type]:
         """Return the type of each column: str, int, or float for those in ``floats``."""
         return {
@@ -104,19 +111,14 @@ class SummaryRows:
         }
 
 
-def header_line(schema: Schema) -> str:
+def header_line(schema: Schema, *, safe: bool) -> str:
     """Return the first line of a CSV file."""
-    return csv.delimited(table_of(schema, []), ",", "ns", safe=False)
+    return csv.delimited(table_of(schema, []), ",", "ns", safe=safe)
 
 
-def body_lines(table: Table) -> str:
+def body_lines(table: Table, *, safe: bool) -> str:
     """Return the lines of a table behind the first."""
-    return csv.delimited(table, ",", "ns", safe=False).removeprefix(header_line(table.schema))
-
-
-def _cell(value: object) -> str:
-    """Return the text of a cell, in quotes where it needs them."""
-    return quoted(_SPECIAL, value) if isinstance(value, str) else "" if value is None else str(value)
+    return csv.delimited(table, ",", "ns", safe=safe).removeprefix(header_line(table.schema, safe=safe))
 
 
 def _schema(parameters: Parameters, reports: Sequence[str]) -> Schema:

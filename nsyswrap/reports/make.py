@@ -40,10 +40,14 @@ class Missing(NamedTuple):
 
 @dataclass
 class MadeReports:
-    """The tables that were made, by report and capture label in the order asked for, and those missing."""
+    """The tables that were made, by report and capture label in the order asked for, and those missing.
+
+    ``of_several``: several captures were asked for, even if fewer can be read.
+    """
 
     tables: dict[str, dict[str, Table]] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
+    of_several: bool = False
 
     def attempt(
         self, schema: Schema, make: Callable[[], Table], *, capture: str = "", suffix: str = ""
@@ -62,7 +66,7 @@ class MadeReports:
         labels = {label for tables in self.tables.values() for label in tables}
         labels |= {missing.capture for missing in self.missing}
         made = [tables for tables in self.tables.values() if tables]
-        if len(labels) <= 1:
+        if len(labels) <= 1 and not self.of_several:
             return [table for tables in made for table in tables.values()]
         return [combine(list(tables.items())) for tables in made]
 

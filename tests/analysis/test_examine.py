@@ -175,7 +175,7 @@ def test_a_run_that_was_killed_and_what_nsys_said(tmp_path: Path) -> None:
     run_folder(tmp_path, None)
     (tmp_path / LOG).write_text("No space left on device\n")
     run, log = examine_path(tmp_path)
-    assert run.text == "this run never finished: nsyswrap was killed"
+    assert run.text == "this run never finished: nsyswrap was killed; it left no recording"
     assert (log.subject, log.text) == ("nsys log", "the disk is full")
 
 

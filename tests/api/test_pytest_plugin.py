@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "pytest.md"
-MAY_LOAD = {"nsyswrap", "nsyswrap.base", "nsyswrap.base.version", "nsyswrap.base.lazy", "nsyswrap.api"}
+MAY_LOAD = {"nsyswrap", "nsyswrap.base", "nsyswrap.base.lazy", "nsyswrap.api"}
 
 UNUSED = f"""
 import sys

@@ -206,6 +206,24 @@ def test_what_nsys_says_has_a_meaning(log: str, meaning: str) -> None:
     assert nsys.fault(log)[0] == meaning
 
 
+def test_a_fault_is_found_behind_a_progress_bar_and_cut() -> None:
+    bar = "\r[1/2] [0%   ] report.nsys-rep\r[1/2] [==50%  ] report.nsys-rep"
+    meaning, _ = nsys.fault(f"{bar}\rImportation failed: {'x' * 300}\n")
+    assert meaning.startswith("nsys says: Importation failed: xxx")
+    assert (len(meaning), meaning[-2:]) == (len("nsys says: ") + 202, " …")
+
+
+def test_an_agent_that_was_killed_is_named() -> None:
+    said = "Connection to Agent lost. This is most likely a bug. Internal reason: 'End of file'.\n"
+    assert nsys.fault(said)[0] == "nsys lost the connection to its agent, as if that was killed"
+
+
+def test_messages_are_quoted_once_with_their_count() -> None:
+    said = SAID + 1200 * "Buffer lost.\n" + "Other.\n" + "Other.\n".join(f"{n}\n" for n in range(5))
+    assert nsys.quoted(said) == "Buffer lost. (1,200 times); Other. (5 times); 0; and 4 other lines"
+    assert nsys.quoted("Generating '/tmp/nsys-report-05f5.qdstrm'\nGenerated:\n    /r/x.nsys-rep\n") == ""
+
+
 def test_a_complete_export() -> None:
     assert nsys.check_export(COMPLETE) == ""
     assert nsys.recorded_s(COMPLETE) > 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -259,9 +258,31 @@ def test_without_a_cache_folder_it_is_judged_each_time(
     assert judge(path) == judge(path) == Nsys(str(path), "2023.4.4.54")
 
 
+def script(path: Path, line: str) -> Path:
+    path.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{line}\n")
+    path.chmod(0o755)
+    return path
+
+
 def test_one_that_does_not_answer_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nsys_install, "_TIMEOUT_S", 0.2)
-    path = tmp_path / "nsys"
-    path.write_text(f"#!{sys.executable}\nimport time; time.sleep(60)\n")
-    path.chmod(0o755)
+    path = script(tmp_path / "nsys", "sleep 60")
+    assert judge(path).fault == "`nsys --version` did not end within 0.2 s"
+
+
+@pytest.mark.parametrize("stream", ["", ">&2"])
+def test_one_that_answers_without_end(tmp_path: Path, stream: str) -> None:
+    path = script(tmp_path / "nsys", f"yes {stream}")
+    assert judge(path).fault == "`nsys --version` printed more than 4 MiB"
+
+
+def test_one_that_answers_in_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = script(tmp_path / "nsys", r"printf '\377\376 2023.4.4.54 \200'")
+    assert (judge(path).version, judge(path).fault) == ("2023.4.4.54", "")
+    path = script(tmp_path / "other", "head -c 100000 /dev/urandom | tr -d 0-9")
     assert judge(path).fault == "`nsys --version` does not answer"
+
+
+def test_one_whose_help_has_no_end(tmp_path: Path) -> None:
+    path = script(tmp_path / "nsys", '[ "$1" = --version ] && echo 2023.4.4.54 || yes')
+    assert (judge(path).fault, judge(path).discards_environment) == ("", False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     below = tmp_path / "project" / "src" / "deep"
     below.mkdir(parents=True)
+    (tmp_path / "project" / ".git").mkdir()
     monkeypatch.chdir(below)
     write(below / "x.sqlite", *(kernel(f"kernel_{n}", 10 * n, 10 * n + 5 - n) for n in range(4)))
     return tmp_path / "project"
@@ -210,6 +212,83 @@ def test_a_broken_file_of_the_project_stops_nothing(project: Path) -> None:
     file.unlink()
     file.symlink_to("/dev/zero")
     assert kernels() == 4
+
+
+def read(project: Path) -> Path | None:
+    """The project's file, which has to be that whose setting counts."""
+    found = settings.project_file()
+    assert settings.current()[0]["top"].source == (str(found) if found else "built-in")
+    assert found is None or found.is_relative_to(project.parent)
+    return found
+
+
+@pytest.mark.parametrize("mark", [".git", ".hg", ".jj"])
+def test_the_search_ends_at_the_root_of_the_repository(project: Path, mark: str) -> None:
+    of_project(project.parent, "top = 0")
+    (project / ".git").rmdir()
+    (project / mark).write_text("gitdir: elsewhere")  # of a worktree it is a file
+    assert read(project) is None
+    of_project(project, "top = 2")
+    assert read(project) == project / "pyproject.toml"
+
+
+def test_without_a_repository_it_ends_at_the_home_folder(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".git").rmdir()
+    of_project(project.parent, "top = 0")
+    link = project.parent / "link"
+    link.symlink_to(project)
+    monkeypatch.setenv("HOME", str(link))
+    assert read(project) is None
+    of_project(project, "top = 2")
+    assert read(project) == project / "pyproject.toml"
+    monkeypatch.setenv("HOME", str(project / "src"))
+    assert read(project) is None
+
+
+@pytest.mark.parametrize("home", ["/", "/nowhere"])
+def test_elsewhere_only_the_working_folder_counts(
+    project: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    (project / ".git").rmdir()
+    monkeypatch.setenv("HOME", home)
+    for folder in (project.parent, project, project / "src"):
+        of_project(folder, "top = 0")
+    assert read(project) is None
+    of_project(project / "src" / "deep", "top = 2")
+    assert read(project) == project / "src" / "deep" / "pyproject.toml"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_of_another_user_is_ignored(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = of_project(project, "top = 0\n[tool.nsyswrap.gate]\nstrict = true")
+    os.chown(file, 12345, -1)
+    note = f"nsyswrap: {file} is ignored: it belongs to another user; set these options in "
+    assert run(*REPORT).count(note) == 1
+    assert kernels() == 4
+    assert settings.gate_of_project()[0] == {}
+    monkeypatch.setenv("SUDO_UID", "12345")  # as git does
+    with pytest.raises(UsageError, match="invalid top 0"):
+        kernels()
+    monkeypatch.delenv("SUDO_UID")
+    (project / "pyproject.toml").write_text("[tool.other]\n")
+    assert "ignored" not in run(*REPORT)
+    os.chown(file, 0, -1)
+    (project / "src" / "pyproject.toml").symlink_to(of_project(project, "top = 2"))
+    os.chown(project / "src" / "pyproject.toml", 12345, -1, follow_symlinks=False)
+    assert kernels() == 4
+
+
+def test_a_file_in_a_folder_of_everybody_is_ignored(project: Path) -> None:
+    file = of_project(project, "top = 0")
+    project.chmod(0o1777)
+    note = f"nsyswrap: {file} is ignored: everybody can write into {project}; "
+    assert run(*REPORT).count(note) == 1
+    assert kernels() == 4
+    project.chmod(0o775)
+    with pytest.raises(UsageError, match="invalid top 0"):
+        kernels()
 
 
 def test_a_file_that_is_nested_too_deeply(project: Path) -> None:

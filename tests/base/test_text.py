@@ -12,10 +12,12 @@ from nsyswrap.base.text import (
     ascii_layout,
     clip,
     counted,
+    natural_key,
     printable,
     screen_width,
     shorten,
     shorten_all,
+    without_commands,
     without_folders,
     wrap,
 )
@@ -167,3 +169,32 @@ def test_a_number_with_its_noun() -> None:
         "1 OS runtime call",
         "1 profiler overhead",
     ]
+
+
+def test_numbers_in_names_sort_by_their_value() -> None:
+    names = [
+        "r",
+        "report",
+        "report.0",
+        "report.1",
+        "report.02",
+        "report.2",
+        "report.2a",
+        "report.10",
+        "v2.9",
+        "v2.10",
+    ]
+    as_text = sorted(names)
+    assert as_text != names
+    assert sorted(as_text, key=natural_key) == names
+    paths = ["run/x", "run-9/x", "run-10/a", "run-10/x"]
+    assert sorted(["run-10/x", "run-10/a", "run/x", "run-9/x"], key=natural_key) == paths
+    assert natural_key("1" * 5000) < natural_key("2" * 5000)  # longer than Python's int takes
+
+
+def test_what_a_runner_of_github_takes_for_a_command_is_defused() -> None:
+    text = "::error::a\n \t::set-env name=A::b\nx ##[add-mask]1\nat::native ##x\nc ::d::"
+    assert without_commands(text) == (
+        "\\x3a:error::a\n \t\\x3a:set-env name=A::b\nx \\x23#[add-mask]1\nat::native ##x\nc ::d::"
+    )
+    assert without_commands("###[x ::") == "#\\x23#[x ::"

@@ -9,11 +9,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tiny_export import KERNEL, kernel, write
+from tiny_export import KERNEL, kernel, row, write
 
 from nsyswrap import open_capture
-from nsyswrap.base.errors import NotACapture
+from nsyswrap.base.errors import DamagedCapture, NotACapture, Unavailable
+from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.nsys import command, find
+from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, RUN, WORK
 from nsyswrap.capture import open as opening
 
 DAY_S = 86_400
@@ -84,3 +86,73 @@ def test_what_cannot_be_exported() -> None:
         opening.cached_export(Path("absent.nsys-rep"))
     with pytest.raises(NotACapture, match=r"^/dev/null is not a file$"):
         opening.cached_export(Path("/dev/null"))
+
+
+@pytest.fixture
+def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The private folder in that of a run whose nsyswrap was killed; there is no nsys."""
+
+    def none_here() -> find.Nsys:
+        raise Unavailable("no nsys")
+
+    monkeypatch.setattr(find, "newest", none_here)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "run" / f"{WORK}1"
+    folder.mkdir(parents=True)
+    (tmp_path / "run" / RUN).write_text("{}")
+    return folder
+
+
+def test_a_complete_export_of_a_killed_run_is_read_without_its_environment(left: Path) -> None:
+    variables = row("TARGET_INFO_SYSTEM_ENV", name="DeviceEnvironment", value="TOKEN=planted")
+    write(left / EXPORT, kernel("add", 0, 5), variables, row("META_DATA_EXPORT", name="x", value="y"))
+    capture = open_capture(left.parent)
+    assert capture.count("kernel") == 1
+    assert capture.ending == (
+        "this run never finished: nsyswrap was killed; "
+        f"its recording, with the environment, is in {left / EXPORT}"
+    )
+    assert b"planted" in (left / EXPORT).read_bytes()
+    assert b"planted" not in capture.path.read_bytes()
+    assert capture.path.parent.name == "exports"
+
+
+def test_what_can_be_read_of_a_killed_run_is(
+    left: Path, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export that is cut off is passed over, and a report beside a recording, which is not whole."""
+    tried = []
+
+    def fails(_: str, recording: Path, report: Path) -> None:
+        tried.append((recording.name, report.name))
+
+    monkeypatch.setattr(command, "check_export", lambda path: "cut off" if path.parent == left else "none")
+    monkeypatch.setattr(command, "import_recording", fails)
+    for name in (EXPORT, REPORT, RECORDING):
+        write(left / name, kernel(name, 0, 5))
+    assert REPORT.encode() in opening.export_of(tmp_path / "run").read_bytes()
+    assert tried == [(RECORDING, "import.nsys-rep")]
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_a_killed_run_without_a_readable_recording_says_so(
+    left: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> None:
+        raise DamagedCapture("it is damaged")
+
+    assert cache
+    monkeypatch.setattr(command, "export", damaged)
+    run = left.parent
+    with pytest.raises(NotACapture, match="nsyswrap was killed; it left no recording"):
+        opening.export_of(run)
+    (left / REPORT).touch()
+    with pytest.raises(NotACapture, match="nsyswrap was killed; its recording") as caught:
+        opening.export_of(run)
+    assert caught.value.hint == "it is damaged"
+    with (
+        locked(run, "the guard of the run"),
+        pytest.raises(NotACapture, match="this run has not ended yet") as caught,
+    ):
+        opening.export_of(run)
+    assert caught.value.hint == ""

@@ -10,7 +10,7 @@ import pytest
 from tiny_export import KERNEL, everything, kernel, nvtx, row, write
 
 from nsyswrap import open_capture
-from nsyswrap.base.errors import DamagedCapture, OutputError
+from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.capture.redact import check, redact
 from nsyswrap.capture.redact.search import Search
 from nsyswrap.reports import NAMES, find_report
@@ -207,7 +207,6 @@ def test_wrong_types_are_searched_and_kept(tmp_path: Path) -> None:
     [
         "CREATE TABLE zaphod (x)",
         "CREATE TABLE t (x DEFAULT 'Vogon42-poetry')",
-        "CREATE VIEW v AS SELECT 'Vogon42-poetry'",
     ],
 )
 def test_a_value_in_a_definition_is_refused(tmp_path: Path, sql: str) -> None:
@@ -220,6 +219,36 @@ def test_a_value_in_a_definition_is_refused(tmp_path: Path, sql: str) -> None:
     ):
         redact(path, tmp_path / "copy.sqlite")
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.sqlite"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("CREATE VIEW v AS SELECT 'Vogon42-poetry'", "is a view"),
+        ("CREATE VIRTUAL TABLE v USING fts5(x)", "is a virtual table or a view"),
+        ("CREATE TABLE v (x, y AS (hex(zeroblob(400000000))))", "has a generated column, y"),
+    ],
+)
+def test_what_is_not_searched_is_not_redacted(tmp_path: Path, sql: str, reason: str) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(sql)
+    with pytest.raises(NotACapture, match=f"cannot be redacted: v {reason}"):
+        redact(path, tmp_path / "copy.sqlite")
+    with pytest.raises(NotACapture, match=f"cannot be redacted: v {reason}"):
+        check(path)
+
+
+def test_an_index_that_computes_is_not_computed(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5), nvtx("at /home/zaphod", 0, 9))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE INDEX i ON NVTX_EVENTS (hex(zeroblob(100 + start)))")
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_master SET sql = replace(sql, '100 +', '400000000 +') WHERE name = 'i'")
+        db.commit()
+    redact(path, tmp_path / "copy.sqlite")
+    kinds = "SELECT count(*) FROM sqlite_master WHERE type = 'index'"
+    assert column(tmp_path / "copy.sqlite", kinds) == [0]
 
 
 def test_a_trigger_does_not_run(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from planted import CODES, ENVIRONMENT, SECRETS, base_rows, plants
 from tiny_export import write
 
+from nsyswrap.base.sqlite import statement
 from nsyswrap.capture.redact import check, redact, secrets_in
-from nsyswrap.capture.sql import statement
 
 if TYPE_CHECKING:
     from pathlib import Path

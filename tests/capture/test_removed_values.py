@@ -152,7 +152,7 @@ def test_what_was_not_searched_for_is_said(tmp_path: Path, cli: Cli) -> None:
     assert (done.returncode, done.stdout.partition("\n")[0]) == (0, "nothing left to remove")
     assert done.stderr == (
         f"nsyswrap: values of environment variables not searched for in {bare}:\n"
-        "  the environment was removed before, so its values are not known; a range name can hold one\n"
+        "  the environment is not in the file, so its values are not known; a range name can hold one\n"
     )
     assert "not searched for" in cli("redact", bare, "-o", tmp_path / "second.sqlite").stderr
     assert cli("redact", "--check", searched).stderr == ""

@@ -22,6 +22,7 @@ from nsyswrap import open_capture
 from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture, Unavailable, UsageError
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.capture import arrow_export
+from nsyswrap.capture.arrow_export import ArrowExport
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.open import open_export
 from nsyswrap.cli import cli
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from nsyswrap.capture.arrow_export import ArrowExport
+    from conftest import Cli
+
     from nsyswrap.capture.schema import FieldKind
     from nsyswrap.capture.sqlite_pages import Leaves
 
@@ -61,6 +63,49 @@ def test_each_report_of_each_kind_of_event(
     write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path
 ) -> None:
     assert all_reports(write_tables(export, tmp_path / "tables")) == all_reports(export)
+
+
+@pytest.mark.parametrize("column", ["value", "id"])
+@pytest.mark.parametrize("values", [[["a"], []], [{"a": 1}, None]], ids=["lists", "structs"])
+def test_nested_values_are_refused(
+    values: list[object], column: str, export: Path, tmp_path: Path, cli: Cli
+) -> None:
+    good = {"id": pa.array([1, 2]), "value": pa.array(["a", "b"])}
+    for kind, write_tables in FORMATS.items():
+        folder = write_tables(export, tmp_path / kind)
+        _replace(folder, pa.table({**good, column: pa.array(values)}))
+        done = cli("report", folder)
+        assert done.returncode == 65
+        assert f"StringIds.{column} contains values that are not " in done.stderr
+
+
+def _replace(folder: Path, table: pa.Table) -> None:
+    """Write the table StringIds anew, in the format of the folder."""
+    [file] = folder.glob("StringIds.*")
+    if file.suffix == ".parquet":
+        parquet.write_table(table, file)
+        return
+    with pa.OSFile(str(file), "wb") as content, pa.ipc.new_stream(content, table.schema) as stream:
+        stream.write_table(table)
+
+
+def test_rows_that_no_file_of_this_size_holds(tmp_path: Path, export: Path, cli: Cli) -> None:
+    folder = as_arrow(export, tmp_path / "tables")
+    nothing = pa.Array.from_buffers(pa.null(), 2 * 10**9, [None])  # takes no room
+    _replace(folder, pa.table({"id": nothing, "value": nothing}))
+    done = cli("report", folder)
+    assert done.returncode == 65
+    assert "StringIds.arrow claims 2,000,000,000 rows, too many for its size" in done.stderr
+
+
+def test_a_text_that_is_repeated_takes_memory_once(tmp_path: Path, export: Path) -> None:
+    folder = as_parquet(export, tmp_path / "tables")
+    count, long = 100_000, "x" * 100_000
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([long]))
+    _replace(folder, pa.table({"id": pa.array(range(count)), "value": texts}))
+    values = ArrowExport(folder).columns("StringIds", [("value", "text")])[0]
+    assert values[0] == long
+    assert values[0] is values[-1]
 
 
 @each_format

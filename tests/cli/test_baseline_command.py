@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import recorded
 from made_runs import made_side
+from tiny_export import call, kernel, write
 
 from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.base.version import version
 from nsyswrap.cli import main
 from nsyswrap.reports.compare.baseline import baseline_text, read_baseline
 
@@ -104,8 +106,9 @@ def test_the_list_has_a_line_for_each_and_names_damaged_ones(
     saved(folder / "main.json")
     (folder / "other.json").write_text("{}")
     lines = run("baseline", "list").out.splitlines()
-    assert lines[0].split() == ["File", "Runs", "Commit", "Started", "GPU", "Size"]
+    assert lines[0].split() == ["File", "Runs", "Commit", "Started", "GPU", "Size", "nsyswrap"]
     assert lines[1].split()[:6] == ["main.json", "5", "4f2a91c03bd7", "2026-11-02", "NVIDIA", "H200"]
+    assert lines[1].endswith(f"  {version()}")
     assert len(lines) == 2
     damaged = folder / "old.json"
     damaged.write_text((folder / "main.json").read_text().replace("gemm", "hemm"))
@@ -119,9 +122,12 @@ def test_show_has_setup_and_rows(tmp_path: Path, run: Callable[..., Done]) -> No
     saved(tmp_path / "nsyswrap-baselines" / "main.json")
     shown = run("baseline", "show", "main")
     assert shown.code == 0, shown.err
-    assert shown.out.startswith("main: 5 runs\ncommand   train.py\ncommit    4f2a91c03bd7\n")
+    about = f"command   train.py\ncommit    4f2a91c03bd7\nsaved by  nsyswrap {version()}\n"
+    assert shown.out.startswith(f"main: 5 runs\n{about}")
     assert "Spread" in shown.out
     content = json.loads(run("baseline", "show", "main", "--format", "json").out)
+    assert content["tool"] == {"name": "nsyswrap", "version": version()}
+    assert content["saved_by"] == version()
     gemm = next(row for row in content["rows"] if "gemm" in row["name"] and row["group"] == "kernel")
     assert gemm["count"] == 200
     assert gemm["runs_count"] == 5
@@ -169,3 +175,11 @@ def test_the_gate_ends_with_its_code(tmp_path: Path, run: Callable[..., Done]) -
     one = saved(tmp_path / "one.json", runs=1)
     assert run("compare", base, one, "--gate").code == 0
     assert run("compare", base, one, "--gate", "--strict").code == 3
+
+
+def test_cells_of_csv_are_guarded_when_asked(tmp_path: Path, run: Callable[..., Done]) -> None:
+    write(tmp_path / "x.sqlite", call("cudaLaunchKernel", 0, 5, 1), kernel("=1+1", 20, 30, 1))
+    run("baseline", "save", "b.json", "x.sqlite")
+    assert ",=1+1," in run("baseline", "show", "b.json", "--format", "csv").out
+    assert ",'=1+1," in run("baseline", "show", "b.json", "--format", "csv", "--csv-safe").out
+    assert run("baseline", "show", "b.json", "--csv-safe").code == 2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +13,7 @@ import pytest
 from batch_folders import DONE, batch_of, captured, claimed, ended, planned, rows_of
 from conditioned import H200, MS, POWER, STARTED, around, sample
 from conditioned import run_folder as conditioned_run
+from pyarrow import parquet
 from recorded import DOZEN, SHIPPED, run_folder
 from tiny_export import call, kernel, write
 
@@ -146,7 +150,7 @@ def test_damaged_captures_are_listed_and_the_others_read(cli: Cli, tmp_path: Pat
     (folder / "failed").mkdir()
     ended(folder / "failed", "nsys_failed", message="the importer is missing")
     done = cli("collect", "in", "-o", "out")
-    assert done.returncode == 0
+    assert done.returncode == 65
     assert "Traceback" not in done.stderr
     rows = {row["run"]: row for row in rows_of(tmp_path / "out" / "results.csv")}
     outcomes = {run: row["outcome"] for run, row in rows.items()}
@@ -170,7 +174,7 @@ def test_a_link_that_leads_nowhere_is_damaged_and_the_others_read(
     write(tmp_path / "in" / "good.sqlite", kernel("k", 0, 10))
     (tmp_path / "in" / "gone.sqlite").symlink_to("nowhere")
     done = cli("collect", given, "-o", "out")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 65, done.stderr
     rows = rows_of(tmp_path / "out" / "results.csv")
     assert {row["run"]: row["outcome"] for row in rows} == {"good": "done", "gone": "damaged"}
     assert "gone: damaged: in/gone.sqlite is a broken link" in done.stderr
@@ -360,7 +364,7 @@ def test_a_damaged_digest_of_a_capture_that_is_gone_is_told(cli: Cli, tmp_path: 
     text = (folder / DIGEST).read_text()
     (folder / DIGEST).write_text(text.replace('"kernel_ns":20', '"kernel_ns":21'))
     done = cli("collect", "b")
-    assert done.returncode == 0
+    assert done.returncode == 65
     assert [row["kernel_ns"] for row in rows_of(tmp_path / "b" / "results.csv")] == ["10", ""]
     assert (
         "digest.json is damaged: its content is not what nsyswrap wrote; its capture is gone" in done.stderr
@@ -377,7 +381,7 @@ def test_a_run_whose_parameters_were_altered_is_damaged(cli: Cli, tmp_path: Path
         text = (folder / SPEC).read_text()
         (folder / SPEC).write_text(text.replace(before, after))
     done = cli("collect", "b")
-    assert done.returncode == 0
+    assert done.returncode == 65
     rows = rows_of(tmp_path / "b" / "results.csv")
     assert [(row["n"], row["outcome"]) for row in rows] == [("", "damaged"), ("2", "done"), ("3", "done")]
     assert f"00001: damaged: b/runs/00001/{SPEC} cannot be read: it is not that of batch.json" in done.stderr
@@ -390,7 +394,31 @@ def test_a_status_of_nonsense_is_not_done(cli: Cli, tmp_path: Path, change: dict
     folder = captured(planned(tmp_path / "b", 1, {"n": 1}), 10)
     facts = json.loads((folder / STATUS).read_text())
     (folder / STATUS).write_text(json.dumps({**facts, **change}))
-    assert cli("collect", batch_of(tmp_path / "b")).returncode == 0
+    assert cli("collect", batch_of(tmp_path / "b")).returncode == 65
     [row] = rows_of(tmp_path / "b" / "results.csv")
     assert row["outcome"] == "damaged"
     assert f"{STATUS} " in row["message"]
+
+
+def test_cells_are_guarded_when_asked(cli: Cli, tmp_path: Path) -> None:
+    folder = captured(planned(tmp_path / "b", 1, {"=p": "@SUM(1)", "q": "x\n::error::y"}), 10)
+    (folder / EXPORT).unlink()
+    write(folder / EXPORT, call("cudaLaunchKernel", 0, 5, 1), kernel("=1+1", 20, 30, 1))
+    batch_of(tmp_path / "b")
+    write(tmp_path / "::error::z.sqlite", call("cudaLaunchKernel", 0, 5, 1), kernel("\x1bk", 20, 30, 1))
+    for options, formula, name in (((), "=1+1", "\x1bk"), (("--csv-safe",), "'=1+1", r"\x1bk")):
+        assert cli("collect", "b", "::error::z.sqlite", "-o", "out", *options).returncode == 0
+        kernels = rows_of(tmp_path / "out" / "kernels.csv")
+        assert [row["name"] for row in kernels] == [formula, name]
+        summaries = [
+            row for row in rows_of(tmp_path / "out" / "summaries.csv") if row["report"] == "cuda_gpu_kern_sum"
+        ]
+        assert [row["name"] for row in summaries] == [formula, name]
+        table = parquet.read_table(tmp_path / "out" / "summaries.parquet").to_pylist()  # data as they are
+        assert [row["name"] for row in table if row["report"] == "cuda_gpu_kern_sum"] == ["=1+1", "\x1bk"]
+    for file in ("results", "summaries", "kernels"):
+        content = (tmp_path / "out" / f"{file}.csv").read_text(encoding="utf-8")
+        cells = [cell for row in csv.reader(io.StringIO(content)) for cell in row]
+        assert [cell for cell in cells if re.match(r"\s*([=+\-@]|::)", cell)] == []
+        assert not any(line.startswith("::") for line in re.split("[\r\n]", content))
+    assert "'=p" in rows_of(tmp_path / "out" / "results.csv")[0]

@@ -14,6 +14,7 @@ import recorded
 from compared_runs import make_repeats, make_run
 from jsonschema import validate
 from recorded import ROOT
+from tiny_export import call, kernel, write
 
 from nsyswrap.api import Comparison, compare
 from nsyswrap.base.errors import CaptureError
@@ -88,7 +89,7 @@ def test_the_formats(here: Here, tmp_path: Path) -> None:
     code, out, _ = here("before", "after", "--format", "json")
     data = json.loads(out)
     validate(data, SCHEMA)
-    assert (code, data["outcome"], len(data["base"]["runs"])) == (None, "slower", 3)
+    assert (code, data["outcome"], len(data["base"]["runs"])) == (0, "slower", 3)
     assert (data["headline"]["name"], data["gate"]) == ("'step'", None)
     code, out, _ = here("before", "after", "--format", "json", "--gate")
     validate(data := json.loads(out), SCHEMA)
@@ -169,12 +170,30 @@ def test_a_damaged_run_is_noted(here: Here, tmp_path: Path) -> None:
     make_run(tmp_path / "after")
     (tmp_path / "before" / "run-2" / "report.sqlite").write_bytes(b"no database")
     code, out, err = here("before", "after")
-    assert not code
+    assert code == 65
     assert "nsyswrap: left out: run-2: " in err
+    assert out.startswith("left out of base: run-2: before/run-2/report.sqlite is not a capture: ")
     assert "base: before (2 runs)" in out
+    code, out, _ = here("before", "after", "--format", "json")
+    validate(data := json.loads(out), SCHEMA)
+    [left_out] = data["left_out"]
+    assert (code, left_out["side"], left_out["path"]) == (65, "base", "before/run-2")
+    assert here("before", "after", "--format", "markdown")[1].startswith("Left out:\n- base: run-2: ")
+    here("before", "after", "--view", "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert 0 < page.index("base: run-2: ") < page.index('class="answer-verdict"')
     (tmp_path / "after" / "report.sqlite").write_bytes(b"no database")
     assert here("before", "after")[0] == 65
     assert here("missing", "after")[0] == 65
+
+
+def test_python_names_what_is_left_out(tmp_path: Path) -> None:
+    before, after = make_repeats(tmp_path / "before", BEFORE), make_repeats(tmp_path / "after", AFTER)
+    (after / "run-2" / "report.sqlite").write_bytes(b"no database")
+    made = compare(before, after)
+    [left_out] = made.left_out
+    assert (left_out.label, left_out.exit_code) == ("run-2", 65)
+    assert repr(made).startswith("left out of new: run-2:")
 
 
 def test_python(tmp_path: Path) -> None:
@@ -217,3 +236,14 @@ def test_the_screen_fits_a_terminal_without_utf8(tmp_path: Path, cli: Cli) -> No
     assert done.stdout.isascii()
     assert "->" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 60
+
+
+def test_cells_of_csv_are_guarded_when_asked(here: Here, tmp_path: Path) -> None:
+    for name in ("before", "after"):
+        rows = (call("cudaLaunchKernel", 0, 5, 1), kernel("=1+1\n::error::x", 20, 30, 1))
+        write(tmp_path / f"{name}.sqlite", *rows)
+    plain = here("before.sqlite", "after.sqlite", "--anyway", "--format", "csv")[1]
+    safe = here("before.sqlite", "after.sqlite", "--anyway", "--format", "csv", "--csv-safe")[1]
+    assert "\n::error::x" in plain
+    assert "'=1+1\\n::error::x" in safe
+    assert here("before.sqlite", "after.sqlite", "--anyway", "--csv-safe")[0] == 2

@@ -12,6 +12,7 @@ from prometheus_client.openmetrics import parser
 from recorded import SHIPPED
 
 from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.base.version import version
 from nsyswrap.cli import cli as commands
 from nsyswrap.cli.export import METRICS
 from nsyswrap.render.metrics import FORMATS
@@ -62,7 +63,7 @@ def test_a_folder_of_runs_goes_to_a_file(tmp_path: Path) -> None:
         "unit": "count",
         "value": 3,
         "range": "± 0",
-        "extra": "median of 2 runs\nmin 3\nmax 3",
+        "extra": f"median of 2 runs\nmin 3\nmax 3\nnsyswrap {version()}",
     }
     error = refused(*arguments[1:])
     assert (error.exit_code, f"{output} already exists" in error.message) == (73, True)

@@ -126,7 +126,7 @@ def test_a_batch_is_named_by_its_plan(cli: Cli, tmp_path: Path) -> None:
     captured(planned(tmp_path / "other", 1, {"n": 1}), 5)
     made = [{"number": 1, "folder": "00001", "key": "1", "active": True}]
     (tmp_path / "other" / BATCH).write_text(json.dumps({"id": "y", "name": "sizes again", "runs": made}))
-    assert cli("collect", "out", "other", "-o", "all").returncode == 0
+    assert cli("collect", "out", "other", "-o", "all").returncode == 65  # the spec.json in other is altered
     assert {line["batch"] for line in rows_of(tmp_path / "all" / "results.csv")} == {"sizes", "sizes again"}
 
 
@@ -233,6 +233,129 @@ def test_a_folder_is_redacted_one_capture_at_a_time(cli: Cli, tmp_path: Path) ->
     assert "runs is not a capture, it holds runs/a.sqlite, runs/b-run, runs/deep/c.sqlite" in done.stderr
     assert "nsyswrap redact runs/a.sqlite -o OUT" in done.stderr
     assert not (tmp_path / "out.sqlite").exists()
+
+
+@pytest.fixture
+def half_named(tmp_path: Path) -> Path:
+    """A folder of 12 captures of which two files are named as ranks."""
+    for number in range(10):
+        small(tmp_path / "in" / f"c{number}.sqlite", 10 + number)
+    for number in range(2):
+        small(tmp_path / "in" / f"rank{number}.sqlite", 100 + number)
+    return tmp_path / "in"
+
+
+SIDE_BY_SIDE = "nsyswrap: in: shown side by side, not as ranks: 2 of 12 captures name a rank\n"
+
+
+@pytest.mark.usefixtures("half_named")
+def test_ranks_are_taken_only_if_all_captures_are_ranks(cli: Cli, tmp_path: Path) -> None:
+    done = cli("report", "in", "-r", KERNELS, "--format", "csv")
+    assert len(of_csv(done.stdout)) == 12
+    assert done.stderr == SIDE_BY_SIDE
+    done = cli("report", "in")
+    assert done.stdout.count("\n== ") == 4
+    assert "in/c9.sqlite, in/rank0.sqlite, in/rank1.sqlite" in done.stderr
+    assert cli("report", "in", "--csv", "out", "-r", KERNELS).returncode == 0
+    assert len(of_csv((tmp_path / "out" / f"{KERNELS}.csv").read_text())) == 12
+    done = cli("view", "in", "-o", "page.html")
+    assert done.stderr == f"{SIDE_BY_SIDE}wrote page.html\n"
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert all(f"<h3>{name}" in page for name in ("c0", "c9", "rank0", "rank1"))
+    done = cli("export", "in", "--perfetto", "x")
+    assert done.returncode == 2
+    assert "in holds 12 captures, not ranks of one launch" in done.stderr
+    assert cli("plot", "in", "--kind", "top-kernels", "--format", "svg", "-o", "plots").returncode == 0
+    assert "c9" in (tmp_path / "plots" / "top-kernels.svg").read_text(encoding="utf-8")
+    assert cli("collect", "in", "-o", "all").returncode == 0
+    assert len(rows_of(tmp_path / "all" / "results.csv")) == 12
+    done = cli("report", "in", "--by", "rank", "-r", KERNELS, "--format", "csv")
+    assert len(of_csv(done.stdout)) == 12  # as it was asked for
+
+
+def test_captures_of_two_launches_are_shown_side_by_side(cli: Cli, tmp_path: Path) -> None:
+    for name in ("a.rank0", "a.rank1", "b.rank0", "b.rank1"):
+        small(tmp_path / "in" / f"{name}.sqlite")
+    done = cli("report", "in", "-r", KERNELS, "--format", "csv")
+    assert [line["Capture"] for line in of_csv(done.stdout)] == ["a.rank0", "a.rank1", "b.rank0", "b.rank1"]
+    assert "shown side by side, not as ranks: in/a.rank0.sqlite and in/b.rank0.sqlite: both" in done.stderr
+    assert cli("report", "in", "--by", "rank", "-r", KERNELS).returncode == 2
+    assert cli("report", "in/a.rank0.sqlite", "in/b.rank0.sqlite").stderr == ""  # named on purpose
+
+
+def test_what_lies_beside_the_ranks_of_a_launch_is_shown(cli: Cli, tmp_path: Path) -> None:
+    for rank in range(2):
+        run_folder(tmp_path / "job", rank, 2, *steps(Step(100, 400)))
+    small(tmp_path / "job" / "before" / "x.sqlite")
+    done = cli("report", "job", "-r", KERNELS, "--format", "csv")
+    assert {line["Capture"] for line in of_csv(done.stdout)} == {"rank-0", "rank-1", "x"}
+    assert "2 of 3 captures name a rank" in done.stderr
+
+
+def test_a_run_that_left_captures_named_by_rank_and_others(cli: Cli, tmp_path: Path) -> None:
+    folder = ended(planned(tmp_path / "b", 1, {"n": 1}), "done")
+    for ns, name in enumerate(("x.rank0", "x.rank1", "y"), 10):
+        small(folder / f"{name}.sqlite", ns)
+    done = cli("report", folder, "-r", KERNELS, "--format", "csv")
+    assert [line["Capture"] for line in of_csv(done.stdout)] == ["x.rank0", "x.rank1", "y"]
+    cli("collect", batch_of(tmp_path / "b"))
+    assert [row["kernels"] for row in rows_of(tmp_path / "b" / "results.csv")] == ["1", "1", "1"]
+
+
+def test_names_with_numbers_are_in_the_order_of_the_numbers(cli: Cli, tmp_path: Path) -> None:
+    numbers = [0, 1, 2, 9, 10, 11, 100]
+    for number in numbers:
+        small(tmp_path / "in" / f"report.{number}.sqlite", 10 + number)
+        small(tmp_path / "deep" / f"job{number}" / "x.sqlite")
+    names = [f"report.{number}" for number in numbers]
+    for words in ((), ("--by", "rank")):
+        done = cli("report", "in", "-r", KERNELS, "--format", "csv", *words)
+        assert [next(iter(line.values())) for line in of_csv(done.stdout)] == names
+    done = cli("report", "deep", "-r", KERNELS, "--format", "csv")
+    assert [line["Capture"] for line in of_csv(done.stdout)] == [f"job{number}" for number in numbers]
+    cli("view", "in", "-o", "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert re.findall("<title>(.*) · nsyswrap</title>", page) == [" · ".join(names)]
+    for given in ("in", "in/*.sqlite"):
+        cli("collect", given, "-o", "all")
+        assert [row["run"] for row in rows_of(tmp_path / "all" / "results.csv")] == names
+    shuffled = [f"in/{name}.sqlite" for name in sorted(names)]  # as a shell lists them
+    cli("report", *shuffled, "--by", "rank", "-r", KERNELS, "--format", "csv", "-o", "x.csv")
+    assert [line["Rank"] for line in of_csv((tmp_path / "x.csv").read_text())] == names
+
+
+def test_what_a_failed_import_left_is_named(cli: Cli, tmp_path: Path) -> None:
+    small(tmp_path / "in" / "a.sqlite")
+    for name in ("a.qdstrm", "b.nsys-rep", "b.qdstrm", "c.qdstrm"):
+        (tmp_path / "in" / name).write_text("no recording")
+    done = cli("report", "in", "-r", KERNELS, "--format", "csv", NSYSWRAP_NSYS="/nowhere/nsys")
+    assert done.returncode == 69
+    assert re.findall(r"in/(\S+): ", done.stderr) == ["b.nsys-rep", "c.qdstrm"]
+
+
+def test_links_to_folders_elsewhere_are_named(cli: Cli, tmp_path: Path) -> None:
+    small(tmp_path / "in" / "run" / "x.sqlite")
+    small(tmp_path / "elsewhere" / "y.sqlite")
+    (tmp_path / "in" / "latest").symlink_to("run", target_is_directory=True)
+    (tmp_path / "in" / "other").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    text = "nsyswrap: not searched, as these are links to folders: in/other\n"
+    assert cli("report", "in", "-r", KERNELS, "--format", "csv").stderr == text
+    assert cli("collect", "in", "-o", "all").stderr.startswith(text)
+    assert text in cli("compare", "in", "elsewhere", "--anyway").stderr
+
+
+def test_a_batch_that_cannot_be_read_hides_no_other_runs(cli: Cli, tmp_path: Path) -> None:
+    small(tmp_path / "in" / "x.sqlite")
+    captured(planned(tmp_path / "in" / "broken", 1, {"n": 1}), 10)
+    batch_of(tmp_path / "in" / "broken")
+    (tmp_path / "in" / "broken" / BATCH).write_text("{")
+    for command in (("collect", "in", "-o", "all"), ("report", "in", "-r", KERNELS)):
+        done = cli(*command)
+        assert done.returncode == 65
+        assert "in/broken" in done.stderr
+        assert done.stdout
+    done = cli("collect", "in/broken", "-o", "all")
+    assert "name the run folders" in done.stderr
 
 
 def test_more_captures_than_files_can_be_open_are_for_collect(cli: Cli, tmp_path: Path) -> None:

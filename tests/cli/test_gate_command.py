@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from made_runs import made_side, side_of
 
+from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.gate import GateLimits
 from nsyswrap.analysis.compare.model import Key
 from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.not_read import NotRead
 from nsyswrap.cli.gate import annotation, check_gate, errors_annotated, finish, gate_limits
+from nsyswrap.render import comparison_markdown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -189,3 +194,29 @@ def test_an_error_is_an_annotation_too(
 
 def test_annotations_are_escaped_as_github_reads_them() -> None:
     assert annotation("error", "5 %\nx: a,b\r", "a:b,c%") == "::error title=a%3Ab%2Cc%25::5 %25%0Ax: a,b%0D"
+
+
+@pytest.mark.usefixtures("project")
+def test_github_gets_no_command_of_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    step = Key("step", "a%0A\n::set-env name=A::b ##[add-mask]1\x1b[2J")
+    base, new = side_of("base", {step: QUIET}), side_of("new", {step: SLOW})
+    lost = NotRead("x\n::stop-commands::y", "x", "z\r::error::w")
+    comparison = compare(replace(base, left_out=(lost,)), new)
+    result = check_gate(base, new, GateLimits())
+    finish(result, GateLimits(), lambda: comparison_markdown.render(comparison), comparison.left_out)
+    err = capsys.readouterr().err
+    commands = [line for line in re.split("[\r\n]", err) if line.lstrip().startswith("::") or "##[" in line]
+    ours = [line for line in commands if line.startswith("::error title=nsyswrap gate::")]
+    assert len(ours) == 2
+    assert "a%250A\\n::set-env name=A::b" in ours[0]
+    assert [line for line in commands if line not in ours] == []
+    assert "\x1b" not in err
+    text = summary.read_text()
+    assert not any(line.lstrip().startswith("::") for line in re.split("[\r\n]", text))
+    assert "\x1b" not in text
+    assert text.index("::stop-commands::y") < text.index("Slower")

@@ -152,7 +152,10 @@ def test_one_bad_capture_does_not_hide_the_others(cli: Cli, export: Path, tmp_pa
         f"== {export}",
         f"== {export}",
     ]
-    assert done.stderr == "nsyswrap: bad.sqlite is not a capture: it is not an SQLite database\n"
+    assert done.stderr == (
+        "nsyswrap: bad.sqlite is not a capture: it is not an SQLite database\n"
+        "  give a .sqlite, a .nsys-rep or a run folder\n"
+    )
 
 
 def test_every_report_there_is_and_why_some_are_not(cli: Cli, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -15,17 +16,24 @@ from tiny_export import call, kernel, nvtx, write
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from conftest import Cli
     from warm_cli import WarmCli
 
 # A title, hidden text, "move up", a C1 escape sequence, two overrides of the direction, a tab and a return.
 EVIL = "e\x1b]0;x\x07\x1b[8m\x1b[2A\x9b31m\u202e\u2066\tl\r"
+BREAK = f"{EVIL}\n::error::forged\nnsyswrap: forged"
 STYLE = re.compile("\x1b\\[(?:[0124]|3[1236])(?:;(?:[0124]|3[1236]))*m")
 PROGRESS = re.compile("\r +\r")  # wipes a line
 UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 PLAN = """
-program = ["{python}", "{evil}.py"]
-[vary]
-"{evil}" = ["{evil}"]
+[env]
+A = {evil}
+[node]
+setup = ["true {escaped}"]
+[[runs]]
+name = {evil}
+command = [{python}, {evil}, "{{v}}"]
+grid = {{ v = [{evil}, "b"] }}
 """
 
 
@@ -72,8 +80,12 @@ def folder(tmp_path: Path) -> Path:
     write(tmp_path / "x.sqlite", *events)
     (tmp_path / f"{EVIL}.damaged.sqlite").write_bytes(b"SQLite format 3\0 and no more")
     (tmp_path / f"{EVIL}.py").write_text("")
-    escaped = EVIL.encode("unicode_escape").decode().replace("\\x", "\\u00")
-    (tmp_path / "plan.toml").write_text(PLAN.format(python=sys.executable, evil=escaped))
+    texts = {
+        "evil": json.dumps(BREAK),
+        "escaped": json.dumps(EVIL)[1:-1],
+        "python": json.dumps(sys.executable),
+    }
+    (tmp_path / "plan.toml").write_text(PLAN.format(**texts))
     (tmp_path / "runs" / EVIL).mkdir(parents=True)
     (tmp_path / "runs" / EVIL / "run.json").write_text("{}")
     return tmp_path
@@ -109,6 +121,7 @@ def folder(tmp_path: Path) -> Path:
         ["collect", "runs"],
         ["collect", f"{EVIL}.sqlite", "x.sqlite", "-o", EVIL],
         ["batch", "run", "plan.toml", "--dry-run"],
+        ["batch", "run", "plan.toml", "--dry-run", "--executor", "slurm"],
         ["batch", "run", EVIL],
         ["batch", "status", f"runs/{EVIL}"],
         ["scenarios", "run", EVIL],
@@ -156,3 +169,55 @@ def test_a_terminal_without_utf8_gets_ascii_in_columns(
         "  50.0     20.0 us          1  20.0 us  20.0 us  \\u6f22\\u5b57 u",
         "... 4 columns left out for width (--format csv has all)",
     ]
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "json", "markdown", "text"])
+@pytest.mark.parametrize("safe", [[], ["--csv-safe"]], ids=["plain", "safe"])
+def test_every_format_on_a_terminal(folder: Path, warm_cli: WarmCli, form: str, safe: list[str]) -> None:
+    if safe and form not in ("csv", "tsv"):
+        return
+    ours, theirs = pty.openpty()
+    streams = [os.open(os.devnull, os.O_RDONLY), theirs, os.dup(theirs)]
+    command = ["report", "x.sqlite", "-r", "cuda_gpu_kern_sum", "--format", form, *safe]
+    with warm_cli.start(command, folder, ON_TERMINAL, streams):
+        got = read_to_the_end(ours)
+    assert "kernel" in got
+    assert UNWANTED.findall(PROGRESS.sub("", STYLE.sub("", got))) == []
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_value_of_a_plan_stays_on_its_line(cli: Cli) -> None:
+    done = cli("batch", "run", "plan.toml", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert UNWANTED.findall(done.stdout + done.stderr) == []
+    first, second = done.stdout.splitlines()
+    words = subprocess.run(
+        ["bash", "-c", f"set -- {second.partition(': ')[2]}\nprintf '%s\\0' \"$@\""],
+        capture_output=True,
+        check=True,
+    ).stdout
+    values = words.decode("utf-8", "replace").split("\0")
+    assert values[1:-1] == [sys.executable, BREAK.replace("\x9b", "\ufffd"), "b"]  # as it can be typed
+    assert first.startswith("00001-")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_script_in_a_pipe_stays_as_it_is(cli: Cli) -> None:
+    done = cli("batch", "run", "plan.toml", "--dry-run", "--executor", "slurm")
+    assert done.returncode == 0, done.stderr
+    assert f"\ntrue {EVIL}\n".replace("\r\n", "\n") in done.stdout.replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_a_runner_of_github_gets_no_command_of_a_name(folder: Path, cli: Cli, form: str) -> None:
+    events = (call("cudaLaunchKernel", 0, 5, 1), kernel("##[add-mask]1\n::error::k", 10, 30, 1))
+    for name in ("::error::a", "::error::b", "::warning::c"):
+        write(folder / f"{name}.sqlite", *events)
+    (folder / "::warning::c.sqlite").write_bytes(b"SQLite format 3\0 and no more")
+    names = ("::error::a.sqlite", "::error::b.sqlite", "::warning::c.sqlite")
+    done = cli(
+        "report", *names, "-r", "cuda_gpu_kern_sum", "--format", form, GITHUB_ACTIONS="true", COLUMNS="200"
+    )
+    assert "error::k" in done.stdout
+    lines = re.split("[\r\n]", done.stdout + done.stderr)
+    assert [line for line in lines if line.lstrip().startswith("::") or "##[" in line] == []

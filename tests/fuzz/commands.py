@@ -56,8 +56,7 @@ def command(  # noqa: PLR0913 - what a case is made of
     after: Callable[[], object] = lambda: None,
 ) -> Case:
     """Return the case of a random command on ``export``. ``harmless`` mutations must be answered."""
-    beside = [path for kind in _JOURNALS if (path := export.with_name(export.name + kind)).exists()]
-    inputs = [export, *beside]
+    inputs = sorted(export.parent.iterdir())
     if random.random() < _MOSTLY:
         names = SUMMARIES if random.random() < 0.8 else _MORE
         argv = ["report", export.name, *(word for name in names for word in ("-r", name)), "--format", "csv"]

@@ -10,9 +10,10 @@ import tempfile
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
-from conditioned import H200, STARTED, csv_of, sample
-from tiny_export import everything, kernel, write
+from conditioned import EPOCH, H200, csv_of, sample
+from tiny_export import everything, kernel, row, write
 
 import nsyswrap
 from nsyswrap.base.conditions import Conditions, Host
@@ -88,13 +89,18 @@ readable = true
 """,
 }
 ENVIRONMENT = {"XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state"}
+_VERSION = "0.2.0"
 _EXPORT_TIME = 1_795_321_098_000_000_000  # ns
 
 
 @cache
 def template() -> dict[Path, bytes]:
-    """Return the files of the template by their paths in the folder of a case."""
-    with tempfile.TemporaryDirectory() as made:
+    """Return the files of the template by their paths in the folder of a case, the same for all commits."""
+    with (
+        tempfile.TemporaryDirectory() as made,
+        mock.patch("nsyswrap.record.batch.folder.version", return_value=_VERSION),
+        mock.patch("nsyswrap.reports.runs.digest.version", return_value=_VERSION),
+    ):
         folder = Path(made)
         for path, text in TEXTS.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +134,8 @@ def _make_sweep(folder: Path) -> None:
 
 def _end(folder: Path, number: int, rank: int | None = None) -> None:
     kernels = [kernel("k", 100 * i, 100 * i + 10 * number, i) for i in range(1, 4)]
-    write(folder / EXPORT, *kernels, STARTED)
+    # Captures that started at one time, of one size, count as copies.
+    write(folder / EXPORT, *kernels, row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=EPOCH + (rank or 0)))
     os.utime(folder / EXPORT, ns=(_EXPORT_TIME, _EXPORT_TIME))
     write_digest(folder)
     run = RunFolder(folder)
@@ -136,7 +143,7 @@ def _end(folder: Path, number: int, rank: int | None = None) -> None:
     run.write(
         RUN,
         {
-            "nsyswrap": "0.2.0",
+            "nsyswrap": _VERSION,
             "command": ["python3", "train.py"],
             "cwd": "/",
             "host": "node1",

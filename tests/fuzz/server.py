@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import nsyswrap
 from fuzz import files, raw, sql
+from nsyswrap.base.version import version
 from nsyswrap.cli import main
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ _PATIENCE = 3  # a machine that is busy gives a command a third of its time
 _CPU_BYTES = 1024 if sys.platform == "linux" else 1  # ru_maxrss has kilobytes on Linux
 # These need PyTorch, or load so much (pandas, matplotlib) that each fork would take 10 ms longer.
 _NOT_IMPORTED = (
-    *("nsyswrap.record.in_program", "nsyswrap.capture.frames", "nsyswrap.render.plots"),
+    *("nsyswrap.record.in_program", "nsyswrap.record.doctor.programs", "nsyswrap.capture.frames"),
+    "nsyswrap.render.plots",
     *("nsyswrap.render.notebook", "nsyswrap.render.events_parquet", "nsyswrap.__main__"),
 )
 _LATER = ("difflib", "encodings.ascii", "numpy.ma", "numpy.random", "rich.console", "rich.styled", "zipfile")
@@ -88,12 +90,13 @@ class Outcome(NamedTuple):
 
 
 def prepare() -> None:
-    """Import what commands import while they run, so that no child has to."""
+    """Import what commands import while they run, and ask git, so that no child has to."""
     for module in pkgutil.walk_packages(nsyswrap.__path__, "nsyswrap."):
         if not module.name.startswith(_NOT_IMPORTED):
             importlib.import_module(module.name)
     for name in _LATER:
         importlib.import_module(name)
+    version()
     gc.collect()
     gc.freeze()  # children copy no page of what is imported
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,6 +50,7 @@ _VALUES: tuple[object, ...] = (
     ),
     *(b"", b"12", b"\xff\xfe\x00", b"\0" * 9),
 )
+_ENDLESS = ("hex(zeroblob(400000000))", "i", "randomblob(300000000)")
 _TEXTS: tuple[object, ...] = (
     *(
         "",
@@ -292,6 +293,29 @@ def _view(random: Random, db: sqlite3.Connection) -> str:
     return f"{table} is a view"
 
 
+def _endless(random: Random, db: sqlite3.Connection) -> str:
+    """A view, a generated column or a default that makes up rows or bytes without end."""
+    table = any_table(random, db)
+    names = columns(db, table)
+    values = ", ".join(f'{random.choice(_ENDLESS)} AS "{name}"' for name in names)
+    endless = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT {values} FROM n"
+    plain = ", ".join(f'"{name}"' for name in names[1:])
+    how, definition = random.choice(
+        (
+            ("a view", f'CREATE VIEW "{table}" AS {endless}'),
+            ("one value of a view", f'CREATE VIEW "{table}" AS {endless} LIMIT 1'),
+            ("a virtual table", f'CREATE VIRTUAL TABLE "{table}" USING fts5({plain or "a"})'),
+            ("generated", f'CREATE TABLE "{table}" ({plain or "a"}, "{names[0]}" AS ({_ENDLESS[0]}))'),
+        )
+    )
+    kind = random.choice(("view", "table"))
+    db.execute("PRAGMA writable_schema = ON")
+    change = "UPDATE sqlite_master SET sql = ?, type = ?, rootpage = rootpage * (? = 'table') WHERE name = ?"
+    db.execute(change, (definition, kind, kind, table))
+    db.execute("PRAGMA writable_schema = OFF")
+    return f"{table} is {how} stored as a {kind}"
+
+
 def _without_rowid(random: Random, db: sqlite3.Connection) -> str:
     table = any_table(random, db)
     names = columns(db, table)
@@ -366,9 +390,10 @@ def _more_tables(random: Random, db: sqlite3.Connection) -> str:
 HARMFUL: tuple[Mutation, ...] = (
     *(_value,) * 6,
     *(_time,) * 4,
-    *(_text, _text, _ids, _ids, _nvtx, _schema, _schema, _two_texts, _view, _without_rowid, _key),
+    *(_text, _text, _ids, _ids, _nvtx, _schema, _schema, _two_texts, _view, _endless, _without_rowid, _key),
+    _generated,
 )
-HARMLESS: tuple[Mutation, ...] = (_added, _generated, _index, _deleted, _reordered, _more_tables)
+HARMLESS: tuple[Mutation, ...] = (_added, _index, _deleted, _reordered, _more_tables)
 
 
 def case(random: Random, folder: Path) -> Case:
@@ -380,10 +405,11 @@ def case(random: Random, folder: Path) -> Case:
     made = _mutated(random, export, HARMLESS if harmless else HARMFUL, random.choice((0, 1, 1, 1, 2, 3)))
     ask = partial(command, random, export)
     if random.random() < _IN_FILE or not made:
-        stored = random.choice(sql_files.FORMS)(random, export)
-        ask = partial(ask, after=stored.after, codes=stored.codes)
-        made.append(stored.made)
-        harmless &= 0 in stored.codes and stored.harmless
+        with suppress(sqlite3.DatabaseError):  # of a schema that SQLite refuses
+            stored = random.choice(sql_files.FORMS)(random, export)
+            ask = partial(ask, after=stored.after, codes=stored.codes)
+            made.append(stored.made)
+            harmless &= 0 in stored.codes and stored.harmless
     return ask("; ".join([name, *made]), harmless=harmless)
 
 

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
+import struct
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _PAGES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 _REFUSED = (65,)
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 
 
 def any_table(random: Random, db: sqlite3.Connection) -> str:
@@ -89,6 +92,13 @@ def _reserve(export: Path, page: int, encoding: str, reserved: int) -> None:
         export.write_bytes(content)
 
 
+def naming_super_journal(victim: Path) -> bytes:
+    """Return the end of a rollback journal that names a super-journal, which SQLite deletes afterwards."""
+    name = os.fsencode(victim)
+    checksum = sum(byte - 256 * (byte > 127) for byte in name) & 0xFFFFFFFF
+    return b"\xff" * 4 + name + struct.pack(">II", len(name), checksum) + _JOURNAL_MAGIC
+
+
 def _journaled(random: Random, export: Path) -> Stored:
     """A write-ahead log, or the journal of a transaction that was cut off, as a crash leaves them."""
     mode = random.choice(("WAL", "DELETE"))
@@ -109,6 +119,11 @@ def _journaled(random: Random, export: Path) -> Stored:
                 if part.exists():
                     shutil.copy(part, export.parent)
     beside = next((path for path in export.parent.iterdir() if path != export), export)
+    if mode == "DELETE" and random.random() < 0.5:
+        victim = export.with_name("thesis.tex")
+        victim.write_text("years of work", encoding="utf-8")
+        with beside.open("ab") as journal:
+            journal.write(naming_super_journal(victim) * random.choice((1, 2, 3)))
     harmless = random.random() < 0.6
     if not harmless:
         content = bytearray(beside.read_bytes())

@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from local_batches import PROGRAM, outcomes, states, sweep
-from recorded import ROOT, SHIPPED
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import CLAIM, EXPORT, PROGRAM_OUTPUT, STATUS
@@ -210,6 +208,29 @@ def test_cancelling_what_an_ended_batch_left_running(
     assert check_export(states(folder)[1].folder / EXPORT) == ""
 
 
+def test_a_run_that_is_killed_ends_and_can_be_read(
+    folder: Path, environment: dict[str, str], cli: Cli
+) -> None:
+    """It counts as running while its guard ends it."""
+    with running(folder, environment, sweep(seconds="60")) as process:
+        process.kill()
+    [state] = states(folder).values()
+    assert state.claim
+    os.kill(state.claim.pid, signal.SIGKILL)
+    assert outcomes(folder) == ["running"]
+    assert cli("batch", "cancel", "b").returncode == 0
+    deadline = time.monotonic() + 60
+    while outcomes(folder) == ["running"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert outcomes(folder) == ["lost"]
+    shown = cli("report", state.folder)
+    assert (shown.returncode, shown.stdout.startswith("this run never finished: nsyswrap was killed")) == (
+        0,
+        True,
+    )
+
+
 def test_any_folder_and_any_parameter(tmp_path: Path, cli: Cli) -> None:
     odd = tmp_path / 'it\'s "odd" & 100%\n*'
     odd.mkdir()
@@ -225,29 +246,3 @@ def test_any_folder_and_any_parameter(tmp_path: Path, cli: Cli) -> None:
     assert (state.folder / PROGRAM_OUTPUT).read_text() == f"{[f'<{value}>']!a}\n"
     [row] = rows(odd / "b/results.csv")
     assert row["v"] == value
-
-
-def test_a_batch_begun_with_version_0_1_0_is_gone_on_with(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    """Its third run was not begun, and its first one has the digest of another capture than lies there."""
-    batch = tmp_path / "b"
-    shutil.copytree(ROOT / "tests" / "data" / "batch-0.1.0", batch)
-    done = batch / "runs" / "00001-code=0"
-    shutil.copy(SHIPPED / "add2" / "both" / EXPORT, done)
-    before = {path.name: path.read_bytes() for path in done.iterdir()}
-    command = ["batch", "sweep", "-o", str(batch), "--no-stats", "--trace", "nvtx", "-p", "code=0,3,4"]
-    said = subprocess.run(
-        [sys.executable, "-m", "nsyswrap", *command, "--", "sh", "-c", "exit {code}"],
-        cwd="/",  # where the plan was made: it is part of it
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "3 runs planned, 1 done, 1 program_failed; 1 to run" in said.stderr
-    assert "3 runs: 2 program_failed, 1 done" in said.stderr
-    assert {path.name: path.read_bytes() for path in done.iterdir()} == before
-    assert {folder.stat().st_mode & 0o777 for folder in (batch, *batch.glob("runs/*"))} == {0o700}
-    [row] = [row for row in rows(batch / "results.csv") if row["code"] == "0"]
-    assert (row["outcome"], row["kernels"]) == ("done", "44")

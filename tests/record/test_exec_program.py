@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ def launch(
     stdin: bytes = b"",
     umask: int = 0o022,
     ignored: str = "",
+    blocked: str = "",
     variables: Mapping[str, str] | None = None,
 ) -> tuple[int, bytes, bytes, bytes]:
     """Start a program as nsyswrap does: code, stdout, stderr, and what the launcher reported."""
@@ -33,7 +35,7 @@ def launch(
     os.write(pipes[0][1], stdin)
     os.close(pipes[0][1])
     done = subprocess.run(
-        [*LAUNCHER, f"{','.join(map(str, given))}/{umask:o}/{ignored}", *program],
+        [*LAUNCHER, f"{','.join(map(str, given))}/{umask:o}/{ignored}/{blocked}", *program],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,  # nsys' own, which nothing may reach
         stderr=subprocess.STDOUT,
@@ -70,7 +72,7 @@ def test_arguments_arrive_as_they_are() -> None:
 
 
 def test_the_streams_can_stay_where_they_are() -> None:
-    done = subprocess.run([*LAUNCHER, "0,1,2/022/", "cat"], input=b"x", capture_output=True, check=True)
+    done = subprocess.run([*LAUNCHER, "0,1,2/022//", "cat"], input=b"x", capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"x", b"")
 
 
@@ -105,6 +107,16 @@ def test_signals_are_as_a_shell_would_leave_them() -> None:
 def test_what_the_caller_ignores_stays_ignored() -> None:
     _, stdout, _, _ = launch("grep", "SigIgn", "/proc/self/status", ignored="1,3")
     assert int(stdout.split()[1], 16) & 0b111 == 0b101
+
+
+def test_signals_that_nsys_blocks_reach_the_program() -> None:
+    """Its caller blocks SIGUSR1 alone."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+    try:
+        _, stdout, _, _ = launch("grep", "SigBlk", "/proc/self/status", blocked=str(int(signal.SIGUSR1)))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert int(stdout.split()[1], 16) == 1 << signal.SIGUSR1 - 1
 
 
 def test_a_broken_pipe_ends_the_program() -> None:

@@ -6,7 +6,6 @@ import ast
 import csv
 import json
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from local_batches import PROGRAM, outcomes, sweep
-from recorded import ROOT
+from releases import lay_batch
 from test_imports import MODULES, imports
 
 from nsyswrap.record.batch import executors
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
+OLD = "0.1.0"  # it began a batch whose third run was not begun
 COMMANDS = ("squeue", "sacct", "sbatch", "scontrol", "scancel", "sinfo")
-OLD = ROOT / "tests" / "data" / "batch-0.1.0"  # begun with version 0.1.0; its third run was not begun
 ONE_BY_ONE = '''
 """A whole executor: it runs one task after the other, and can say so."""
 import subprocess, sys
@@ -159,7 +158,7 @@ def test_no_slurm_command_is_run_for_a_local_batch(cli: Cli, stubs: Stubs) -> No
 @pytest.mark.parametrize("words", [["run", "plan.toml", "--dry-run"], ["status", "old"], ["cancel", "old"]])
 def test_a_local_batch_loads_no_code_for_slurm_commands(folder: Path, words: list[str]) -> None:
     (folder / "plan.toml").write_text("[[runs]]\ncommand = 'prog.py 0 0'\n")
-    shutil.copytree(OLD, folder / "old")
+    lay_batch(OLD, folder / "old")
     code = (
         "import atexit, sys; from nsyswrap.cli import main\n"
         "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main()"
@@ -176,11 +175,11 @@ def test_a_local_batch_loads_no_code_for_slurm_commands(folder: Path, words: lis
 def test_the_jobs_of_a_batch_begun_with_version_0_1_0_are_known(
     tmp_path: Path, cli: Cli, stubs: Stubs
 ) -> None:
-    shutil.copytree(OLD, tmp_path / "old")
+    batch = lay_batch(OLD, tmp_path / "old")
     (tmp_path / "old/slurm").mkdir()
     array = {"job": "17", "offset": 0, "tasks": "3", "submitted": 1_760_000_000}
     (tmp_path / "old/slurm/jobs.json").write_text(json.dumps({"jobs": [array]}))
-    (stubs.folder / "squeue.txt").write_text("17|3|PENDING|Resources|/b/job-0.sh nsyswrap:6c0f4116bd2f:0\n")
+    (stubs.folder / "squeue.txt").write_text(f"17|3|PENDING|Resources|/b/job-0.sh nsyswrap:{batch}:0\n")
     shown = cli("batch", "status", "old", PATH=stubs.path).stdout
     assert "in Slurm's queue as job 17: 1 waiting for free nodes" in shown
     (stubs.folder / "scancel.txt").touch()
@@ -189,11 +188,11 @@ def test_the_jobs_of_a_batch_begun_with_version_0_1_0_are_known(
 
 
 def test_a_folder_that_was_moved_from_its_jobs_is_named(tmp_path: Path, cli: Cli, stubs: Stubs) -> None:
-    shutil.copytree(OLD, tmp_path / "old")
+    batch = lay_batch(OLD, tmp_path / "old")
     (tmp_path / "old/slurm").mkdir()
     array = {"job": "17", "offset": 0, "tasks": "3"}
     (tmp_path / "old/slurm/jobs.json").write_text(json.dumps({"jobs": [array], "folder": "/gone/old"}))
-    (stubs.folder / "squeue.txt").write_text("17|3|PENDING|Resources|nsyswrap:6c0f4116bd2f:0\n")
+    (stubs.folder / "squeue.txt").write_text(f"17|3|PENDING|Resources|nsyswrap:{batch}:0\n")
     for name in ("scontrol", "sacct"):
         (stubs.folder / f"{name}.txt").touch()
     said = "was moved or copied: its jobs"
@@ -206,7 +205,7 @@ def test_a_folder_that_was_moved_from_its_jobs_is_named(tmp_path: Path, cli: Cli
 def test_a_moved_folder_gets_what_its_jobs_wrote_at_its_old_place(
     tmp_path: Path, cli: Cli, stubs: Stubs
 ) -> None:
-    shutil.copytree(OLD, tmp_path / "new")
+    batch = lay_batch(OLD, tmp_path / "new")
     [done] = [state for state in open_batch(tmp_path / "new").survey().values() if state.state == "done"]
     (tmp_path / "new/slurm").mkdir()
     array = {"job": "17", "offset": 0, "tasks": "3"}
@@ -215,7 +214,7 @@ def test_a_moved_folder_gets_what_its_jobs_wrote_at_its_old_place(
     (tmp_path / "old/runs").mkdir(parents=True)
     done.folder.rename(tmp_path / "old/runs" / done.folder.name)
     done.folder.mkdir()
-    (stubs.folder / "squeue.txt").write_text("17|3|PENDING|Resources|nsyswrap:6c0f4116bd2f:0\n")
+    (stubs.folder / "squeue.txt").write_text(f"17|3|PENDING|Resources|nsyswrap:{batch}:0\n")
     for name in ("scontrol", "sacct"):
         (stubs.folder / f"{name}.txt").touch()
     waited = cli("batch", "wait", "new", PATH=stubs.path)
@@ -230,7 +229,7 @@ def test_a_moved_folder_gets_what_its_jobs_wrote_at_its_old_place(
 
 
 def test_done_is_only_what_has_a_capture_or_digest(tmp_path: Path, cli: Cli) -> None:
-    shutil.copytree(OLD, tmp_path / "old")
+    lay_batch(OLD, tmp_path / "old")
     [done] = [state for state in open_batch(tmp_path / "old").survey().values() if state.state == "done"]
     for name in ("report.sqlite", "report.nsys-rep", "digest.json"):
         (done.folder / name).unlink(missing_ok=True)
@@ -276,7 +275,7 @@ def words(tree: ast.Module) -> list[str]:
 
 @pytest.mark.parametrize("jobs", [1, [1], [{}], [{"job": "1", "offset": 0, "tasks": "1-999999999"}], "1"])
 def test_damaged_jobs_are_none(tmp_path: Path, cli: Cli, jobs: object) -> None:
-    shutil.copytree(OLD, tmp_path / "old")
+    lay_batch(OLD, tmp_path / "old")
     (tmp_path / "old/slurm").mkdir()
     (tmp_path / "old/slurm/jobs.json").write_text(json.dumps({"jobs": jobs}))
     assert submitted(open_batch(tmp_path / "old")) == []

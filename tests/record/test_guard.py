@@ -8,74 +8,177 @@ import subprocess
 import sys
 import time
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from nsyswrap.base.folder_lock import LOCK, descriptor_of, is_locked, locked
 from nsyswrap.record import guard
 
-# A program that ignores signals, and an nsys that waits for it.
-DEAF = """
-import os, signal, subprocess, sys
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if len(sys.argv) > 1:
-    sys.exit(subprocess.call([sys.executable, "-c", sys.argv[1]]))
-print(os.getpid(), flush=True)
-signal.pause()
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PROGRAM = "import os, signal, time; {}print(os.getpid(), flush=True); time.sleep(60)"
+DEAF = PROGRAM.format("signal.signal(signal.SIGTERM, signal.SIG_IGN); ")
+# nsys: it waits for its program, then imports. Its exit code is the number of signals that it got.
+RECORDS = """
+import os, signal, subprocess, sys, time
+came = []
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+    signal.signal(number, lambda *_: came.append(1))
+subprocess.call([sys.executable, "-c", sys.argv[1]])
+open(sys.argv[2] + "/nsys.log", "w").write("Generating '/report.qdstrm'")
+begin = time.monotonic()
+while time.monotonic() < begin + float(sys.argv[3]):
+    time.sleep(0.01)
+sys.exit(len(came))
+"""
+WAITS = """
+import signal, subprocess, sys, time
+came = []
+signal.signal(signal.SIGQUIT, lambda *_: came.append(1))
+subprocess.call([sys.executable, "-c", sys.argv[1]])
+while not came or sys.argv[2] == "deaf":
+    time.sleep(0.05)
+sys.exit(5)
 """
 GUARD = """
 import sys
 from pathlib import Path
 from nsyswrap.record import guard
-guard._STOP_PROGRAM_S = guard._AGAIN_S = guard._SETTLE_S = 0.3
-guard.main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), "report")
+guard.STOP_PROGRAM_S, guard._AGAIN_S, guard._SETTLE_S = 1, 0.3, 0.3
+guard.IDLE_S = guard.ANSWER_S = 1.5
+guard.main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
 """
+
+
+class Run:
+    """A guard and what it guards."""
+
+    def __init__(self, folder: Path, lock: int | None = None, stem: str = "report") -> None:
+        self.work, self.temporary, token = folder / "work", folder / "temporary", uuid.uuid4().hex
+        for path in (self.work, self.temporary):
+            path.mkdir()
+        words = [sys.executable, "-c", GUARD, token, str(self.work), str(self.temporary), stem]
+        self.guard = subprocess.Popen(
+            [*words, str(-1 if lock is None else lock)],
+            stdin=subprocess.PIPE,
+            bufsize=0,
+            pass_fds=() if lock is None else [lock],
+        )
+        self.marked = {**os.environ, guard.MARK: token}
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(self, *words: str) -> tuple[subprocess.Popen[str], int]:
+        """Start a process that plays nsys; return it and the process id of its program."""
+        command = [sys.executable, "-c", *words]
+        nsys = subprocess.Popen(command, env=self.marked, stdout=subprocess.PIPE, text=True)
+        self.started.append(nsys)
+        assert nsys.stdout is not None
+        program = int(nsys.stdout.readline())
+        self.tell(b"%d\n" % nsys.pid)
+        return nsys, program
+
+    def tell(self, words: bytes) -> None:
+        assert self.guard.stdin is not None
+        self.guard.stdin.write(words)
+
+    def forsake(self) -> None:
+        """Do what the death of nsyswrap does."""
+        assert self.guard.stdin is not None
+        self.guard.stdin.close()
+
+
+@contextmanager
+def guarded(folder: Path, lock: int | None = None, stem: str = "report") -> Iterator[Run]:
+    run = Run(folder, lock, stem)
+    try:
+        yield run
+    finally:
+        run.forsake()
+        run.guard.wait(30)
+        for process in run.started:
+            process.communicate(timeout=30)
 
 
 @pytest.mark.parametrize("guard_too", [False, True])
 def test_a_program_that_ignores_signals_ends_with_nsyswrap(tmp_path: Path, *, guard_too: bool) -> None:
-    work, temporary = tmp_path / "work", tmp_path / "temporary"
-    for folder in (work, temporary):
-        folder.mkdir()
-    token = uuid.uuid4().hex
-    own = [sys.executable, "-c", GUARD, token, str(work), str(temporary)]
-    nsys = [sys.executable, "-c", DEAF, DEAF]
-    marked = {**os.environ, guard.MARK: token}
-    with (
-        subprocess.Popen(own, stdin=subprocess.PIPE, bufsize=0) as script,
-        subprocess.Popen(nsys, env=marked, stdout=subprocess.PIPE, text=True) as recorder,
-    ):
-        assert script.stdin is not None
-        assert recorder.stdout is not None
-        script.stdin.write(b"%d\n" % recorder.pid)
-        program = int(recorder.stdout.readline())
+    with guarded(tmp_path) as run:
+        nsys, program = run.start(RECORDS, DEAF, str(run.temporary), "0.1")
         if guard_too:
-            wait_for(lambda: len(children(script.pid)) == 1)
-            script.kill()
-        script.stdin.close()
-        assert recorder.wait(20) == 256 - signal.SIGKILL  # it ended by itself, after its program
-    wait_for(lambda: not Path(f"/proc/{program}").exists() and not work.exists())
+            wait_for(lambda: len(children(run.guard.pid)) == 1)
+            time.sleep(0.3)  # it has told its fork which process is nsys
+            run.guard.kill()
+        run.forsake()
+        assert nsys.wait(20) == 0  # it ended by itself, after its program
+        wait_for(lambda: not Path(f"/proc/{program}").exists() and not run.work.exists())
+
+
+def test_nsys_gets_no_signal_and_has_time_to_import(tmp_path: Path) -> None:
+    with guarded(tmp_path) as run:
+        nsys, program = run.start(RECORDS, PROGRAM.format(""), str(run.temporary), "2.5")
+        run.forsake()
+        wait_for(lambda: not Path(f"/proc/{program}").exists())
+        assert nsys.poll() is None
+        assert nsys.wait(20) == 0
+
+
+@pytest.mark.parametrize(("answers", "code"), [("", 5), ("deaf", -signal.SIGKILL)])
+def test_an_nsys_that_waits_in_vain_is_asked_to_write(tmp_path: Path, answers: str, code: int) -> None:
+    """As if its launcher was killed: nobody tells it that the program has ended."""
+    with guarded(tmp_path) as run:
+        nsys, _ = run.start(WAITS, PROGRAM.format(""), answers)
+        run.forsake()
+        assert nsys.wait(30) == code
+
+
+def test_what_nsys_left_is_private_and_the_folder_locked_until_then(tmp_path: Path) -> None:
+    with locked(tmp_path, "a test"):
+        lock = descriptor_of(tmp_path)
+        assert lock is not None
+        mine = os.dup(lock)  # as nsyswrap dies, its own is closed
+        with guarded(tmp_path, lock) as run:
+            nsys, _ = run.start(RECORDS, PROGRAM.format(""), str(run.temporary), "1")
+            (run.temporary / "nsys-report-1.qdstrm").touch(0o664)
+            (run.work / "report.nsys-rep").touch(0o664)
+            os.close(mine)
+            run.forsake()
+            time.sleep(0.5)
+            assert is_locked(tmp_path)
+            assert (tmp_path / LOCK).read_text().endswith(f", process {run.guard.pid}")
+            nsys.wait(20)
+        assert not (tmp_path / LOCK).exists()
+        left = {path.name: path.stat().st_mode & 0o777 for path in run.work.iterdir()}
+        assert left == {"report.nsys-rep": 0o600, "report.qdstrm": 0o600}
+        assert not run.temporary.exists()
+
+
+def test_a_command_gets_the_signal_itself(tmp_path: Path) -> None:
+    with guarded(tmp_path, stem="") as run:
+        command, _ = run.start(RECORDS, DEAF, str(run.temporary), "0.1")
+        run.forsake()
+        assert command.wait(20) >= 1
 
 
 def test_what_is_done_leaves_nothing(tmp_path: Path) -> None:
-    own = [sys.executable, "-c", GUARD, "x", str(tmp_path), str(tmp_path)]
-    with subprocess.Popen(own, stdin=subprocess.PIPE, bufsize=0) as script:
-        assert script.stdin is not None
-        wait_for(lambda: len(children(script.pid)) == 1)
-        [fork] = children(script.pid)
-        script.stdin.write(guard.DONE + b"\n")
-        script.stdin.close()
-        assert script.wait(20) == 0
-    assert not Path(f"/proc/{fork}").exists()
-    assert tmp_path.exists()
+    with guarded(tmp_path) as run:
+        wait_for(lambda: len(children(run.guard.pid)) == 1)
+        [fork] = children(run.guard.pid)
+        run.tell(guard.DONE + b"\n")
+        run.forsake()
+        assert run.guard.wait(20) == 0
+        assert not Path(f"/proc/{fork}").exists()
+        assert run.work.exists()
 
 
 def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def wait_for(is_so: object) -> None:
+def wait_for(is_so: Callable[[], object]) -> None:
     deadline = time.monotonic() + 20
-    while not is_so():  # type: ignore[operator]
+    while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.02)

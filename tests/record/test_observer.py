@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,14 +20,12 @@ from gpus_here import NO_GPU
 from nsyswrap.base.conditions import Conditions, conditions_of
 from nsyswrap.base.run_folder import CONDITIONS, REPORT, RunFolder
 from nsyswrap.record.conditions import interpreter, nvml
-from nsyswrap.record.conditions.observer import Observer
+from nsyswrap.record.conditions.observer import Observer, folder_of
 from nsyswrap.record.program import Program, resolve
 from nsyswrap.record.run import execute
 from nsyswrap.record.spec import RunSpec
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Cli
 
 TOKEN = uuid.uuid4().hex
@@ -149,3 +148,22 @@ def test_a_real_gpu(tmp_path: Path, cli: Cli) -> None:
         assert 0 < int(power_mw) < 2_000_000
         assert 0 < int(temperature_c) < 120
         assert int(reasons) >= 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "folder"),
+    [
+        ((sys.executable, "src/train.py", "x.py"), "src"),
+        (("/opt/python3.11", "-u", "/a/b/train.py"), "/a/b"),
+        (("python", "train.py"), "."),
+        (("python", "-m", "package.train", "src/x.py"), "."),
+        (("python",), "."),
+        (("build/app", "src/x.py"), "."),
+    ],
+)
+def test_the_folder_of_a_program(argv: tuple[str, ...], folder: str) -> None:
+    assert folder_of(Program(argv, "it")) == Path(folder)
+
+
+def test_the_folder_of_a_cu_file() -> None:
+    assert folder_of(Program(("/cache/add",), "add", folder=Path("kernels"))) == Path("kernels")

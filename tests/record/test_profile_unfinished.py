@@ -10,15 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from timed import timed_out
 
 from nsyswrap import api
 from nsyswrap.base.errors import OutputError
+from nsyswrap.base.folder_lock import is_locked, locked
 from nsyswrap.base.nsys.command import Options, check_export
 from nsyswrap.base.nsys.find import judge
 from nsyswrap.base.run_folder import (
@@ -31,13 +31,15 @@ from nsyswrap.base.run_folder import (
     STATUS,
     WORK,
     RunFolder,
+    unfinished,
 )
-from nsyswrap.record import guard
 from nsyswrap.record.program import resolve
 from nsyswrap.record.run import command_line, execute
 from nsyswrap.record.spec import Callbacks, RunSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from conftest import Cli
 
 pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
@@ -184,15 +186,28 @@ def test_an_export_that_cannot_be_finished_is_removed(tmp_path: Path, *, discard
     assert left == {RUN, STATUS, "nsys.log", *([] if discard else [REPORT])}
 
 
+class Mounted(Protocol):
+    """Mounts a file system in memory with these options, and returns its folder."""
+
+    def __call__(self, options: str) -> Path: ...
+
+
 @pytest.fixture
-def disk(tmp_path: Path) -> Path:
-    """A file system of 64 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
-    if not shutil.which("mount") or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("cannot mount a small file system: not root, or in a container")
-    return folder
+def mounted(tmp_path: Path) -> Iterator[Mounted]:
+    made: list[Path] = []
+
+    def mount(options: str) -> Path:
+        folder = tmp_path / f"mounted-{len(made)}"
+        folder.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+        if not shutil.which("mount") or subprocess.run(command, check=False, capture_output=True).returncode:
+            pytest.skip("cannot mount a file system: not root, or in a container")
+        made.append(folder)
+        return folder
+
+    yield mount
+    for folder in made:
+        subprocess.run(["umount", "-l", folder], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -213,46 +228,44 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_batch_on_a_disk_that_is_too_small(
-    whole: Path, disk: Path, cli: Cli, short_of: str, *, discard: bool
+    whole: Path, mounted: Mounted, cli: Cli, short_of: str, *, discard: bool
 ) -> None:
-    try:
-        options = ["--no-stats", *(["--discard-rep"] if discard else [])]
-        report, export = ((whole / name).stat().st_size for name in (REPORT, EXPORT))
-        sizes = {"the report": 0.5 * report, "the export": report + 0.5 * export}
-        kept = 0 if discard else report
-        sizes |= {"the copy": kept + 1.5 * export, "the digest": kept + 2.2 * export}
-        room = os.statvfs(disk)
-        (disk / "data").write_bytes(bytes(room.f_bavail * room.f_frsize - int(sizes[short_of]) - 100_000))
-        done = cli("batch", "sweep", "-o", disk / "b", *options, "--", "sh", "-c", "exit 3", PLANTED="s3cr3t")
-        assert done.returncode == 1
-        [run] = (disk / "b" / "runs").iterdir()
-        status = RunFolder(run).read_status()
-        assert status.program_code == 3, status
-        assert status.outcome in ("program_failed", "nsys_failed", "disk_full", "not_redacted")
-        if status.outcome == "program_failed":
-            assert check_export(run / EXPORT) == ""
-        else:
-            assert not (run / EXPORT).exists()
-            assert "free some disk space" in status.hint
-            assert status.outcome != "nsys_failed" or "the disk is full" not in status.message
-            named = re.findall(r"recording kept in (\S+);", status.hint)
-            assert bool(named) is (status.outcome in ("nsys_failed", "disk_full") and not discard)
-            assert all(Path(recording).is_file() for recording in named)
-        assert not discard or not (run / REPORT).exists()
-        assert not discard or not (run / RECORDING).exists()
-        assert list(run.glob(f"{WORK}*")) == []
-        holding = {p.name for p in run.iterdir() if b"s3cr3t" in p.read_bytes()}
-        assert holding <= {REPORT, RECORDING}
-        if short_of == "the copy" and not discard:
-            assert status.outcome == "not_redacted"
-            (disk / "data").unlink()
-            shown = cli("report", run)  # the command that the hint names
-            assert (shown.returncode, f"nsyswrap report {run}" in status.hint) == (0, True)
-            assert shown.stdout.startswith(
-                "this run was not finished: the export was deleted, because its environment could not be"
-            )
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
+    disk = mounted("size=64m")
+    options = ["--no-stats", *(["--discard-rep"] if discard else [])]
+    report, export = ((whole / name).stat().st_size for name in (REPORT, EXPORT))
+    sizes = {"the report": 0.5 * report, "the export": report + 0.5 * export}
+    kept = 0 if discard else report
+    sizes |= {"the copy": kept + 1.5 * export, "the digest": kept + 2.2 * export}
+    room = os.statvfs(disk)
+    (disk / "data").write_bytes(bytes(room.f_bavail * room.f_frsize - int(sizes[short_of]) - 100_000))
+    done = cli("batch", "sweep", "-o", disk / "b", *options, "--", "sh", "-c", "exit 3", PLANTED="s3cr3t")
+    assert done.returncode == 1
+    [run] = (disk / "b" / "runs").iterdir()
+    status = RunFolder(run).read_status()
+    assert status.program_code == 3, status
+    assert status.outcome in ("program_failed", "nsys_failed", "disk_full", "not_redacted")
+    if status.outcome == "program_failed":
+        assert check_export(run / EXPORT) == ""
+    else:
+        assert not (run / EXPORT).exists()
+        assert "free some disk space" in status.hint
+        assert status.outcome != "nsys_failed" or "the disk is full" not in status.message
+        named = re.findall(r"recording kept in (\S+);", status.hint)
+        assert bool(named) is (status.outcome in ("nsys_failed", "disk_full") and not discard)
+        assert all(Path(recording).is_file() for recording in named)
+    assert not discard or not (run / REPORT).exists()
+    assert not discard or not (run / RECORDING).exists()
+    assert list(run.glob(f"{WORK}*")) == []
+    holding = {p.name for p in run.iterdir() if b"s3cr3t" in p.read_bytes()}
+    assert holding <= {REPORT, RECORDING}
+    if short_of == "the copy" and not discard:
+        assert status.outcome == "not_redacted"
+        (disk / "data").unlink()
+        shown = cli("report", run)  # the command that the hint names
+        assert (shown.returncode, f"nsyswrap report {run}" in status.hint) == (0, True)
+        assert shown.stdout.startswith(
+            "this run was not finished: the export was deleted, because its environment could not be"
+        )
 
 
 @pytest.mark.parametrize("outcome", ["timed_out", "program_failed"])
@@ -278,63 +291,52 @@ def test_how_a_run_ended_is_the_first_line_of_its_screen(tmp_path: Path, cli: Cl
 
 
 def test_a_run_whose_nsyswrap_was_killed(tmp_path: Path, environment: dict[str, str], cli: Cli) -> None:
-    with profiling(tmp_path, environment) as process:
-        time.sleep(1)  # before nsys has begun to record, there is nothing to keep
+    """While nsys writes its report, the folder belongs to the run. Then the run is read."""
+    with profiling(tmp_path, {**environment, "PLANTED": "planted-token"}) as process:
         process.kill()
+    assert unfinished(tmp_path / "run") == "this run has not ended yet"
+    with (
+        pytest.raises(OutputError, match=r"run is in use by another run \(.*, process \d+\)"),
+        locked(tmp_path / "run", "another run"),
+    ):
+        pass
     deadline = time.monotonic() + 60
-    while not list((tmp_path / "run").glob(f"{WORK}*/{EXPORT}")) and time.monotonic() < deadline:
+    while is_locked(tmp_path / "run") and time.monotonic() < deadline:
         time.sleep(0.1)
     shown = cli("report", "run")
-    assert (shown.returncode, shown.stdout) == (65, "")
-    assert (
-        "this run never finished: nsyswrap was killed; its recording, with the environment, is in"
-        in shown.stderr
-    )
-    found = re.search(r"nsyswrap (report \S+)", shown.stderr)
-    assert found
-    assert cli(*found[1].split()).returncode == 0
+    assert shown.returncode == 0
+    first = "this run never finished: nsyswrap was killed; its recording, with the environment, is in"
+    assert " ".join(shown.stdout.split()).startswith(first)
+    cached = list((Path(environment["XDG_CACHE_HOME"]) / "nsyswrap" / "exports").glob("*.sqlite"))
+    assert cached
+    assert not any(b"planted-token" in path.read_bytes() for path in cached)
+    assert not list((tmp_path / "run").glob("lock"))
     assert cli("profile", "--no-stats", "--force", "-o", "run", "true").returncode == 0
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names - {CONDITIONS} == {RUN, STATUS, "nsys.log", REPORT, EXPORT}
 
 
-def test_the_program_ends_if_nsyswrap_and_its_guard_are_killed(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    with profiling(tmp_path, environment) as process:
-        time.sleep(1)  # before nsys has begun to record, there is nothing to keep
-        [program] = [pid for pid in processes_in(tmp_path) if words_of(pid) == [b"sleep", b"60"]]
-        [own] = [pid for pid in children_of(process.pid) if guard.__file__.encode() in words_of(pid)]
-        for pid in (own, process.pid):
-            os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 40  # the program would go on for 60
-    while words_of(program):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    while not list((tmp_path / "run").rglob(f"{WORK}*/{EXPORT}")):  # nsys writes
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+def test_a_temporary_folder_that_is_too_small_is_named(tmp_path: Path, mounted: Mounted, cli: Cli) -> None:
+    """nsys maps files in it, and makes the program crash: exit code 139."""
+    folder = mounted("size=1m")
+    done = cli("profile", "--no-stats", "-o", "run", "true", TMPDIR=str(folder))
+    assert done.returncode == 70
+    said = " ".join(done.stderr.split())
+    assert "nsys had too little space in TMPDIR" in said
+    assert re.search(rf"nsys needs space in TMPDIR: 1\.\d MB free at {folder}", said)
+    assert "report.qdstrm cannot be read: the recording was cut off" in said
+    status = RunFolder(tmp_path / "run").read_status()
+    assert (status.program_code, status.nsys_code) == (None, 139)
 
 
-def processes_in(folder: Path) -> list[int]:
-    """Return the processes that work in a folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            found += [int(path.name)] if (path / "cwd").readlink() == folder else []
-    return found
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def words_of(pid: int) -> list[bytes]:
-    """Return the command line of a process; nothing if it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
-    except OSError:
-        return []
+def test_a_temporary_folder_may_forbid_programs(mounted: Mounted, cli: Cli) -> None:
+    code = "import nvtx\nfor _ in range(3):\n    with nvtx.annotate('step'): pass"
+    done = cli(
+        "profile", "--no-stats", "-o", "run", sys.executable, "-c", code, TMPDIR=str(mounted("noexec"))
+    )
+    assert done.returncode == 0, done.stderr
+    table = cli("report", "run", "-r", "nvtx_sum", "--format", "json")
+    assert "step" in table.stdout
 
 
 def test_a_later_version_may_say_more(tmp_path: Path, cli: Cli) -> None:

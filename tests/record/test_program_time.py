@@ -22,7 +22,7 @@ def timed(*program: str, wait_s: float = 2) -> float | None:
     """Run a program through its launcher, and wait for its exit."""
     with closing(ProgramTime()) as program_time:
         writer = program_time.writer
-        process = subprocess.Popen([*LAUNCHER, f"0,1,2,{writer}/022/", *program], pass_fds=[writer])
+        process = subprocess.Popen([*LAUNCHER, f"0,1,2,{writer}/022//", *program], pass_fds=[writer])
         os.close(writer)
         deadline = time.monotonic() + wait_s
         while process.poll() is None and time.monotonic() < deadline:
@@ -40,7 +40,7 @@ def test_the_start_of_the_launcher_does_not_count() -> None:
 def test_a_program_that_ended_before_its_start_was_noted() -> None:
     with closing(ProgramTime()) as program_time:
         done = subprocess.run(
-            [*LAUNCHER, f"0,1,2,{program_time.writer}/022/", "true"],
+            [*LAUNCHER, f"0,1,2,{program_time.writer}/022//", "true"],
             pass_fds=[program_time.writer],
             check=True,
         )

@@ -27,47 +27,33 @@ pytestmark = pytest.mark.slow
 
 # These play nsys where the real one cannot be made to: to wait for a program that does not end.
 DEAF = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; "
-WAITS_FOR_A_DEAF_PROGRAM = f"""
-import os, signal, subprocess, sys
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-program = subprocess.Popen([sys.executable, "-c", {DEAF + "time.sleep(60)"!r}])
-os.write(int(sys.argv[1]), b"s")
-program.wait()
-sys.exit(9)
-"""
-ENDS_A_SLOW_PROGRAM = f"""
+# Its program says when it is ready. The exit code is the number of signals that nsys got; it is negative if
+# the program ended by itself.
+RECORDS = """
 import os, signal, subprocess, sys, time
 came = []
-signal.signal(signal.SIGTERM, lambda *_: came.append(1))
-program = subprocess.Popen([sys.executable, "-c", {DEAF + "time.sleep(1)"!r}])
-os.write(int(sys.argv[1]), b"s")
-os.kill(os.getppid(), signal.SIGTERM)
-os.kill(os.getpid(), signal.SIGTERM)
-while not came:
-    time.sleep(0.01)
-if sys.argv[2] == "says so":
-    open("log", "a").write("Generating '/tmp/nsys-report-1.qdstrm'")
-program.wait()
-sys.exit(len(came))
-"""
-WRITES_AFTER_ITS_PROGRAM = """
-import os, signal, sys, time
-came = []
-signal.signal(signal.SIGTERM, lambda *_: came.append(1))
-os.write(int(sys.argv[1]), b"s")
-time.sleep(0.2)
-os.kill(os.getppid(), signal.SIGTERM)
-time.sleep(0.5)
-sys.exit(len(came))
-"""
-SIGNALS_NOTHING = """
-import os, signal, subprocess, sys
-signal.signal(signal.SIGTERM, lambda *_: None)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+    signal.signal(number, lambda *_: came.append(1))
 command = [sys.executable, "-c", sys.argv[2]]
 program = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
 program.stdout.readline()
 os.write(int(sys.argv[1]), b"s%d 0\\n" % program.pid)
-sys.exit(-program.wait())
+code = program.wait()
+begin = time.monotonic()
+while time.monotonic() < begin + float(sys.argv[3]):
+    time.sleep(0.01)
+sys.exit(len(came) if code < 0 else 100 + code)
+"""
+# It does not notice that its program ends, as if its launcher was killed.
+WAITS_IN_VAIN = """
+import os, signal, subprocess, sys, time
+came = []
+signal.signal(signal.SIGQUIT, lambda *_: came.append(1))
+program = subprocess.Popen(["true"])
+os.write(int(sys.argv[1]), b"s%d 0\\n" % program.pid)
+program.wait()
+while not came or sys.argv[2] == "deaf":
+    time.sleep(0.1)
 """
 LEAVES_A_PROGRAM = """
 import os, subprocess, sys
@@ -78,10 +64,9 @@ os.write(int(sys.argv[1]), b"s")
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "SETTLE_S", 0.1)
     monkeypatch.setattr(supervise, "STOP_PROGRAM_S", 0.5)
-    monkeypatch.setattr(supervise, "STOP_NSYS_S", 1.5)
     monkeypatch.setattr(supervise, "LEAVE_S", 0.3)
+    monkeypatch.setattr(guard, "STOP_NSYS_S", 1.5)
 
 
 @contextmanager
@@ -123,29 +108,88 @@ def assert_nothing_left(supervisor: Supervisor) -> None:
     assert living(supervisor) == []
 
 
-def test_a_program_deaf_to_signals_is_killed_and_nsys_ends_by_itself(tmp_path: Path) -> None:
-    with supervised(tmp_path, WAITS_FOR_A_DEAF_PROGRAM) as (supervisor, _):
-        assert supervisor.wait(0.2) == Ending(9, None, timed_out=True, killed=False)
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_the_program_is_signalled_and_nsys_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: signal.Signals
+) -> None:
+    """nsys then takes its time to write. A program that is deaf is killed."""
+    monkeypatch.setattr(guard, "STOP_NSYS_S", 30)
+    code = f"import time; {DEAF if by is signal.SIGKILL else ''}print(flush=True); time.sleep(60)"
+    with supervised(tmp_path, RECORDS, code, "1") as (supervisor, _):
+        supervisor.received.append(signal.SIGTERM if by is signal.SIGKILL else by)
+        ending = supervisor.wait(None)
+        assert (ending.code, ending.killed, ending.fault) == (0, False, "")
+        assert supervisor.report.startswith(b"s")
         assert_nothing_left(supervisor)
 
 
-@pytest.mark.parametrize(("program", "by"), [("", signal.SIGTERM), (DEAF, signal.SIGKILL)])
-def test_a_program_that_nsys_does_not_signal_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, by: signal.Signals
+def test_a_program_that_cleans_up_has_time_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "STOP_PROGRAM_S", 20)
+    monkeypatch.setattr(guard, "STOP_NSYS_S", 30)
+    cleans = "signal.signal(signal.SIGINT, lambda *_: (time.sleep(2), sys.exit(3)))"
+    code = f"import signal, sys, time; {cleans}; print(flush=True); time.sleep(60)"
+    with supervised(tmp_path, RECORDS, code, "0") as (supervisor, _):
+        supervisor.received.append(signal.SIGINT)
+        assert supervisor.wait(None) == Ending(103, signal.SIGINT, timed_out=False, killed=False)
+
+
+def test_processes_of_the_program_in_other_groups_are_signalled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that nsys can have signalled gets no second signal."""
-    monkeypatch.setattr(supervise, "SIGNAL_S", 0.1)
-    monkeypatch.setattr(supervise, "STOP_PROGRAM_S", 1 if program else 30)
-    monkeypatch.setattr(supervise, "STOP_NSYS_S", 30)  # a busy machine ends the others late
-    code = f"import time; {program}print(flush=True); time.sleep(60)"
-    with supervised(tmp_path, SIGNALS_NOTHING, code) as (supervisor, _):
-        assert supervisor.wait(0.2) == Ending(by, None, timed_out=True, killed=False)
-        assert supervisor.report.startswith(b"s")
+    monkeypatch.setattr(supervise, "STOP_PROGRAM_S", 20)
+    monkeypatch.setattr(guard, "STOP_NSYS_S", 30)
+    code = """
+import subprocess, sys
+other = subprocess.Popen(["sleep", "60"], start_new_session=True)
+print(flush=True)
+sys.exit(other.wait() + 20)
+"""
+    deaf = code.replace("import ", "import signal, ", 1).replace(
+        "print", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint"
+    )
+    with supervised(tmp_path, RECORDS, deaf, "0") as (supervisor, _):
+        assert supervisor.wait(0.2).code == 100 + 20 - signal.SIGTERM
 
 
-def test_a_deaf_nsys_is_killed_at_last(tmp_path: Path) -> None:
+def test_a_deaf_nsys_is_killed_at_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "START_S", 60)
     with supervised(tmp_path, f"{DEAF}time.sleep(60)") as (supervisor, _):
         assert supervisor.wait(0.2) == Ending(-9, None, timed_out=True, killed=True)
+
+
+def test_an_nsys_that_does_not_start_the_program_is_killed_after_a_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "START_S", 0.3)
+    monkeypatch.setattr(guard, "STOP_NSYS_S", 60)
+    with supervised(tmp_path, "import time; time.sleep(60)") as (supervisor, _):
+        assert supervisor.wait(0.2) == Ending(-9, None, timed_out=True, killed=True)
+
+
+@pytest.mark.parametrize(("answers", "code"), [("", 0), ("deaf", -signal.SIGKILL)])
+def test_an_nsys_that_waits_in_vain_is_asked_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: str, code: int
+) -> None:
+    monkeypatch.setattr(guard, "IDLE_S", 1.5)
+    monkeypatch.setattr(guard, "ANSWER_S", 1.5)
+    with supervised(tmp_path, WAITS_IN_VAIN, answers) as (supervisor, _):
+        ending = supervisor.wait(None)
+        assert (ending.code, ending.fault, ending.killed) == (code, "missed_end", code != 0)
+
+
+def test_an_nsys_that_does_nothing_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "HUNG_S", 1.5)
+    with supervised(tmp_path, "import time; time.sleep(60)") as (supervisor, _):
+        assert supervisor.wait(None) == Ending(-9, None, timed_out=False, killed=True, fault="hung")
+
+
+def test_an_nsys_that_works_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "HUNG_S", 1.5)
+    monkeypatch.setattr(guard, "IDLE_S", 1.5)
+    code = "import os, sys, time; os.write(int(sys.argv[1]), b's'); begin = time.process_time()\n"
+    works = code + "while time.process_time() < begin + 4: pass"
+    with supervised(tmp_path, works) as (supervisor, _):
+        assert supervisor.wait(None) == Ending(0, None, timed_out=False, killed=False)
 
 
 def test_an_nsys_that_is_still_writing_is_given_its_time(tmp_path: Path) -> None:
@@ -155,28 +199,31 @@ def test_an_nsys_that_is_still_writing_is_given_its_time(tmp_path: Path) -> None
         assert supervisor.wait(0.2) == Ending(7, None, timed_out=True, killed=False)
 
 
-@pytest.mark.parametrize(("said", "signals"), [("says so", 1), ("says nothing", 2)])
-def test_an_nsys_that_was_signalled_as_well_is_left_to_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, signals: int
-) -> None:
-    """As Slurm signals every process of a job; a second signal would cost the report."""
-    monkeypatch.setenv("SLURM_JOB_ID", "1")
-    monkeypatch.setattr(supervise, "ALONE_S", 0.3)
-    monkeypatch.setattr(supervise, "STOP_PROGRAM_S", 5)
-    monkeypatch.setattr(supervise, "STOP_NSYS_S", 20)
-    with supervised(tmp_path, ENDS_A_SLOW_PROGRAM, said) as (supervisor, _):
-        assert supervisor.wait(None) == Ending(signals, signal.SIGTERM, timed_out=False, killed=False)
-
-
-def test_a_program_that_ends_while_it_is_looked_at_is_no_reason_for_a_signal(
+def test_in_a_job_a_program_that_ends_by_itself_gets_no_second_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """nsys writes its report by then; a signal would stop that."""
-    with supervised(tmp_path, WRITES_AFTER_ITS_PROGRAM) as (supervisor, _):
-        ended = subprocess.Popen(["true"])
-        ended.wait()
-        monkeypatch.setattr(guard.Members, "living", lambda _: [supervisor.process.pid, ended.pid])
-        assert supervisor.wait(None).code == 0
+    """As Slurm signals every process of a job. The program leaves the number of its signals."""
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    monkeypatch.setattr(supervise, "STOP_IN_JOB_S", 5)
+    monkeypatch.setattr(guard, "STOP_NSYS_S", 20)
+    code = """
+import signal, sys, time
+came = []
+signal.signal(signal.SIGTERM, lambda *_: came.append(1))
+print(flush=True)
+while not came:
+    time.sleep(0.01)
+time.sleep(0.7)
+sys.exit(len(came))
+"""
+    with supervised(tmp_path, RECORDS, code, "0") as (supervisor, _):
+
+        def signal_all() -> None:  # as Slurm does
+            program = int(supervisor.report.split()[0].removeprefix(b"s"))
+            guard.signal_all([program, os.getpid()], signal.SIGTERM)
+
+        supervisor.on_start = signal_all
+        assert supervisor.wait(None) == Ending(101, signal.SIGTERM, timed_out=False, killed=False)
 
 
 def test_what_nsys_leaves_running_is_killed(tmp_path: Path) -> None:

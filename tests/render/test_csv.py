@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as plain_csv
 import io
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,15 +42,41 @@ def test_what_is_selected_and_noted_is_not_in_csv(tmp_path: Path) -> None:
     assert tsv.render([told]) == tsv.render([table])
 
 
-FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", "＝1"]  # noqa: RUF001
-HARMLESS = ["a=1", "k<-1>", "", "1+1", "'=1", "漢", "[CUDA memset]"]
+HARMLESS = [
+    "a=1",
+    "k<-1>",
+    "",
+    "1+1",
+    "'=1",
+    "漢",
+    "[CUDA memset]",
+    "at::native::add",
+    "a::b ::c",
+    "#[x",
+    "## [x",
+]
+GUARDED = {
+    **{text: f"'{text}" for text in ("=1+1", "+1", "-1", "@SUM(A1)", "  =1", "＝1")},  # noqa: RUF001
+    "\t=1": r"\t=1",
+    "\r=1": r"\r=1",
+    "\n=1": r"\n=1",
+    "x\n::set-env name=A::b": r"x\n::set-env name=A::b",
+    "x\r::error::b": r"x\r::error::b",
+    "::error::x": "'::error::x",
+    "  ::error::x": "'  ::error::x",
+    "a ##[add-mask]1": r"a \x23#[add-mask]1",
+    "\x1b]0;x\x07\x9b31m": r"\x1b]0;x\x07\x9b31m",
+    "\u202eevil\ufeff": r"\u202eevil\ufeff",
+    "\udcff": r"\xff",
+}
+RUNNER_LINE = re.compile(r"[\n\r]")  # where GitHub's runner begins a line
 
 
 @pytest.mark.parametrize(("form", "delimiter"), [(csv, ","), (tsv, "\t")])
-def test_formulas_are_guarded_where_that_is_asked_for(form: Any, delimiter: str) -> None:  # noqa: ANN401
+def test_cells_are_guarded_where_that_is_asked_for(form: Any, delimiter: str) -> None:  # noqa: ANN401
     columns = (Column("name", "Name", Unit.TEXT, "h"), Column("queue_ns", "Queue", Unit.NS, "h"))
     schema = Schema("r", "R", columns)
-    table = table_of(schema, [(name, -5) for name in (*FORMULAS, *HARMLESS)])
+    table = table_of(schema, [(name, -5) for name in (*GUARDED, *HARMLESS)])
 
     def names(**options: bool) -> list[str]:
         [content] = form.render([table], **options).values()
@@ -57,8 +84,20 @@ def test_formulas_are_guarded_where_that_is_asked_for(form: Any, delimiter: str)
         assert {queue for _, queue in rows} == {"-5"}  # a number is not a formula
         return [name for name, _ in rows]
 
-    assert names() == FORMULAS + HARMLESS
-    assert names(safe=True) == [f"'{name}" for name in FORMULAS] + HARMLESS
+    assert names() == [*GUARDED, *HARMLESS]
+    assert names(safe=True) == [*GUARDED.values(), *HARMLESS]
+    [content] = form.render([table], safe=True).values()
+    assert [
+        line for line in RUNNER_LINE.split(content) if line.lstrip().startswith("::") or "##[" in line
+    ] == []
+    assert len(content.splitlines()) == len(table) + 1
+
+
+def test_headers_are_guarded_too() -> None:
+    columns = (Column("::error::x", "N", Unit.TEXT, "h"), Column("=1", "Q", Unit.NS, "h"))
+    table = table_of(Schema("r", "R", columns), [("k", 1)])
+    assert csv.render([table]) == {"r.csv": "::error::x,=1\nk,1\n"}
+    assert csv.render([table], safe=True) == {"r.csv": "'::error::x,'=1\nk,1\n"}
 
 
 @pytest.mark.parametrize("report", NAMES)

@@ -87,7 +87,7 @@ def test_real_captures_fit(name: str) -> None:
     document = checked(
         json_format.as_one(
             tables,
-            captures=[(name, capture)],
+            captures={name: capture},
             selection=capture.view.selection,
             missing=missing,
             answers={name: (capture.answer, ())},
@@ -117,12 +117,13 @@ def test_real_captures_fit(name: str) -> None:
 def test_the_envelope_is_always_the_same() -> None:
     assert json.loads(json_format.as_one([])) == {
         "format": "nsyswrap-reports",
-        "version": 2,
+        "version": 3,
         "tool": {"name": "nsyswrap", "version": __version__},
         "captures": [],
         "window": {"time": None, "nvtx": None, "devices": [], "processes": [], "clip": None},
         "reports": [],
         "notes": [],
+        "not_read": [],
     }
 
 
@@ -140,7 +141,7 @@ def test_what_was_selected(tmp_path: Path) -> None:
 
 def test_what_a_capture_does_not_say_is_null(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5))
-    [about] = checked(json_format.as_one([], captures=[("x", capture)]))["captures"]
+    [about] = checked(json_format.as_one([], captures={"x": capture}))["captures"]
     assert about.pop("path") == str(capture.source)
     assert about.pop("gpus") == []
     assert about.pop("label") == "x"
@@ -167,7 +168,7 @@ def test_missing_is_null_and_not_collected_is_said(tmp_path: Path) -> None:
 
 def test_a_report_that_some_captures_could_not_answer(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5))
-    captures = [("a", capture), ("b", capture)]
+    captures = {"a": capture, "b": capture}
     table = combine([("a", capture.report("cuda_gpu_kern_sum"))])
     missing = [
         Missing(find_report(name).schema, "", "b", WHY)

@@ -13,6 +13,7 @@ from prometheus_client.openmetrics import parser
 from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, RunFigures, Setup, Side
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.units import Unit
+from nsyswrap.base.version import version
 from nsyswrap.render.metrics import FORMATS
 from nsyswrap.reports.runs.metrics import MOST_KERNELS, Family, Metrics, Sample, metrics_of
 
@@ -88,7 +89,11 @@ def test_openmetrics_has_base_units_and_totals() -> None:
     assert (times.unit, value(times), times.samples[0].labels) == ("seconds", 4e-6, {"kernel": "add(float*)"})
     assert value(found["nsyswrap_copy_size_bytes"]) == 4096
     assert value(found["nsyswrap_launch_overhead_seconds"]) == 5e-6
-    assert found["nsyswrap_profile"].samples[0].labels == {"gpu": "GPU", "driver": "570.1"}
+    assert found["nsyswrap_profile"].samples[0].labels == {
+        "gpu": "GPU",
+        "driver": "570.1",
+        "nsyswrap": version(),
+    }
     assert all(family.documentation for family in found.values())
     assert not [name for name in found if "_min" in name]
 
@@ -102,13 +107,15 @@ def test_several_runs_have_their_median_and_range() -> None:
     assert value(found["nsyswrap_runs"]) == 3
     entry = entries(metrics)["kernel time: add(float*)"]
     assert (entry["unit"], entry["value"], entry["range"]) == ("us", 5, "± 2")
-    assert entry["extra"] == "median of 3 runs\nmin 4\nmax 8"
+    assert entry["extra"] == f"median of 3 runs\nmin 4\nmax 8\nnsyswrap {version()}"
 
 
 def test_every_benchmark_is_smaller_is_better() -> None:
     found = entries(of(run()))
-    assert found["GPU idle"] == {"name": "GPU idle", "unit": "percent", "value": 75}
-    assert found["step time: 'step'"] == {"name": "step time: 'step'", "unit": "us", "value": 1000}
+    idle = {"name": "GPU idle", "unit": "percent", "value": 75, "extra": f"nsyswrap {version()}"}
+    assert found["GPU idle"] == idle
+    step = {"name": "step time: 'step'", "unit": "us", "value": 1000, "extra": f"nsyswrap {version()}"}
+    assert found["step time: 'step'"] == step
     assert found["copy size: Host-to-Device"]["unit"] == "bytes"
     assert not [name for name in found if "busy" in name and "time" not in name]
 

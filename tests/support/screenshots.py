@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import io
 import os
 import tempfile
 from pathlib import Path
@@ -90,11 +91,12 @@ def _shrink(path: Path) -> None:
 
 
 def save_plots(folder: Path) -> None:
-    """Draw all plots as PNG, called after their kind."""
+    """Draw all plots as PNG, called after their kind. The pictures do not name the version."""
     folder.mkdir(parents=True, exist_ok=True)
     capture = open_capture(PICTURED)
     for kind in NAMES:
-        (folder / f"{kind}.png").write_bytes(content(capture.plot(kind), "png"))
+        with Image.open(io.BytesIO(content(capture.plot(kind), "png"))) as picture:
+            picture.save(folder / f"{kind}.png", optimize=True)  # without metadata
 
 
 def _opened(browser: Browser, path: Path, content: str) -> Page:

@@ -20,7 +20,10 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SERVE = "import sys, warm_cli; warm_cli.serve(int(sys.argv.pop()))"
 _LENGTH = 8  # bytes, before each request
@@ -30,15 +33,18 @@ _PACKAGES = ("cli", "render", "reports", "analysis", "capture")
 
 
 class WarmCli:
-    """The process, on the side of the tests. ``environment`` is what all commands have in common."""
+    """The process, on the side of the tests. ``environment`` is what all commands have in common.
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    ``prefix`` begins its command line.
+    """
+
+    def __init__(self, environment: dict[str, str], prefix: Sequence[str] = ()) -> None:
         self._environment = environment
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair()
         path = os.pathsep.join((str(Path(__file__).parent), environment.get("PYTHONPATH", "")))
         self._process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, str(theirs.fileno())],
+            [*prefix, sys.executable, "-c", SERVE, str(theirs.fileno())],
             env={**environment, "PYTHONPATH": path},
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,

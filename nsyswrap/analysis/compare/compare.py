@@ -20,6 +20,7 @@ from nsyswrap.analysis.compare.model import (
 from nsyswrap.analysis.compare.pairing import have_same_steps, pair_rows, renamed
 from nsyswrap.analysis.compare.stored_names import with_full_names
 from nsyswrap.base.install import pip_install
+from nsyswrap.base.version import version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -64,7 +65,8 @@ def compare(
     few = () if no_verdicts else few_runs(base, new)
     other_steps = () if have_same_steps(base, new) else _other_steps(base, new)
     hidden = hidden_remarks(base, new)
-    remarks = (*few, *_left_out(base, new), *other_steps, *hidden, *remarks_of(base, new))
+    others = _other_versions(base, new) if any(map(_differs, judgements)) else ()
+    remarks = (*few, *_left_out(base, new), *other_steps, *hidden, *others, *remarks_of(base, new))
     return Comparison(base, new, tuple(pairs), limits, obstacles, no_verdicts, remarks)
 
 
@@ -113,6 +115,24 @@ def _other_steps(base: Side, new: Side) -> tuple[str, ...]:
     if not any(run.steps for run in (*base.runs, *new.runs)):
         return ()
     return ("the runs have different steps: time by cause is that of the whole run",)
+
+
+def _differs(judgement: Judgement) -> bool:
+    return judgement.outcome in ("slower", "faster")
+
+
+def _other_versions(base: Side, new: Side) -> tuple[str, ...]:
+    """Return that a difference may be one between versions of nsyswrap, if others computed a baseline."""
+    if not (base.nsyswrap or new.nsyswrap):
+        return ()
+    versions = [side.nsyswrap or version() for side in (base, new)]
+    if versions[0] == versions[1]:
+        return ()
+    remark = (
+        f"figures computed by nsyswrap {versions[0]} / {versions[1]}: save the baseline again if the "
+        "CHANGELOG names a change of them"
+    )
+    return (remark,)
 
 
 def _unless_left_out(base: Side, new: Side, rows: Rows, judgement: Judgement) -> Judgement:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nsyswrap.analysis.compare.median_step import MedianStep
+    from nsyswrap.base.not_read import NotRead
 
 Group = Literal["total", "step", "budget", "launch", "module", "kernel", "api", "copy", "range"]
 Outcome = Literal["slower", "faster", "same", "cannot tell", "clock", "not judged"]
@@ -122,10 +123,16 @@ class RunFigures:
 
 @dataclass(frozen=True)
 class Side:
-    """The base or the new side of a comparison: its name, as the user wrote it, and its runs."""
+    """The base or the new side of a comparison: its name, as the user wrote it, and its runs.
+
+    ``nsyswrap`` is the version that computed the figures of a baseline; empty: this one, or not known.
+    ``left_out`` are runs that it names, too, and that are not done or cannot be read.
+    """
 
     name: str
     runs: tuple[RunFigures, ...]
+    nsyswrap: str = ""
+    left_out: tuple[NotRead, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -282,6 +289,11 @@ class Comparison:
     obstacles: tuple[Obstacle, ...] = ()
     no_verdicts: str = ""
     remarks: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[NotRead, ...]:
+        """The runs of both sides that are not compared."""
+        return (*self.base.left_out, *self.new.left_out)
 
     def of(self, group: Group) -> tuple[Pair, ...]:
         """Return the pairs of a group."""

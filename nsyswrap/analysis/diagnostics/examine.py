@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import io
-import stat
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -13,8 +10,10 @@ from nsyswrap.analysis.diagnostics.check import counted, unknown
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
+from nsyswrap.base import paths
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import CaptureError, NotInCapture
+from nsyswrap.base.files import tail
 from nsyswrap.base.nsys import command
 from nsyswrap.base.run_folder import EXPORT, LOG, REPORT, RUN, RunFolder, ending, run_of
 from nsyswrap.capture.capture import open_capture
@@ -57,7 +56,7 @@ _CONTENTS = {
 
 def examine_path(path: Path) -> Iterator[Check]:
     """Yield the checks of a capture, or why a run folder has none. Raises CaptureError for other files."""
-    if (path / RUN).is_file() and not any((path / name).exists() for name in (EXPORT, REPORT)):
+    if paths.is_file(path / RUN) and not any(paths.exists(path / name) for name in (EXPORT, REPORT)):
         return _without_export(path)
     return examine(open_capture(path))
 
@@ -81,21 +80,12 @@ def _without_export(folder: Path) -> Iterator[Check]:
         hint = ""
     yield Check("problem", "run", why, hint)
     try:
-        fault, cure = command.fault(_tail(folder / LOG))
+        fault, cure = command.fault(tail(folder / LOG, LOG_BYTES).decode(errors="replace"))
     except OSError as error:
         yield Check("unknown", "nsys log", f"{LOG} cannot be read: {error.strerror}")
         return
     if fault:
         yield Check("problem", "nsys log", fault, cure)
-
-
-def _tail(path: Path) -> str:
-    """Return the end of a text file. Raises OSError, also for a pipe: reading one would wait forever."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    with path.open("rb") as file:
-        file.seek(max(0, file.seek(0, io.SEEK_END) - LOG_BYTES))
-        return file.read(LOG_BYTES).decode(errors="replace")
 
 
 def _run(capture: Capture) -> Iterator[Check]:
@@ -122,7 +112,7 @@ def _integrity(capture: Capture) -> Check:
         return Check("unknown", "file", f"looking for damage took longer than {_PATIENCE_S} s")
     if damage:
         return Check("problem", "file", f"the file is damaged: {damage}", "export the .nsys-rep again")
-    is_folder = capture.path.is_dir()
+    is_folder = paths.is_folder(capture.path)
     return Check(
         "ok", "file", "all tables can be read" if is_folder else "SQLite's quick check found no damage"
     )
@@ -207,8 +197,8 @@ def _content(table: str, count: int) -> str:
 
 
 def _size(capture: Capture) -> Check:
-    files = capture.path.iterdir() if capture.path.is_dir() else [capture.path]
-    size = sum(file.stat().st_size for file in files)
+    files = list(paths.matching(capture.path, "*")) or [capture.path]
+    size = sum(map(paths.size, files))
     rows = sum(map(capture.count, (*KINDS, "api", "nvtx")))
     time = f"the screen takes roughly {_START_S + _SCREEN_S * rows / _MEASURED_ROWS:,.1f} s"
     events = f"{rows:,} CUDA and NVTX {'event' if rows == 1 else 'events'}"

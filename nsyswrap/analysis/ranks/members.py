@@ -12,10 +12,9 @@ from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.gpu_users import gpu_users_of
 from nsyswrap.base.missing import MISSING
-from nsyswrap.base.rank_folders import captures_by_rank, rank_folders, rank_in
+from nsyswrap.base.rank_folders import rank_in
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, run_of
-from nsyswrap.base.text import shortest_labels
-from nsyswrap.capture.arrow_export import is_table_folder
+from nsyswrap.base.text import natural_key, shortest_labels
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.identity import identity_of
 from nsyswrap.capture.selection import EVERYTHING
@@ -61,16 +60,11 @@ class Member:
         return self.capture.viewed(selection=replace(EVERYTHING, processes=processes))
 
 
-def places(paths: Sequence[Path]) -> list[Place]:
-    """Return the places of the captures, by rank.
-
-    A folder with rank-* folders, or with captures that name their ranks, stands for all of them.
+def places(captures: Sequence[Path]) -> list[Place]:
+    """Return the places of the captures, by rank. If some name no rank, all are by label.
 
     Raises UsageError if two captures have the same rank, or if some are of an older launch than the newest.
     """
-    captures: list[Path] = []
-    for path in paths:
-        captures += (_ranks_in(path) or [path]) if path.is_dir() else [path]
     labels = shortest_labels(captures)
     ranks = [_place(path, label) for path, label in zip(captures, labels, strict=True)]
     twice = [number for number, count in Counter(place.number for place in ranks).items() if count > 1]
@@ -78,17 +72,15 @@ def places(paths: Sequence[Path]) -> list[Place]:
         both = " and ".join(str(place.path) for place in ranks if place.number == twice[0])
         raise UsageError(f"{both}: both are rank {twice[0]}", "name the captures of one launch")
     if any(place.number is None for place in ranks):
-        return [replace(place, number=None, label=label) for place, label in zip(ranks, labels, strict=True)]
+        unnamed = [replace(one, number=None, label=label) for one, label in zip(ranks, labels, strict=True)]
+        return sorted(unnamed, key=lambda place: natural_key(place.label))
     _check_one_launch(ranks)
     return sorted(ranks, key=lambda place: place.number or 0)
 
 
-def _ranks_in(folder: Path) -> list[Path]:
-    """Return the run folders of the ranks in a folder, or else its captures that name their ranks."""
-    folders = list(rank_folders(folder).values())
-    if folders or any((folder / name).exists() for name in (EXPORT, REPORT)) or is_table_folder(folder):
-        return folders
-    return list(captures_by_rank(folder).values())
+def rank_of(capture: Path) -> int | None:
+    """Return the rank that the run folder or the name of a capture tells; or None."""
+    return _place(capture, "").number
 
 
 def check_different(ranks: Sequence[Place]) -> None:

@@ -6,15 +6,20 @@ import re
 import sqlite3
 import subprocess
 import tempfile
+from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
 from nsyswrap.base.run_folder import free_space_note
+from nsyswrap.base.run_tool import fault_of, run_tool
+from nsyswrap.base.sqlite import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +58,11 @@ _FAULTS = (
         "do not run nsys inside another nsys",
     ),
     (
+        r"Connection to Agent lost",
+        "nsys lost the connection to its agent, as if that was killed",
+        "profile again",
+    ),
+    (
         r"sem_open",
         "nsys cannot create a semaphore: /dev/shm is missing or not writable",
         "in the chroot or container: mount -t tmpfs -o mode=1777 tmpfs /dev/shm",
@@ -83,6 +93,8 @@ _FAULTS = (
     (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),
 )
 _PROGRESS = re.compile(r"\[\d+/\d+\] \[[^\]]*?(\d+)%\s*\] \S*?\.(nsys-rep|sqlite)")
+_WITHOUT_MEANING = re.compile(r"Generat(ing '|ed:)|\[\d+/\d+\] |Collecting data|\s|Please refer to|https://")
+_MOST_QUOTED, _LONGEST_QUOTED = 3, 200  # lines, characters
 _STEPS = {"nsys-rep": "importing the recording", "sqlite": "exporting to SQLite"}
 _STATS_START = re.compile(r"^\[\d+/\d+\] Executing '|^SKIPPED: |^ *\*\* .*:$")
 _STATS_END = re.compile(r"^Generated:")
@@ -238,7 +250,7 @@ def progress(log_tail: str) -> str:
 
 def split_log(text: str) -> tuple[str, str]:
     """Split the output of nsys into its messages and its own tables. A progress bar is reduced to its end."""
-    lines = [line.rsplit("\r", 1)[-1] for line in text.replace("\r\n", "\n").split("\n")]
+    lines = _lines(text)
     start = next((i for i, line in enumerate(lines) if _STATS_START.match(line)), None)
     if start is None:
         return "\n".join(lines), ""
@@ -246,12 +258,33 @@ def split_log(text: str) -> tuple[str, str]:
     return "\n".join(lines[:start] + lines[end:]), "\n".join(lines[start:end]) + "\n"
 
 
+def _lines(text: str) -> list[str]:
+    return [line.rsplit("\r", 1)[-1] for line in text.replace("\r\n", "\n").split("\n")]
+
+
 def fault(log: str) -> tuple[str, str]:
     """Return the fault that the output of nsys names, and the cure; both are empty if it names none."""
+    messages = "\n".join(_lines(log))
     for pattern, meaning, cure in _FAULTS:
-        if message := re.search(pattern, log):
-            return meaning.format(message.group().strip()), cure
+        if message := re.search(pattern, messages):
+            return meaning.format(_cut(message.group())), cure
     return "", ""
+
+
+def quoted(log: str) -> str:
+    """Return the first distinct messages in the output of nsys, each with its count; empty if it has none."""
+    messages = Counter(_cut(line) for line in _lines(log) if line and not _WITHOUT_MEANING.match(line))
+    first = [
+        f"{message} ({count:,} times)" if count > 1 else message
+        for message, count in islice(messages.items(), _MOST_QUOTED)
+    ]
+    more = len(messages) - len(first)
+    return "; ".join([*first, *([f"and {more:,} other lines"] if more else [])])
+
+
+def _cut(line: str) -> str:
+    line = line.strip()
+    return line if len(line) <= _LONGEST_QUOTED else f"{line[:_LONGEST_QUOTED]} …"
 
 
 def lost_its_agent(log: str) -> bool:
@@ -264,17 +297,17 @@ def check_export(path: Path) -> str:
 
     nsys writes the metadata of an export last, so the stub of a failed export has none.
     """
-    if not path.exists():
+    if not paths.is_file(path):
         return "the export is missing"
-    size = path.stat().st_size
     try:
-        with _open(path) as db:
+        with closing(read_only(path)) as db:
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             pages = (
                 db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
             )
     except sqlite3.DatabaseError as error:
         return f"SQLite cannot read the export: {error}"
+    size = paths.size(path)
     if size < pages:
         return f"the export is cut off: {size:,} of {pages:,} bytes"
     if "StringIds" not in tables or not tables & {"META_DATA_EXPORT", "EXPORT_META_DATA"}:
@@ -293,14 +326,10 @@ def recorded_s(path: Path) -> float:
         ("SELECT max(duration) FROM ANALYSIS_DETAILS", 1e9),
     )
     for sql, per_second in sources:
-        with suppress(sqlite3.DatabaseError, ValueError), _open(path) as db:
+        with suppress(sqlite3.DatabaseError, ValueError), closing(read_only(path)) as db:
             if recorded := float((db.execute(sql).fetchone() or [0])[0] or 0):
                 return recorded / per_second
     return 0
-
-
-def _open(path: Path) -> closing[sqlite3.Connection]:
-    return closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True))
 
 
 def import_recording(
@@ -308,15 +337,9 @@ def import_recording(
 ) -> None:
     """Try to import a .qdstrm into the .nsys-rep ``report``, which exists afterwards if that worked."""
     if importer := find.importer(nsys):
-        paths = ["--input-file", str(recording), "--output-file", str(report)]
-        with suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(
-                [importer, *paths, "--force-overwrite"],
-                capture_output=True,
-                env=environment,
-                timeout=EXPORT_DEADLINE_S,
-                check=False,
-            )
+        files = ["--input-file", str(recording), "--output-file", str(report)]
+        with suppress(OSError, subprocess.SubprocessError):
+            run_tool([importer, *files, "--force-overwrite"], EXPORT_DEADLINE_S, env=environment)
 
 
 def export(
@@ -335,14 +358,12 @@ def export(
         with tempfile.TemporaryDirectory(dir=target.parent) as work:
             part = Path(work) / "export.sqlite"
             command = [nsys, "export", "--type=sqlite", f"--output={part}", str(report)]
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=deadline_s, check=False, env=environment
-            )
+            done = run_tool(command, deadline_s, env=environment)
             if reason := check_export(part):
                 raise _export_error(report, target, reason, done.stdout + done.stderr)
             part.replace(target)
-    except subprocess.TimeoutExpired:
-        raise DamagedCapture(f"{report}: `nsys export` did not end within {deadline_s:g} s") from None
+    except subprocess.SubprocessError as error:
+        raise DamagedCapture(f"{report}: `nsys export` {fault_of(error)}") from None
     except PermissionError as error:
         raise Unavailable(f"cannot execute {nsys}: {error.strerror}") from None
     except OSError as error:

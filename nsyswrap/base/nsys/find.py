@@ -13,14 +13,16 @@ import re
 import shlex
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base import settings
+from nsyswrap.base import paths, settings
 from nsyswrap.base.errors import OutputError, Unavailable
-from nsyswrap.base.files import read_json
+from nsyswrap.base.files import read_json, write
 from nsyswrap.base.run_folder import cache_dir
+from nsyswrap.base.run_tool import fault_of, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +41,7 @@ PLACES = (
 DEBIAN_HOST = Path("/usr/lib/nsight-systems")  # Debian has the importer here
 _ELF = b"\x7fELF"
 _TIMEOUT_S = 20
+_MOST_BYTES = 4 << 20  # of an answer; the longest help has 60 kB
 
 
 @dataclass(frozen=True)
@@ -111,25 +114,30 @@ def candidates() -> Iterator[Path]:
     seen: set[Path] = set()
     on_path = [Path(folder) / "nsys" for folder in os.get_exec_path()]
     placed = [
-        path for place in PLACES for path in sorted(Path("/").glob(place[1:]), key=_by_version, reverse=True)
+        path for place in PLACES for path in sorted(_matching("/", place[1:]), key=_by_version, reverse=True)
     ]
     for path in on_path + placed:
-        if os.access(path, os.X_OK) and path.is_file() and path.resolve() not in seen:
-            seen.add(path.resolve())
+        if os.access(path, os.X_OK) and paths.is_file(path) and (real := paths.real(path)) not in seen:
+            seen.add(real)
             yield path
+
+
+def _matching(folder: Path | str, pattern: str) -> Iterator[Path]:
+    """Yield what matches where one may look: nsys cannot be run from anywhere else."""
+    return paths.matching(folder, pattern, skip=paths.ignore)
 
 
 def judge(path: Path) -> Nsys:
     """Check the files of an nsys; the result for a usable one is cached until one of them changes."""
-    real = path.resolve()
-    key = f"{real} {' '.join(str(p.stat().st_mtime_ns) for p in (real, *_parts(real)))}"
+    real = paths.real(path)
+    key = f"{real} {' '.join(map(_changed, (real, *_parts(real))))}"
     store = _cache_file()
     verdicts = _read_verdicts(store)
     if key in verdicts:
         return Nsys(**{**verdicts[key], "path": str(path)})
     nsys = _examine(path, real)
     if not nsys.fault:
-        usage = _output([str(path), "profile", "--help"], dict(os.environ))
+        usage, _ = _output([str(path), "profile", "--help"], dict(os.environ))
         nsys = replace(nsys, discards_environment=DISCARD_ENVIRONMENT in usage)
         # A fault is not cached: its cure, such as installing a library, may change none of these files.
         _write_verdicts(store, {**verdicts, key: asdict(nsys)})
@@ -144,9 +152,12 @@ def _examine(path: Path, real: Path) -> Nsys:
         return Nsys(
             str(path), "", f"it cannot be read: {error.strerror}", shlex.join(["ls", "-l", str(real)])
         )
-    version = _version(path)
-    if not version:
-        return Nsys(str(path), "", "`nsys --version` does not answer", "install NVIDIA Nsight Systems again")
+    answer, fault = _output([str(path), "--version"], dict(os.environ))
+    found = re.search(r"\d{4}\.\d+\.\d+(\.\d+)?", answer)
+    if not found:
+        again = "install NVIDIA Nsight Systems again"
+        return Nsys(str(path), "", f"`nsys --version` {fault or 'does not answer'}", again)
+    version = found.group()
     if is_script:  # CUDA's bin/nsys is a wrapper that selects a version: its files are unknown
         return Nsys(str(path), version)
     target, host = real.parent, _host(real)
@@ -171,7 +182,7 @@ def importer(nsys_path: str) -> Path | None:
 
 def host_folder(nsys_path: str) -> Path | None:
     """Return the folder of an nsys that has its importer; None if it is not beside it."""
-    return _host(Path(nsys_path).resolve())
+    return _host(paths.real(nsys_path))
 
 
 def _missing_host(target: Path) -> tuple[str, str]:
@@ -179,8 +190,8 @@ def _missing_host(target: Path) -> tuple[str, str]:
     name = target.name.replace("target-", "host-")
     fault = f"it records but cannot make a report: no {name} folder with QdstrmImporter beside {target}"
     elsewhere = [
-        *DEBIAN_HOST.glob("host-linux-*"),
-        *target.parent.glob("linux-desktop-*"),
+        *_matching(DEBIAN_HOST, "host-linux-*"),
+        *_matching(target.parent, "linux-desktop-*"),
     ]
     if not elsewhere:
         return fault, "install the whole Nsight Systems package (the importer is in its host part)"
@@ -195,7 +206,7 @@ def _missing_host(target: Path) -> tuple[str, str]:
 
 def _host(real: Path) -> Path | None:
     host = real.parent.parent / real.parent.name.replace("target-", "host-")
-    return host if (host / "QdstrmImporter").exists() and host != real.parent else None
+    return host if os.access(host / "QdstrmImporter", os.F_OK) and host != real.parent else None
 
 
 def _parts(real: Path) -> list[Path]:
@@ -203,27 +214,26 @@ def _parts(real: Path) -> list[Path]:
     return [host, host / "QdstrmImporter"] if host else []
 
 
+def _changed(path: Path) -> str:
+    facts = paths.status(path)
+    return str(facts.st_mtime_ns) if facts else "missing"
+
+
 def _missing_libraries(host: Path) -> list[str]:
     ldd = shutil.which("ldd")
     if ldd is None:
         return []
     environment = {**os.environ, "LD_LIBRARY_PATH": str(host)}
-    libraries = _output([ldd, str(host / "QdstrmImporter")], environment)
+    libraries, _ = _output([ldd, str(host / "QdstrmImporter")], environment)
     return re.findall(r"^\s*(\S+) => not found", libraries, re.MULTILINE)
 
 
-def _version(path: Path) -> str:
-    version = re.search(r"\d{4}\.\d+\.\d+(\.\d+)?", _output([str(path), "--version"], dict(os.environ)))
-    return version.group() if version else ""
-
-
-def _output(command: list[str], environment: dict[str, str]) -> str:
+def _output(command: list[str], environment: dict[str, str]) -> tuple[str, str]:
+    """Return what a tool prints on stdout, and why it gave no answer."""
     try:
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
+        return run_tool(command, _TIMEOUT_S, env=environment, most=_MOST_BYTES).stdout, ""
+    except (OSError, subprocess.SubprocessError) as error:
+        return "", fault_of(error)
 
 
 def _executable(value: str, source: str) -> Path:
@@ -257,9 +267,5 @@ def _read_verdicts(store: Path | None) -> dict[str, dict[str, Any]]:
 def _write_verdicts(store: Path | None, verdicts: dict[str, dict[str, Any]]) -> None:
     if store is None:
         return
-    part = store.with_suffix(f".{os.getpid()}")
-    try:
-        part.write_text(json.dumps(verdicts, indent=1), encoding="utf-8")
-        part.replace(store)
-    except OSError:
-        part.unlink(missing_ok=True)
+    with suppress(OutputError):
+        write(store, json.dumps(verdicts, indent=1))

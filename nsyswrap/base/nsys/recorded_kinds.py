@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.sqlite import quoted, read_only, tables_of
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -23,13 +25,12 @@ _DOMAINS = "WHERE eventType NOT IN (33, 75, 76)"  # NVTX's domains and categorie
 def recorded_kinds(path: Path) -> frozenset[str]:
     """Return which of GPU, CUDA and OTHER events a complete export has."""
     kinds = set()
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
-        names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        for name in names:
+    with closing(read_only(path)) as db:
+        for name in tables_of(db)[0]:
             of_prefix = (kind for prefix, kind in _PREFIXES.items() if name.startswith(prefix))
             kind = _TABLES.get(name) or next(of_prefix, "")
             where = _DOMAINS if name == "NVTX_EVENTS" else ""
             with suppress(sqlite3.DatabaseError):
-                if kind and db.execute(f'SELECT 1 FROM "{name}" {where} LIMIT 1').fetchone():  # noqa: S608 - names of the export itself
+                if kind and db.execute(f"SELECT 1 FROM {quoted(name)} {where} LIMIT 1").fetchone():  # noqa: S608 - quoted
                     kinds.add(kind)
     return frozenset(kinds)

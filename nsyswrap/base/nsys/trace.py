@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.nsys import find
+from nsyswrap.base.run_tool import run_tool
 from nsyswrap.base.suggest import did_you_mean
 
 _WITH_VERBOSE = ("cublas", "cusparse", "cusolver", "cutensor", "cudla")
@@ -38,10 +39,10 @@ def check_trace(text: str, nsys_path: str | None = None) -> None:
 
 def _known_here(nsys_path: str | None) -> set[str]:
     """Return the values that the help text of the nsys of this machine names: it can be newer than KNOWN."""
-    with suppress(Unavailable, OSError, subprocess.TimeoutExpired):
+    with suppress(Unavailable, OSError, subprocess.SubprocessError):
         nsys, _ = find.find_nsys(nsys_path)
         command = [nsys.path, "profile", "--help"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        done = run_tool(command, _TIMEOUT_S)
         if values := _HELP.search(done.stdout + done.stderr):
             return set(re.findall(r"'([\w-]+)'", values[1]))
     return set()

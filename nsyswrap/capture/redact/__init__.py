@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sqlite3
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.errors import DamagedCapture, OutputError
+from nsyswrap.base import paths
+from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.base.files import replacing, umask
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.sqlite import quoted, read_only
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.rules import rule_of
-from nsyswrap.capture.sql import quoted
 
 with lazy_imports():
     from nsyswrap.capture.redact import cells, holding, proof, values
@@ -68,7 +70,7 @@ def secrets_in(path: Path) -> list[Secret]:
 
 def check(path: Path) -> Checked:
     """Search an export for secrets, and for what redacting keeps. Raises DamagedCapture."""
-    with closing(Export(path)) as export, _reading(path), closing(_opened(export.file)) as db:
+    with _searchable(path) as export, _reading(path), closing(_opened(export.file)) as db:
         search, strings = _search(export)
         found = cells.Cells(db, search, strings)
         secrets = (_environment(export), _program_output(export), _personal(export), _other_processes(export))
@@ -101,9 +103,9 @@ def redact(source: Path, target: Path) -> Redacted:
     Raises OutputError if ``target`` exists or cannot be written, or if a removed value remains in it, and
     DamagedCapture if ``source`` is damaged.
     """
-    if target.exists():
+    if paths.is_taken(target):
         raise OutputError(f"{target} already exists", "use another -o, or remove the file")
-    with closing(Export(source)) as export, _reading(source, target):
+    with _searchable(source) as export, _reading(source, target):
         with replacing(target) as part, _whole_copy(export.file, part) as whole:
             search, strings = _search(export)
             known = places.values_are_known(export)
@@ -120,6 +122,18 @@ def redact(source: Path, target: Path) -> Redacted:
             kept = _kept(part, search, strings, source)
             part.chmod(0o666 & ~umask())
         return Redacted(changed, len(edited.renamed), kept, _without_rule(export), known)
+
+
+@contextmanager
+def _searchable(path: Path) -> Iterator[Export]:
+    """Open an export all of whose tables can be searched. Raises NotACapture."""
+    with closing(Export(path)) as export:
+        for table, reason in export.unusual.items():
+            raise NotACapture(
+                f"{path} cannot be redacted: {table} {reason}, which is not searched",
+                "remove it from a copy of the file, then redact the copy",
+            )
+        yield export
 
 
 def _search(export: Export) -> tuple[Search, cells.Strings]:
@@ -220,7 +234,8 @@ def _whole_copy(source: Path, part: Path) -> Iterator[Path]:
     """Yield a temporary copy beside ``part``, to delete from."""
     whole = part.with_suffix(".whole")
     try:
-        _copy(source, whole)
+        os.close(os.open(whole, os.O_CREAT | os.O_EXCL, 0o600))
+        shutil.copyfile(source, whole)
         yield whole
     finally:
         whole.unlink(missing_ok=True)
@@ -228,7 +243,7 @@ def _whole_copy(source: Path, part: Path) -> Iterator[Path]:
 
 def _opened(path: Path) -> sqlite3.Connection:
     """Open a file for reading only; texts are returned as bytes."""
-    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    db = read_only(path)
     db.text_factory = bytes
     return db
 
@@ -236,7 +251,8 @@ def _opened(path: Path) -> sqlite3.Connection:
 def _editing(path: Path) -> sqlite3.Connection:
     """Open a file to delete rows, without a journal, which would contain the deleted rows.
 
-    Triggers are dropped, as they could write; statistics of SQLite hold copies of cells.
+    Triggers are dropped, as they could write, and indexes that nsys does not make, as they could compute
+    values without end. Statistics of SQLite hold copies of cells.
     """
     db = sqlite3.connect(path)
     db.text_factory = bytes
@@ -244,7 +260,8 @@ def _editing(path: Path) -> sqlite3.Connection:
         "PRAGMA journal_mode = OFF; PRAGMA temp_store = MEMORY; PRAGMA ignore_check_constraints = ON"
     )
     left = (
-        "SELECT type, name FROM sqlite_master WHERE type = 'trigger' OR name LIKE 'sqlite^_stat%' ESCAPE '^'"
+        "SELECT type, name FROM sqlite_master WHERE type = 'trigger' "
+        "OR type = 'index' AND sql IS NOT NULL OR name LIKE 'sqlite^_stat%' ESCAPE '^'"
     )
     for kind, name in db.execute(left).fetchall():
         db.execute(f"DROP {kind.decode()} {quoted(name.decode())}")

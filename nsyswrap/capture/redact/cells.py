@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.sqlite import quoted, statement, tables_of
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.rules import NUMBERS, PERSONAL_KEYS, REMOVED, rule_of
-from nsyswrap.capture.sql import quoted, statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -131,16 +131,10 @@ class Cells:
 
     def _columns(self) -> list[tuple[str, str]]:
         """Return the tables and columns that hold texts or bytes, of any declared type."""
-        tables = (
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite^_%' ESCAPE '^'"
-        )
         found = []
-        for (raw,) in self._db.execute(tables).fetchall():
-            table = raw.decode()
-            columns = self._db.execute(statement("PRAGMA table_info({t})", t=table)).fetchall()
-            names = [name.decode() for _, name, *_ in columns]
+        for table, names in tables_of(self._db)[0].items():
             tests = ", ".join(f"max({_is_text(name)})" for name in names)  # all columns in one pass
-            if table not in places.OUTPUT_TABLES:
+            if table not in places.OUTPUT_TABLES and not table.startswith("sqlite_"):
                 [held] = self._db.execute(statement("SELECT % FROM {t}", t=table).replace("%", tests, 1))
                 found += [(table, name) for name, is_held in zip(names, held, strict=True) if is_held]
         return found

@@ -6,9 +6,9 @@ import sqlite3
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.base.sqlite import quoted, statement
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places
-from nsyswrap.capture.sql import quoted, statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

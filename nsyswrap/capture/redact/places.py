@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.sqlite import statement
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact.rules import ENVIRONMENT_KEYS, IDENTIFIERS, PERSONAL_KEYS, REMOVED, RULES
-from nsyswrap.capture.sql import statement
 
 if TYPE_CHECKING:
     import sqlite3

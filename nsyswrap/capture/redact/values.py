@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.sqlite import statement
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.rules import IDENTIFIERS, REMOVED, rule_of
 from nsyswrap.capture.redact.search import SHORTEST, SYSTEM_FOLDERS, Search, ValueSearch, people_in
-from nsyswrap.capture.sql import statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,7 +11,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nsyswrap.base.errors import CaptureError, OutputError
+from nsyswrap.base import paths
+from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
 from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.folder_lock import is_lock_file, is_locked
 from nsyswrap.base.lazy import lazy_imports
@@ -31,7 +32,7 @@ from nsyswrap.base.run_folder import (
     make_folder,
     read_status,
 )
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version
 
 with lazy_imports():  # a run of a batch needs these not
     import resource
@@ -171,20 +172,34 @@ def read_state(folder: Path | str, number: int = 0) -> RunState:
         return _with_status(folder, number)
     claim = read_claim(folder)
     if claim is None:
-        return RunState(number, folder, "planned")
+        return _without_claim(folder, number)
     if locked:
         return RunState(number, folder, "running", None, claim)
     killed = _KILLED.get(claim.stopped)
     return RunState(number, folder, killed.outcome if killed else "lost", killed, claim)
 
 
+def _without_claim(folder: Path | str, number: int) -> RunState:
+    """Return the state of a run that was not begun, unless the folder may not be entered."""
+    if not _exists(folder, "."):
+        try:
+            paths.names(folder)
+        except Unreadable as error:
+            return _lost(number, folder, error.message)
+    return RunState(number, folder, "planned")
+
+
+def _lost(number: int, folder: Path | str, message: str) -> RunState:
+    return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, message))
+
+
 def _with_status(folder: Path | str, number: int) -> RunState:
     try:
         status = read_status(folder)
-    except CaptureError as error:  # the disk was full
-        return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, error.message))
-    if status.outcome == "done" and not _has_result(folder):
-        return RunState(number, folder, "lost", Status("nsys_failed", None, None, 70, _REMOVED))
+        if status.outcome == "done" and not _has_result(folder):
+            return _lost(number, folder, _REMOVED)
+    except CaptureError as error:  # the disk was full, or it may not be read
+        return _lost(number, folder, error.message)
     claim = None if status.outcome == "done" else read_claim(folder)
     return RunState(number, folder, status.outcome, status, claim)
 
@@ -216,14 +231,16 @@ def read_claim(folder: Path | str) -> Claim | None:
 
 
 def open_batch(folder: Path) -> Batch:
-    """Read batch.json. Raises OutputError if the folder holds no batch."""
-    try:
-        facts = batch_file.read(folder)
-    except FileNotFoundError:
+    """Read batch.json. Raises OutputError if the folder holds no batch, and Unreadable."""
+    if not paths.exists(folder / BATCH):
         raise OutputError(
             f"{folder} is not a batch folder: {BATCH} is missing",
             "give the folder that `nsyswrap batch run` printed",
-        ) from None
+        )
+    try:
+        facts = batch_file.read(folder)
+    except PermissionError as error:
+        raise paths.unreadable(folder / BATCH, error) from None
     except (OSError, ValueError) as error:
         raise OutputError(
             f"{folder / BATCH} cannot be read: {why(error)}",
@@ -246,13 +263,11 @@ def make_batch(folder: Path, plan: Plan) -> Batch:
     keys = {number: key for key, number in batch.numbers.items()}
     for number, spec in specs.items():
         run_folder = batch.run_folder(number)
-        try:
+        with paths.writing(run_folder):
             if run_folder.parent not in made:
                 make_folder(run_folder.parent, plan.share)
                 made.add(run_folder.parent)
             make_folder(run_folder, plan.share)
-        except OSError as error:
-            raise OutputError(f"cannot write {run_folder}: {error.strerror}") from None
         if not spec.is_in(run_folder, keys[number]):
             spec.write(run_folder)
     names = {**batch.runs, **batch.left_out}
@@ -260,21 +275,22 @@ def make_batch(folder: Path, plan: Plan) -> Batch:
         {"number": number, "folder": names[number], "key": key, "active": number in batch.runs}
         for key, number in sorted(batch.numbers.items(), key=itemgetter(1))
     ]
-    facts = {"nsyswrap": __version__, "id": batch.id, "name": batch.name, "runs": rows}
+    facts = {"nsyswrap": version(), "id": batch.id, "name": batch.name, "runs": rows}
     existing(folder).write(BATCH, facts)
     return batch
 
 
 def foresee_batch(folder: Path, plan: Plan) -> tuple[Batch, dict[int, TaskSpec]]:
     """Return the batch that ``make_batch`` would make, and its runs by number. Write nothing."""
-    if folder.exists():
+    if paths.is_taken(folder):
         _check_place(folder)
     return _planned(folder, plan)
 
 
 def _planned(folder: Path, plan: Plan) -> tuple[Batch, dict[int, TaskSpec]]:
-    is_new = not (folder / BATCH).exists()
-    before = Batch(folder, plan.name, uuid.uuid4().hex[:12], {}) if is_new else open_batch(folder)
+    with paths.writing(folder, "use another --output"):
+        is_new = not paths.exists(folder / BATCH)
+        before = Batch(folder, plan.name, uuid.uuid4().hex[:12], {}) if is_new else open_batch(folder)
     numbers = dict(before.numbers)
     specs = {numbers.setdefault(spec.key, len(numbers) + 1): spec for spec in plan.specs}
     names = {**before.runs, **before.left_out}
@@ -290,19 +306,15 @@ def _planned(folder: Path, plan: Plan) -> tuple[Batch, dict[int, TaskSpec]]:
 
 def make_place(folder: Path, share: Share | None = None) -> None:
     """Make the folder of a batch. Raises OutputError if that fails or the folder holds something else."""
-    try:
+    with paths.writing(folder, "use another --output"):
         RunFolder(folder, share).make()
         _check_place(folder)
         make_folder(folder, share)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}", "use another --output") from None
 
 
 def _check_place(folder: Path) -> None:
-    try:
-        entries = {entry.name for entry in folder.iterdir() if not is_lock_file(entry)}
-    except OSError as error:
-        raise OutputError(f"cannot read {folder}: {error.strerror}", "use another --output") from None
+    with paths.writing(folder, "use another --output"):
+        entries = {name for name in paths.names(folder) if not is_lock_file(folder / name)}
     if entries and BATCH not in entries:
         raise OutputError(f"{folder} is not empty and is not a batch folder", "use another --output")
 

@@ -18,11 +18,12 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import RECORDINGS
 from nsyswrap.base.rank_folders import rank_folders
 from nsyswrap.base.run_folder import FILES, PROGRAM_ERRORS, PROGRAM_OUTPUT, RUN, existing
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version, version_at_once
 from nsyswrap.record import attached
 from nsyswrap.record.batch import rank_ends
 from nsyswrap.record.batch.launchers import START_VARIABLE, Launch
@@ -76,6 +77,7 @@ def run(
         _await_files(spec, folder)
         status = judge(spec, folder, spec.launcher or program.name, ended)
         facts["duration_s"] = round(time.monotonic() - began, 3)
+        facts["nsyswrap"] = version()
         try:
             run_folder.write(RUN, facts)
         except OutputError as error:
@@ -101,7 +103,7 @@ def _facts(spec: TaskSpec, program: Program, launch: Launch | None) -> dict[str,
         "profiled": list(profiled_ranks(spec)) if spec.profiled else None,
     }
     return {
-        "nsyswrap": __version__,
+        "nsyswrap": version_at_once(),
         "command": list(program.argv),
         "cwd": spec.cwd,
         "host": socket.gethostname(),
@@ -140,8 +142,8 @@ def _remove_captures(folder: Path) -> None:
             (path / name).unlink(missing_ok=True)
         with suppress(OSError):  # the program wrote other files into it
             path.rmdir()
-    for path in folder.iterdir():
-        if path.is_file() and path.suffix in (*RECORDINGS, ".sqlite"):
+    for path in paths.matching(folder, "*"):
+        if path.suffix in (*RECORDINGS, ".sqlite") and not paths.is_folder(path, follow=False):
             path.unlink()
 
 

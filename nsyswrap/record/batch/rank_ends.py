@@ -16,7 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.files import tail
 from nsyswrap.base.rank_folders import rank_folders
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, STATUS, read_status
 from nsyswrap.record.batch.launchers import INPUT_VARIABLE
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 STOP_OTHERS_S = 15  # what still runs after the reports were written is killed this long after a SIGTERM
 _ASK_S = 1.0  # between two looks at the folders of the ranks
 _FULL_ASK_S = 5.0  # the same for a full disk
+_MOST_BYTES = 16 << 20  # of what launchers and programs print on stderr, read at a time
 _FULL = ("disk_full", "not_redacted")
 _FAILED = re.compile(rb"srun: error: \S+: tasks? ([\d,-]+): ")  # behind a progress bar, too
 _DIED = {"srun": _FAILED, "torchrun": re.compile(rb"^ +rank +: (\d+) \(local_rank: ", re.MULTILINE)}
@@ -80,10 +83,11 @@ class Failure:
                 if os.fstat(file.fileno()).st_size <= self._read_bytes:
                     return False
                 file.seek(self._read_bytes)
-                lines = file.read()
+                lines = file.read(_MOST_BYTES)
         except OSError:
             return False
-        self._read_bytes += max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1
+        whole = max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1
+        self._read_bytes += len(lines) if len(lines) == _MOST_BYTES and not whole else whole
         return bool(_FAILED.search(lines))
 
 
@@ -123,7 +127,7 @@ def all_ended(folder: Path, launcher: str) -> bool:
     if have_ended(folders):
         return True
     with suppress(OSError):
-        errors = (folder / PROGRAM_ERRORS).read_bytes()
+        errors = tail(folder / PROGRAM_ERRORS, _MOST_BYTES)
         died = {rank for match in _DIED[launcher].finditer(errors) for rank in _numbers(match[1].decode())}
         return have_ended({rank: path for rank, path in folders.items() if rank not in died})
     return False
@@ -138,4 +142,4 @@ def _numbers(ranges: str) -> Iterator[int]:
 
 def have_ended(folders: dict[int, Path]) -> bool:
     """Return True if the run folders of ranks have a status. Listing them makes NFS fetch new entries."""
-    return all(any(entry.name == STATUS for entry in folder.iterdir()) for folder in folders.values())
+    return all(STATUS in paths.names(folder) for folder in folders.values())

@@ -8,7 +8,9 @@ from dataclasses import replace
 from signal import SIGTERM
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unavailable, UsageError
+from nsyswrap.base.files import tail
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.nsys.recorded_kinds import CUDA, GPU, recorded_kinds
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders
@@ -113,7 +115,7 @@ def _statuses(folder: Path) -> dict[int, Status]:
 def _lacking(spec: TaskSpec, folder: Path) -> str:
     """Return which captures are missing, as the end of a message; empty if none is."""
     if not spec.profiled and (not spec.launcher or spec.profiled_ranks is None):
-        present = [path for path in folder.glob("*") if path.suffix in _CAPTURES]
+        present = [path for path in paths.matching(folder, "*") if path.suffix in _CAPTURES]
         present += captures_by_rank(folder).values()
         return "" if present else "; the command left no capture in the run folder"
     try:
@@ -128,7 +130,7 @@ def _lacking(spec: TaskSpec, folder: Path) -> str:
 def _of_rank(folder: Path, ranks: list[int], statuses: Mapping[int, Status]) -> Status:
     """Return the status of the rank that ended first: the others fail because of it."""
     folders = rank_folders(folder)
-    first = min(ranks, key=lambda rank: (folders[rank] / STATUS).stat().st_mtime)
+    first = min(ranks, key=lambda rank: _ended_s(folders[rank]))
     others = [rank for rank in ranks if rank != first]
     status = statuses[first]
     also = f"; {_listed(others)} failed too" if others else ""
@@ -136,6 +138,11 @@ def _of_rank(folder: Path, ranks: list[int], statuses: Mapping[int, Status]) -> 
     codes = (statuses[rank].program_code for rank in (first, *others))
     code = next(filter(None, codes), status.program_code)
     return replace(status, program_code=code, message=f"rank {first}: {status.message}{also}")
+
+
+def _ended_s(folder: Path) -> float:
+    facts = paths.status(folder / STATUS)
+    return facts.st_mtime if facts else 0.0
 
 
 def _without_capture(message: str, hint: str = "") -> Status:
@@ -149,7 +156,7 @@ def _judge_content(spec: TaskSpec, folder: Path) -> Status:
     """
     captures = {rank: path for rank, path in captures_by_rank(folder).items() if path.suffix == ".sqlite"}
     single = folder / EXPORT
-    if not captures and single.exists():
+    if not captures and paths.exists(single):
         captures = {0: single}
     kinds = {rank: recorded_kinds(path) for rank, path in captures.items()}
     if not kinds:
@@ -182,9 +189,7 @@ def _has_gpus(spec: TaskSpec) -> bool:
 def _errors(folder: Path) -> str:
     """Return what a launcher or command printed on stderr; of much the end."""
     try:
-        with (folder / PROGRAM_ERRORS).open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _ERRORS_END))
-            return file.read().decode(errors="replace")
+        return tail(folder / PROGRAM_ERRORS, _ERRORS_END).decode(errors="replace")
     except OSError:
         return ""
 

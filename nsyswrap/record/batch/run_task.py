@@ -18,6 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
@@ -60,7 +61,7 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
     job = executors.current_job()
     patience_s = _EARLIER_COPY_S if job and job.restarts else 0
     with locked(folder, "another process", "wait, or use `nsyswrap batch cancel`", patience_s):
-        if not again and (folder / STATUS).exists() and run.read_status().outcome == "done":
+        if not again and paths.exists(folder / STATUS) and run.read_status().outcome == "done":
             return run.read_status()
         (folder / STATUS).unlink(missing_ok=True)
         claim = claim_of(job)
@@ -228,7 +229,7 @@ def _temporary_folder(spec: TaskSpec, claim: Claim) -> Iterator[Path]:
     try:
         yield Path(folder)
     finally:
-        if not any(Path(folder).glob("*/nsys-report-*")):
+        if not any(paths.matching(folder, "*/nsys-report-*", paths.ignore)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -237,7 +238,6 @@ def local_folder() -> str:
     mounted = mounts()
     variables = [name for executor in executors.by_name().values() for name in executor.temporary_variables]
     folders = [os.environ.get(name, "") for name in (*variables, "TMPDIR")]
-    local = (
-        f for f in folders if f and Path(f).is_dir() and not is_network(file_system_of(Path(f), mounted))
-    )
+    usable = (Path(folder) for folder in folders if os.access(folder, os.W_OK) and paths.is_folder(folder))
+    local = (str(folder) for folder in usable if not is_network(file_system_of(folder, mounted)))
     return next(local, "/tmp")  # noqa: S108 - mkdtemp makes a private folder in it

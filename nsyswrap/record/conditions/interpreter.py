@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.files import typed
+from nsyswrap.base.run_tool import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,15 +76,9 @@ def versions(argv: Sequence[str], environment: Mapping[str, str], limit_s: float
     if python is None:
         return {}
     try:
-        done = subprocess.run(
-            [python, "-c", _QUERY, *(name for names in LIBRARIES.values() for name in names)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            timeout=limit_s,
-            check=True,
-        )
+        names = (name for names in LIBRARIES.values() for name in names)
+        done = run_tool([python, "-c", _QUERY, *names], limit_s, env=environment)
+        done.check_returncode()
         language, found = typed(tuple[str, dict[str, str]], json.loads(done.stdout.splitlines()[-1]))
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return {}

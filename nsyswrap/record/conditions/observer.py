@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from nsyswrap.base import git
 from nsyswrap.base.conditions import Conditions
-from nsyswrap.record.conditions import git, host, interpreter
+from nsyswrap.base.version import version, version_at_once
+from nsyswrap.record.conditions import host, interpreter
 from nsyswrap.record.conditions.sampler import Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from typing_extensions import Self
 
+    from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
 
 T = TypeVar("T")
@@ -31,12 +34,13 @@ class Observer:
 
     def __init__(self, spec: RunSpec, token: str, samples: Path) -> None:
         environment = {**os.environ, **spec.env}
-        argv, folder = spec.program.argv, git.folder_of(spec.program)
+        argv, folder = spec.program.argv, folder_of(spec.program)
         self._load = host.load()
         self._sampler = Sampler(environment, token, samples)
         self._sampling = _Background(self._sampler.run, None)
         self._git = _Background(lambda: git.state(folder, environment), None)
         self._versions = _Background[dict[str, str]](lambda: interpreter.versions(argv, environment), {})
+        self._version = _Background(version, version_at_once())
 
     def __enter__(self) -> Self:
         """Start sampling, and begin to read the commit, while nsys starts."""
@@ -56,6 +60,11 @@ class Observer:
         """Stop sampling: the program has ended. Query the versions, which would have disturbed it."""
         self._sampler.stop()
         self._versions.start()
+        self._version.start()
+
+    def version(self) -> str:
+        """Return the version of nsyswrap after the run."""
+        return self._version.result(git.LIMIT_S)
 
     def conditions(self) -> Conditions:
         """Return the conditions after the run."""
@@ -66,6 +75,16 @@ class Observer:
             self._versions.result(interpreter.LIMIT_S),
             self._git.result(HANG_S),
         )
+
+
+def folder_of(program: Program) -> Path:
+    """Return the folder of a program's script or .cu file; the current folder for any other program."""
+    if program.folder:
+        return program.folder
+    words = [word for word in program.argv[1:] if not word.startswith("-")]
+    if interpreter.is_python(program.argv[0]) and words and words[0].endswith(".py"):
+        return Path(words[0]).parent
+    return Path()
 
 
 class _Background(Generic[T]):

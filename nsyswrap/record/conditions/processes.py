@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.conditions import GpuProcess
+from nsyswrap.base.errors import Unreadable
 from nsyswrap.record import guard, proc
 
 if TYPE_CHECKING:
@@ -61,9 +62,10 @@ def _is_visible(pid: int) -> bool:
     """
     is_alive = proc.stat(pid)[:1] not in ([], ["Z"])
     try:
-        in_container = Path("/proc/self/ns/pid").stat().st_ino != _FIRST_NAMESPACE
-    except OSError:
+        namespace = paths.status("/proc/self/ns/pid")
+    except Unreadable:
         return False
+    in_container = namespace is None or namespace.st_ino != _FIRST_NAMESPACE
     return is_alive and (not in_container or _has_gpu_open(pid))
 
 

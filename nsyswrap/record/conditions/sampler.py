@@ -6,6 +6,7 @@ line by line into a private file: a run of days needs no memory for them, and th
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -53,7 +54,7 @@ class Sampler:
 
     def gpus(self) -> tuple[Gpu, ...]:
         """Return the GPUs with the samples in the file and the processes noted so far."""
-        written = self._file.exists()  # the program may have removed it
+        written = os.access(self._file, os.F_OK)  # the program may have removed it
         return tuple(
             replace(gpu, samples=rows if written else 0, processes=self._processes.of_gpu(position))
             for position, (gpu, rows) in enumerate(zip(self._gpus, self._rows, strict=False))

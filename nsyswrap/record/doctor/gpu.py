@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.check import Check
 from nsyswrap.base.nsys.releases import FIRST_NSYS
-from nsyswrap.record import gpus
+from nsyswrap.record import gpus, proc
 from nsyswrap.record.gpus import NO_LIBRARY, Devices
 
 if TYPE_CHECKING:
@@ -69,11 +68,8 @@ def gather() -> Gpus:
 
 
 def _mps_runs() -> bool:
-    for name in Path("/proc").glob("[0-9]*/comm"):
-        with suppress(OSError):  # the process has ended
-            if name.read_bytes().startswith(b"nvidia-cuda-mps"):
-                return True
-    return False
+    pids = (int(name) for name in proc.names("/proc") if name.isdecimal())
+    return any(proc.name(pid).startswith("nvidia-cuda-mps") for pid in pids)
 
 
 def _restricted() -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sqlite3
 import subprocess
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.nsys import find
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nsyswrap.base.nsys.find import Nsys
+from nsyswrap.base.run_tool import run_tool
 
 # Release -> what it does wrong.
 KNOWN_FAULTS: dict[tuple[int, ...], str] = {
@@ -61,8 +64,8 @@ def gather() -> Installations:
 
 
 def _others(used: Nsys | None) -> tuple[Nsys, ...]:
-    real = Path(used.path).resolve() if used else None
-    return tuple(find.judge(path) for path in find.candidates() if path.resolve() != real)
+    real = paths.real(used.path) if used else None
+    return tuple(find.judge(path) for path in find.candidates() if paths.real(path) != real)
 
 
 def _stats_output(nsys: Nsys) -> str | None:
@@ -74,10 +77,10 @@ def _stats_output(nsys: Nsys) -> str | None:
             with closing(sqlite3.connect(export)) as db:
                 db.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
             command = [nsys.path, "stats", "--report", report, str(export)]
-            done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
-    except (OSError, sqlite3.Error, subprocess.TimeoutExpired):
+            done = run_tool(command, _TIMEOUT_S)
+    except (OSError, sqlite3.Error, subprocess.SubprocessError):
         return None
-    return (done.stdout + done.stderr).decode(errors="replace")
+    return done.stdout + done.stderr
 
 
 def checks(found: Installations) -> Iterator[Check]:
@@ -124,6 +127,7 @@ def _stats(nsys: Nsys, output: str | None) -> Check:
 def _stats_cure(nsys: Nsys, output: str) -> str:
     """Return the command that puts Debian's modules where nsys looks; empty if they are not the cause."""
     host, modules = find.host_folder(nsys.path), [_DEBIAN_PYTHON / name for name in _MODULES]
-    if "No module named" not in output or host is None or not all(path.exists() for path in modules):
+    are_there = all(os.access(path, os.F_OK) for path in modules)
+    if "No module named" not in output or host is None or not are_there:
         return ""
     return shlex.join(["sudo", "cp", *map(str, modules), str(host / "python" / "lib")])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError, Unavailable
+from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.text import clip
 from nsyswrap.record import nvcc, scenarios
 from nsyswrap.record.doctor import programs
@@ -109,11 +110,9 @@ def compiler(*, has_gpu: bool) -> Check:
 def failure(command: list[str]) -> str:
     """Run a program; return the last line of its errors if it fails, or empty."""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
-    except subprocess.TimeoutExpired:
-        return f"it did not end within {_TIMEOUT_S} s"
-    except OSError as error:
-        return f"it could not be started: {error.strerror}"
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
+        done = run_tool(command, _TIMEOUT_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"it {fault_of(error)}"
+    lines = done.stderr.strip().splitlines()
     last = clip(lines[-1].strip(), _FAULT_WIDTH) if lines else f"exit code {done.returncode}"
     return last if done.returncode else ""

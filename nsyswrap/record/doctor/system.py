@@ -146,9 +146,9 @@ def container_kind(environment: Mapping[str, str]) -> str:
         return "Apptainer"
     if "KUBERNETES_SERVICE_HOST" in environment:
         return "Kubernetes"
-    if Path("/.dockerenv").exists():
+    if os.access("/.dockerenv", os.F_OK):
         return "Docker"
-    return "Podman" if Path("/run/.containerenv").exists() else environment.get("container", "")
+    return "Podman" if os.access("/run/.containerenv", os.F_OK) else environment.get("container", "")
 
 
 def checks(found: System) -> Iterator[Check]:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import cache_dir
 
@@ -34,7 +35,7 @@ def use_folder(folder: Path) -> None:
 
 def made_in(folder: Path) -> dict[str, str]:
     """Return the PTX of the kernels that Triton and torch.compile made in this folder, by name."""
-    found = sorted(folder.glob("triton/*/*.ptx"), key=lambda path: path.name)
+    found = sorted(paths.matching(folder, "triton/*/*.ptx"), key=lambda path: path.name)
     return {path.stem: path.read_text(encoding="utf-8") for path in found}
 
 

@@ -9,6 +9,7 @@ import time
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import ScenarioFailed
 
 if TYPE_CHECKING:
@@ -50,6 +51,6 @@ def await_ranks(ranks: Sequence[subprocess.Popen[bytes]], folder: Path) -> list[
 
 def _cause(folder: Path, rank: int, code: int) -> str:
     error = folder / f"rank-{rank}.error"
-    if error.exists():
+    if paths.exists(error):
         return f"failed: {error.read_text()}"
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.run_folder import cache_dir
@@ -37,7 +38,7 @@ def build(torch: ModuleType, folder: Path) -> ModuleType:
     without ninja or nvcc.
     """
     cpp_extension = _import_builder()
-    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    files = {path.name: path.read_bytes() for path in paths.matching(folder, "*") if paths.is_file(path)}
     directory = _build_directory(torch, folder.name, files)
     extension: ModuleType = cpp_extension.load(
         name=folder.name,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nsyswrap.analysis.answer import Answer
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
@@ -31,8 +32,8 @@ class Layout(
     """How tables are laid out. A format reads the fields that it has a use for.
 
     ``top`` limits the rows of each table. ``csv_safe`` guards cells that a spreadsheet would run as
-    formulas. ``width`` is in terminal columns; ``color`` allows escape sequences. ``ascii`` is for a
-    terminal that lacks all other characters.
+    formulas, a terminal or GitHub as commands. ``width`` is in terminal columns; ``color`` allows escape
+    sequences. ``ascii`` is for a terminal that lacks all other characters.
     """
 
     top: int | None = None
@@ -47,6 +48,7 @@ class Document(NamedTuple):
     """Tables to write, the captures they are made of by label, and the reports that are missing.
 
     ``answers`` are the answers that stand before the tables and their lines, by label of the capture.
+    ``not_read`` are the captures that were asked for and cannot be read.
     """
 
     tables: Sequence[Table]
@@ -54,6 +56,7 @@ class Document(NamedTuple):
     selection: Selection | None = None
     missing: Sequence[Missing] = ()
     answers: Mapping[str, tuple[Answer | None, Sequence[Line]]] = MappingProxyType({})
+    not_read: Sequence[NotRead] = ()
 
 
 class Format(NamedTuple):

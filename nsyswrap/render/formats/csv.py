@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def render(tables: Iterable[Table], *, time_unit: TimeUnit = "ns", safe: bool = False) -> dict[str, str]:
     """Return ``{<report>.csv: text}``. Values of nsyswrap's own reports are not rounded.
 
-    ``safe`` puts a single quote before texts that a spreadsheet would run as a formula.
+    ``safe`` guards texts that a spreadsheet would run as formulas, a terminal or GitHub as commands.
     """
     return {f"{table.label}.csv": delimited(table, ",", time_unit, safe=safe) for table in tables}
 

@@ -9,8 +9,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base.version import __version__
-from nsyswrap.capture.selection import EVERYTHING, Selection
+from nsyswrap.base.version import version
+from nsyswrap.capture.selection import EVERYTHING
 from nsyswrap.render.delimited import rows_in_blocks
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.reports.answer import as_dict
@@ -18,15 +18,16 @@ from nsyswrap.reports.combine import combine
 from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nsyswrap.analysis.answer import Answer
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.answer import Line
+    from nsyswrap.capture.selection import Selection
     from nsyswrap.reports.make import Missing
 
 ENVELOPE = "nsyswrap-reports"
-VERSION = 2  # raised with every key that is added, removed or changes its meaning
+VERSION = 3  # raised with every key that is added, removed or changes its meaning
 
 
 def render(tables: Iterable[Table]) -> dict[str, str]:
@@ -35,41 +36,34 @@ def render(tables: Iterable[Table]) -> dict[str, str]:
 
 
 def as_one(tables: Sequence[Table], **about: Any) -> str:
-    """Return what ``envelope`` yields."""
-    return b"".join(envelope(tables, **about)).decode()
+    """Return what ``envelope`` yields for these tables. ``about`` are other fields of the document."""
+    return b"".join(envelope(Document(tables, **about))).decode()
 
 
-def envelope(
-    tables: Sequence[Table],
-    *,
-    captures: Sequence[tuple[str, Capture]] = (),
-    selection: Selection = EVERYTHING,
-    missing: Sequence[Missing] = (),
-    answers: Mapping[str, tuple[Answer | None, Sequence[Line]]] | None = None,
-) -> Iterator[bytes]:
-    """Yield one envelope: the captures by label, the selection and the reports.
+def envelope(document: Document) -> Iterator[bytes]:
+    """Yield one envelope: the captures by label, the selection, the reports, and what cannot be read.
 
     The notes of a report say which captures could not answer it. A report that no capture could answer has
     no rows.
     """
-    reports = {table.label: _report(table) for table in tables}
-    for report in missing:
+    reports = {table.label: _report(table) for table in document.tables}
+    captures, answers = list(document.captures.items()), document.answers
+    for report in document.missing:
         if report.label not in reports:
-            reports[report.label] = _report(_no_rows(report, captures))
+            reports[report.label] = _report(_no_rows(report, document))
         reports[report.label]["notes"].append(f"not collected: {report.reason}")
-    notes = [f"{label}: {remark}" for label, capture in captures for remark in capture.remarks]
     return _written(
         {
             "format": ENVELOPE,
             "version": VERSION,
-            "tool": {"name": "nsyswrap", "version": __version__},
+            "tool": {"name": "nsyswrap", "version": version()},
             "captures": [
-                describe(label, capture, (answers or {}).get(label, (None,))[0])
-                for label, capture in captures
+                describe(label, capture, answers.get(label, (None,))[0]) for label, capture in captures
             ],
-            "window": _window(selection),
+            "window": _window(document.selection or EVERYTHING),
             "reports": list(reports.values()),
-            "notes": notes,
+            "notes": [f"{label}: {remark}" for label, capture in captures for remark in capture.remarks],
+            "not_read": [_left_out(capture) for capture in document.not_read],
         }
     )
 
@@ -87,6 +81,15 @@ def describe(label: str, capture: Capture, answer: Answer | None = None) -> dict
         "cuda_version": info.cuda_version or None,
         "started_utc": info.started_utc or None,
         "answer": None if answer is None else as_dict(answer),
+    }
+
+
+def _left_out(capture: NotRead) -> dict[str, Any]:
+    return {
+        "label": capture.label,
+        "path": capture.path,
+        "reason": capture.reason,
+        "exit_code": capture.exit_code,
     }
 
 
@@ -118,12 +121,13 @@ def _report(table: Table) -> dict[str, Any]:
     }
 
 
-def _no_rows(missing: Missing, captures: Sequence[tuple[str, Capture]]) -> Table:
+def _no_rows(missing: Missing, document: Document) -> Table:
     """Return a table without rows for a report that no capture could answer."""
     nothing: dict[str, list[str | None]] = {column.name: [] for column in missing.schema.columns}
-    rounding = captures[0][1].view.rounding if captures else "2025"
+    first = next(iter(document.captures.values()), None)
+    rounding = first.view.rounding if first else "2025"
     table = Table(missing.schema, nothing, rounding, suffix=missing.suffix)
-    return combine([("", table)]) if len(captures) > 1 else table
+    return combine([("", table)]) if len(document.captures) + len(document.not_read) > 1 else table
 
 
 def _written(value: object, indent: str = "") -> Iterator[bytes]:
@@ -174,14 +178,7 @@ def _line(value: object) -> str:
 
 
 def _document(document: Document, _: Layout) -> dict[str, Iterator[bytes]]:
-    text = envelope(
-        document.tables,
-        captures=list(document.captures.items()),
-        selection=document.selection or EVERYTHING,
-        missing=document.missing,
-        answers=document.answers,
-    )
-    return {"reports.json": text}
+    return {"reports.json": envelope(document)}
 
 
 FORMAT = Format(_document, has_envelope=True, has_answers=True)

@@ -14,6 +14,7 @@ from nsyswrap.reports.answer import sentences
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.reports.answer import Line
     from nsyswrap.reports.table import Column, Table
 
@@ -79,12 +80,18 @@ def answer_markdown(label: str, lines: Iterable[Line]) -> str:
     return "\n".join([f"**{escaped(label)}**" if label else "**Answer**", "", *items, ""])
 
 
+def not_read_markdown(captures: Iterable[NotRead]) -> str:
+    """Return a list of the captures that cannot be read, with the reasons."""
+    return "\n".join(["**Not read**", "", *(f"- {escaped(capture.text)}" for capture in captures), ""])
+
+
 def _document(document: Document, layout: Layout) -> dict[str, str]:
     answers = {
         f"answer {label}": answer_markdown(label if len(document.captures) > 1 else "", lines)
         for label, (_, lines) in document.answers.items()
     }
-    return {**answers, **render(document.tables, top=layout.top, time_unit=layout.time_unit)}
+    left_out = {"not read": not_read_markdown(document.not_read)} if document.not_read else {}
+    return {**left_out, **answers, **render(document.tables, top=layout.top, time_unit=layout.time_unit)}
 
 
 FORMAT = Format(_document, for_people=True, has_answers=True)

@@ -15,7 +15,7 @@ from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.json import describe
 
@@ -124,7 +124,7 @@ def _metadata(table: Table, captures: Sequence[dict[str, Any]]) -> dict[str, str
         "verdict": table.verdict,
         "notes": json.dumps(table.notes),
         "captures": json.dumps(captures),
-        "version": __version__,
+        "version": version(),
     }
     return {f"nsyswrap.{key}": value for key, value in facts.items()}
 

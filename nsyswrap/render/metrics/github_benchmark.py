@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import Unit
+from nsyswrap.base.version import version
 
 if TYPE_CHECKING:
     from nsyswrap.reports.runs.metrics import Family, Metrics, Sample
@@ -21,12 +22,13 @@ _BUSY = "gpu_busy"  # larger is better, so its opposite is written
 
 def render(metrics: Metrics) -> str:
     """Return the list as JSON."""
-    entries = [_entry(family, sample) for family in metrics.families for sample in family.samples]
+    made_by = f"nsyswrap {version()}"
+    entries = [_entry(family, sample, made_by) for family in metrics.families for sample in family.samples]
     return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
 
 
-def _entry(family: Family, sample: Sample) -> dict[str, str | float]:
-    """Return one entry. Its name is the same for all commits."""
+def _entry(family: Family, sample: Sample, made_by: str) -> dict[str, str | float]:
+    """Return one entry. Its name is the same for all commits; ``made_by`` ends the remarks."""
     labels = ", ".join(value for _, value in sample.labels)
     name, values = family.name.replace("_", " ").replace("gpu", "GPU"), sample.values
     if family.name == _BUSY:
@@ -38,8 +40,10 @@ def _entry(family: Family, sample: Sample) -> dict[str, str | float]:
     middle = type(sample)((), values).median
     entry: dict[str, str | float] = {"name": f"{name}: {labels}" if labels else name, "unit": unit}
     entry["value"] = int(middle) if middle.is_integer() else middle
+    remarks = [made_by]
     if len(values) > 1:
         least, largest = min(values), max(values)
         entry["range"] = f"± {(largest - least) / 2:.4g}"
-        entry["extra"] = f"median of {len(values)} runs\nmin {least:.6g}\nmax {largest:.6g}"
+        remarks = [f"median of {len(values)} runs", f"min {least:.6g}", f"max {largest:.6g}", made_by]
+    entry["extra"] = "\n".join(remarks)
     return entry

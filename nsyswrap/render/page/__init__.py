@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.text import without_folders
 from nsyswrap.render.page.document import document
+from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.sections import all_sections
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports.ranks import make_job
@@ -19,30 +21,32 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.analysis.ranks.members import Member
+    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
 
 _DRAWING = ("columns", "events", "bins", "view", "pixels", "curves", "picture", "rows", "overview")
 _READING = ("readout", "measure", "search", "limit", "pointer", "wayback", "timeline", "links")
 _LAST = ("redraw", "icicle", "ranks")
 _SCRIPTS = tuple(f"{name}.js" for name in ("tables", "paper", *_DRAWING, *_READING, *_LAST))
+_NOT_READ = "not_read"  # an anchor
 _RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each
 
 
-def render(captures: Mapping[str, Capture], title: str = "") -> str:
+def render(captures: Mapping[str, Capture], title: str = "", left_out: Sequence[NotRead] = ()) -> str:
     """Return the page of one capture, or of several captures side by side. Keys are labels.
 
-    ``title`` is the title of the page instead of the labels.
+    ``title`` is the title of the page instead of the labels. The page begins with those that are left out.
     """
-    return _page(title or " · ".join(captures), Subject(captures))
+    return _page(title or " · ".join(captures), Subject(captures), left_out)
 
 
-def render_ranks(name: str, members: Sequence[Member]) -> str:
-    """Return the page of a job with several ranks.
+def render_ranks(name: str, members: Sequence[Member], left_out: Sequence[NotRead] = ()) -> str:
+    """Return the page of a job with several ranks. It begins with those that are left out.
 
     Raises UsageError for fewer than two ranks.
     """
     job = make_job(members)
-    return _page(f"{name}: {len(members):,} ranks", Subject(side_by_side(job, members), job))
+    return _page(f"{name}: {len(members):,} ranks", Subject(side_by_side(job, members), job), left_out)
 
 
 def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
@@ -62,17 +66,24 @@ def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
     return {members[position].label: members[position].capture for position in positions}
 
 
-def _page(title: str, subject: Subject) -> str:
+def _page(title: str, subject: Subject, left_out: Sequence[NotRead]) -> str:
     every, made = [one for one in all_sections() if subject.has_gpu_work or not one.of_gpu], {}
-    in_turn = sorted(every, key=lambda section: section.turn)
-    for number, section in enumerate(in_turn, 1):
-        made[section.anchor] = section.make(subject)
+    in_turn = sorted(every, key=lambda one: one.turn)
+    for number, entry in enumerate(in_turn, 1):
+        made[entry.anchor] = entry.make(subject)
         later = {name for one in in_turn[number:] for name in (*one.reads, *one.columns_of)}
-        subject.forget(section.reads, later)
+        subject.forget(entry.reads, later)
     sections = [(one.anchor, one.name, markup) for one in every if (markup := made[one.anchor]) is not None]
+    if left_out:
+        sections.insert(0, (_NOT_READ, "Not read", _not_read(left_out)))
     return document(
         f"{title} ({subject.selected})" if subject.selected else title,
         sections,
         scripts=_SCRIPTS,
         needs_scripts="The timeline and the sorting of tables need scripts.",
     )
+
+
+def _not_read(captures: Sequence[NotRead]) -> Markup:
+    items = (element("li", without_folders(capture.text)) for capture in captures)
+    return section(_NOT_READ, "Not read", element("ul", *items, class_="warning"))

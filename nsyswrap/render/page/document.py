@@ -7,7 +7,7 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version
 from nsyswrap.render.page.colors import hue_rules, textures
 from nsyswrap.render.page.html import Markup, element
 
@@ -34,7 +34,7 @@ def document(
         element("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="generator", content=f"nsyswrap {__version__}"),
+        element("meta", name="generator", content=f"nsyswrap {version()}"),
         element("title", f"{title} · nsyswrap"),
         element("link", rel="icon", href="data:,"),
         element("style", style),
@@ -45,7 +45,7 @@ def document(
         element("header", element("h1", title), _navigation(sections)),
         element("noscript", element("p", needs_scripts)),
         element("main", *(markup for _, _, markup in sections)),
-        element("footer", element("p", f"nsyswrap {__version__}")),
+        element("footer", element("p", f"nsyswrap {version()}")),
         element("script", script),
     )
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"

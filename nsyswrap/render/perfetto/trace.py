@@ -15,7 +15,7 @@ from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render.perfetto import host
@@ -245,7 +245,7 @@ def _about(captures: Sequence[Capture], first: int) -> dict[str, str]:
     """Return what recorded the captures, on which machine, and the time 0: the first one's start."""
     info = captures[first].info
     facts = {
-        "tool": f"nsyswrap {__version__}",
+        "tool": f"nsyswrap {version()}",
         "nsys": info.exporter_version,
         "capture": ", ".join(capture.source.name for capture in captures),
         "selection": captures[0].selected,

@@ -27,6 +27,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.text import clip, printable, shorten_all
 from nsyswrap.base.units import Unit, human
+from nsyswrap.base.version import version
 from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, SOLID, STRIPES
 from nsyswrap.render.short_forms import abbreviated
 from nsyswrap.render.timeline.kinds import NO_NAME
@@ -79,12 +80,9 @@ _SETTINGS: dict[str, Any] = {
     "hatch.linewidth": 0.7,
     "svg.hashsalt": "nsyswrap",  # without a salt the ids are random
 }
-# Metadata that would differ from run to run.
-_UNDATED: dict[str, dict[str, None]] = {
-    "png": {"Software": None},
-    "svg": {"Date": None},
-    "pdf": {"CreationDate": None},
-}
+# The key of the metadata for the program that made a picture, and the keys that would differ from run to run.
+_MAKER = {"png": "Software", "svg": "Creator", "pdf": "Creator"}
+_UNDATED: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 _HATCHES = {SOLID: "", STRIPES: "/" * 5, DOTS: "." * 5, LINES: "-" * 6, GRID: "+" * 4}
 
@@ -202,10 +200,10 @@ def _legend(figure: Sheet, styles: Mapping[str, Style], top: float) -> None:
 
 
 def content(figure: Figure, form: Format, dpi: int = _FILE_DPI) -> bytes:
-    """Return the figure as the bytes of a file."""
-    out = io.BytesIO()
+    """Return the figure as the bytes of a file, with the version of nsyswrap in its metadata."""
+    out, metadata = io.BytesIO(), {**_UNDATED[form], _MAKER[form]: f"nsyswrap {version()}"}
     with plot_settings():
-        figure.savefig(out, format=form, dpi=dpi, metadata=_UNDATED[form])
+        figure.savefig(out, format=form, dpi=dpi, metadata=metadata)
     return out.getvalue()
 
 

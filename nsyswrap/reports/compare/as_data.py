@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base.version import __version__
+from nsyswrap.base.version import version
 from nsyswrap.reports.compare import gate_lines
 from nsyswrap.reports.compare.conclusion import conclude
 from nsyswrap.reports.compare.names import row_name
@@ -33,7 +33,7 @@ def as_dict(comparison: Comparison, gate: tuple[GateResult, GateLimits] | None =
     return {
         "format": FORMAT,
         "version": VERSION,
-        "tool": {"name": "nsyswrap", "version": __version__},
+        "tool": {"name": "nsyswrap", "version": version()},
         "base": _side(comparison.base),
         "new": _side(comparison.new),
         "limits": {
@@ -50,7 +50,21 @@ def as_dict(comparison: Comparison, gate: tuple[GateResult, GateLimits] | None =
         "notes": list(comparison.remarks),
         "rows": rows,
         "gate": None if gate is None else _gate(*gate),
+        "left_out": [*_left_out("base", comparison.base), *_left_out("new", comparison.new)],
     }
+
+
+def _left_out(which: str, side: Side) -> list[dict[str, Any]]:
+    return [
+        {
+            "side": which,
+            "label": run.label,
+            "path": run.path,
+            "reason": run.reason,
+            "exit_code": run.exit_code,
+        }
+        for run in side.left_out
+    ]
 
 
 def _gate(result: GateResult, limits: GateLimits) -> dict[str, Any]:
@@ -67,7 +81,7 @@ def _side(side: Side) -> dict[str, Any]:
         {"label": run.label, "steps_count": run.steps, "setup": _setup(asdict(run.setup))}
         for run in side.runs
     ]
-    return {"name": side.name, "runs": runs}
+    return {"name": side.name, "runs": runs, "nsyswrap": side.nsyswrap or version()}
 
 
 def _setup(setup: dict[str, Any]) -> dict[str, Any]:

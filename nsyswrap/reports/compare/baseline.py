@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.compare.model import GROUPS, Group, Key, Row, RunFigures, Setup, Side
 from nsyswrap.analysis.compare.stored_names import public, stored_command, stored_key
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.files import read_json, typed, why
+from nsyswrap.base.files import head, read_json, typed, why
+from nsyswrap.base.version import version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,13 +77,15 @@ class _Stored:
     name: str
     runs: list[_StoredRun]
     rows: list[_StoredRow]
+    nsyswrap: str = ""
 
 
 def baseline_text(side: Side) -> str:
     """Return the JSON of a baseline. Raises ValueError for a side without runs."""
     if not side.runs:
         raise ValueError("a baseline needs a run")
-    public_side = Side(public(side.name), tuple(_public_run(run) for run in side.runs))
+    runs = tuple(_public_run(run) for run in side.runs)
+    public_side = Side(public(side.name), runs, side.nsyswrap or version())
     for most in _PAIRS:
         text = _text(public_side, most)
         if len(text) <= SIZE:
@@ -91,13 +95,12 @@ def baseline_text(side: Side) -> str:
 
 def is_baseline(path: Path) -> bool:
     """Return True for a file that begins as a baseline does. Raises CaptureError if it cannot be read."""
-    if not path.is_file():
+    if not paths.is_file(path):
         return False
     try:
-        with path.open("rb") as file:
-            return _MARK.encode() in file.read(_HEAD)
+        return _MARK.encode() in head(path, _HEAD)
     except OSError as error:
-        raise CaptureError(f"cannot read {path}: {error.strerror}", "check its permissions") from None
+        raise paths.unreadable(path, error) from None
 
 
 def read_baseline(path: Path) -> Side:
@@ -112,6 +115,8 @@ def read_baseline(path: Path) -> Side:
         raise CaptureError(f"{path} not found", "see the names: nsyswrap baseline list") from None
     except json.JSONDecodeError as error:
         raise CaptureError(f"{path} is damaged: invalid JSON in line {error.lineno}", _AGAIN) from None
+    except PermissionError as error:
+        raise paths.unreadable(path, error) from None
     except (OSError, ValueError) as error:
         raise CaptureError(f"cannot read {path}: {why(error)}", _AGAIN) from None
 
@@ -149,9 +154,9 @@ def side_rows(side: Side) -> dict[Key, tuple[Row | None, ...]]:
 def _text(side: Side, most: int) -> str:
     rows = [_stored_row(key, rows, most) for key, rows in side_rows(side).items()]
     runs = [_stored_run(run) for run in side.runs]
-    content = {"name": side.name, "runs": runs, "rows": rows}
-    content = json.loads(json.dumps(content))  # as it will be read: tuples are lists
-    head = json.dumps({_MARK: FORMAT, "sha256": checksum(content), "name": content["name"]}, indent=1)
+    about = {"name": side.name, "nsyswrap": side.nsyswrap}
+    content = json.loads(json.dumps({**about, "runs": runs, "rows": rows}))  # as it will be read: lists
+    head = json.dumps({_MARK: FORMAT, "sha256": checksum(content), **about}, indent=1)
     return f'{head[:-2]},\n "runs": {_lines(runs)},\n "rows": {_lines(rows)}\n}}\n'
 
 
@@ -268,6 +273,7 @@ def _side(stored: _Stored) -> Side:
             )
             for number, run in enumerate(stored.runs)
         ),
+        stored.nsyswrap,
     )
 
 

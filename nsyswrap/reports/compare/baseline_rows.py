@@ -70,6 +70,7 @@ def setup_lines(side: Side) -> list[str]:
     facts = {
         "command": _shared(shlex.join(setup.command) for setup in setups),
         "commit": _shared(setup.commit for setup in setups),
+        "saved by": side.nsyswrap and f"nsyswrap {side.nsyswrap}",
         "started": min((setup.started for setup in setups if setup.started), default="")[:19],
         "GPU": _shared(
             ", ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(setup.gpus).items())

@@ -86,6 +86,15 @@ def _nothing_common(comparison: Comparison) -> str:
     return "No row is in the runs of both sides."
 
 
+def left_out_texts(comparison: Comparison) -> list[str]:
+    """Return the runs that are not compared, a text each, with the side and the reason."""
+    return [
+        printable(f"{which}: {run.named}")
+        for which, side in (("base", comparison.base), ("new", comparison.new))
+        for run in side.left_out
+    ]
+
+
 def obstacle_texts(comparison: Comparison) -> list[str]:
     """Return what the sides differ in, a text each. Long values are shortened where they are equal."""
     shortened = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.model import GROUPS
 from nsyswrap.analysis.kernel_names.readable import readable
-from nsyswrap.base.text import shorten
+from nsyswrap.base.text import printable, shorten
 from nsyswrap.base.units import duration
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _percent(ratio: float) -> str:
 
 
 def _name(key: Key) -> str:
-    name = shorten(readable(key.name) if key.group == "kernel" else key.name, _WIDTH)
+    name = shorten(printable(readable(key.name) if key.group == "kernel" else key.name), _WIDTH)
     mode = f"mode {key.mode}" if key.mode else ""
     return " ".join(filter(None, (name, key.detail, mode)))
 

@@ -7,12 +7,14 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read, nothing_read
 from nsyswrap.base.recent_runs import is_rank
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
-from nsyswrap.base.text import replaced_note, shortest_labels
+from nsyswrap.base.text import printable, replaced_note, shortest_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,50 +39,50 @@ _LABEL = ":"  # between the folder of a batch and the label of a combination
 class Source:
     """What a side is loaded from: its runs that are done, or the file of a baseline.
 
-    ``left_out`` says of each other run why it is not used.
+    ``left_out`` are the other runs.
     """
 
     name: str
     runs: tuple[RecordedRun, ...] = ()
     baseline: Path | None = None
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[NotRead, ...] = ()
 
     @property
     def places(self) -> set[str]:
         """The real paths of what is loaded."""
-        paths = [run.path for run in self.runs] + ([self.baseline] if self.baseline else [])
-        return {os.path.realpath(path) for path in paths}
+        loaded = [run.path for run in self.runs] + ([self.baseline] if self.baseline else [])
+        return {os.path.realpath(path) for path in loaded}
 
 
-def load_side(paths: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> Side:
-    """Return the side that these paths name: captures, run folders, folders of runs, or one baseline.
+def load_side(given: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> Side:
+    """Return the side that the paths name: captures, run folders, folders of runs, or one baseline.
 
     ``BATCH:LABEL`` names the runs of one combination of a batch. ``note`` is told why a run is left out.
     Raises CaptureError if no run can be read, and UsageError for runs that do not belong together.
     """
-    return load(source_of(paths), note)
+    return load(source_of(given, note=note), note)
 
 
-def source_of(paths: Sequence[Path], name: str = "") -> Source:
-    """Return what ``paths`` name, without opening a capture. Raises as ``load_side`` does."""
-    name = name or name_of(paths)
-    baselines = [path for path in paths if path.suffix == _BASELINE]
+def source_of(given: Sequence[Path], name: str = "", note: Callable[[str], None] = lambda _: None) -> Source:
+    """Return what the paths name, without opening a capture. Raises as ``load_side`` does."""
+    name = name or name_of(given)
+    baselines = [path for path in given if path.suffix == _BASELINE]
     if baselines:
-        if len(paths) > 1:
+        if len(given) > 1:
             raise UsageError(
                 f"{baselines[0]} is a baseline and must be the only path of its side",
                 "a baseline holds all runs of a side",
             )
         return Source(name, baseline=baselines[0])
-    runs = [run for path in paths for run in _runs_at(path)]
+    runs = [run for path in given for run in _runs_at(path, note)]
     runs = _relabelled(list({os.path.realpath(run.path): run for run in runs}.values()))
     if not runs:
         raise CaptureError(f"no runs or captures in {name}", capture_open.GIVE_A_CAPTURE)
     _check_ranks(runs)
     done = [run for run in runs if run.outcome == "done"]
-    left_out = tuple(_why_left_out(run) for run in runs if run.outcome != "done")
+    left_out = tuple(_left_out(run) for run in runs if run.outcome != "done")
     if not done:
-        raise CaptureError(f"{name}: no run is done: {_listed(left_out)}")
+        raise CaptureError(f"{name}: no run is done: {_listed([run.named for run in left_out])}")
     return Source(name, tuple(done), left_out=left_out)
 
 
@@ -89,14 +91,15 @@ def load(
     note: Callable[[str], None] = lambda _: None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Side:
-    """Return the figures of a source. A damaged capture among several is noted and left out.
+    """Return the figures of a source. A capture among several that cannot be read is noted and left out.
 
     Raises CaptureError if none can be read.
     """
     if source.baseline:
         return baseline.read_baseline(source.baseline)
-    for text in source.left_out:
-        note(f"left out: {text}")
+    left_out = list(source.left_out)
+    for one in left_out:
+        note(f"left out: {printable(one.named)}")
     figures, replaced = [], set[str]()
     for number, run in enumerate(source.runs, 1):
         progress(f"reading {source.name}: {number} of {len(source.runs)} captures …")
@@ -104,31 +107,32 @@ def load(
             capture = captures.open_capture(run.path).viewed(shared=True)
             figures.append(run_figures.run_figures(capture, run.label))
             replaced |= capture.replaced
-        except CaptureError as error:
+        except UNREADABLE as error:
             if len(source.runs) == 1:
                 raise
-            note(f"left out: {run.label}: {error.message}")
+            left_out.append(not_read(run.label, run.path, error))
+            note(f"left out: {printable(left_out[-1].named)}")
     progress("")
     if replaced:
         note(replaced_note(len(replaced)))
     if not figures:
-        raise CaptureError(f"{source.name}: none of {len(source.runs)} captures can be read")
-    return model.Side(source.name, tuple(figures))
+        raise nothing_read(left_out, f"{source.name}: none of {len(source.runs)} captures can be read")
+    return model.Side(source.name, tuple(figures), left_out=tuple(left_out))
 
 
-def name_of(paths: Iterable[Path]) -> str:
+def name_of(given: Iterable[Path]) -> str:
     """Return the name of a side: its paths as they were given, the first few of many."""
-    return _listed([str(path) for path in paths], _NAMED)
+    return _listed([str(path) for path in given], _NAMED)
 
 
-def _runs_at(path: Path) -> list[RecordedRun]:
+def _runs_at(path: Path, note: Callable[[str], None]) -> list[RecordedRun]:
     folder, label = path, ""
-    if not os.path.lexists(path) and _LABEL in path.name:
+    if _LABEL in path.name and not paths.exists(path, follow=False):
         name, _, label = path.name.partition(_LABEL)
         folder = path.with_name(name) if name else path
-    runs = find.find_runs([folder], lambda _: ("unfinished", "it has no status"))
+    runs = find.find_runs([folder], lambda _: ("unfinished", "it has no status"), note=note)
     labels = list(dict.fromkeys(run.what for run in runs if run.parameters is not None and run.what))
-    is_batch = (folder / BATCH).exists()
+    is_batch = paths.exists(folder / BATCH)
     if label:
         if label not in labels:
             raise UsageError(*unknown("combination", label, labels))
@@ -159,8 +163,10 @@ def _check_ranks(runs: Iterable[RecordedRun]) -> None:
                 )
 
 
-def _why_left_out(run: RecordedRun) -> str:
-    return f"{run.label}: {run.outcome.replace('_', ' ')}{run.message and f': {run.message}'}"
+def _left_out(run: RecordedRun) -> NotRead:
+    reason = f"{run.outcome.replace('_', ' ')}{run.message and f': {run.message}'}"
+    exit_code = CaptureError.exit_code if run.outcome == "damaged" else 0
+    return NotRead(run.label, str(run.path), reason, exit_code=exit_code)
 
 
 def _listed(texts: Sequence[str], most: int = 20) -> str:

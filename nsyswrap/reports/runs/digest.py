@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,13 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.compare.setup import setup_of, used_uuids
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import other_processes
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NotInCapture
-from nsyswrap.base.files import read_json, typed, why
+from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
 from nsyswrap.base.units import Number, Unit
+from nsyswrap.base.version import version
 from nsyswrap.capture.capture import open_capture
 from nsyswrap.capture.identity import identity_of
 from nsyswrap.reports import SUMMARIES, find_report
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-_WITHOUT_CHECKSUM = 2
-_READ = (_WITHOUT_CHECKSUM, 3, 4)  # older formats: what they lack is missing
-FORMAT = 5  # increases with every change of the content: a digest of another format is made again
+# Increases with the first change of the content after a release: a digest of another format is made again.
+FORMAT = 3
+_WITHOUT_CHECKSUM = (1, 2)  # 0.1 and 0.2
+_WITHOUT_VERSION = (*_WITHOUT_CHECKSUM, 3, 4, 5)  # and development versions; what they lack is missing
 WORK = (
     *(column for column in SCENARIO_RUNS.columns if column.unit is not Unit.TEXT),
     Column(
@@ -104,8 +106,9 @@ class Summary:
 class Digest:
     """The digest of one capture.
 
-    ``source`` is its identity. Formats before 5 have the size and the time of change: they are made again.
-    ``facts`` are the texts of FACTS that the capture has.
+    ``source`` is its identity. In older formats it is the size and the time of change: they are made again.
+    ``facts`` are the texts of FACTS that the capture has. ``nsyswrap`` is the version that made it; empty in
+    older formats.
     """
 
     source: tuple[int, int | str]
@@ -113,6 +116,7 @@ class Digest:
     kernels: Sequence[Kernel]
     summaries: Mapping[str, Summary]
     facts: Mapping[str, str] = field(default_factory=dict)
+    nsyswrap: str = ""
 
 
 def digest(path: Path) -> Digest:
@@ -127,6 +131,7 @@ def digest(path: Path) -> Digest:
         _kernel_durations(capture),
         {name: summary for name, summary in summaries.items() if summary},
         _facts(capture),
+        version(),
     )
 
 
@@ -159,11 +164,11 @@ def write(made: Digest, path: Path) -> None:
 def read_digest(path: Path) -> Digest:
     """Read a stored digest. Raises CaptureError if it is damaged, altered or of another format."""
     try:
-        content = read_json(path)
-        version = content.pop("format", None) if isinstance(content, dict) else None
-        if type(version) is not int or version not in (*_READ, FORMAT):
+        content = read_json(path, LARGE_BYTES)
+        made = content.pop("format", None) if isinstance(content, dict) else None
+        if type(made) is not int or made not in ((FORMAT,) if content.get("nsyswrap") else _WITHOUT_VERSION):
             raise CaptureError(f"{path} was written by another version of nsyswrap")
-        if version != _WITHOUT_CHECKSUM and content.pop("sha256", None) != _checksum(content):
+        if made not in _WITHOUT_CHECKSUM and content.pop("sha256", None) != _checksum(content):
             raise CaptureError(f"{path} is damaged: its content is not what nsyswrap wrote")
         return typed(Digest, content)
     except (OSError, ValueError) as error:
@@ -176,7 +181,7 @@ def reread_digest(path: Path) -> Digest:
     Raises CaptureError if it was removed or replaced by a file that is none.
     """
     try:
-        content = read_json(path)
+        content = read_json(path, LARGE_BYTES)
         summaries = {name: Summary(**summary) for name, summary in content["summaries"].items()}
         return Digest((0, ""), content["totals"], content["kernels"], summaries)
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -196,7 +201,7 @@ def stored(folder: Path) -> Digest | None:
     Raises CaptureError for a digest that cannot be read if the capture was removed.
     """
     capture = identity_of(folder)
-    if capture is None and not os.path.lexists(folder / DIGEST):
+    if capture is None and not paths.exists(folder / DIGEST, follow=False):
         return None
     try:
         digest = read_digest(folder / DIGEST)

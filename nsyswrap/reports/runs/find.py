@@ -13,14 +13,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from nsyswrap.base import batch_file
+from nsyswrap.base import batch_file, paths
 from nsyswrap.base.conditions import conditions_of
-from nsyswrap.base.errors import CaptureError, UsageError
-from nsyswrap.base.files import read_json, typed, why
+from nsyswrap.base.errors import CaptureError, Unreadable, UsageError
+from nsyswrap.base.files import RECORDINGS, read_json, typed, why
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders, rank_in, without_rank
 from nsyswrap.base.recent_runs import is_rank, is_repeat
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
-from nsyswrap.base.text import shortest_labels
+from nsyswrap.base.text import natural_key, printable, shortest_labels
 from nsyswrap.capture.arrow_export import folder_format, is_table_folder
 from nsyswrap.reports.runs.workers import in_blocks
 
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     StateOf = Callable[[Path], tuple[str, str]]
+    Note = Callable[[str], None]
 
 _Value = TypeVar("_Value")
 
 _MARKS = {RUN, STATUS, SPEC, CLAIM}  # a folder with one of these holds one run, and nothing else
-_EXPORT, _REPORTS = ".sqlite", (".nsys-rep", ".qdrep")
+_EXPORT = ".sqlite"
 _RANK = "rank"  # in the name of what a rank left
-CAPTURES = (_EXPORT, *_REPORTS)
+CAPTURES = (_EXPORT, *RECORDINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class _Place(NamedTuple):
     """The folder of a run or a loose capture, the folder of its batch, and the key of its spec.json there.
 
     ``launch`` is the folder of all ranks, if the run is a rank. Of loose captures it is what their names have
-    in common.
+    in common. ``fault`` says why a folder cannot be searched.
     """
 
     path: Path
@@ -92,24 +93,28 @@ class _Place(NamedTuple):
     loose: bool = False
     launch: Path | None = None
     rank: int | None = None  # by the name of its folder or capture
+    fault: str = ""
 
     @property
     def home(self) -> Path:
         return self.launch or self.path
 
 
-def find_runs(paths: Iterable[Path], state_of: StateOf, jobs: int = 1) -> list[RecordedRun]:
+def find_runs(
+    given: Iterable[Path], state_of: StateOf, jobs: int = 1, note: Note = lambda _: None
+) -> list[RecordedRun]:
     """Return the runs of batch folders, run folders, loose captures and of all folders below, each once.
 
+    A folder that cannot be searched is a damaged run. ``note`` is told which folders are left out as links.
     ``state_of`` returns the state of a planned run without a status, and why. ``jobs`` processes read the
     folders. Raises CaptureError for a path that does not exist.
     """
     by_real_path: dict[str, _Place] = {}
     real_path = _real_paths()
-    for path in paths:
-        if not os.path.lexists(path):
+    for path in given:
+        if not paths.exists(path, follow=False):
             raise CaptureError(f"{path} not found", "check the name, and quote patterns")
-        for place in _below(path):
+        for place in _below(path, note):
             by_real_path.setdefault(real_path(place.path), place)
     places = _with_ranks(_without_reports_of_exports(by_real_path))
     homes = list(dict.fromkeys(place.home for place in places))
@@ -131,11 +136,15 @@ def find_runs(paths: Iterable[Path], state_of: StateOf, jobs: int = 1) -> list[R
     return [run or _run(one, state_of) for one, run in zip(named, runs, strict=True)]
 
 
-def run_paths(folder: Path) -> list[Path]:
-    """Return the run folders and the loose captures in a folder, without runs that a plan left out."""
+def run_paths(folder: Path, note: Note = lambda _: None) -> dict[Path, str]:
+    """Return the run folders and the loose captures in a folder, without runs that a plan left out.
+
+    Folders that cannot be searched are among them, with the reason. ``note`` is told which are left out as
+    links.
+    """
     real_path = _real_paths()
-    by_real_path = {real_path(place.path): place for place in _below(folder)}
-    return [place.path for place in _without_reports_of_exports(by_real_path)]
+    by_real_path = {real_path(place.path): place for place in _below(folder, note)}
+    return {place.path: place.fault for place in _without_reports_of_exports(by_real_path)}
 
 
 def _real_paths() -> Callable[[Path], str]:
@@ -144,7 +153,7 @@ def _real_paths() -> Callable[[Path], str]:
 
     def real_path(path: Path) -> str:
         parent, name = os.path.split(path)
-        if name in ("", "..") or path.is_symlink():
+        if name in ("", "..") or os.path.islink(path):  # noqa: PTH114 - False where one may not look
             return os.path.realpath(path)
         return os.path.join(parent_of(parent), name)  # noqa: PTH118 - for 100,000 runs
 
@@ -160,18 +169,25 @@ def batch_name(folder: Path) -> str:
 
 
 def _without_reports_of_exports(by_real_path: Mapping[str, _Place]) -> list[_Place]:
-    return [place for real, place in by_real_path.items() if _export_beside(real) not in by_real_path]
+    return [place for real, place in by_real_path.items() if by_real_path.keys().isdisjoint(_made_of(real))]
 
 
-def _below(path: Path) -> Iterator[_Place]:
-    if not path.is_dir() or is_table_folder(path):
-        loose = path.name not in (EXPORT, REPORT) or not any((path.parent / mark).exists() for mark in _MARKS)
-        yield _Place(path if loose else path.parent, loose=loose)
+def _below(path: Path, note: Note) -> Iterator[_Place]:
+    if not paths.is_folder(path) or is_table_folder(path):
+        is_of_run = path.name in (EXPORT, REPORT) and any(paths.exists(path.parent / mark) for mark in _MARKS)
+        yield _Place(path.parent if is_of_run else path, loose=not is_of_run)
         return
-    for folder, folders, files in os.walk(path):
+    faults: list[OSError] = []
+    links: list[Path] = []
+    for folder, folders, files in os.walk(path, onerror=faults.append):
         here = Path(folder)
         if BATCH in files:
-            yield from _planned(here)
+            try:
+                yield from _planned(here)
+            except CaptureError as error:
+                if here == path:
+                    raise
+                yield _Place(here, loose=True, fault=error.message)
             folders.clear()
         elif _MARKS.intersection(files):
             yield from _ranks_or_run(_Place(here), [*folders, *files])
@@ -180,8 +196,19 @@ def _below(path: Path) -> Iterator[_Place]:
             yield _Place(here, loose=True)
             folders.clear()
         else:
-            yield from (_Place(here / name, loose=True) for name in sorted(files) if name.endswith(CAPTURES))
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            captures = sorted((name for name in files if name.endswith(CAPTURES)), key=natural_key)
+            yield from (_Place(here / name, loose=True) for name in captures)
+            folders[:] = sorted((name for name in folders if not name.startswith(".")), key=natural_key)
+            links += [here / name for name in folders if paths.is_link(here / name)]
+    yield from (_Place(Path(fault.filename), loose=True, fault=why(fault)) for fault in faults)
+    _note_links(path, links, note)
+
+
+def _note_links(folder: Path, links: Sequence[Path], note: Note) -> None:
+    """Tell which links to folders are not followed, unless they lead to what is found anyway."""
+    inside = os.path.join(os.path.realpath(folder), "")  # noqa: PTH118 - with a separator at its end
+    if outside := [str(link) for link in links if not os.path.realpath(link).startswith(inside)]:
+        note(f"not searched, as these are links to folders: {', '.join(map(printable, outside))}")
 
 
 def _planned(folder: Path) -> Iterator[_Place]:
@@ -200,22 +227,29 @@ def _planned(folder: Path) -> Iterator[_Place]:
 
 
 def _ranks_or_run(run: _Place, names: Collection[str]) -> Iterator[_Place]:
-    """Yield the ranks in the folder of a run, or else the run. ``names``: of what is in the folder."""
+    """Yield the ranks in the folder of a run and its other captures, or else the run.
+
+    ``names``: of what is in the folder.
+    """
     might_have = any(_RANK in name for name in names)
     folders = rank_folders(run.path) if might_have else {}
-    has_files = might_have and not (folders or (run.path / EXPORT).exists())
+    has_files = might_have and not (folders or paths.exists(run.path / EXPORT))
     files = _own_captures(run.path) if has_files else {}
-    for rank, path in {**folders, **files}.items():
+    ranks = {**folders, **files}
+    for rank, path in ranks.items():
         yield run._replace(path=path, launch=run.path, rank=rank)
-    if not (folders or files):
+    if not ranks:
         yield run
+        return
+    others = sorted((name for name in names if name.endswith(CAPTURES)), key=natural_key)
+    known = set(ranks.values())
+    yield from (
+        run._replace(path=run.path / name, launch=run.path) for name in others if run.path / name not in known
+    )
 
 
 def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208 - for 100,000 runs
-    except OSError:  # it was removed
-        return []
+    return paths.names(folder, paths.ignore)  # `_ending` says that it may not be entered
 
 
 def _own_captures(folder: Path) -> dict[int, Path]:
@@ -246,17 +280,26 @@ def _named_rank(place: _Place) -> tuple[Path | None, int | None]:
     return (place.path.with_name(rest) if rest else place.path.parent), rank
 
 
-def _export_beside(capture: str) -> str:
-    """Return the path of the export of a report, or an empty text for any other file."""
+def _made_of(capture: str) -> list[str]:
+    """Return the paths of what nsys makes of a recording: the export, and of a .qdstrm the report, too."""
     path = Path(capture)
-    return str(path.with_suffix(_EXPORT)) if path.suffix in _REPORTS else ""
+    if path.suffix not in RECORDINGS:
+        return []
+    made = [_EXPORT, *(RECORDINGS[:1] if path.suffix == ".qdstrm" else ())]
+    return [str(path.with_suffix(suffix)) for suffix in made]
 
 
 def _loose_capture(named: _Named) -> RecordedRun:
     place, label = named.place, named.label
-    if place.path.exists():
-        return RecordedRun(place.path, label, "done", rank=place.rank)
-    message = f"{place.path} is a broken link"
+    if place.fault:
+        message = f"{place.path} cannot be searched: {place.fault}"
+        return RecordedRun(place.path, label, "damaged", message=message)
+    try:
+        if paths.exists(place.path):
+            return RecordedRun(place.path, label, "done", rank=place.rank)
+        message = f"{place.path} is a broken link"
+    except Unreadable as error:
+        message = error.message
     return RecordedRun(place.path, label, "damaged", message=message, rank=place.rank)
 
 
@@ -305,16 +348,24 @@ def _recorded_run(named: _Named, state_of: StateOf) -> RecordedRun:
     """Return the run of a folder."""
     place, label, batch, series = named
     path, home = place.path, place.home
-    run = RunFolder(path if not place.launch or path.is_dir() else home).read_run()
+    own = path
+    try:
+        outcome, exit_code, message = _ending_of_rank(place, state_of)
+        if place.launch and not paths.is_folder(path):
+            own = home
+    except Unreadable as error:
+        outcome, exit_code, message = "damaged", None, error.message
+    run = RunFolder(own).read_run()
     wall_s = run.get("duration_s")
     number = run.get("repeat", {}).get("number") if series else None
-    outcome, exit_code, message = _ending_of_rank(place, state_of)
     rank: Mapping[str, Any] = run.get("rank", {}) if place.launch else {}
     try:
         spec = _spec(home / SPEC, place.key)
     except (OSError, ValueError) as error:
         spec, outcome = None, "damaged"
         message = "; ".join(filter(None, (f"{home / SPEC} cannot be read: {why(error)}", message)))
+    except Unreadable as error:
+        spec, outcome, message = None, "damaged", message or error.message
     return RecordedRun(
         path,
         label,
@@ -365,11 +416,11 @@ def _job(folder: Path) -> str:
 
 def _ending_of_rank(place: _Place, state_of: StateOf) -> tuple[str, int | None, str]:
     """Return outcome, exit code and message. A rank of a planned run is done only if the run is."""
-    if not place.launch or not (place.home / SPEC).exists():
+    if not place.launch or not paths.exists(place.home / SPEC):
         return _ending(place.path, state_of)
     of_run = _ending(place.home, state_of)
-    if not (place.path / STATUS).exists():
-        is_gone = of_run[0] == "done" and place.path.is_dir()
+    if not paths.exists(place.path / STATUS):
+        is_gone = of_run[0] == "done" and paths.is_folder(place.path)
         return ("lost", None, f"{place.path.name} has not ended") if is_gone else of_run
     own = _ending(place.path, state_of)
     return own if own[0] != "done" else of_run
@@ -377,7 +428,7 @@ def _ending_of_rank(place: _Place, state_of: StateOf) -> tuple[str, int | None, 
 
 def _spec(path: Path, key: str) -> _Spec | None:
     """Read spec.json; None if the run was not planned. ``key``: of batch.json, empty outside of a batch."""
-    if not os.path.lexists(path) and not (key and path.parent.exists()):
+    if not paths.exists(path, follow=False) and not (key and paths.exists(path.parent)):
         return None
     facts = read_json(path)
     spec = typed(_Spec, facts)
@@ -388,8 +439,8 @@ def _spec(path: Path, key: str) -> _Spec | None:
 
 def _ending(path: Path, state_of: StateOf) -> tuple[str, int | None, str]:
     """Return outcome, exit code and message."""
-    if not (path / STATUS).exists():
-        is_planned = (path / SPEC).exists() or not path.exists()
+    if not paths.exists(path / STATUS):
+        is_planned = paths.exists(path / SPEC) or not paths.exists(path)
         state, reason = state_of(path) if is_planned else ("unfinished", "")
         return state, None, reason
     try:

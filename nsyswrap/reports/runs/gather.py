@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,9 @@ from itertools import chain
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NsyswrapError
+from nsyswrap.base.not_read import NotRead
 from nsyswrap.base.run_folder import DIGEST
 from nsyswrap.capture.identity import has_capture, identity_of
 from nsyswrap.reports import SUMMARIES, find_report
@@ -46,13 +49,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Made:
-    """The totals of a digest and the names of its reports, or why there is no digest."""
+    """The totals of a digest and the names of its reports, or why there is no digest.
+
+    ``exit_code`` is that of the error.
+    """
 
     totals: Mapping[str, Number | None] | None
     reports: tuple[str, ...] = ()
     error: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     compared: RankDigest | None = None
+    exit_code: int = CaptureError.exit_code
 
 
 def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]:
@@ -96,7 +103,7 @@ def _made(task: Task) -> Made:
         made = digest(task.capture)
         write(made, task.target)
     except NsyswrapError as error:
-        return Made(None, error=error.message)
+        return Made(None, error=error.message, exit_code=error.exit_code)
     except Exception as error:  # noqa: BLE001 - one capture must not end the others
         return Made(None, error=f"cannot read {task.capture}: {type(error).__name__}: {error}")
     return Made(made.totals, tuple(made.summaries), facts=made.facts)
@@ -107,6 +114,7 @@ class RunResult:
     """A run with its totals and the file of its digest. Both are None if there is no readable capture.
 
     ``facts`` are those of the digest. ``ranks`` compares the ranks of the run, if the run is one of several.
+    ``error_code`` is the exit code of the reason why its capture cannot be read; 0 if there is none.
     """
 
     run: RecordedRun
@@ -115,6 +123,15 @@ class RunResult:
     reports: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     ranks: RankDigest | None = None
+    error_code: int = 0
+
+    @property
+    def not_read(self) -> NotRead | None:
+        """The run, if it has a capture that cannot be read, or was not found."""
+        if not (self.error_code or self.run.outcome == "damaged"):
+            return None
+        code = self.error_code or CaptureError.exit_code
+        return NotRead(self.run.label, str(self.run.path), self.run.message, exit_code=code)
 
     @property
     def compared(self) -> bool:
@@ -122,13 +139,11 @@ class RunResult:
         return self.run.outcome == "done" and self.digest is not None
 
 
-def made_before(task: Task, error: str = "", compared: RankDigest | None = None) -> Made:
-    """Return what another process made of a task: its ``error``, the comparison of ranks, or its digest.
+def made_before(task: Task) -> Made:
+    """Return the digest that another process made of a task.
 
     Raises CaptureError if there is no digest of this capture.
     """
-    if error or compared:
-        return Made(None, error=error, compared=compared)
     digest = read_digest(task.target)
     if digest.source != identity_of(task.capture):
         raise CaptureError(f"{task.target} is the digest of another capture")
@@ -179,9 +194,9 @@ def _with_ranks(results: list[RunResult], jobs: int, make: MakeAll) -> list[RunR
     compared: dict[int, RankDigest] = {}
     tasks = []
     for numbers in by_run.values():
-        paths = tuple(results[number].run.path for number in numbers)
-        if len(paths) > 1 and all(map(has_capture, paths)):
-            tasks.append(Task(numbers[0], paths[0], paths[0], paths))
+        captures = tuple(results[number].run.path for number in numbers)
+        if len(captures) > 1 and all(map(has_capture, captures)):
+            tasks.append(Task(numbers[0], captures[0], captures[0], captures))
     if tasks:
         with closing(make(tasks, jobs)) as made:
             for task, answer in made:
@@ -201,28 +216,30 @@ def _all_without_reading(runs: Sequence[RecordedRun]) -> list[RunResult | None]:
 
 def _without_reading(run: RecordedRun) -> RunResult | None:
     """Return the result of a run that has a stored digest, or no capture. None if it has to be read."""
-    if run.outcome in _NOT_ENDED:
+    is_closed = run.outcome == "damaged" and not os.access(run.path, os.R_OK)
+    if run.outcome in _NOT_ENDED or is_closed:
         return RunResult(run)
     try:
-        digest = stored(run.path) if run.path.is_dir() else None
+        digest = stored(run.path) if paths.is_folder(run.path) else None
+        if digest:
+            return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries, digest.facts)
+        return None if has_capture(run.path) else RunResult(run)
     except CaptureError as error:
         return _damaged(run, error.message)
-    if digest:
-        return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries, digest.facts)
-    return None if has_capture(run.path) else RunResult(run)
 
 
 def _result(run: RecordedRun, digest: Path, made: Made) -> RunResult:
     """Return the result of a run that was read."""
     if made.totals is not None:
         return _with_digest(run, digest, made.totals, made.reports, made.facts)
-    return _damaged(run, made.error)
+    return _damaged(run, made.error, made.exit_code)
 
 
-def _damaged(run: RecordedRun, error: str) -> RunResult:
+def _damaged(run: RecordedRun, error: str, exit_code: int = CaptureError.exit_code) -> RunResult:
     """Return the result of an unreadable run. A run that is done is damaged instead."""
     outcome = "damaged" if run.outcome == "done" else run.outcome
-    return RunResult(replace(run, outcome=outcome, message="; ".join(filter(None, (run.message, error)))))
+    message = "; ".join(filter(None, (run.message, error)))
+    return RunResult(replace(run, outcome=outcome, message=message), error_code=exit_code)
 
 
 def _with_digest(

@@ -13,6 +13,7 @@ from nsyswrap.analysis.step_budget import BUSY as BUSY_STATES
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.text import printable
 from nsyswrap.base.units import Unit
+from nsyswrap.base.version import version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -154,7 +155,7 @@ def _check(side: Side) -> None:
 
 
 def _info(runs: tuple[RunFigures, ...]) -> Labels:
-    """Return what is known and equal in all runs."""
+    """Return what is known and equal in all runs, and the version of nsyswrap."""
     setups = [run.setup for run in runs]
     facts: dict[str, list[str]] = {
         "gpu": [", ".join(dict.fromkeys(setup.gpus)) for setup in setups],
@@ -162,9 +163,10 @@ def _info(runs: tuple[RunFigures, ...]) -> Labels:
         "nsys": [setup.nsys for setup in setups],
         "commit": [setup.commit for setup in setups],
     }
-    return tuple(
+    equal = [
         (name, _label(values[0])) for name, values in facts.items() if values[0] and len(set(values)) == 1
-    )
+    ]
+    return (*equal, ("nsyswrap", version()))
 
 
 def _by_name(runs: tuple[RunFigures, ...], group: str) -> dict[str, list[list[Row]]]:

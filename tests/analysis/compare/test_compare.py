@@ -11,6 +11,7 @@ from made_runs import KERNELS, SETUP, MadeKernel, exact_row, made_side, side_of
 from nsyswrap.analysis.compare.compare import compare, needs_scipy
 from nsyswrap.analysis.compare.model import GROUPS, WHOLE_RUN, Comparison, Key, Limits
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.version import version
 
 GEMM, ATTENTION = KERNELS[0].name, KERNELS[1].name
 CLOCK = replace(SETUP, sm_clock_mhz=1782.0)
@@ -34,6 +35,15 @@ def test_the_slower_kernel_is_found_and_what_it_makes_slower() -> None:
     assert set(found.values()) == {"slower", "same"}
     assert not comparison.no_verdicts
     assert not comparison.remarks
+
+
+def test_figures_of_another_version_are_a_remark_if_something_differs() -> None:
+    old, slower = replace(made_side(), nsyswrap="0.2.0"), made_side("new", factors={"gemm": 1.3})
+    (remark,) = compare(old, slower).remarks
+    assert remark.startswith(f"figures computed by nsyswrap 0.2.0 / {version()}: save the baseline again")
+    assert not compare(old, made_side("new")).remarks
+    assert not compare(old, replace(slower, nsyswrap="0.2.0")).remarks
+    assert not compare(replace(old, nsyswrap=version()), slower).remarks
 
 
 def test_pairs_are_in_the_order_of_groups_then_of_their_cost() -> None:

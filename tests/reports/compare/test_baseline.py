@@ -12,6 +12,7 @@ from made_runs import SETUP, MadeKernel, made_side
 from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Setup, Side
 from nsyswrap.analysis.compare.stored_names import LONGEST, stored_command, stored_key, with_full_names
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.version import version
 from nsyswrap.reports.compare.baseline import (
     SIZE,
     baseline_text,
@@ -50,7 +51,8 @@ def test_figures_are_read_as_they_were_saved(tmp_path: Path) -> None:
     assert [run.left_out for run in read.runs] == [{"range": 5}, {}]
     assert [run.rows for run in read.runs] == [run.rows for run in side.runs]
     assert [(run.label, run.steps) for run in read.runs] == [("run-1", 2), ("run-2", 2)]
-    assert read.name == "main"
+    assert (read.name, read.nsyswrap) == ("main", version())
+    assert reread(replace(side, nsyswrap="0.2.0"), tmp_path).nsyswrap == "0.2.0"  # it computed the figures
 
 
 def test_means_are_rounded_to_six_digits(tmp_path: Path) -> None:

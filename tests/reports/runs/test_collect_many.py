@@ -127,9 +127,8 @@ def test_processes_find_and_write_what_one_does(batch: Path, tmp_path: Path) -> 
         assert len({id(run.outcome) for run in runs[:100]}) == 1
         (tmp_path / f"{jobs}").mkdir()
         parameters = parameters_of(results)
-        result_files.write_rows(
-            tmp_path / f"{jobs}", results, parameters, {"cuda_gpu_kern_sum", "diagnostics"}, jobs
-        )
+        wanted = result_files.Wanted({"cuda_gpu_kern_sum", "diagnostics"})
+        result_files.write_rows(tmp_path / f"{jobs}", results, parameters, wanted, jobs)
         files.append({path.name: path.read_bytes() for path in (tmp_path / f"{jobs}").iterdir()})
         files[-1]["runs"] = repr(results).encode()
     assert files[0] == files[1]

@@ -242,16 +242,16 @@ def test_a_digest_of_another_format_is_not_taken(run: Path) -> None:
     assert stored(run) is None
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_an_older_digest_is_for_a_capture_that_is_gone(run: Path, version: int) -> None:
     written, stat = read_digest(run / DIGEST), (run / EXPORT).stat()
     names = {column.name for column in CONDITIONS}
     totals = {k: v for k, v in written.totals.items() if k not in names}
-    older = replace(written, source=(stat.st_size, stat.st_mtime_ns), totals=totals)
-    content = {"format": version, **asdict(older)}
+    older = replace(written, source=(stat.st_size, stat.st_mtime_ns), totals=totals, nsyswrap="")
+    facts = {name: value for name, value in asdict(older).items() if value != ""}
+    content = {"format": version, **facts}
     if version > 2:  # version 2 has no checksum
-        text = json.dumps(asdict(older), sort_keys=True)
-        content["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        content["sha256"] = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     (run / DIGEST).write_text(json.dumps(content))
     assert stored(run) is None
     (run / EXPORT).unlink()
@@ -267,7 +267,9 @@ def test_an_older_digest_is_for_a_capture_that_is_gone(run: Path, version: int) 
         ('"kernel_ns":10,', '"kernel_ns":NaN,'),
         ('"kernel_ns":10,', '"kernel_ns":-10,'),
         ('["k",[10],[1]]', '["k",[10,20],[1]]'),
-        ('"format":5', '"format":5.0'),
+        ('"format":3', '"format":3.0'),
+        ('"format":3', '"format":5'),  # that of a development version
+        ('"nsyswrap":"', '"nsyswrap":"1.'),
         ('"sha256":"', '"sha256":"0'),
     ],
 )

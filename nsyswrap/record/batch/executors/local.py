@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from nsyswrap.base.text import counted
 from nsyswrap.record.batch.executors import Executor, Interruption, Option
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Mapping, Sequence
 
     from nsyswrap.record.batch.executors import OnProgress, Request
@@ -84,7 +84,7 @@ class _LocalExecutor(Executor):
         ]
         pids = [claim.pid for claim in claims if claim.host == socket.gethostname() and not claim.job]
         for pid in pids:
-            os.kill(pid, signal.SIGTERM)
+            folder_lock.terminate(pid)
         return len(pids)
 
 

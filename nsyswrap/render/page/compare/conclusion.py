@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.text import without_folders
 from nsyswrap.render.comparison_names import short_names
 from nsyswrap.render.page.html import Section, element, section
-from nsyswrap.reports.compare.conclusion import conclude
+from nsyswrap.reports.compare.conclusion import conclude, left_out_texts
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Comparison
@@ -24,10 +24,13 @@ def make(comparison: Comparison) -> Markup:
     heading, colon, rest = verdict.partition(":")
     level = _CLASSES.get(made.outcome, "")
     first = (element("b", heading, class_=level), colon, rest) if colon else (verdict,)
+    left_out = [element("li", without_folders(text)) for text in left_out_texts(comparison)]
     obstacles = [element("li", without_folders(one.text)) for one in comparison.obstacles]
     return section(
         "conclusion",
         "Conclusion",
+        element("p", "Left out:", class_="warning") if left_out else None,
+        element("ul", *left_out, class_="changed warning") if left_out else None,
         element("p", _DIFFER, class_="warning") if obstacles else None,
         element("ul", *obstacles, class_="changed warning") if obstacles else None,
         element(

@@ -53,7 +53,7 @@ function filterBy(table, word, count, saving) {
 
 // A spreadsheet takes a text that begins like a formula for one: such a text gets a quote in front.
 function csvCell(text) {
-  const safe = /^\s*[=+\-@]/.test(text) && !NUMBER.test(text) ? `'${text}` : text;
+  const safe = /^([\t\r\n]|\s*[=+\-@＝＋－＠])/.test(text) && !NUMBER.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 

@@ -8,6 +8,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING, ClassVar
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import counted
@@ -119,7 +120,7 @@ class _SlurmExecutor(Executor):
             return BatchState(by_folder)
         lines = jobs.remarks(batch, queued)
         by_hand = batch.folder / script.FOLDER / submission.BY_HAND
-        if not queued and by_hand.exists() and all(run.state == "planned" for run in runs.values()):
+        if not queued and paths.exists(by_hand) and all(run.state == "planned" for run in runs.values()):
             lines.append(f"`bash {shlex.quote(str(by_hand))}` submits the runs")
         return BatchState(runs, bool(queued), tuple(lines))
 
@@ -194,7 +195,7 @@ def _interrupted(batch: Batch, interruption: KeyboardInterrupt) -> Interruption:
 
 def _has_jobs(batch: Batch) -> bool:
     """Return True if jobs of the batch were submitted, by this version or an older one."""
-    return (batch.folder / script.FOLDER).exists()
+    return paths.exists(batch.folder / script.FOLDER)
 
 
 EXECUTOR = _SlurmExecutor()

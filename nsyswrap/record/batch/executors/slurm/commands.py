@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.run_tool import PrintedTooMuch, fault_of, run_tool
 from nsyswrap.record.batch.executors.slurm.script import MARGIN_VARIABLE
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_S = 60
+_MOST_BYTES = 512 << 20  # of 100,000 jobs scontrol prints 100 MB
 _SUBMIT_TIMEOUT_S = 30  # sbatch itself waits for minutes while slurmctld's job table is full
 _SIGNALED_TIMEOUT_S = 10  # between a signal and the end of the job
 _ASKED, _AGAIN_S = 3, 1.0  # then Slurm is asked so often, if it is too busy to answer
@@ -317,18 +319,11 @@ def _run(
         name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith(without)
     }
     try:
-        return subprocess.run(
-            command,
-            env={**environment, **_WHOLE_LISTS},
-            input=text,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=timeout_s,
-        )
+        return run_tool(command, timeout_s, env={**environment, **_WHOLE_LISTS}, text=text, most=_MOST_BYTES)
     except FileNotFoundError:
         raise Unavailable(f"{command[0]} not found on PATH", _NOT_THERE) from None
+    except (OSError, PrintedTooMuch) as error:
+        raise Unavailable(f"{command[0]} {fault_of(error)}", _NOT_THERE) from None
 
 
 def _last_line(errors: str) -> str:

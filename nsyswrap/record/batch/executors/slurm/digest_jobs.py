@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import OutputError, Unavailable
+from nsyswrap.base.files import head, small_file
 from nsyswrap.base.run_folder import existing
 from nsyswrap.record.batch.executors.slurm import commands, script
 from nsyswrap.record.batch.executors.slurm.submission import COLLECT
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.batch.executors import Blocks
 
 _JOB = "job"  # a file with the id of the job that was submitted last
+_ID_BYTES = 100
 _POLLS_UNTIL_FINAL = 2  # polls for which a reason has to stand
 
 
@@ -50,7 +52,7 @@ def run(blocks: Blocks, on_progress: Callable[[str], None]) -> str:
 def _running(folder: Path) -> str:
     """Return the id of the job of a folder if it is still in the queue, else an empty text."""
     try:
-        job = (folder / _JOB).read_text().strip()
+        job = head(folder / _JOB, _ID_BYTES).decode(errors="replace").strip()
     except OSError:
         return ""
     return job if _left(job) else ""
@@ -79,7 +81,7 @@ def _submit(blocks: Blocks) -> str:
     own = folder / COLLECT
     given = blocks.batch.folder.absolute() / script.FOLDER / COLLECT if blocks.batch else own
     try:
-        text = given.read_text()
+        text = small_file(given).decode(errors="replace")
     except OSError:
         text = ""
     if not script.does_other_work(text):  # no batch of Slurm, or of an older version

@@ -10,10 +10,11 @@ import os
 import shlex
 import signal
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.run_folder import BATCH, make_folder, share_of
 from nsyswrap.record.batch.executors.slurm import commands, jobs, submission
@@ -163,7 +164,7 @@ def _begun(batch: Batch, known: jobs.Jobs, limits: commands.Limits | None = None
         raise OutputError(
             f"{batch.folder} was moved or copied: its jobs in Slurm's queue work in {other}",
             f"use {cancel} first; the jobs have made {other} again, and write there"
-            if os.path.lexists(other)
+            if os.access(other, os.F_OK)
             else f"move it back, or use {cancel} first",
         )
     limits = limits or commands.limits()
@@ -229,11 +230,9 @@ def _prepare(batch: Batch) -> None:
         raise OutputError(
             f"Slurm cannot write logs to a path with a backslash: {batch.folder}", "use another --output"
         )
-    try:
+    with paths.writing(batch.folder / FOLDER):
         make_folder(batch.folder / FOLDER, share_of(batch.folder))
         jobs.forget_cancelling(batch)
-    except OSError as error:
-        raise OutputError(f"cannot write {batch.folder / FOLDER}: {error.strerror}") from None
 
 
 def _remember_unknown_jobs(slurm: _SlurmBatch) -> None:
@@ -312,13 +311,11 @@ def _poll(slurm: _SlurmBatch) -> None:
     slurm.states = jobs.states(slurm.batch, slurm.queued, slurm.states)
     slurm.note = in_words(set(slurm.queued.values()))
     _leave_out_queued(slurm)
-    try:
-        (slurm.batch.folder / BATCH).stat()
-    except FileNotFoundError:
+    if not paths.exists(slurm.batch.folder / BATCH):
         raise OutputError(
             f"{slurm.batch.folder} was moved or removed while its jobs run",
             "move it back: the jobs write into it; then use the same command",
-        ) from None
+        )
 
 
 def _leave_out_queued(slurm: _SlurmBatch) -> None:
@@ -360,7 +357,6 @@ def _wait_for_files(slurm: _SlurmBatch) -> None:
         if not unclear:
             return
         for number in unclear:
-            with suppress(OSError):  # the folder was removed
-                list(slurm.batch.run_folder(number).iterdir())  # makes NFS fetch new entries
+            paths.names(slurm.batch.run_folder(number), paths.ignore)  # makes NFS fetch new entries
         time.sleep(_GRACE_POLL_S)
         slurm.states = jobs.states(slurm.batch, {}, slurm.states)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.files import read_json, typed
+from nsyswrap.base import paths
+from nsyswrap.base.errors import Unreadable
+from nsyswrap.base.files import read_json, tail, typed
 from nsyswrap.base.run_folder import BATCH, RUNS, Status, existing
 from nsyswrap.base.text import counted
 from nsyswrap.record.batch.executors.slurm import commands
@@ -18,6 +20,7 @@ from nsyswrap.record.batch.launchers import MORE_MEMORY, lacked_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from nsyswrap.record.batch.folder import Batch, State
 
@@ -98,9 +101,10 @@ def working_elsewhere(batch: Batch) -> str:
     if not known:
         return ""
     try:
-        return "" if Path(known).samefile(batch.folder) else known
-    except OSError:
+        own, other = paths.status(batch.folder), paths.status(known)
+    except Unreadable:
         return known
+    return "" if own and other and os.path.samestat(own, other) else known
 
 
 def in_queue(batch: Batch) -> dict[int, commands.Job]:
@@ -133,10 +137,17 @@ def remarks(batch: Batch, queued: Mapping[int, commands.Job]) -> list[str]:
     if other := working_elsewhere(batch):
         if queued:
             lines.append(f"this folder was moved or copied: its jobs work in {other}, and fail if it is gone")
-        elif (Path(other) / RUNS).exists() and not (Path(other) / BATCH).exists():
+        elif _has_runs_alone(other):
             copy = shlex.join(["cp", "-r", f"{other}/.", str(batch.folder)])
             lines.append(f"this folder was moved: its jobs wrote into {other}; `{copy}` brings their runs")
     return lines
+
+
+def _has_runs_alone(folder: str) -> bool:
+    try:
+        return paths.exists(f"{folder}/{RUNS}") and not paths.exists(f"{folder}/{BATCH}")
+    except Unreadable:
+        return False
 
 
 def states(
@@ -183,7 +194,9 @@ def _lost(
     jobs = {
         n: s.claim.job if s.claim else submitted_jobs.get(n, "") for n, s in jobless.items() if not s.status
     }
-    begun = {n: job for n, job in jobs.items() if job and (jobless[n].claim or _log(batch, job).exists())}
+    begun = {
+        n: job for n, job in jobs.items() if job and (jobless[n].claim or paths.exists(_log(batch, job)))
+    }
     before = {n: known[n] for n in begun if n in known and known[n].state == "lost" and known[n].status}
     new = {n: job for n, job in begun.items() if n not in before}
     reasons = commands.why_ended(list(new.values())[:_MOST_ASKED])
@@ -216,9 +229,7 @@ def _log(batch: Batch, job: str) -> Path:
 
 def _last_lines(log: Path) -> list[str]:
     try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _LOG_END_BYTES))
-            return file.read().decode(errors="replace").strip().splitlines()
+        return tail(log, _LOG_END_BYTES).decode(errors="replace").strip().splitlines()
     except OSError:
         return []
 
@@ -226,9 +237,9 @@ def _last_lines(log: Path) -> list[str]:
 def cancel(batch: Batch) -> int:
     """Remove every job of the batch from Slurm's queue, running ones too. Return the number of their runs.
 
-    Raises Unavailable if Slurm does not answer.
+    Raises Unavailable if Slurm does not answer, and OutputError.
     """
-    (batch.folder / FOLDER / _CANCELLED).touch()
+    existing(batch.folder / FOLDER).write(_CANCELLED, "")
     queued = in_queue(batch)
     collecting = read_jobs(batch).collect
     commands.cancel(sorted({*(job.id for job in queued.values()), *([collecting] if collecting else [])}))
@@ -237,7 +248,7 @@ def cancel(batch: Batch) -> int:
 
 def is_cancelled(batch: Batch) -> bool:
     """Return True if the batch was cancelled since ``forget_cancelling``."""
-    return (batch.folder / FOLDER / _CANCELLED).exists()
+    return paths.exists(batch.folder / FOLDER / _CANCELLED)
 
 
 def forget_cancelling(batch: Batch) -> None:

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from nsyswrap.capture.sql import quoted, statement
+from nsyswrap.base.sqlite import quoted, statement
 
 
 def test_names_are_quoted() -> None:

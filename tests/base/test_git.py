@@ -1,25 +1,25 @@
-"""The commit of a program's folder, in real repositories; hostile ones run nothing."""
+"""The commit of a folder, in real repositories; hostile ones run nothing."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import sys
 import time
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from nsyswrap.base import git as commits
 from nsyswrap.base.conditions import Git
-from nsyswrap.record.conditions import git as conditions
-from nsyswrap.record.conditions.git import folder_of
-from nsyswrap.record.program import Program
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 
-state = partial(conditions.state, limit_s=120.0)  # a busy machine takes long
+state = partial(commits.state, limit_s=120.0)  # a busy machine takes long
 
 IDENTITY = ("-c", "user.name=me", "-c", "user.email=me@example.org")
 
@@ -142,22 +142,3 @@ def test_a_submodule_is_not_entered(repository: Path, trap: Path, tmp_path: Path
     (repository / "part" / "x").write_text("y")
     assert state(repository, os.environ) == Git(made, dirty=False)
     assert not trap.with_name("ran").exists()
-
-
-@pytest.mark.parametrize(
-    ("argv", "folder"),
-    [
-        ((sys.executable, "src/train.py", "x.py"), "src"),
-        (("/opt/python3.11", "-u", "/a/b/train.py"), "/a/b"),
-        (("python", "train.py"), "."),
-        (("python", "-m", "package.train", "src/x.py"), "."),
-        (("python",), "."),
-        (("build/app", "src/x.py"), "."),
-    ],
-)
-def test_the_folder_of_a_program(argv: tuple[str, ...], folder: str) -> None:
-    assert folder_of(Program(argv, "it")) == Path(folder)
-
-
-def test_the_folder_of_a_cu_file() -> None:
-    assert folder_of(Program(("/cache/add",), "add", folder=Path("kernels"))) == Path("kernels")

@@ -1,4 +1,4 @@
-"""The commit of the program's folder, read without running code that the repository configures.
+"""The commit of a folder, read without running code that the repository configures.
 
 ``git status`` runs file system monitors, hooks and filters of the repository's own configuration, and asks
 submodules and remotes. Monitors and hooks are turned off. A repository that configures its own filters is
@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.conditions import Git
-from nsyswrap.record.conditions.interpreter import is_python
+from nsyswrap.base.run_tool import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from nsyswrap.record.program import Program
+    from pathlib import Path
 
 LIMIT_S = 3.0
 _RUNS_CODE = r"^(filter\..*\.(clean|process)|extensions\.worktreeconfig)$"
@@ -35,16 +33,6 @@ _CALM = {
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 
 
-def folder_of(program: Program) -> Path:
-    """Return the folder of a program's script or .cu file; the current folder for any other program."""
-    if program.folder:
-        return program.folder
-    words = [word for word in program.argv[1:] if not word.startswith("-")]
-    if is_python(program.argv[0]) and words and words[0].endswith(".py"):
-        return Path(words[0]).parent
-    return Path()
-
-
 def state(folder: Path, environment: Mapping[str, str], limit_s: float = LIMIT_S) -> Git | None:
     """Return the commit of a folder, and whether tracked files differ from it.
 
@@ -55,28 +43,12 @@ def state(folder: Path, environment: Mapping[str, str], limit_s: float = LIMIT_S
     command = ["git", "-C", str(folder), *_SAFE]
     listing = ("config", "--local", "--includes", "--name-only", "--get-regexp", _RUNS_CODE)
     try:
-        if _run([*command, *listing], calm, limit_s).returncode != _NOT_SET:
+        if run_tool([*command, *listing], limit_s, env=calm).returncode != _NOT_SET:
             return None
-        done = _run([*command, *_STATUS], calm, limit_s)
+        done = run_tool([*command, *_STATUS], limit_s, env=calm)
     except (OSError, subprocess.SubprocessError):
         return None
     commit = re.search(r"(?m)^# branch\.oid ([0-9a-f]{40,64})$", done.stdout)
     if done.returncode or not commit:
         return None
     return Git(commit[1], dirty=bool(re.search(r"(?m)^[^#]", done.stdout)))
-
-
-def _run(
-    command: list[str], environment: Mapping[str, str], limit_s: float
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-        timeout=limit_s,
-        check=False,
-        encoding="utf-8",
-        errors="replace",
-    )

@@ -1,0 +1,83 @@
+"""Tools that print without end, that do not end, and whose children keep their pipes open."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nsyswrap.base.run_tool import PrintedTooMuch, run_tool
+
+MIB = 1 << 20
+
+
+def shell(script: str, timeout_s: float = 20, **options: object) -> subprocess.CompletedProcess[str]:
+    return run_tool(["sh", "-c", script], timeout_s, **options)  # type: ignore[arg-type]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] != b"Z"
+    except OSError:
+        return False
+
+
+def test_what_it_prints_and_how_it_ends() -> None:
+    done = shell("cat; echo out; echo error >&2; exit 3", text="in é\n")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "in é\nout\n", "error\n")
+    assert shell("echo out; echo error >&2", merged=True).stdout == "out\nerror\n"
+    assert shell("echo $X", env={"X": "set"}).stdout == "set\n"
+
+
+def test_bytes_that_are_no_text() -> None:
+    assert shell(r"printf '\377\000a'").stdout == "\ufffd\0a"
+    assert shell(r"printf '\377'", errors="surrogateescape").stdout == "\udcff"
+
+
+def test_much_text_on_both_streams() -> None:
+    code = "import sys; sys.stdout.write('o' * 3_000_000); sys.stderr.write('e' * 3_000_000)"
+    done = run_tool([sys.executable, "-c", code], 60)
+    assert (len(done.stdout), len(done.stderr)) == (3_000_000, 3_000_000)
+
+
+@pytest.mark.parametrize("stream", ["", ">&2"])
+def test_one_that_prints_without_end(stream: str) -> None:
+    with pytest.raises(PrintedTooMuch, match=r"^printed more than 1 MiB$"):
+        shell(f"yes {stream}", most=MIB)
+
+
+def test_one_that_does_not_end(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(subprocess.TimeoutExpired) as caught:
+        shell(f"echo begun; sleep 600 & echo $! > {tmp_path}/pid; wait", 1)
+    assert time.monotonic() - began < 15
+    assert caught.value.output == b"begun\n"
+    child = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 10
+    while is_alive(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_alive(child)
+
+
+def test_one_that_closes_its_streams_and_does_not_end() -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        shell("exec >&- 2>&-; sleep 600", 1)
+
+
+def test_a_child_that_keeps_the_pipe_open(tmp_path: Path) -> None:
+    """As the server of a compiler cache does, which is to go on."""
+    began = time.monotonic()
+    assert shell(f"sleep 600 & echo $! > {tmp_path}/pid; echo done").stdout == "done\n"
+    assert time.monotonic() - began < 15
+    child = int((tmp_path / "pid").read_text())
+    assert is_alive(child)
+    os.kill(child, 9)
+
+
+def test_one_that_cannot_be_started() -> None:
+    with pytest.raises(FileNotFoundError):
+        run_tool(["/nonexistent/tool"], 1)

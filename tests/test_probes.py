@@ -1,0 +1,87 @@
+"""No file looks at a path by itself: each such look can raise in a folder of another user."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1] / "nsyswrap"
+LOOKS = {
+    *(
+        "exists",
+        "is_file",
+        "is_dir",
+        "is_symlink",
+        "is_fifo",
+        "is_socket",
+        "is_block_device",
+        "is_char_device",
+    ),
+    *(
+        "stat",
+        "lstat",
+        "samefile",
+        "resolve",
+        "readlink",
+        "owner",
+        "iterdir",
+        "glob",
+        "rglob",
+        "walk",
+        "scandir",
+    ),
+    *("listdir", "lexists", "isfile", "isdir", "islink", "getsize", "getmtime"),
+}
+HOME = "base/paths.py"
+APART = "record/in_program/hook/"  # runs in Pythons that lack nsyswrap, and catches every error
+# Calls that cannot raise, or whose errors their file catches: the reason stands beside it.
+ALLOWED = {
+    ("base/command_name.py", "pathlib.Path(found).samefile"): "suppresses OSError",
+    ("base/files.py", "os.lstat"): "compares a descriptor, and catches OSError",
+    ("base/links.py", "path.readlink"): "of a link, for callers that catch OSError",
+    ("base/links.py", "link.readlink"): "the same",
+    ("base/folder_lock.py", "os.stat"): "compares a descriptor, and catches OSError",
+    ("record/gpu_users.py", "os.stat"): "of /proc, thousands a second, and catches OSError",
+    ("record/gpu_users.py", "proc.stat"): "not of a path",
+    ("record/conditions/processes.py", "proc.stat"): "not of a path",
+    ("record/in_program/call_function.py", "Path(module.__file__).samefile"): "a script of its own",
+    ("record/proc.py", "os.listdir"): "of /proc, thousands a second, and catches OSError",
+    ("record/proc.py", "os.readlink"): "the same",
+    ("reports/runs/find.py", "os.walk"): "tells the folders that cannot be entered",
+    ("cli/redact.py", "os.walk"): "the same",
+    ("base/settings.py", "os.path.lexists"): "does not raise",
+    ("base/version.py", "os.path.lexists"): "does not raise, and loads nothing",
+    ("base/version.py", "pathlib.Path(__file__).resolve"): "of this package",
+    ("reports/runs/find.py", "os.path.islink"): "does not raise",
+}
+STAND_ALONE = {"record/guard.py", "record/exec_program.py"}  # scripts that import nothing of ours
+
+
+def looks(path: Path) -> set[str]:
+    """Return the calls in a file that look at a path: ``target.exists``."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    names = {ast.unparse(call.func): call for call in calls}
+    texts = {text for text, call in names.items() if is_look(text.rpartition(".")[2], call)}
+    return {text for text in texts if not text.startswith("paths.")}
+
+
+def is_look(name: str, call: ast.Call) -> bool:
+    return name in LOOKS and not (name == "resolve" and call.args)  # a function of ours has that name
+
+
+def test_paths_are_looked_at_in_one_place() -> None:
+    files = {str(path.relative_to(PACKAGE)): path for path in PACKAGE.rglob("*.py")}
+    own = {
+        name: path
+        for name, path in files.items()
+        if name not in (HOME, *STAND_ALONE) and not name.startswith(APART)
+    }
+    found = {(name, text) for name, path in own.items() for text in looks(path)}
+    assert found == ALLOWED.keys()
+
+
+def test_looks_are_found(tmp_path: Path) -> None:
+    code = tmp_path / "code.py"
+    code.write_text("if (folder / name).exists() or os.path.isfile(x) or paths.exists(y): x.stat()")
+    assert looks(code) == {"(folder / name).exists", "os.path.isfile", "x.stat"}
