@@ -21,11 +21,12 @@ from nsyswrap.cli.options import (
     OUTPUT,
     captures_argument,
     newest_capture,
+    note_replaced,
     opener,
     output_option,
     selection_options,
 )
-from nsyswrap.cli.output import data_stream, note, note_not_read, note_replaced, print_data, step
+from nsyswrap.cli.output import data_stream, note, note_not_read, print_data, step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

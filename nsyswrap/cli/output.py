@@ -19,16 +19,7 @@ import click
 from nsyswrap.base import links, paths
 from nsyswrap.base.errors import NotInCapture, OutputError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import (
-    as_ascii,
-    ascii_layout,
-    clip,
-    counted,
-    is_utf8,
-    printable,
-    replaced_note,
-    without_commands,
-)
+from nsyswrap.base.text import as_ascii, ascii_layout, clip, counted, is_utf8, printable, without_commands
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
@@ -225,12 +216,6 @@ def note_renamed(count: int) -> None:
     """Say that ranges are shown without the values of environment variables that their names held."""
     note(f"nsyswrap: shown without values of environment variables: {counted(count, 'names')} of ranges")
     note("  --keep-environment leaves the names and the environment as they are")
-
-
-def note_replaced(captures: Iterable[Capture]) -> None:
-    """Print how many names of captures are written without what others must not see."""
-    if names := frozenset[str]().union(*(capture.replaced for capture in captures)):
-        note(f"nsyswrap: {replaced_note(len(names))}")
 
 
 def note_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -22,12 +22,13 @@ from nsyswrap.cli.options import (
     SHOW,
     captures_argument,
     newest_capture,
+    note_replaced,
     open_all,
     opener,
     output_option,
     selection_options,
 )
-from nsyswrap.cli.output import note, note_replaced, step
+from nsyswrap.cli.output import note, step
 from nsyswrap.render.plots import MOST_CAPTURES, NAMES, find_plot
 
 if TYPE_CHECKING:

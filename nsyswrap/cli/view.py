@@ -21,13 +21,14 @@ from nsyswrap.cli.options import (
     OUTPUT,
     SHOW,
     newest_capture,
+    note_replaced,
     open_all,
     opener,
     output_option,
     selection_options,
     steps_option,
 )
-from nsyswrap.cli.output import note, note_replaced, note_silence, print_data, step
+from nsyswrap.cli.output import note, note_silence, print_data, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = [
     path
-    for folder in ("tests/data", "tests/labelled", "nsyswrap/recorded", "../shared/exports")
+    for folder in ("tests/data", "tests/labelled", "nsyswrap/recorded")
     for path in sorted((ROOT / folder).rglob("*.sqlite*"))
 ]
 SEARCH = Search({}, (), ())
