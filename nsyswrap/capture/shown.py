@@ -110,7 +110,7 @@ class ShownExport:
     ) -> list[tuple[Any, ...]]:
         """Return rows as an export does. Of a command line, arguments that are secrets are replaced."""
         rows = self._export.select(table, *wanted, required=required)
-        if table in places.NAMED_TABLES and wanted == places.PAIR:
+        if table == schema.CAPTURE_METADATA and wanted == places.PAIR:
             return _named(rows, self.names.text)
         if table not in _SEARCHED:
             return rows
@@ -147,6 +147,8 @@ def shown_command(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _named(rows: Sequence[tuple[Any, ...]], shown: Callable[[str], str]) -> list[tuple[Any, ...]]:
-    """Return names and values with secrets replaced, among them arguments that only others give away."""
-    secret = dict(places.secret_arguments((name, value) for name, value in rows if name and value))
-    return [(name, REMOVED if name in secret else value and shown(value)) for name, value in rows]
+    """Return names and values, of which arguments lack secrets, also those that only others give away."""
+    line = {name: value for name, value in rows if name and value and places.ARGUMENT.search(name)}
+    secret = dict(places.secret_arguments(line.items()))
+    new = {name: REMOVED if name in secret else shown(value) for name, value in line.items()}
+    return [(name, new.get(name, value)) for name, value in rows]

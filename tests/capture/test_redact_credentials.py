@@ -137,7 +137,12 @@ def test_short_and_cut_off_texts() -> None:
 
 def hostile() -> Iterator[str]:
     """Yield texts that begin what a pattern looks for again and again, and end none of it."""
-    parts = {*secret_names.HINTS, *credential_places.HINTS, *" ".join(token_formats.FORMATS.values()).split()}
+    parts = {
+        *secret_names.HINTS,
+        *secret_names.ENDS,
+        *credential_places.HINTS,
+        *" ".join(token_formats.FORMATS.values()).split(),
+    }
     ends = ("", "=", " ", ": ")
     parts = {f"-{part}{ends[i % len(ends)]}" for i, part in enumerate(sorted(parts))}
     parts |= {

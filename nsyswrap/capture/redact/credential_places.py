@@ -206,7 +206,8 @@ _AFTER_WORDS = (
     ),
     _Place("uuid", rf"uuid{_IS}(?P<secret>(?!0{{8}})[0-9a-f]{{32}})\b", _is_new),
 )
-# For texts whose shape, in which all digits are 0, holds a mark.
+# For texts whose shape, in which all digits are 0, holds a mark. A mark begins with a plain
+# character: looking for that is ten times as fast as looking for one of several.
 _AFTER_MARKS = (
     _Place("@", r"://[^/\s:@]{0,99}:(?P<secret>[^/\s@]{1,255})@", _is_new),
     _Place("@", r"://(?!git@)(?P<secret>[^/\s:@\"'<>?#]{1,255})@(?=[\w\[])", _is_new),
@@ -231,7 +232,7 @@ _AFTER_MARKS = (
         r"(?P<secret>\$(?:\d|2[abxy]|y|apr1|argon2\w{1,2}|pbkdf2[\w-]{0,20})\$[\w./$=,+-]{20,300})",
         _is_new,
     ),
-    _Place(r"(?<!\S)-p\S{6}", r"(?<!\S)-p(?P<secret>[^\s\"']{6,64})(?!\S)", _is_mixed),
+    _Place(r"-p\S{6}", r"(?<!\S)-p(?P<secret>[^\s\"']{6,64})(?!\S)", _is_mixed),
     _Place(
         r":(?:0{4,5}|\*):",  # a line of .pgpass
         r"(?<![\w.:-])(?=[\w.-]{0,99}[A-Za-z*])[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w*-]{1,60}:[\w*-]{1,60}:"
@@ -239,13 +240,16 @@ _AFTER_MARKS = (
         _is_any,
     ),
     # Addresses of hardware, of IPv6 and of IPv4. Neither 1.15.2.0 nor /opt/fabric/50.1.2.0/lib is one.
-    _Place(
-        r"(?:[0A-Fa-f]{2}[:-]){5}",
-        r"(?<![\w:-])(?P<secret>(?:[0-9A-Fa-f]{2}([:-]))(?:[0-9A-Fa-f]{2}\2){4}[0-9A-Fa-f]{2})(?![\w:-])",
-        _is_new,
+    *(
+        _Place(
+            rf"{mark}(?:[0A-Fa-f]{{2}}{mark}){{4}}",
+            rf"(?<![\w:-])(?P<secret>(?:[0-9A-Fa-f]{{2}}{mark}){{5}}[0-9A-Fa-f]{{2}})(?![\w:-])",
+            _is_new,
+        )
+        for mark in ":-"
     ),
     _Place(
-        r"(?i)[0a-f]{4}:[0a-f:]{6}",
+        ":[0A-Fa-f:]{6}",
         r"(?i)(?<![\w:])(?P<secret>(?:fe80|f[cd]\w\w|2\w{3}):[0-9a-f:]{6,39})(?![\w:])",
         _is_new,
     ),

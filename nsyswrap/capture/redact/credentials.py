@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.capture.redact import credential_places, token_formats
 from nsyswrap.capture.redact.one_of import one_of
-from nsyswrap.capture.redact.secret_names import HINTS, demand_of, is_secret
+from nsyswrap.capture.redact.secret_names import ENDS, HINTS, demand_of, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def find(text: str) -> list[tuple[int, int]]:
         return []
     found = [*token_formats.tokens(text), *credential_places.after_marks(text, shape)]
     small = text.lower()
-    if _hints().search(small):
+    if _has_word(small):
         found += _named_values(text)
         found += credential_places.after_words(text, small)
     spans: list[tuple[int, int]] = []
@@ -73,24 +73,33 @@ def find(text: str) -> list[tuple[int, int]]:
 
 def may_hold(shape: str) -> bool:
     """Return True if a text of this shape can hold a credential. All digits of a shape are 0."""
+    if shape.startswith("_Z") and shape.isidentifier():  # a mangled name, of which there are many
+        return False
     return (_has_hint if len(shape) <= _CACHED else _has_hint.__wrapped__)(shape)
 
 
 @lru_cache(maxsize=1 << 14)
 def _has_hint(shape: str) -> bool:
     return bool(
-        _hints().search(shape.lower())
-        or token_formats.has_beginning(shape)
-        or credential_places.has_mark(shape)
+        _has_word(shape.lower()) or token_formats.has_beginning(shape) or credential_places.has_mark(shape)
     )
 
 
+def _has_word(small: str) -> bool:
+    words, ends = _hints()
+    return bool(words.search(small) or ends.search(small))
+
+
 @cache
-def _hints() -> re.Pattern[str]:
+def _hints() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return two patterns; one for both would not begin with the search for a few first letters."""
     words = {
         word for hint in (*HINTS, *credential_places.HINTS) for word in (hint, token_formats.shape_of(hint))
     }
-    return re.compile(one_of(words, max(map(len, words))))
+    return (
+        re.compile(one_of(words, max(map(len, words)))),
+        re.compile(rf"{one_of(ENDS, max(map(len, ENDS)))}(?![a-z])"),
+    )
 
 
 def _named_values(text: str) -> Iterator[tuple[int, int]]:

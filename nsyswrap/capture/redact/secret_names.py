@@ -14,35 +14,10 @@ from typing import Literal
 Demand = Literal["", "any", "no word", "random"]
 
 HINTS = (
-    *(
-        "pass",
-        "pwd",
-        "psw",
-        "pw",
-        "secret",
-        "token",
-        "jwt",
-        "bearer",
-        "key",
-        "cred",
-        "auth",
-        "cookie",
-        "sess",
-    ),
-    *(
-        "sid",
-        "sig",
-        "psk",
-        "mnemonic",
-        "phrase",
-        "pat",
-        "otp",
-        "webhook",
-        "assertion",
-        "samlresponse",
-        "ticket",
-    ),
+    *("pass", "pwd", "psw", "secret", "token", "jwt", "bearer", "key", "cred", "auth", "cookie", "sess"),
+    *("mnemonic", "phrase", "webhook", "assertion", "samlresponse", "ticket"),
 )
+ENDS = ("pw", "sid", "sig", "signature", "psk", "pat", "otp")  # hints before no letter, unlike "sigmoid"
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[-. ]+")
 _ENDINGS = re.compile(  # what a name can end with that does not say what it names
     r"(?:_(?:value|data|b64|base64|raw|plain|plaintext|encoded|old|new|prod|production|dev|test|staging|live"
