@@ -14,7 +14,7 @@ import pytest
 from credential_kinds import NAMED, Planted, made, planted, rows_of
 from tiny_export import kernel, nvtx, row, write
 
-from nsyswrap.capture.redact import check, credential_places, redact, secret_names, token_formats
+from nsyswrap.capture.redact import check, credential_places, credentials, redact, token_formats
 from nsyswrap.capture.redact.search import Search
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ def test_short_and_cut_off_texts() -> None:
 def hostile() -> Iterator[str]:
     """Yield texts that begin what a pattern looks for again and again, and end none of it."""
     parts = {
-        *secret_names.HINTS,
-        *secret_names.ENDS,
+        *credentials.HINTS,
+        *credentials.ENDS,
         *credential_places.HINTS,
         *" ".join(token_formats.FORMATS.values()).split(),
     }

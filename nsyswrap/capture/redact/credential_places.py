@@ -10,10 +10,13 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from nsyswrap.capture.redact.secret_names import is_random, is_removed, is_secret
+from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+with lazy_imports():
+    from nsyswrap.capture.redact import secret_names
 
 _GAP = r"(?:\s|\\[nrt]){1,8}"  # also as JSON escapes it
 _QUOTE = r"\\{0,4}[\"'`]"
@@ -45,11 +48,11 @@ class _Place(NamedTuple):
 
 
 def _is_any(text: str) -> bool:
-    return is_secret(text, "any")
+    return secret_names.is_secret(text, "any")
 
 
 def _is_no_word(text: str) -> bool:
-    return is_secret(text, "no word")
+    return secret_names.is_secret(text, "no word")
 
 
 def _is_authorization(text: str) -> bool:
@@ -57,8 +60,12 @@ def _is_authorization(text: str) -> bool:
     return _is_no_word(text) or "=" in text.rstrip("=")
 
 
+def _is_random(text: str) -> bool:
+    return secret_names.is_random(text)
+
+
 def _is_new(text: str) -> bool:
-    return not is_removed(text)
+    return not secret_names.is_removed(text)
 
 
 def _is_user_and_password(text: str) -> bool:
@@ -89,7 +96,7 @@ def _is_machine(host: str) -> bool:
 def _is_login(text: str) -> bool:
     """Return True for ``user@host``, and False for a metric such as acc@top5 and for model@step100."""
     user, _, host = text.partition("@")
-    return not (_NO_USERS.fullmatch(user) or _NO_HOSTS.fullmatch(host) or is_removed(text))
+    return not (_NO_USERS.fullmatch(user) or _NO_HOSTS.fullmatch(host) or secret_names.is_removed(text))
 
 
 # In any letter case, for texts that hold a hint in small letters.
@@ -121,7 +128,7 @@ _AFTER_WORDS = (
     _Place(
         "private",
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?P<secret>(?:(?!-----)[\s\S]){1,20000})",
-        lambda text: not is_removed(text.strip()),
+        lambda text: not secret_names.is_removed(text.strip()),
     ),
     _Place(
         "private-",
@@ -221,7 +228,7 @@ _AFTER_MARKS = (
     _Place(_HOST_END, rf"(?<=//)(?P<secret>{_HOST})(?=:\d)", _is_machine),
     # Of Azure (two), Mailchimp, Telegram, Terraform, Airtable and New Relic, and the hash of a password
     _Place("Q~", r"(?<![\w~.-])(?P<secret>[\w~.-]{3}\dQ~[\w~.-]{31,34})(?![\w~-])", _is_new),
-    _Place("==", r"(?<![\w+/])(?P<secret>[A-Za-z0-9+/]{86}==)", is_random),
+    _Place("==", r"(?<![\w+/])(?P<secret>[A-Za-z0-9+/]{86}==)", _is_random),
     _Place("-us0", r"(?<![\w-])(?P<secret>[0-9a-f]{32}-us\d{1,2})(?![\w-])", _is_new),
     _Place("0:AA", r"(?<!\d)(?P<secret>\d{8,10}:AA[\w-]{33})(?![\w-])", _is_new),
     _Place(r"\.atlasv0\.", r"(?<!\w)(?P<secret>[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,90})", _is_new),

@@ -10,15 +10,24 @@ import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.redact import credential_places, token_formats
 from nsyswrap.capture.redact.one_of import one_of
-from nsyswrap.capture.redact.secret_names import ENDS, HINTS, demand_of, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nsyswrap.capture.redact.secret_names import Demand
 
+with lazy_imports():  # its patterns take a while to be made
+    from nsyswrap.capture.redact import secret_names
+
+# Parts of the names of secrets.
+HINTS = (
+    *("pass", "pwd", "psw", "secret", "token", "jwt", "bearer", "key", "cred", "auth", "cookie", "sess"),
+    *("mnemonic", "phrase", "webhook", "assertion", "samlresponse", "ticket"),
+)
+ENDS = ("pw", "sid", "sig", "signature", "psk", "pat", "otp")  # hints before no letter, unlike "sigmoid"
 _SHORTEST = 8  # characters of a text with a credential
 _CACHED = 500  # characters of a text whose shape is remembered
 _QUOTE = r"\\{0,4}[\"'`]"
@@ -57,7 +66,9 @@ def find(text: str) -> list[tuple[int, int]]:
     shape = token_formats.shape_of(text)
     if len(text) < _SHORTEST or not may_hold(shape):
         return []
-    found = [*token_formats.tokens(text), *credential_places.after_marks(text, shape)]
+    found = list(credential_places.after_marks(text, shape))
+    if token_formats.has_beginning(shape):
+        found += token_formats.tokens(text)
     small = text.lower()
     if _has_word(small):
         found += _named_values(text)
@@ -109,7 +120,7 @@ def _named_values(text: str) -> Iterator[tuple[int, int]]:
         name, between = match["name"], match["between"]
         if name.lower() in ("name", "key") and (entry := _ENTRY.match(text, position)):
             name, position = entry["name"], entry.end()
-        demand = demand_of(name)
+        demand = secret_names.demand_of(name)
         if not demand:
             continue
         if between.isspace():
@@ -127,7 +138,7 @@ def _named_values(text: str) -> Iterator[tuple[int, int]]:
         span = _value(_RANDOM_VALUE if demand == "random" else _VALUE, text, position)
         if (
             span
-            and is_secret(text[slice(*span)], demand)
+            and secret_names.is_secret(text[slice(*span)], demand)
             and not _is_key_or_call(text, span[1], between, demand)
         ):
             yield span

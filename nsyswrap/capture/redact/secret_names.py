@@ -13,11 +13,6 @@ from typing import Literal
 # How a value must look to be a secret: any text, no plain word, or letters and digits without a pattern.
 Demand = Literal["", "any", "no word", "random"]
 
-HINTS = (
-    *("pass", "pwd", "psw", "secret", "token", "jwt", "bearer", "key", "cred", "auth", "cookie", "sess"),
-    *("mnemonic", "phrase", "webhook", "assertion", "samlresponse", "ticket"),
-)
-ENDS = ("pw", "sid", "sig", "signature", "psk", "pat", "otp")  # hints before no letter, unlike "sigmoid"
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[-. ]+")
 _ENDINGS = re.compile(  # what a name can end with that does not say what it names
     r"(?:_(?:value|data|b64|base64|raw|plain|plaintext|encoded|old|new|prod|production|dev|test|staging|live"

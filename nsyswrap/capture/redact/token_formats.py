@@ -6,11 +6,14 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.redact.one_of import one_of
-from nsyswrap.capture.redact.secret_names import is_random, is_removed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+with lazy_imports():
+    from nsyswrap.capture.redact import secret_names
 
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _CHANGES = 0.12  # less than elsewhere: the beginning of a token says much already
@@ -90,9 +93,9 @@ def tokens(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_one(beginning: str, tail: re.Match[str]) -> bool:
-    if is_removed(tail.group()):
+    if secret_names.is_removed(tail.group()):
         return False
-    if tail.re.groups or is_random(tail.group(), _CHANGES):
+    if tail.re.groups or secret_names.is_random(tail.group(), _CHANGES):
         return True
     return beginning not in _AMBIGUOUS and _RUN.search(tail.group()) is not None
 
