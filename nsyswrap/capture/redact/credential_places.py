@@ -157,6 +157,25 @@ _AFTER_WORDS = (
         rf"(?:{_QUOTE})?[^\s:\"']{{1,200}}:(?P<secret>{_WORD}{{1,200}})",
         _is_any,
     ),
+    _Place("lftp", rf"\blftp\b{_REST}-u\s{{0,4}}[^\s,]{{1,100}},(?P<secret>{_WORD}{{1,200}})", _is_new),
+    _Place(
+        "htpasswd",
+        rf"\bhtpasswd\s{{1,4}}(?:-\w{{1,9}}\s{{1,4}}){{0,4}}-[\w]{{0,9}}b\w{{0,9}}(?:\s{{1,4}}{_WORD}{{1,255}}){{2}}"
+        rf"\s{{1,4}}(?P<secret>{_WORD}{{1,200}})",
+        _is_new,
+    ),
+    _Place(
+        "alias",
+        rf"\bmc\s{{1,4}}alias\s{{1,4}}set(?:\s{{1,4}}{_WORD}{{1,255}}){{2}}"
+        rf"\s{{1,4}}(?P<secret>{_WORD}{{1,200}}\s{{1,4}}{_WORD}{{1,200}})",
+        _is_new,
+    ),
+    _Place(
+        "<<<",
+        rf"\b(?:kinit|sudo|su|docker|podman|cryptsetup|vncpasswd|openssl|gpg)\b{_REST}{{0,1}}<<<\s{{0,4}}"
+        rf"(?:{_QUOTE})?(?P<secret>{_WORD}{{4,200}})",
+        _is_any,
+    ),
     _Place(
         "redis-cli", rf"\bredis-cli\b{_REST}-a\s{{1,4}}(?:{_QUOTE})?(?P<secret>{_WORD}{{1,200}})", _is_new
     ),
@@ -185,7 +204,7 @@ _AFTER_WORDS = (
     _Place(
         "echo printf",
         rf"\b(?:echo|printf)\s{{1,4}}(?:-n\s{{1,4}})?(?:{_QUOTE})?(?P<secret>[^\s\"'|]{{4,200}})(?:{_QUOTE})?"
-        r"\s{0,4}\|\s{0,4}(?:sudo|su|docker|podman|passwd|chpasswd|openssl|gpg)\b",
+        r"\s{0,4}\|\s{0,4}(?:sudo|su|kinit|docker|podman|cryptsetup|\w{0,9}passwd|openssl|gpg)\b",
         _is_any,
     ),
     _Place(
@@ -216,7 +235,7 @@ _AFTER_WORDS = (
 # For texts whose shape, in which all digits are 0, holds a mark. A mark begins with a plain
 # character: looking for that is ten times as fast as looking for one of several.
 _AFTER_MARKS = (
-    _Place("@", r"://[^/\s:@]{0,99}:(?P<secret>[^/\s@]{1,255})@", _is_new),
+    _Place("@", r"://[^/\s:@]{0,99}:(?P<secret>[^/\s@]{1,255}(?:@[^/\s@?#\"'<>,]{1,60}){0,3})@", _is_new),
     _Place("@", r"://(?!git@)(?P<secret>[^/\s:@\"'<>?#]{1,255})@(?=[\w\[])", _is_new),
     _Place(
         "@",
@@ -229,11 +248,22 @@ _AFTER_MARKS = (
     # Of Azure (two), Mailchimp, Telegram, Terraform, Airtable and New Relic, and the hash of a password
     _Place("Q~", r"(?<![\w~.-])(?P<secret>[\w~.-]{3}\dQ~[\w~.-]{31,34})(?![\w~-])", _is_new),
     _Place("==", r"(?<![\w+/])(?P<secret>[A-Za-z0-9+/]{86}==)", _is_random),
+    _Place(  # of AWS
+        r"(?:^|[\s='\"`])[A-Za-z0+/]{40}(?![\w+/=.:-])",
+        r"(?<![\w+/.:-])(?P<secret>[A-Za-z0-9+/]{40})(?![\w+/=.:-])",
+        lambda text: _is_mixed(text) and _is_random(text),
+    ),
     _Place("-us0", r"(?<![\w-])(?P<secret>[0-9a-f]{32}-us\d{1,2})(?![\w-])", _is_new),
     _Place("0:AA", r"(?<!\d)(?P<secret>\d{8,10}:AA[\w-]{33})(?![\w-])", _is_new),
     _Place(r"\.atlasv0\.", r"(?<!\w)(?P<secret>[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,90})", _is_new),
     _Place(r"\.[0a-f]{64}", r"(?<!\w)(?P<secret>pat[A-Za-z0-9]{14}\.[0-9a-f]{64})(?!\w)", _is_new),
     _Place("NRAL", r"(?<!\w)(?P<secret>[0-9a-f]{36}NRAL)(?!\w)", _is_new),
+    _Place(r"\{(?:S?SHA|S?MD0|CRYPT)", r"\{[A-Z\d]{3,9}\}(?P<secret>[\w+/=.$]{20,200})", _is_new),
+    _Place(  # two hashes of a password, of Windows
+        r":[0a-f]{32}:[0a-f]{32}:",
+        r"(?i):(?P<secret>[0-9a-f]{32}:[0-9a-f]{32}):",
+        _is_new,
+    ),
     _Place(
         r"\$\w{1,9}\$",
         r"(?P<secret>\$(?:\d|2[abxy]|y|apr1|argon2\w{1,2}|pbkdf2[\w-]{0,20})\$[\w./$=,+-]{20,300})",

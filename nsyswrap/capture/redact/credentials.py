@@ -26,6 +26,7 @@ with lazy_imports():  # its patterns take a while to be made
 HINTS = (
     *("pass", "pwd", "psw", "secret", "token", "jwt", "bearer", "key", "cred", "auth", "cookie", "sess"),
     *("mnemonic", "phrase", "webhook", "assertion", "samlresponse", "ticket"),
+    *("kennwort", "contrase", "senha", "wachtwoord", "parola", "lösenord", "hasło"),
 )
 ENDS = ("pw", "sid", "sig", "signature", "psk", "pat", "otp")  # hints before no letter, unlike "sigmoid"
 _SHORTEST = 8  # characters of a text with a credential
@@ -37,10 +38,11 @@ _SPACES = r"[ \t]{0,8}"
 _NAMED = re.compile(
     rf"(?<![\w.-])(?P<dash>-{{0,2}})(?P<name>[A-Za-z_][\w.-]{{0,80}})(?P<between>"
     rf"(?:{_QUOTE})?\]?{_SPACES}(?:=>|:=|={{1,2}}|:(?!:)){_SPACES}"
-    rf"|{_QUOTE}{_SPACES},{_SPACES}(?={_QUOTE})|\({_SPACES}(?={_QUOTE})|>(?=[^<>\s])|\s{{1,4}}(?![-=:]))"
+    rf"|{_QUOTE}{_SPACES},{_SPACES}(?={_QUOTE})|\({_SPACES}(?={_QUOTE})|>(?=[^<>\s])|\s{{1,4}}(?:(?:is|was)\s{{1,4}})?(?![-=:]))"
 )
 _SETTER = re.compile(r"\b(?:setenv|setx|set|env)\s{1,4}(?:-{1,2}\w{1,20}\s{1,4}){0,2}$", re.IGNORECASE)
 _OPTION = re.compile(r"(?:^|[\s\"'\[,(=])$")  # what stands before the dashes of an option
+_VERBS = ("is", "was")
 _BEFORE = 60  # characters before a name that tell about it
 _MARKS = ("'", '"')
 _QUOTED = (
@@ -117,32 +119,34 @@ def _named_values(text: str) -> Iterator[tuple[int, int]]:
     position = 0
     while match := _NAMED.search(text, position):
         position = match.end()
-        name, between = match["name"], match["between"]
+        name = match["name"]
         if name.lower() in ("name", "key") and (entry := _ENTRY.match(text, position)):
             name, position = entry["name"], entry.end()
         demand = secret_names.demand_of(name)
-        if not demand:
-            continue
-        if between.isspace():
-            before = text[max(match.start() - _BEFORE, 0) : match.start()]
-            if match["dash"] and _OPTION.search(before):
-                demand = "random" if demand == "random" else "any"
-            elif not _SETTER.search(before) and not (
-                demand == "any" and text[position : position + 1] in _MARKS
-            ):
-                continue
-        elif between == ">" and text[match.start() - 1 : match.start()] != "<":
-            continue
-        elif "," in between and demand == "any":
-            demand = "no word"
-        span = _value(_RANDOM_VALUE if demand == "random" else _VALUE, text, position)
+        demand = demand and _demand_after(match, text, demand)
+        span = demand and _value(_RANDOM_VALUE if demand == "random" else _VALUE, text, position)
         if (
             span
             and secret_names.is_secret(text[slice(*span)], demand)
-            and not _is_key_or_call(text, span[1], between, demand)
+            and not _is_key_or_call(text, span[1], match["between"], demand)
         ):
             yield span
             position = span[1]
+
+
+def _demand_after(match: re.Match[str], text: str, demand: Demand) -> Demand:
+    """Return how a value must look, by what stands between it and its name; empty if it is none."""
+    between, end = match["between"], match.end()
+    if between.isspace() or between.strip() in _VERBS:
+        before = text[max(match.start() - _BEFORE, 0) : match.start()]
+        if match["dash"] and _OPTION.search(before):
+            return "random" if demand == "random" else "any"
+        if _SETTER.search(before) or (demand == "any" and text[end : end + 1] in _MARKS):
+            return demand
+        return "random" if demand == "any" else ""
+    if between == ">" and text[match.start() - 1 : match.start()] != "<":
+        return ""
+    return "no word" if "," in between and demand == "any" else demand
 
 
 def _is_key_or_call(text: str, end: int, between: str, demand: Demand) -> bool:

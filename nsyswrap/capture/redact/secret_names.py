@@ -27,13 +27,14 @@ _ANY = re.compile(
     r"(?:pass_?(?:word|wd|phrase|code)s?|pwd|(?:^|_)(?:passw|psw|pswd))$"
     r"|secrets?(?:_?(?:access_?)?(?:key|id|token|string))?$|(?:^|_)cred(?:ential)?s?$"
     r"|(?:^|_)(?:mnemonic|(?:seed|recovery)_?phrase)$"
+    r"|(?:pass_?wort|kennwort|mot_?de_?passe|contrase[nñ]a|senha|wachtwoord|parola|lösenord|hasło)$"
 )
 _NO_WORD = re.compile(
-    rf"(?:token|jwt)$|(?:^|_|[a-z])(?:{_KEY_OF})_?keys?$|^pass$|(?:^|_)(?:bearer|pat|psk|pw)$"
+    rf"(?:token|jwt)$|(?:^|_|[a-z])(?:{_KEY_OF})_?keys?$|^pass$|(?:^|_)(?:bearer|pat|psk|(?:admin|db|my|pg|root|ssh|user)?pw)$"
     r"|(?:amz|goog|oss)_signature$|(?:basic|http|npm|proxy|redis|rediscli)_auth$"
     r"|(?:^|_)(?:account|admin|app|auth|backup|become|ca|cert|client|db|default|ftp|git|http|key|keystore|ldap|login|mail"
-    r"|mongo|mongodb|my|mysql|pg|postgres|proxy|rabbit|redis|remote|root|service|smtp|ssh|ssl|store|sudo|svn|trust"
-    r"|truststore|user|vault|vpn|wallet|wifi)_?pass$"
+    r"|mongo|mongodb|my|mysql|pg|postgres|proxy|rabbit|redis|remote|root|service|sftp|smb|smtp|ssh|ssl|store|sudo|svn|trust"
+    r"|truststore|user|vault|vpn|wallet|webdav|wifi)_?pass$"
 )
 _RANDOM = re.compile(
     r"(?:^|_)keys?(?:_?id)?$|(?:^|_)[a-z]{1,20}_?key_id$|auth$|(?:^|_)sig(?:nature)?$|sess(?:ion)?(?:_?id)?$"

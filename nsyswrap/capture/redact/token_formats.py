@@ -36,8 +36,8 @@ FORMATS: dict[str, str] = {
         s-s4t2af- s-s4t2ud- sb_secret_ scauth_ sgp_ sha256~ sk- sk_live_ sk_prod_ sk_test_ sq0atp- sq0csp-
         tgp_v1_ tskey- tvly- xai- xapp- xkeysib- xsmtpsib- y0_ ya29.""",
     r"[\w+/=.-]{20,1000}": """
-        AstraCS: bedrock-api-key- dp.st. dt0c01. dt0s01. fm1_ fm2_ fo1_ glc_ hvb. hvr. hvs. ops_eyJ pat.
-        sat. SG. sl. sntrys_ tfp_""",
+        AstraCS: bedrock-api-key- dp.st. dt0c01. dt0s01. fm1_ fm2_ fo1_ glc_ hvb. hvr. hvs. MUNGE: ops_eyJ
+        pat. sat. SG. sl. sntrys_ tfp_""",
     # of AWS, with the key if that follows
     r"([A-Z0-9]{16})(?![A-Za-z0-9])(?:[\s:,;|\"']{1,5}[A-Za-z0-9/+]{40}(?![\w/+=]))?": "ABIA ACCA AKIA ASIA",
     r"([0-9a-f]{32})(?![A-Za-z0-9])": "AC SK",
@@ -48,8 +48,9 @@ FORMATS: dict[str, str] = {
     r"[\w-]{20,26}\.[\w-]{6}\.[\w-]{25,110}(?![\w.-])": "MT Mj Mz ND NT Nj Nz OD OT",  # of Discord
     r"[a-z0-9]{50,99}": "nsec1",
     r"[A-Za-z0-9]{90,199}": "tprv xprv",
+    r"[A-Za-z0-9+/=]{150,9000}": "MII",  # what a PEM or a PKCS 12 file holds
     r"[A-Za-z0-9+/=]{20,9000}": "LS0tLS1CRUdJTi b3BlbnNzaC1rZXktdjE",  # a PEM or an OpenSSH key in base64
-    r"[\w-]{5,200}(?:\.[\w-]{8,9000}(?:\.[\w-]{0,9000}){0,3}|[\w+/]{60,9000}={0,2})": "eyJ",
+    r"[\w-]{5,200}(?:\.{1,2}[\w-]{8,9000}(?:\.[\w-]{0,9000}){0,3}|[\w+/]{60,9000}={0,2})": "eyJ",
     r"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{20,60}": "re_",
     r"0[\w-]{30,400}": "1//",
     r"[0-9a-f]{24}-[0-9a-f]{100,300}": "v1.0-",
