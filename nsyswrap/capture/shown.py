@@ -109,13 +109,17 @@ class ShownExport:
         self, table: str, *wanted: tuple[str, FieldKind], required: bool = True
     ) -> list[tuple[Any, ...]]:
         """Return rows as an export does. Of a command line, arguments that are secrets are replaced."""
-        rows = self._export.select(table, *wanted, required=required)
         if table == schema.CAPTURE_METADATA and wanted == places.PAIR:
-            return _named(rows, self.names.text)
+            return self._metadata
+        rows = self._export.select(table, *wanted, required=required)
         if table not in _SEARCHED:
             return rows
         shown = self.names.of(cell for row in rows for cell in row if isinstance(cell, str))
         return [tuple(shown.get(cell, cell) for cell in row) for row in rows] if shown else rows
+
+    @cached_property
+    def _metadata(self) -> list[tuple[Any, ...]]:
+        return _named(self._pairs(schema.CAPTURE_METADATA), self.names.text)
 
     def forget_columns(self, table: str, names: Sequence[str]) -> None:
         """Free columns as an export does."""

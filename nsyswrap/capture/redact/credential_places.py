@@ -32,8 +32,8 @@ _OF_MACHINES = r"edu|gov|mil|lan|corp|intra|intranet|localdomain|example|(?:ac|e
 _HOST_END = rf"\.(?:{_OF_MACHINES}|{_OF_SITES})(?![\w-]|\.\w)"
 _HOST = rf"{_LABEL}(?:\.{_LABEL}){{0,6}}{_HOST_END}"
 # Before and after an @ in the names of ranges and symbols, where no user and no host is named.
-_NO_USERS = re.compile(r"acc|accuracy|ap|f1|hits?|loss|map|mrr|ndcg|pass|precision|recall|top|git")
-_NO_HOSTS = re.compile(
+_NO_USERS = r"acc|accuracy|ap|f1|hits?|loss|map|mrr|ndcg|pass|precision|recall|top|git"
+_NO_HOSTS = (
     r"(?:batch|bf|block|cpu|cuda|dev|device|epoch|fp|gpu|int|iter|kernel|layer|main|plt|rank|sm|stage|step|stream|tf"
     r"|thread|top|uint|v|worker)[\d_-]*|glibc\w*|latest|placeholder|revision|all|avg|max|mean|median|min|sum"
 )
@@ -96,7 +96,9 @@ def _is_machine(host: str) -> bool:
 def _is_login(text: str) -> bool:
     """Return True for ``user@host``, and False for a metric such as acc@top5 and for model@step100."""
     user, _, host = text.partition("@")
-    return not (_NO_USERS.fullmatch(user) or _NO_HOSTS.fullmatch(host) or secret_names.is_removed(text))
+    return not (
+        re.fullmatch(_NO_USERS, user) or re.fullmatch(_NO_HOSTS, host) or secret_names.is_removed(text)
+    )
 
 
 # In any letter case, for texts that hold a hint in small letters.

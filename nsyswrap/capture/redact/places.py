@@ -234,7 +234,8 @@ def _in_command_line(line: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str
         end = start + len(value)
         inside = [(max(one - start, 0), other - start) for one, other in spans if one < end and other > start]
         alone = credentials.find(value)
-        if before.startswith("-") and secret_names.demand_of(before) == "any" and not value.startswith("-"):
+        is_option = before.startswith("-") and credentials.may_hold(before) and not value.startswith("-")
+        if is_option and secret_names.demand_of(before) == "any":
             inside = [(0, len(value))]
         for span in inside if value != REMOVED else ():
             yield name if span not in alone else "", value, value[slice(*span)]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import re
-import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.sqlite import statement
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places
@@ -21,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nsyswrap.capture.export import Export
+
+with lazy_imports():
+    import getpass
+    import socket
 
 LONG = 12  # characters of the value of a variable whose name does not say that it is secret
 _DISTINCT = 6  # different characters in such a value
