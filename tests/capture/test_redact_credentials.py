@@ -73,6 +73,9 @@ password=$PASSWORD, password=${DB_PASSWORD}, password=args.password
 conv2.weight.data.at, torch.nn.modules.conv, google.protobuf.internal.decoder
 files.pythonhosted.org, github.com/pytorch/pytorch, huggingface.co/bert-base
 sk-learn-linear-model-fit-transform
+Wav2Vec2ConformerPositionalConvEmbedding
+StableDiffusionControlNetImg2ImgPipeline.forward
+password was wrong, password is resnet50v2
 basic block of resnet, bearer of bad news
 /opt/cray/libfabric/1.15.2.0/lib64, cuDNN 9.10.2.21
 \\u2581\\u2581

@@ -36,6 +36,11 @@ VNC password | vnc_passwd | {w8}
 passphrase of a key | KEY_PASSPHRASE | {w20}
 passcode | passcode | {w8}
 short option | pass | {w12}
+password in German | passwort | {w12}
+password in French | mot_de_passe | {w12}
+password in Spanish | contraseña | {w12}
+password of a database, short | DBPW | {a14}
+password of an option | sftp_pass | {a14}
 numeric password | password | {d8}
 client secret | CLIENT_SECRET | {a32}
 Django secret key | SECRET_KEY | {a50}
@@ -285,6 +290,21 @@ SSH user of a numbered host | on «arthur@node17»
 prompt of a shell | [«arthur@magrathea» ~]$ train.py
 target of scp | copy to «arthur@magrathea»:/data/x
 host name | connect to «gpu-node-17.heart.galaxy.example»
+lftp | lftp -u arthur,«{w12}» sftp://store
+htpasswd | htpasswd -bc .htpasswd arthur «{w12}»
+Kerberos by a pipe | echo «{w12}» | kinit arthur
+Kerberos by a text | kinit arthur <<< «{w12}»
+MinIO client | mc alias set store http://store:9000 «{u20} {b40}»
+password in a sentence | the password is «{a14}»
+password after a word | nmcli dev wifi connect magrathea password «{a16}»
+hash of LDAP | hash {SSHA}«{b38}» of arthur
+hashes of Windows | arthur:1001:«{h32}:{h32}»:::
+bare key of AWS | use «{b40}» now
+bare key of AWS, by itself | «{b40}»
+encrypted JSON web token | «eyJ{a60}..{a16}.{a80}.{a22}»
+PKCS 12 | p12=«MII{b300}»
+key of MUNGE | MUNGE:«{b120}»
+URL with an @ in its password | postgres://u:«{a6}@{a9}»@db/x
 host name of a cloud | «ip-10-1-2-3.eu-west-1.compute.internal» is up
 UUID of a GPU | GPU-«{id}» failed
 UUID of a GPU without hyphens | GPU-«{h32}» failed

@@ -253,7 +253,7 @@ _AFTER_MARKS = (
     _Place(  # of AWS
         r"(?:^|[\s='\"`])[A-Za-z0+/]{40}(?![\w+/=.:-])",
         r"(?<![\w+/.:-])(?P<secret>[A-Za-z0-9+/]{40})(?![\w+/=.:-])",
-        lambda text: _is_mixed(text) and _is_random(text),
+        lambda text: _is_mixed(text) and _is_random(text) and not secret_names.has_syllables(text),
     ),
     _Place("-us0", r"(?<![\w-])(?P<secret>[0-9a-f]{32}-us\d{1,2})(?![\w-])", _is_new),
     _Place("0:AA", r"(?<!\d)(?P<secret>\d{8,10}:AA[\w-]{33})(?![\w-])", _is_new),

@@ -193,6 +193,11 @@ def _is_name(value: str, form: re.Pattern[str]) -> bool:
         return False
     if value.islower() or (value.isupper() and not any(map(str.isdigit, value))):
         return True
+    return has_syllables(value)
+
+
+def has_syllables(value: str) -> bool:
+    """Return True if small letters that follow each other are half of a text, as in ``Wav2VecEmbedding``."""
     return 2 * sum(map(len, _SYLLABLES.findall(value))) >= len(value)
 
 
