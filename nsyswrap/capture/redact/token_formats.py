@@ -72,6 +72,7 @@ _AMBIGUOUS = {
     "secret_",
     "test_",
 }  # before words, too
+_COMPARED = 4  # characters of a beginning that are looked for first: more take longer to compile
 _RUN = re.compile(r"[A-Za-z0-9]{20}")
 
 
@@ -108,16 +109,17 @@ def has_beginning(shape: str) -> bool:
 
 @cache
 def _beginnings() -> re.Pattern[str]:
-    return _after_no_letter(_tails())
+    return _after_no_letter(_tails(), max(map(len, _tails())))
 
 
 @cache
 def _beginnings_of_shapes() -> re.Pattern[str]:
-    return _after_no_letter({shape_of(beginning) for beginning in _tails()})
+    starts = {shape_of(start) for starts in FORMATS.values() for start in starts.split()}
+    return _after_no_letter(starts, _COMPARED)
 
 
-def _after_no_letter(texts: Collection[str]) -> re.Pattern[str]:
-    return re.compile(rf"(?<![A-Za-z0-9]){one_of(texts, max(map(len, texts)))}")
+def _after_no_letter(texts: Collection[str], longest: int) -> re.Pattern[str]:
+    return re.compile(rf"(?<![A-Za-z0-9]){one_of(texts, longest)}")
 
 
 @cache
