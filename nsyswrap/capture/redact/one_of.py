@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def one_of(texts: Iterable[str], longest: int) -> str:
-    """Return a pattern of any of these texts, by their first ``longest`` characters; the longest is preferred."""
+    """Return a pattern of these texts, by their first ``longest`` characters; the longest is tried first."""
 
     def branches(group: list[str], depth: int) -> str:
         by_next: dict[str, list[str]] = {}
