@@ -24,6 +24,7 @@ HINTS = (
 )
 ENDS = ("pw", "sid", "sig", "signature", "psk", "pat", "otp")  # hints before no letter, unlike "sigmoid"
 _SHORTEST = 8  # characters of a text with a credential
+_BEFORE_VALUE = re.compile(r"[\s=,(>]|(?<!:):(?!:)")
 _CACHED = 500  # characters of a text whose shape is remembered
 
 
@@ -36,8 +37,9 @@ def find(text: str) -> list[tuple[int, int]]:
     if token_formats.has_beginning(shape):
         found += token_formats.tokens(text)
     small = text.lower()
-    if _has_word(small):
-        found += secret_names.named_values(text)
+    if word := _first_word(small):
+        if _BEFORE_VALUE.search(small, word.end()):
+            found += secret_names.named_values(text)
         found += credential_places.after_words(text, small)
     spans: list[tuple[int, int]] = []
     for start, end in sorted(found):
@@ -58,13 +60,14 @@ def may_hold(shape: str) -> bool:
 @lru_cache(maxsize=1 << 14)
 def _has_hint(shape: str) -> bool:
     return bool(
-        _has_word(shape.lower()) or token_formats.has_beginning(shape) or credential_places.has_mark(shape)
+        _first_word(shape.lower()) or token_formats.has_beginning(shape) or credential_places.has_mark(shape)
     )
 
 
-def _has_word(small: str) -> bool:
+def _first_word(small: str) -> re.Match[str] | None:
     words, ends = _hints()
-    return bool(words.search(small) or ends.search(small))
+    found = [match for match in (words.search(small), ends.search(small)) if match]
+    return min(found, key=re.Match.end, default=None)
 
 
 @cache
