@@ -131,11 +131,13 @@ def below(folder: Path | str) -> Iterator[Path]:
 def matching(folder: Path | str, pattern: str, skip: Skip | None = None) -> Iterator[Path]:
     """Yield what matches a pattern in a folder, such as ``*/status.json``, sorted level by level.
 
-    As in a shell, ``*`` matches no hidden name, and ``**`` stands for any folders. ``skip`` is called for a
-    folder that may not be entered, and the search goes on; without it Unreadable is raised.
+    As in a shell, ``*`` matches no hidden name, and ``**`` stands for any folders and for none. ``skip`` is
+    called for a folder that may not be entered, and the search goes on; without it Unreadable is raised.
     """
     first, _, rest = pattern.partition("/")
     if first == _ANY_FOLDERS:
+        if not rest:
+            yield pathlib.Path(folder)
         for inner in _folders(folder, skip):
             yield from matching(inner, rest or "*", skip)
         return

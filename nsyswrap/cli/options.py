@@ -10,7 +10,6 @@ import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, not_read
 from nsyswrap.base.text import replaced_note, shortest_labels
 from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.output import note, note_not_read, unreadable_noted
@@ -29,7 +28,7 @@ _LARGE_BYTES = 2**26  # an export from which on a few MB count, and loading ctyp
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import steps
-    from nsyswrap.base import paths, recent_runs, run_folder, threads
+    from nsyswrap.base import not_read, paths, recent_runs, run_folder, threads
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import owners
     from nsyswrap.capture import selection as selections
@@ -266,10 +265,10 @@ def open_all(
     for label, path in zip(labels, wanted, strict=True):
         try:
             capture = open_one(path)
-        except UNREADABLE as error:
+        except not_read.UNREADABLE as error:
             if len(wanted) == 1:
                 raise
-            left_out.append(not_read(label, path, error))
+            left_out.append(not_read.not_read(label, path, error))
             continue
         for remark in capture.remarks:
             if not as_screens or remark != capture.ending:

@@ -254,7 +254,8 @@ def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -
 def _importing(progress: Callable[[str], None]) -> Callable[[str], None]:
     """Return ``progress`` that also imports what reads and shows a capture while nsys writes the report.
 
-    Its first message comes after the end of the program, which the import would disturb.
+    Its first message comes after the end of the program, which the import would disturb. The empty message at
+    the end waits for the import: two threads that import the same package can fail.
     """
     thread = threading.Thread(target=_import_screen)
 
@@ -262,6 +263,8 @@ def _importing(progress: Callable[[str], None]) -> Callable[[str], None]:
         if message and thread.ident is None:
             thread.start()
         progress(message)
+        if not message and thread.ident is not None:
+            thread.join()
 
     return shown
 

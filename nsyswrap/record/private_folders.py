@@ -35,7 +35,7 @@ from nsyswrap.base.run_folder import (
     make_folder,
 )
 from nsyswrap.record import guard
-from nsyswrap.record.shielded import shielded
+from nsyswrap.record.supervisor import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -40,9 +40,8 @@ from nsyswrap.base.version import version_at_once
 from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
 from nsyswrap.record.program_time import ProgramTime
-from nsyswrap.record.shielded import shielded
 from nsyswrap.record.spec import Callbacks
-from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
+from nsyswrap.record.supervisor import Ending, Supervisor, shielded, signals_noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

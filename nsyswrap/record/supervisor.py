@@ -16,7 +16,6 @@ from nsyswrap.base import paths
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command
 from nsyswrap.record import exec_program, guard
-from nsyswrap.record.shielded import ENDING
 
 if TYPE_CHECKING:
     import subprocess
@@ -41,6 +40,7 @@ _LOOK_S = 1.0
 _TAIL_BYTES = 4096
 _REPORT_BYTES = 64
 _IN_JOB = "SLURM_JOB_ID"
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _noted: list[list[signal.Signals]] = []  # of the block of signals_noted that we are in
 _FORWARDED = {number: signal.SIGTERM if number is signal.SIGHUP else number for number in ENDING}
 
@@ -292,6 +292,22 @@ class Supervisor:
 
     def _is_program(self, pid: int) -> bool:
         return guard.is_program(pid, [self.process.pid])
+
+
+@contextmanager
+def shielded() -> Iterator[None]:
+    """Start nsys, its importer and the guard so that no signal to them ends them.
+
+    A signal to nsys while it imports destroys the report. Slurm signals every process of a job, and users
+    signal process groups. What a blocked signal was meant for, we do: the program is signalled, and nsys then
+    ends by itself. What is started in the block inherits this; the program sets its own signal mask. A signal
+    to this process comes after the block.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

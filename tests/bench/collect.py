@@ -114,10 +114,16 @@ def measure(batch: Path, number: int, jobs: int, source: str) -> None:
 
 
 def _children(pid: int) -> list[int]:
+    """Return the workers, which are forked: git, which is asked for the version, is another program."""
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(child) for child in children if _program(child) == _program(pid)]
     except OSError:  # it has ended
         return []
+
+
+def _program(pid: int | str) -> Path:
+    return Path(f"/proc/{pid}/exe").readlink()
 
 
 def _peak_kib(pid: int) -> int:

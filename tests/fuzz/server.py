@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import nsyswrap
-from fuzz import files, raw, sql
+from fuzz import files, hostile, raw, sql
 from nsyswrap.base.version import version
 from nsyswrap.cli import main
 
@@ -38,8 +38,9 @@ SUBJECTS: dict[str, Callable[[random.Random, Path], Case]] = {
     "raw": raw.case,
     "sql": sql.case,
     "files": files.case,
+    "hostile": hostile.case,
 }
-_ORDER = ("raw", "sql") * 9 + ("files",)
+_ORDER = (*("raw", "sql") * 9, "files", "hostile")
 MEMORY_BYTES = 2_000_000_000
 DEADLINE_S = 10.0
 _PATIENCE = 3  # a machine that is busy gives a command a third of its time

@@ -19,12 +19,12 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
 from nsyswrap.base.run_folder import free_space_note
 from nsyswrap.base.run_tool import fault_of, run_tool
-from nsyswrap.base.sqlite import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 with lazy_imports():
+    from nsyswrap.base import sqlite
     from nsyswrap.base.nsys import steps
 
 EXPORT_DEADLINE_S = 1800
@@ -300,7 +300,7 @@ def check_export(path: Path) -> str:
     if not paths.is_file(path):
         return "the export is missing"
     try:
-        with closing(read_only(path)) as db:
+        with closing(sqlite.read_only(path)) as db:
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             pages = (
                 db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
@@ -326,7 +326,7 @@ def recorded_s(path: Path) -> float:
         ("SELECT max(duration) FROM ANALYSIS_DETAILS", 1e9),
     )
     for sql, per_second in sources:
-        with suppress(sqlite3.DatabaseError, ValueError), closing(read_only(path)) as db:
+        with suppress(sqlite3.DatabaseError, ValueError), closing(sqlite.read_only(path)) as db:
             if recorded := float((db.execute(sql).fetchone() or [0])[0] or 0):
                 return recorded / per_second
     return 0
