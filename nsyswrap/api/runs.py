@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -114,15 +115,25 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
 
 
 def run(spec: RunSpec, callbacks: Callbacks | None = None) -> Run:
-    """Execute a RunSpec and remove the environment from the export; a .nsys-rep keeps its environment."""
+    """Execute a RunSpec and remove the environment from its files; a .nsys-rep keeps its environment.
+
+    Names of NVTX ranges lose the values of environment variables, too.
+    """
     callbacks = callbacks or Callbacks()
+    done: list[redact.Removed] = []
 
     def finish(folder: Path) -> None:
         if not spec.keep_environment:
-            redact.remove_environment(folder / EXPORT)
+            done.append(redact.remove_environment(folder / EXPORT, {**os.environ, **spec.env}))
+            if done[0].renamed:
+                callbacks.renamed(done[0].renamed)
         callbacks.finish(folder)
 
-    return Run(spec.output, record_run.execute(spec, replace(callbacks, finish=finish)))
+    def without_secrets(text: str) -> str:
+        return done[0].text(text) if done else text
+
+    made = replace(callbacks, finish=finish, without_secrets=without_secrets)
+    return Run(spec.output, record_run.execute(spec, made))
 
 
 def run_planned(

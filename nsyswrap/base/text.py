@@ -121,6 +121,11 @@ def counted(count: int, nouns: str) -> str:
     return f"{count:,} {re.sub(_PLURAL, _singular, nouns) if count == 1 else nouns}"
 
 
+def replaced_note(count: int) -> str:
+    """Return the sentence that so many names are not written as they are."""
+    return f"{counted(count, 'names')} without credentials and names of people: redacted in their place"
+
+
 def _singular(match: re.Match[str]) -> str:
     return f"{match[1]}y" if match[2] == "ies" else match[1]
 

@@ -16,12 +16,12 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import ending
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import lacks_column
-from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info
+from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info, unread_tables
 from nsyswrap.capture.open import beside_note, export_of, open_export
 from nsyswrap.capture.parts import part_of, selected_rows
 from nsyswrap.capture.selection import EVERYTHING, parse_selection, resolve, select
 from nsyswrap.capture.stream import in_blocks
-from nsyswrap.capture.view_options import NAME_FIELDS, ViewOptions
+from nsyswrap.capture.view_options import NAME_FIELDS, ViewOptions, read_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from nsyswrap.capture.info import Diagnostic, Info
     from nsyswrap.capture.view_options import KernelNames
     from nsyswrap.capture.window import Window
-
 
 _OWNERS = ("global_tid", "global_pid")
 _SELECTED_BY = (*schema.SPANS, *_OWNERS, "event_type")  # what clipping compares
@@ -61,7 +60,7 @@ class Capture:
         self._open(open_export(path), view or ViewOptions(names))
 
     def _open(self, export: Export, view: ViewOptions) -> None:
-        self._export = export
+        self._export = read_in(view, export)
         self.view = view
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
@@ -403,12 +402,12 @@ class Capture:
     @cached_property
     def unread(self) -> dict[str, int]:
         """Return the number of rows of each table with events that no report reads, by the table's name."""
-        tables = self._export.tables
-        known = {table for events in schema.EVENTS.values() for table in events.tables(tables)}
-        timed = {name for name, columns in tables.items() if set(columns) & set(schema.TIME_COLUMNS)}
-        cupti = {name for name in tables if name.startswith(schema.CAPTURE_MARKS[0])}  # not all have times
-        counts = {name: self._export.count(name) for name in sorted((timed | cupti) - known)}
-        return {name: count for name, count in counts.items() if count}
+        return unread_tables(self._export)
+
+    @property
+    def replaced(self) -> frozenset[str]:
+        """The names that are read as others may see them, and not as they are."""
+        return getattr(self._export, "replaced", frozenset())
 
     def damage(self, patience_s: float) -> str | None:
         """Return the first finding of SQLite's quick check, empty if it has none; None if it takes longer."""

@@ -93,6 +93,16 @@ def read_info(export: Export) -> Info:
     )
 
 
+def unread_tables(export: Export) -> dict[str, int]:
+    """Return the number of rows of each table with events that no report reads, by the table's name."""
+    tables = export.tables
+    known = {table for events in schema.EVENTS.values() for table in events.tables(tables)}
+    timed = {name for name, columns in tables.items() if set(columns) & set(schema.TIME_COLUMNS)}
+    cupti = {name for name in tables if name.startswith(schema.CAPTURE_MARKS[0])}  # not all have times
+    counts = {name: export.count(name) for name in sorted((timed | cupti) - known)}
+    return {name: count for name, count in counts.items() if count}
+
+
 def newer_than_known(info: Info) -> str:
     """Return a note if an export is newer than all releases in ERAS; empty otherwise."""
     release, newest = schema.ERAS[-1]

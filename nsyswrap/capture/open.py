@@ -43,7 +43,7 @@ UNUSED_S = 30 * 86_400.0
 GIVE_A_CAPTURE = "give a run folder, a .sqlite or a .nsys-rep"
 _WORK = "exporting-"
 _INSIDE = ("*.sqlite", "*.nsys-rep", f"*/{EXPORT}", f"*/*/{EXPORT}")  # captures in a folder
-_FORM = "without environment"  # of the cached exports; part of the file's identity
+_FORM = "without environment and its values"  # of the cached exports; part of the file's identity
 
 
 def cached_export(report: Path) -> Path:

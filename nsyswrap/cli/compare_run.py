@@ -21,7 +21,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, claim_output, make_folder
 from nsyswrap.cli.help import option
 from nsyswrap.cli.options import with_options
-from nsyswrap.cli.output import note, note_broken, progress_line
+from nsyswrap.cli.output import note, note_broken, note_renamed, progress_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -120,14 +120,14 @@ def record(
 
 def _record_each(specs: dict[str, RunSpec], runs: int) -> None:
     rewind = profile_repeat.stdin_rewinder()
-    callbacks = record_spec.Callbacks(progress=progress_line(), broken=note_broken)
+    callbacks = record_spec.Callbacks(progress=progress_line(), broken=note_broken, renamed=note_renamed)
     for number, side in in_turns(runs):
         rewind()
         label = f"{side}, run {number:,} of {runs:,}"
         note(f"nsyswrap: {label}")
         spec = profile_repeat.numbered(specs[side], number, runs)
         status = api.run(spec, callbacks).status
-        callbacks = replace(callbacks, broken=lambda _: None)  # told once
+        callbacks = replace(callbacks, broken=lambda _: None, renamed=lambda _: None)  # told once
         if status.exit_code:
             hint = f"\n  {status.hint}" if status.hint else ""
             note(f"nsyswrap: {label}: {status.message or status.outcome}{hint}")

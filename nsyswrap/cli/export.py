@@ -21,6 +21,7 @@ from nsyswrap.cli.options import (
     OUTPUT,
     captures_argument,
     newest_capture,
+    note_replaced,
     opener,
     output_option,
     selection_options,
@@ -189,7 +190,7 @@ def _is_stdout(path: Path) -> bool:
 
 
 def _opened(
-    places: Sequence[members.Place], selection: Selection
+    places: Sequence[members.Place], selection: Selection, *, shared: bool = False
 ) -> tuple[dict[str, Capture], list[NotRead]]:
     """Open captures. Return them by label, and those that cannot be read, which are named on stderr.
 
@@ -198,7 +199,7 @@ def _opened(
     captures, left_out = {}, []
     for place in places:
         try:
-            captures[place.label] = _open_selected(place.path, selection)
+            captures[place.label] = _open_selected(place.path, selection, shared=shared)
         except UNREADABLE as error:
             if len(places) == 1:
                 raise
@@ -209,8 +210,8 @@ def _opened(
     return captures, left_out
 
 
-def _open_selected(path: Path, selection: Selection) -> Capture:
-    capture = opener(selection)(path)
+def _open_selected(path: Path, selection: Selection, *, shared: bool = False) -> Capture:
+    capture = opener(selection, shared=shared)(path)
     for remark in capture.remarks:
         note(f"nsyswrap: {path}: {remark}")
     if capture.selected:
@@ -271,8 +272,9 @@ def _write_metrics(
         for run in source.left_out:
             note(f"nsyswrap: left out: {printable(run.named)}")
         places = [members.Place(run.path, run.label) for run in source.runs]
-        opened, left_out = _opened(places, selection)
+        opened, left_out = _opened(places, selection, shared=True)
         runs = [run_figures.run_figures(capture, label) for label, capture in opened.items()]
+        note_replaced(opened.values())
         side = model.Side(source.name, tuple(runs), left_out=(*source.left_out, *left_out))
     found = run_metrics.metrics_of(side)
     content = metric_formats.FORMATS[name](found)

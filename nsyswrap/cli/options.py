@@ -10,12 +10,12 @@ import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import shortest_labels
+from nsyswrap.base.text import replaced_note, shortest_labels
 from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.output import note, note_not_read, unreadable_noted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
@@ -276,3 +276,9 @@ def open_all(
         opened[label] = capture
     note_not_read(left_out)
     return opened, left_out
+
+
+def note_replaced(opened: Iterable[Capture]) -> None:
+    """Print how many names of captures are written without what others must not see."""
+    if names := frozenset[str]().union(*(capture.replaced for capture in opened)):
+        note(f"nsyswrap: {replaced_note(len(names))}")

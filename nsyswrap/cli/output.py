@@ -19,7 +19,7 @@ import click
 from nsyswrap.base import links, paths
 from nsyswrap.base.errors import NotInCapture, OutputError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import as_ascii, ascii_layout, clip, is_utf8, printable, without_commands
+from nsyswrap.base.text import as_ascii, ascii_layout, clip, counted, is_utf8, printable, without_commands
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
@@ -210,6 +210,12 @@ def wrapped(text: str, indent: int = 0, *, whole_words: bool = False) -> list[st
 def note_broken(nsys: Nsys) -> None:
     """Warn of an nsys that does not work and is ignored, and say how to repair it."""
     note(f"nsyswrap: {nsys.path} is not usable and was ignored: {nsys.fault}\n  {nsys.cure}")
+
+
+def note_renamed(count: int) -> None:
+    """Say that ranges are shown without the values of environment variables that their names held."""
+    note(f"nsyswrap: shown without values of environment variables: {counted(count, 'names')} of ranges")
+    note("  --keep-environment leaves the names and the environment as they are")
 
 
 def note_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -22,6 +22,7 @@ from nsyswrap.cli.options import (
     SHOW,
     captures_argument,
     newest_capture,
+    note_replaced,
     open_all,
     opener,
     output_option,
@@ -105,8 +106,9 @@ def command(
         raise OutputError(
             f"{taken[0]} already exists", "use --force to replace it, or name another folder with -o"
         )
-    opened, left_out = open_all(to_draw, opener(selection))
+    opened, left_out = open_all(to_draw, opener(selection, shared=True))
     drawn = [kind for kind, path in files.items() if _draw(find_plot(kind), opened, path, form)]
+    note_replaced(opened.values())
     if not drawn and opened:
         names = ", ".join(str(capture.source) for capture in opened.values())
         raise NotInCapture(f"nothing to draw in {names}")

@@ -24,6 +24,7 @@ from nsyswrap.cli.output import (
     make_tables,
     note,
     note_broken,
+    note_renamed,
     note_silence,
     print_data,
     progress_line,
@@ -228,7 +229,7 @@ def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -
         profile_repeat.confirm_bare_runs(asked.repeat or 1)
     spec = asked.spec(program, one_rank, make_folder=True)
     progress = (lambda _: None) if one_rank else _importing(progress_line())
-    callbacks = record_spec.Callbacks(progress=progress, broken=note_broken)
+    callbacks = record_spec.Callbacks(progress=progress, broken=note_broken, renamed=note_renamed)
     if asked.repeat or asked.compare_bare:
         profile_repeat.note_pipe()
     if asked.repeat:

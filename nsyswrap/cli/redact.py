@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -22,6 +22,9 @@ from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import OUTPUT
 from nsyswrap.cli.output import note, note_not_read, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 with lazy_imports():
     from nsyswrap.capture import arrow_export, redact
@@ -82,6 +85,7 @@ def command(capture: Path, output: Path | None, *, check: bool) -> None:
         names = counted(done.renamed, "names")
         note(f"nsyswrap: shown without removed values: {names} of ranges, threads or files")
     _note_kept(done.kept, done.unknown)
+    _note_unknown_values([output] if not done.values_known else [])
 
 
 def _check(path: Path) -> None:
@@ -105,6 +109,7 @@ def _check(path: Path) -> None:
         say(f"{path} is {_kind(path)}: {counted(len(checked), 'exports')} checked; other files not checked")
     for export, result in checked.items():
         _print_secrets(export, result, named=len(exports) > 1)
+    _note_unknown_values([export for export, result in checked.items() if not result.values_known])
     leaking = [export for export, result in checked.items() if result.secrets]
     recordings, folders = _note_unchecked(inside)
     note_not_read(unread)
@@ -169,6 +174,13 @@ def _print_secrets(export: Path, result: redact.Checked, *, named: bool) -> None
         names = f": {', '.join(secret.names)}" if secret.names else ""
         say(f"{f'{export}: ' if named else ''}{secret.kind}: {secret.count:,}{names}")
     _note_kept(result.kept, result.unknown)
+
+
+def _note_unknown_values(exports: Sequence[Path]) -> None:
+    """Say that values of variables can be left in exports that lack the environment."""
+    if exports:
+        note(f"nsyswrap: values of environment variables not searched for in {listed(exports)}:")
+        note("  the environment is not in the file, so its values are not known; a range name can hold one")
 
 
 def _note_kept(kept: dict[str, int], unknown: tuple[str, ...]) -> None:

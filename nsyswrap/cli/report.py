@@ -19,6 +19,7 @@ from nsyswrap.cli.options import (
     csv_option,
     csv_safe_option,
     explain_option,
+    note_replaced,
     open_all,
     output_option,
     report_option,
@@ -176,6 +177,7 @@ def command(**options: Any) -> None:
             note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
     elif captures:
         _write_tables(captures, requests, asked, given, left_out)
+        note_replaced(captures.values())
     sys.exit(not_read.exit_code_of(left_out))
 
 
@@ -233,6 +235,7 @@ def _report_ranks(asked: ReportOptions, requests: Sequence[Request], given: Sequ
         sources = given or [member.capture.source for member in members]
         document = formats.Document(tables, captures, asked.selection, missing, not_read=left_out)
         _write(document, asked, sources)
+        note_replaced(captures.values())
     return not_read.exit_code_of(left_out)
 
 

@@ -157,6 +157,7 @@ class ReportOptions:
             "nvtx_names": self.nvtx_names,
             "rounding": self.rounding,
             "steps": self.steps,
+            "shared": self.form == "markdown",  # as it is made to be sent to others
         }
         if self.classes:
             view["classes"] = kernel_names.read_rules(self.classes)

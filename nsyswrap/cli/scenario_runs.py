@@ -10,7 +10,15 @@ from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Una
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.cli.output import note, note_broken, progress_line, say, tables_text, terminal_layout
+from nsyswrap.cli.output import (
+    note,
+    note_broken,
+    note_renamed,
+    progress_line,
+    say,
+    tables_text,
+    terminal_layout,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -192,7 +200,7 @@ def _run(name: str, what: str, spec: RunSpec, *, alone: bool = False) -> None:
     if alone:
         status = scenarios.run_alone(spec)
     else:
-        callbacks = run_spec.Callbacks(progress=progress_line(), broken=note_broken)
+        callbacks = run_spec.Callbacks(progress=progress_line(), broken=note_broken, renamed=note_renamed)
         status = api.run(spec, callbacks).status
     if status.exit_code:
         hint = status.hint or f"see {spec.output}/"

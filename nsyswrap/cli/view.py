@@ -21,6 +21,7 @@ from nsyswrap.cli.options import (
     OUTPUT,
     SHOW,
     newest_capture,
+    note_replaced,
     open_all,
     opener,
     output_option,
@@ -86,7 +87,9 @@ def command(
         raise UsageError("--open cannot be used with -o -", "name a file with -o")
     given = _captures_of(captures) if captures or not by else []
     is_job = bool(by) or are_ranks(given, captures)
-    opened, members, left_out = _open_paths(given, opener(selection, steps=steps), are_members=is_job)
+    opened, members, left_out = _open_paths(
+        given, opener(selection, steps=steps, shared=True), are_members=is_job
+    )
     members = members if by or len(members) > 1 else ()  # a single capture is a rank only with --by rank
     name = _job_name(opened) if members else name_of(captures, list(opened))
     output = output or Path(f"{as_file_name(name)}.html")
@@ -95,6 +98,7 @@ def command(
             f"{output} already exists", "use --force to replace it, or name another file with -o"
         )
     html = _page(opened, members, name if members or is_batch(captures) else "", left_out)
+    note_replaced(opened.values())
     for part in dict.fromkeys(map(subject.part_shown, opened.values())):
         if part:
             note(f"nsyswrap: selected: {part}")

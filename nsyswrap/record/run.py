@@ -161,7 +161,8 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             status = replace(status, message="; ".join(filter(None, (status.message, renamed))))
             facts["duration_s"] = round(time.monotonic() - began, 3)
             private.publish()
-            return _write_results(run, facts, status, ended.log)
+            facts["command"] = list(map(callbacks.without_secrets, facts["command"]))
+            return _write_results(run, facts, status, callbacks.without_secrets(ended.log))
 
 
 @contextmanager

@@ -52,12 +52,16 @@ class Callbacks:
     """Functions that are called during a run.
 
     ``finish`` gets the private folder with a complete export before it is published. It removes secrets and
-    adds files of the run. If it raises NsyswrapError, the export is removed. ``progress`` gets messages on
-    what nsys does after the program's end. ``broken`` gets each unusable nsys that was passed over.
-    ``signal`` is called as soon as a signal ends the run.
+    adds files of the run. If it raises NsyswrapError, the export is removed. ``without_secrets`` returns a
+    text for any other file of the run without them; it is called after ``finish``. ``renamed`` gets the
+    number of names in the export that lost one, if any did. ``progress`` gets messages on what nsys does
+    after the program's end. ``broken`` gets each unusable nsys that was passed over. ``signal`` is called as
+    soon as a signal ends the run.
     """
 
     finish: Callable[[Path], None] = lambda _: None
+    without_secrets: Callable[[str], str] = lambda text: text
+    renamed: Callable[[int], None] = lambda _: None
     progress: Callable[[str], None] = lambda _: None
     broken: Callable[[Nsys], None] = lambda _: None
     signal: Callable[[], None] = lambda: None

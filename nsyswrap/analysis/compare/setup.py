@@ -10,6 +10,7 @@ from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.analysis.conditions import plain_uuid, run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import is_at_full_clock, other_processes
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import machine_ids, process_ids
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.conditions import RunConditions, WorkingGpu
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.info import Info
+
+with lazy_imports():
+    from nsyswrap.capture import shown
 
 _REDACTED = "redacted"  # what `nsyswrap redact` writes in place of a secret
 _MS_PER_S = 1000
@@ -35,7 +39,7 @@ def setup_of(capture: Capture, run: Mapping[str, Any]) -> Setup:
         nsys=str(run.get("nsys", {}).get("version", "")) or info.exporter_version,
         options=_options(info, run.get("nsys", {})),
         graphs=_graphs(capture, run.get("nsys", {})),
-        command=_command(tuple(run.get("command", ())) or info.command),
+        command=_shown(_command(tuple(run.get("command", ())) or info.command), capture),
         lost_events=sum(message.loss for message in capture.diagnostics),
         started=_known(str(run.get("started", "")) or info.started_utc),
         node=_known((facts.host.node if facts else "") or str(run.get("host", ""))),
@@ -52,6 +56,10 @@ def _known(text: str) -> str:
 
 def _command(command: tuple[str, ...]) -> tuple[str, ...]:
     return () if any(_REDACTED in argument for argument in command) else command
+
+
+def _shown(command: tuple[str, ...], capture: Capture) -> tuple[str, ...]:
+    return shown.shown_command(command) if capture.view.shared else command
 
 
 def _gpus(capture: Capture, made: RunConditions | None) -> tuple[str, ...]:

@@ -15,26 +15,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.kernel_names.readable import readable
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import program_of
 from nsyswrap.base.text import without_folders
-from nsyswrap.capture.redact.search import Search
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nsyswrap.analysis.compare.model import Key, RunFigures, Side
+    from nsyswrap.capture.redact.search import Search
+
+with lazy_imports():
+    from nsyswrap.capture.redact import values
 
 LONGEST = 120  # characters of a name that is stored whole
 _READABLE = 90  # characters of the readable part of any other
 _DIGITS = 12  # of a hash
 _HASHED = re.compile(rf"(.*) #[0-9a-f]{{{_DIGITS}}}", re.DOTALL)
 _ARGUMENTS = re.compile(rf"\d+ arguments? #[0-9a-f]{{{_DIGITS}}}")
-_SEARCH = Search({}, (), ())
 
 
 def public(text: str) -> str:
     """Return a text without the folders of absolute paths, people's names in paths, and credentials."""
-    return _SEARCH.text(without_folders(text))
+    return _search().text(without_folders(text))
+
+
+@cache
+def _search() -> Search:
+    return values.shown_search()
 
 
 @cache

@@ -27,13 +27,13 @@ from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.rules import rule_of
 
 with lazy_imports():
-    from nsyswrap.capture.redact import cells, proof, values
+    from nsyswrap.capture.redact import cells, holding, proof, values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from nsyswrap.capture.redact.search import Search
+    from nsyswrap.capture.redact.search import Search, ValueSearch
 
 _PLAIN_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}|BASH_FUNC_.{1,64}|[a-z_]{1,24}")
 _CANNOT_WRITE = re.compile(r"full|disk I/O|unable to open|readonly|locked|too big")
@@ -53,12 +53,14 @@ class Checked:
     """What an export holds: ``secrets`` that redacting removes, and what stays.
 
     ``kept`` counts cells with a name that is never changed although it holds a value to remove, by table and
-    column. ``unknown`` lists tables that this version has no rule for; they are searched.
+    column. ``unknown`` lists tables that this version has no rule for; they are searched. ``values_known``:
+    the values of environment variables could be searched for, now or before they were removed.
     """
 
     secrets: tuple[Secret, ...]
     kept: dict[str, int]
     unknown: tuple[str, ...]
+    values_known: bool = True
 
 
 def secrets_in(path: Path) -> list[Secret]:
@@ -75,22 +77,24 @@ def check(path: Path) -> Checked:
         changed = found.count()
         inside = Secret("inside other texts", sum(changed.values()), tuple(changed))
         kept = found.count_kept()
-    return Checked(
-        tuple(secret for secret in (*secrets, inside) if secret.count), kept, _without_rule(export)
-    )
+        known = places.values_are_known(export)
+    found_ones = tuple(secret for secret in (*secrets, inside) if secret.count)
+    return Checked(found_ones, kept, _without_rule(export), known)
 
 
 @dataclass(frozen=True)
 class Redacted:
     """What redacting did: ``changed`` and ``kept`` count cells by table and column.
 
-    ``renamed`` counts the different names that reports can show and that lost a value.
+    ``renamed`` counts the different names that reports can show and that lost a value. ``values_known`` is
+    that of ``Checked``.
     """
 
     changed: dict[str, int]
     renamed: int
     kept: dict[str, int]
     unknown: tuple[str, ...]
+    values_known: bool = True
 
 
 def redact(source: Path, target: Path) -> Redacted:
@@ -104,18 +108,20 @@ def redact(source: Path, target: Path) -> Redacted:
     with _searchable(source) as export, _reading(source, target):
         with replacing(target) as part, _whole_copy(export.file, part) as whole:
             search, strings = _search(export)
+            known = places.values_are_known(export)
             with closing(_editing(whole)) as db:
                 places.delete_environment(db, export)
                 places.delete_output(db, export)
                 places.delete_other_processes(db, export)
                 places.blank_personal(db, export)
+                places.mark(db, export, known=known)
                 edited = cells.Cells(db, search, strings)
                 changed = edited.replace()
                 db.commit()
             _copy(whole, part)
             kept = _kept(part, search, strings, source)
             part.chmod(0o666 & ~umask())
-        return Redacted(changed, len(edited.renamed), kept, _without_rule(export))
+        return Redacted(changed, len(edited.renamed), kept, _without_rule(export), known)
 
 
 @contextmanager
@@ -153,15 +159,39 @@ def _kept(part: Path, search: Search, strings: cells.Strings, source: Path) -> d
     return counts
 
 
-def remove_environment(path: Path) -> None:
-    """Remove the environment from an export, in place; this temporarily needs twice the space.
+@dataclass(frozen=True)
+class Removed:
+    """What ``remove_environment`` did.
 
-    The export must not be in use. Raises OutputError; the export is then incomplete and has to be removed.
+    ``renamed`` counts the different names that reports can show and that lost a value. ``text`` returns any
+    other text without the removed values.
+    """
+
+    renamed: int
+    text: Callable[[str], str]
+
+
+def remove_environment(path: Path, environment: Mapping[str, str] | None = None) -> Removed:
+    """Remove the environment from an export, in place, and its telling values from all other texts.
+
+    ``environment`` is what the profiled program got, if that is known: an export can lack it. This
+    temporarily needs twice the space. The export must not be in use. Raises OutputError; the export is then
+    incomplete and has to be removed.
     """
     export = Export(path)
     try:
+        search = values.own_values(places.own_environment(export), environment or {})
+        known = environment is not None or bool(places.own_environment(export))
+        only = _cells_that_hold(export, search)
+        strings = cells.sort_strings(export) if only else None
+        renamed = 0
         with closing(_editing(path)) as db:
             places.delete_environment(db, export)
+            if strings:
+                edited = cells.Cells(db, search, strings, only)
+                edited.replace()
+                renamed = len(edited.renamed)
+            places.mark(db, export, known=known)
             db.commit()
         with replacing(path, capture=True) as part:
             _copy(path, part)
@@ -172,6 +202,14 @@ def remove_environment(path: Path) -> None:
         ) from None
     finally:
         export.close()
+    return Removed(renamed, search.text)
+
+
+def _cells_that_hold(export: Export, search: ValueSearch) -> holding.Cells:
+    if not search.values:
+        return {}
+    with closing(_opened(export.file)) as db:
+        return holding.cells_that_hold(db, export, search)
 
 
 @contextmanager
@@ -258,7 +296,8 @@ def _program_output(export: Export) -> Secret:
 
 def _personal(export: Export) -> Secret:
     names = [f"{table}.{name}" for table, name, _ in places.personal_rows(export)]
-    names += [f"{schema.CAPTURE_METADATA}.{name}" for name, _ in places.secret_arguments(export)]
+    rows = [(name, value) for _, name, value in places.named_rows(export)]
+    names += [f"{schema.CAPTURE_METADATA}.{name}" for name, _ in places.secret_arguments(rows)]
     numbers = places.identifying_numbers(export)
     columns = [f"{table}.{column}" for table, column, _ in numbers]
     count = len(names) + sum(count for _, _, count in numbers)

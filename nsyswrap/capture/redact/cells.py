@@ -13,10 +13,10 @@ from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.rules import NUMBERS, PERSONAL_KEYS, REMOVED, rule_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from nsyswrap.capture.export import Export
-    from nsyswrap.capture.redact.search import Search
+    from nsyswrap.capture.redact.search import ValueSearch
 
 _NVTX, _MESSAGES = (schema.EVENTS[kind].table for kind in ("nvtx", "diagnostic"))
 # Columns that say what a row is about.
@@ -61,7 +61,14 @@ class Cells:
     same as another one gets a number. The connection has to return texts as bytes.
     """
 
-    def __init__(self, db: sqlite3.Connection, search: Search, strings: Strings) -> None:
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        search: ValueSearch,
+        strings: Strings,
+        only: Mapping[tuple[str, str], set[bytes]] | None = None,
+    ) -> None:
+        """Look at these cells only, by table and column; by default at all that hold texts or bytes."""
         self._db = db
         self._search = search
         self._strings = strings
@@ -69,8 +76,9 @@ class Cells:
         self._originals: dict[bytes, bytes] = {}  # of names with "redacted" in them, by the name
         self._new: dict[bytes, bytes] = {}
         self._copies: Counter[bytes] = Counter()
-        self._found = self._columns()
-        for table, column in _NAMES & set(self._found):
+        self._found = self._columns() if only is None else list(only)
+        self._only = "" if only is None else self._stored(only)
+        for table, column in sorted(_NAMES):
             self._take_names(table, column)
         self.renamed: set[bytes] = set()  # names that reports can show, as they were
         self.remaining: set[str] = set()  # values that count_kept came upon
@@ -95,14 +103,15 @@ class Cells:
     def _for_columns(self, start: str, rest: str, *, kept: bool = False) -> dict[str, int]:
         """Execute a statement for each column, and return the number of rows it counted or changed."""
         counts = {}
-        for table, column in self._found:
+        for number, (table, column) in enumerate(self._found):
             if (column in (rule_of(table) or NUMBERS).kept) != kept:
                 continue
             name, literal = quoted(column), table.replace("'", "''")
+            only = self._only.format(column=name, number=number)
             arguments = (
                 f"'{literal}', {_KEYS.get(table, 'NULL')}, CAST({name} AS BLOB), typeof({name}) = 'text'"
             )
-            condition = rest.format(column=name, arguments=arguments, is_text=_is_text(column))
+            condition = rest.format(column=name, arguments=arguments, is_text=_is_text(column) + only)
             try:
                 cursor = self._db.execute(statement(start, table=table, column=column) + condition)
             except sqlite3.OperationalError as error:
@@ -110,6 +119,15 @@ class Cells:
             if rows := cursor.rowcount if cursor.description is None else cursor.fetchone()[0]:
                 counts[f"{table}.{column}"] = rows
         return counts
+
+    def _stored(self, only: Mapping[tuple[str, str], set[bytes]]) -> str:
+        """Store the cells to look at, and return the condition that a cell of a column is one of them."""
+        self._db.execute(
+            "CREATE TEMP TABLE looked_at (number, cell, PRIMARY KEY (number, cell)) WITHOUT ROWID"
+        )
+        rows = [(number, cell) for number, cells in enumerate(only.values()) for cell in cells]
+        self._db.executemany("INSERT INTO looked_at VALUES (?, ?)", rows)
+        return " AND CAST({column} AS BLOB) IN (SELECT cell FROM looked_at WHERE number = {number})"
 
     def _columns(self) -> list[tuple[str, str]]:
         """Return the tables and columns that hold texts or bytes, of any declared type."""
@@ -122,6 +140,9 @@ class Cells:
         return found
 
     def _take_names(self, table: str, column: str) -> None:
+        columns = self._db.execute(statement("PRAGMA table_info({t})", t=table)).fetchall()
+        if column.encode() not in {name for _, name, *_ in columns}:
+            return
         sql = statement("SELECT DISTINCT CAST({c} AS BLOB) FROM {t} WHERE instr({c}, ?)", c=column, t=table)
         for (raw,) in self._db.execute(sql, (REMOVED,)):
             self._originals.setdefault(raw, raw)

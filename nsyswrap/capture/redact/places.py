@@ -11,26 +11,31 @@ import re
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.sqlite import statement
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact.rules import ENVIRONMENT_KEYS, IDENTIFIERS, PERSONAL_KEYS, REMOVED, RULES
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nsyswrap.capture.export import Export
+    from nsyswrap.capture.schema import FieldKind
+
+with lazy_imports():
+    from nsyswrap.capture.redact import credentials, secret_names
 
 _VALUES: WeakKeyDictionary[Export, dict[tuple[str, str], set[int]]] = WeakKeyDictionary()
 # An environment has NUL-separated NAME=value entries; a process can overwrite some with its title.
 _VARIABLE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.%()\-]*)=(.*)", re.ASCII | re.DOTALL)
 _ENTRIES = re.compile(r"\0|;(?=[A-Za-z_]\w*=)")
 ARGUMENT = re.compile(r":(COMMAND|ARGUMENT_\d{1,6})$", re.ASCII)
-_SECRET_OPTION = re.compile(
-    r"(?i)--?([\w-]*[-_])?(pass(word|wd|phrase)?|token|secret|api[-_]?key|[\w-]*-key)"
-)
+_SPACE = "\1"  # in place of a space in an argument: a value ends at others
 _NUMBERS = "SELECT count(*) FROM {t} WHERE typeof({c}) IN ('integer', 'real') AND {c} <> 0"
+PAIR: tuple[tuple[str, FieldKind], ...] = (("name", "text"), ("value", "text"))  # columns of these tables
 NAMED_TABLES = (schema.SYSTEM_ENV, schema.CAPTURE_METADATA, *schema.EXPORT_METADATA)
+MARK = "NSYSWRAP_SEARCHED_FOR_VALUES"  # a row of ours
 OUTPUT_TABLES = tuple(table for table, rule in RULES.items() if rule.rows == "program output")
 
 
@@ -39,6 +44,30 @@ def environment(export: Export) -> list[str]:
     return [value for _, value in _environment_rows(export)] + [
         export.strings[i] for i in environment_strings(export)
     ]
+
+
+def own_environment(export: Export) -> list[str]:
+    """Return the environment of the profiled program, and that of nsys."""
+    return [value for _, value in _environment_rows(export)]
+
+
+def values_are_known(export: Export) -> bool:
+    """Return True if the values of environment variables can be searched for, or were before."""
+    rows = named_rows(export)
+    marks = [value for _, name, value in rows if name == MARK]
+    if marks or environment(export):
+        return "no" not in marks
+    return any(value == REMOVED for _, _, value in rows)  # a redacted copy of an earlier version
+
+
+def mark(db: sqlite3.Connection, export: Export, *, known: bool) -> None:
+    """Note in a table of names and values whether the values of variables were searched for."""
+    for table in (*schema.EXPORT_METADATA, schema.CAPTURE_METADATA):
+        if {"name", "value"} <= set(export.tables.get(table, ())):
+            db.execute(statement("DELETE FROM {table} WHERE name = ?", table=table), (MARK,))
+            into = statement("INSERT INTO {table} (name, value) VALUES (?, ?)", table=table)
+            db.execute(into, (MARK, "yes" if known else "no"))
+            return
 
 
 def environment_names(export: Export) -> set[str]:
@@ -165,18 +194,52 @@ def personal_rows(export: Export) -> list[tuple[str, str, str]]:
     ]
 
 
-def secret_arguments(export: Export) -> list[tuple[str, str]]:
-    """Return name and value of each argument that follows an option such as ``--password``."""
-    rows = {
-        name: value for _, name, value in named_rows(export) if ARGUMENT.search(name) and "ARGUMENT" in name
-    }
-    found = []
-    for name, value in rows.items():
-        process, _, number = name.rpartition("_")
-        following = f"{process}_{int(number) + 1}"
-        if _SECRET_OPTION.fullmatch(value) and rows.get(following, REMOVED) != REMOVED:
-            found.append((following, rows[following]))
-    return found
+def secret_arguments(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return name and value of each argument that holds a secret by what stands before it.
+
+    Such is ``X`` in ``--password X`` and in ``sshpass -p X``. The argument is removed as a whole. ``rows``
+    are names and values, of which those of arguments count.
+    """
+    return [(name, value) for name, value, _ in _in_command_lines(rows) if name]
+
+
+def secrets_in_arguments(export: Export) -> set[str]:
+    """Return the secrets in all command lines."""
+    return {secret for _, _, secret in _in_command_lines(_names_and_values(export))}
+
+
+def _names_and_values(export: Export) -> Iterator[tuple[str, str]]:
+    return ((name, value) for _, name, value in named_rows(export))
+
+
+def _in_command_lines(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Yield name and value of an argument, and the secret in it; no name if the argument alone shows it."""
+    lines: dict[str, list[tuple[str, str]]] = {}
+    for name, value in rows:
+        if ARGUMENT.search(name):
+            lines.setdefault(name.rpartition(":")[0], []).append((name, value))
+    for line in lines.values():
+        yield from _in_command_line(sorted(line, key=_place_in_line))
+
+
+def _place_in_line(row: tuple[str, str]) -> int:
+    number = row[0].rpartition("_")[2]
+    return int(number) + 1 if number.isdigit() else 0
+
+
+def _in_command_line(line: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    spans = credentials.find(" ".join(re.sub(r"\s", _SPACE, value) for _, value in line))
+    start, before = 0, ""
+    for name, value in line:
+        end = start + len(value)
+        inside = [(max(one - start, 0), other - start) for one, other in spans if one < end and other > start]
+        alone = credentials.find(value)
+        is_option = before.startswith("-") and credentials.may_hold(before) and not value.startswith("-")
+        if is_option and secret_names.demand_of(before) == "any":
+            inside = [(0, len(value))]
+        for span in inside if value != REMOVED else ():
+            yield name if span not in alone else "", value, value[slice(*span)]
+        start, before = end + 1, value
 
 
 def identifying_numbers(export: Export) -> list[tuple[str, str, int]]:
@@ -240,7 +303,8 @@ def _process_strings(export: Export) -> set[int]:
 
 def blank_personal(db: sqlite3.Connection, export: Export) -> None:
     """Replace values that are personal as a whole, and numbers that identify a device."""
-    names = {name for _, name, _ in personal_rows(export)} | {name for name, _ in secret_arguments(export)}
+    names = {name for _, name, _ in personal_rows(export)}
+    names |= {name for name, _ in secret_arguments(_names_and_values(export))}
     encoding = encoding_of(db)
 
     def personal(name: bytes | None) -> bool:

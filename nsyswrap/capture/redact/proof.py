@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nsyswrap.capture.redact.search import SHORTEST, one_of
+from nsyswrap.capture.redact.one_of import one_of
+from nsyswrap.capture.redact.search import SHORTEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,21 +6,28 @@ A text is searched for known values, for personal folders in paths, and for what
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.capture.redact.one_of import one_of
 from nsyswrap.capture.redact.rules import REMOVED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+with lazy_imports():  # its patterns take a while to be made
+    from nsyswrap.capture.redact import credentials, token_formats
 
 SHORTEST = 6  # characters of a value that is searched for
 _FILL = "x"  # what a replacement in bytes ends with, which keep their length
 _CACHED_BYTES = 500
+_BETWEEN = "\0\1\0"  # two texts that are looked at together
 
 # Folders whose next component is the name of a person, also after a folder of a group or of a letter.
 _PERSONAL_FOLDER = re.compile(r"(?:homes?|users|[cp]?scratch|nobackup)\d*\$?|documents and settings")
-_PERSONAL_AT_TOP = re.compile(r"u\d*|user")  # only as the first or second folder
+_PERSONAL_AT_TOP = re.compile(r"u\d{0,2}|user")  # only as the first or second folder
 _GROUPS = {"group", "groups", "staff", "students", "faculty", "project", "projects", "users"}
 # Folders of the system, where a short name is the name of a program.
 SYSTEM_FOLDERS = {
@@ -28,6 +35,7 @@ SYSTEM_FOLDERS = {
     *("sys", "usr", "var", "windows", "program files"),
 }
 _DEEPEST = 5  # components of a path in which a short name is that of a person
+_MOST_SHARDS = 5  # folders between home and that of a person
 _IN_PATH = r"[^/\\\s:;,'\"<>|=\x00]"
 # Repetitions are bounded, so that no text takes more than linear time.
 _PATH = re.compile(
@@ -35,94 +43,35 @@ _PATH = re.compile(
 )
 _SEPARATORS = re.compile(r"([/\\]+)")
 
-_OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+
+Put = Callable[[str, str], str]
 
 
-def _credential(hints: str, pattern: str) -> tuple[tuple[str, ...], re.Pattern[str]]:
-    return tuple(hints.split()), re.compile(pattern)
+def _new(_: str, new: str) -> str:
+    return new
 
 
-# What a text in small letters has to hold, and the pattern of a credential or an address.
-_CREDENTIALS = (
-    _credential(  # an option or variable with its value
-        "pass token secret key credential",
-        r"(?i)(?<![a-z])(?:pass(?:word|wd|phrase)?|token|secret|api[_-]?key|access[_-]?key|private[_-]?key"
-        r"|credentials?)[\"']?\s?[=:]\s?[\"']?(?!\d+\b|redacted)(?P<secret>[^\s\"'&,;]{6,})",
-    ),
-    _credential(  # an option and its value
-        "pass token secret key",
-        r"(?i)(?<![\w-])--?[\w-]{0,40}(?:pass(?:word|wd|phrase)|token|secret|api[_-]?key)\s{1,4}"
-        r"(?!redacted|-)(?P<secret>[^\s\"'&,;]{6,})",
-    ),
-    _credential("@", r"://[^/\s:@]{0,99}:(?P<secret>[^/\s@]{1,255})@"),
-    _credential(  # an e-mail address
-        "@",
-        r"(?<![\w.+-])(?!redacted@)(?P<secret>[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[A-Za-z]{2,24})(?![\w-])",
-    ),
-    _credential(
-        "gpu- mig-", r"(?i)\b(?:GPU|MIG)-(?P<secret>(?!00000000-)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
-    ),
-    _credential("bearer", r"(?i)\bbearer\s{1,4}(?!redacted)(?P<secret>[\w.+/=-]{8,})"),
-    _credential(
-        "sk- ghp_ gho_ ghu_ ghs_ ghr_ github_ glpat- hf_ akia asia xox aiza eyj npm_ pypi-",
-        r"\b(?P<secret>sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_\w{16,}"
-        r"|A[KS]IA[0-9A-Z]{16}|xox[abprs]-[\w-]{10,}|AIza[\w-]{30,}|eyJ[\w-]{8,999}\.[\w-]{8,}\.[\w-]*"
-        r"|(?:npm_|pypi-)\w{16,})",
-    ),
-)
-_ADDRESSES = (  # a character, how often an address has it, and the pattern
-    (":", 5, re.compile(r"(?<![\w:])(?P<secret>(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2})(?![\w:])")),
-    ("-", 5, re.compile(r"(?<![\w-])(?P<secret>(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2})(?![\w-])")),
-    (":", 3, re.compile(r"(?i)(?<![\w:])(?P<secret>(?:fe80|f[cd]\w\w|2\w{3}):[0-9a-f:]{6,})(?![\w:])")),
-    (
-        ".",
-        3,
-        re.compile(
-            rf"(?i)(?<![\w.+-])(?<!version )(?P<secret>(?!0|127\.|255\.)(?:{_OCTET}\.){{3}}{_OCTET})"
-            r"(?!\.?[\w+-])"
-        ),
-    ),
-)
+class ValueSearch:
+    """Replaces ``values``, each with its replacement, and whole ``words``."""
 
-
-def credentials(text: str) -> Iterator[re.Pattern[str]]:
-    """Yield the patterns of credentials and addresses that a text can match."""
-    small = text.lower()
-    for hints, pattern in _CREDENTIALS:
-        if any(hint in small for hint in hints):
-            yield pattern
-    for character, least, pattern in _ADDRESSES:
-        if text.count(character) >= least:
-            yield pattern
-
-
-class Search:
-    """Replaces ``values`` (each with its replacement) and ``names`` of users and hosts.
-
-    A value is found anywhere. A name is found as a whole word if it is in ``words``, and else only as a
-    component of a path.
-    """
-
-    def __init__(self, values: Mapping[str, str], names: Collection[str], words: Collection[str]) -> None:
+    def __init__(self, values: Mapping[str, str], words: Collection[str] = ()) -> None:
         self.values = dict(values)
-        self._names = set(names)
         self.words = set(words)
         self._lengths: dict[str, list[int]] = {}
         for text in sorted({*self.values, *self.words}, key=len, reverse=True):
             lengths = self._lengths.setdefault(text[:SHORTEST], [])
             if len(text) not in lengths:
                 lengths.append(len(text))
-        self._starts = re.compile(one_of(self._lengths)) if self._lengths else None
+        self._starts = re.compile(one_of(self._lengths, SHORTEST)) if self._lengths else None
         self.cell = lru_cache(maxsize=1 << 14)(self._cell)
 
-    def text(self, text: str, put: Callable[[str, str], str] = lambda _, new: new) -> str:
+    def text(self, text: str, put: Put = _new) -> str:
         """Return a text without what is searched for; ``put(old, new)`` returns what replaces ``old``."""
-        text = self._without_values(text, put)
-        if "/" in text or "\\" in text:
-            text = _PATH.sub(lambda path: self._without_names(path, put), text)
-        for pattern in credentials(text):
-            text = pattern.sub(lambda match: _replaced(match, put), text)
-        return text
+        return self._without_values(text, put)
+
+    def holds(self, text: str) -> bool:
+        """Return True if a text holds a value or a word."""
+        return next(self._found(text), None) is not None
 
     def content(self, raw: bytes, *, is_text: bool) -> bytes:
         """Return the bytes of a cell without what is searched for, in UTF-8 and UTF-16.
@@ -166,7 +115,7 @@ class Search:
                 yield position, value
             position += len(value) or 1
 
-    def _without_values(self, text: str, put: Callable[[str, str], str]) -> str:
+    def _without_values(self, text: str, put: Put) -> str:
         parts: list[str] = []
         end = 0
         for start, value in self._found(text):
@@ -181,7 +130,44 @@ class Search:
                 return value
         return ""
 
-    def _without_names(self, path: re.Match[str], put: Callable[[str, str], str]) -> str:
+
+class Search(ValueSearch):
+    """Replaces also what looks like a credential, and ``names`` of users and hosts.
+
+    A name is found as a whole word if it is in ``words``, and else only as a component of a path. A value is
+    found anywhere.
+    """
+
+    def __init__(self, values: Mapping[str, str], names: Collection[str], words: Collection[str]) -> None:
+        super().__init__(values, words)
+        self._names = set(names)
+        self._credentials = credentials.find
+
+    def text(self, text: str, put: Put = _new) -> str:
+        """Return a text without what is searched for; ``put(old, new)`` returns what replaces ``old``."""
+        text = self._without_values(text, put)
+        if "/" in text or "\\" in text:
+            text = _PATH.sub(lambda path: self._without_names(path, put), text)
+        return _without(text, self._credentials(text), put)
+
+    def changes(self, texts: Collection[str]) -> dict[str, str]:
+        """Return what ``text`` returns for each of these texts that it changes.
+
+        Ranges that differ in a number have one shape, of which one decides for all.
+        """
+        shapes = token_formats.shape_of(_BETWEEN.join(texts)).split(_BETWEEN)
+        if len(shapes) != len(texts):  # a text holds what stands between
+            shapes = list(map(token_formats.shape_of, texts))
+        found = self.values and self.holds(_BETWEEN.join(texts))
+        may = {shape: found or self._may_change(shape) for shape in set(shapes)}
+        some = [text for text, shape in zip(texts, shapes, strict=True) if may[shape]]
+        return {text: new for text in some if (new := self.text(text)) != text}
+
+    def _may_change(self, shape: str) -> bool:
+        has_path = "/" in shape or "\\" in shape
+        return (has_path and (bool(self._names) or any(people_in(shape)))) or credentials.may_hold(shape)
+
+    def _without_names(self, path: re.Match[str], put: Put) -> str:
         parts = _SEPARATORS.split(path.group())  # "", separator, component, separator, component, ...
         folders = [part.casefold() for part in parts[2::2]]
         absolute = _is_absolute(path)
@@ -218,8 +204,15 @@ def _is_person(folders: list[str], i: int, *, absolute: bool) -> bool:
     is_last = i + 1 == len(folders)
     if not i or (not is_last and (len(folders[i]) == 1 or folders[i] in _GROUPS)):
         return False
+    if folders[: i - 1] == ["home"] and folders[i - 1] == "user":  # who is called so
+        return False
     above = i - 1  # or the folder of all shards: /global/homes/z/zaphod
-    while above and _is_shard(folders[above]) and not _PERSONAL_AT_TOP.fullmatch(folders[above]):
+    while (
+        above > i - _MOST_SHARDS
+        and above
+        and _is_shard(folders[above])
+        and not _PERSONAL_AT_TOP.fullmatch(folders[above])
+    ):
         above -= 1
     if _PERSONAL_FOLDER.fullmatch(folders[above]):
         return True
@@ -241,10 +234,10 @@ def _is_word(text: str, start: int, end: int) -> bool:
     return not any(character.isascii() and character.isalnum() for character in beside)
 
 
-def _replaced(match: re.Match[str], put: Callable[[str, str], str]) -> str:
-    start, end = (place - match.start() for place in match.span("secret"))
-    whole = match.group()
-    return f"{whole[:start]}{put(match['secret'], REMOVED)}{whole[end:]}"
+def _without(text: str, spans: Sequence[tuple[int, int]], put: Put) -> str:
+    for start, end in reversed(spans):
+        text = f"{text[:start]}{put(text[start:end], REMOVED)}{text[end:]}"
+    return text
 
 
 def _utf16(raw: bytes) -> Iterator[str]:
@@ -252,19 +245,3 @@ def _utf16(raw: bytes) -> Iterator[str]:
         for start in (0, 1):
             end = start + (len(raw) - start) // 2 * 2
             yield raw[start:end].decode(encoding, "surrogatepass")
-
-
-def one_of(texts: Iterable[str], longest: int = SHORTEST) -> str:
-    """Return a pattern of any of these texts, of which none is longer; many cost little more than few."""
-
-    def branches(group: list[str], depth: int) -> str:
-        by_next: dict[str, list[str]] = {}
-        for text in group:
-            by_next.setdefault(text[depth : depth + 1], []).append(text)
-        found = [
-            re.escape(first) + (branches(rest, depth + 1) if depth + 1 < longest else "")
-            for first, rest in sorted(by_next.items())
-        ]
-        return found[0] if len(found) == 1 else f"(?:{'|'.join(found)})"
-
-    return branches(list(texts), 0)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import re
-import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.sqlite import statement
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places
-from nsyswrap.capture.redact.rules import IDENTIFIERS, rule_of
-from nsyswrap.capture.redact.search import SHORTEST, SYSTEM_FOLDERS, Search, credentials, people_in
+from nsyswrap.capture.redact.rules import IDENTIFIERS, REMOVED, rule_of
+from nsyswrap.capture.redact.search import SHORTEST, SYSTEM_FOLDERS, Search, ValueSearch, people_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from nsyswrap.capture.export import Export
+
+with lazy_imports():
+    import getpass
+    import socket
 
 LONG = 12  # characters of the value of a variable whose name does not say that it is secret
 _DISTINCT = 6  # different characters in such a value
@@ -36,6 +39,7 @@ _PUBLIC = re.compile(  # variables with values that are the same for many people
 _USERS = {"USER", "LOGNAME", "LNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER"}
 _HOMES = {"HOME", "USERPROFILE"}
 _HOSTS = {"HOSTNAME", "HOST", "COMPUTERNAME", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST", "MASTER_ADDR"}
+_WHO = _USERS | _HOMES | _HOSTS
 _HOST_KEY = re.compile(r"(?i)(^|_)(host|hostname|device_display_name)$")
 _USER_KEY = re.compile(r"(?i)(^|:|_)user(_?name)?$")
 _NAME = re.compile(r"\w[\w.@+ -]*")
@@ -61,11 +65,9 @@ def search_for(export: Export, kept: Iterable[str]) -> Search:
     """
     variables = [pair for block in places.environment(export) for pair in places.variables(block)]
     values = {value for name, value in variables if is_telling(name, value)}
-    values |= {
-        value for name, value in os.environ.items() if _SECRET.search(name) and is_telling(name, value)
-    }
+    values |= _own_secrets()
     values |= _in_arguments(export)
-    values = {form for value in values for form in (value, json.dumps(value)[1:-1])}
+    values = _forms(values)
     names = {name for name in _names(export, variables) | _own_names() if _is_name(name)}
     words = {word.lower() for text in kept for word in re.findall(r"[^\W_]+", text)}
     # nsys' own words, which cannot be removed from the definitions of its tables
@@ -83,7 +85,35 @@ def search_for(export: Export, kept: Iterable[str]) -> Search:
         if name.lower() not in definitions
     }
     values = {value for value in values if value.lower() not in definitions}
-    return Search(dict.fromkeys(values, "redacted") | _identifiers(export), names, rare)
+    return Search(dict.fromkeys(values, REMOVED) | _identifiers(export), names, rare)
+
+
+def own_values(blocks: Iterable[str], environment: Mapping[str, str]) -> ValueSearch:
+    """Return the search for the values of the profiled program's environment, before that is removed.
+
+    ``blocks`` are from its export, ``environment`` is what else is known of it. Names of users and hosts are
+    left to ``search_for``, and the environments of other processes, too: both are for copies for others.
+    """
+    variables = [*environment.items(), *(pair for block in blocks for pair in places.variables(block))]
+    found = {value for name, value in variables if name not in _WHO and is_telling(name, value)}
+    return ValueSearch(dict.fromkeys(_forms(found), REMOVED))
+
+
+def shown_search(blocks: Iterable[str] = ()) -> Search:
+    """Return the search for a text that others will see: credentials, and names of people in paths.
+
+    It finds the secrets in our own environment, too, and values of the environment in ``blocks``.
+    """
+    return Search(own_values(blocks, {}).values | dict.fromkeys(_forms(_own_secrets()), REMOVED), (), ())
+
+
+def _own_secrets() -> set[str]:
+    return {value for name, value in os.environ.items() if _SECRET.search(name) and is_telling(name, value)}
+
+
+def _forms(values: Iterable[str]) -> set[str]:
+    """Return the values, also as JSON has them."""
+    return {form for value in set(values) for form in (value, json.dumps(value)[1:-1])}
 
 
 def is_telling(name: str, value: str) -> bool:
@@ -146,10 +176,7 @@ def _last_folder(home: str) -> set[str]:
 
 
 def _in_arguments(export: Export) -> set[str]:
-    secrets = {value for _, value in places.secret_arguments(export)}
-    for _, name, text in places.named_rows(export):
-        if places.ARGUMENT.search(name):
-            secrets |= {match["secret"] for pattern in credentials(text) for match in pattern.finditer(text)}
+    secrets = places.secrets_in_arguments(export)
     return {secret for secret in secrets if len(secret) >= SHORTEST and not secret.startswith("redacted")}
 
 

@@ -71,7 +71,7 @@ class Subject:
     def __init__(self, captures: Mapping[str, Capture], job: Job | None = None) -> None:
         """Take captures by label. ``job`` has all ranks if the captures are ranks of one job."""
         # All sections show the same selection, so that their counts agree.
-        self.captures = {label: capture.decided() for label, capture in captures.items()}
+        self.captures = {label: capture.decided().viewed(shared=True) for label, capture in captures.items()}
         self.job = job
         self.summaries = {
             label: _without_paths(summary.summarize(capture, alone=True, sections=_TABLES))

@@ -14,7 +14,7 @@ from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read, nothing_read
 from nsyswrap.base.recent_runs import is_rank
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.suggest import unknown
-from nsyswrap.base.text import printable, shortest_labels
+from nsyswrap.base.text import printable, replaced_note, shortest_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -100,17 +100,21 @@ def load(
     left_out = list(source.left_out)
     for one in left_out:
         note(f"left out: {printable(one.named)}")
-    figures = []
+    figures, replaced = [], set[str]()
     for number, run in enumerate(source.runs, 1):
         progress(f"reading {source.name}: {number} of {len(source.runs)} captures …")
         try:
-            figures.append(run_figures.run_figures(captures.open_capture(run.path), run.label))
+            capture = captures.open_capture(run.path).viewed(shared=True)
+            figures.append(run_figures.run_figures(capture, run.label))
+            replaced |= capture.replaced
         except UNREADABLE as error:
             if len(source.runs) == 1:
                 raise
             left_out.append(not_read(run.label, run.path, error))
             note(f"left out: {printable(left_out[-1].named)}")
     progress("")
+    if replaced:
+        note(replaced_note(len(replaced)))
     if not figures:
         raise nothing_read(left_out, f"{source.name}: none of {len(source.runs)} captures can be read")
     return model.Side(source.name, tuple(figures), left_out=tuple(left_out))

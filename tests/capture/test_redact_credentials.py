@@ -1,0 +1,256 @@
+"""Credentials of all kinds are found in any text, and no name of an event is taken for one."""
+
+from __future__ import annotations
+
+import lzma
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from time import process_time
+from typing import TYPE_CHECKING
+
+import pytest
+from credential_kinds import NAMED, Planted, made, planted, rows_of
+from tiny_export import kernel, nvtx, row, write
+
+from nsyswrap.capture.redact import check, credential_places, credentials, redact, token_formats
+from nsyswrap.capture.redact.search import Search
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+CAPTURES = [
+    path
+    for folder in ("tests/data", "tests/labelled", "nsyswrap/recorded")
+    for path in sorted((ROOT / folder).rglob("*.sqlite*"))
+]
+SEARCH = Search({}, (), ())
+PLANTED = planted()
+KINDS: dict[str, list[Planted]] = {}
+for _one in PLANTED:
+    KINDS.setdefault(_one.kind, []).append(_one)
+# Begin with too little to be known without a name.
+ONLY_BY_NAME = {"Laravel key", "Ethereum key", "Okta token", "PayPal secret", "PagerDuty key", "Asana token"}
+NAMES = """
+step 12
+pass 3
+pass=forward
+forward_pass=compute_loss_v2
+XlaPass:#name=dce,module=jit_stage,program_id=0#
+token_embedding
+token_embedding=Embedding(32000, 4096)
+token=17
+tokens: 512, next_token: hello
+max_new_tokens=512
+eos_token="<|endoftext|>"
+key_proj=Linear4bit(4096, 4096)
+attn.k_proj
+query/key/value
+key=(8, 128, 64), key: torch.float16
+key=model.layers.1.attention.weight
+quant_key=kFp8StaticTokenSym
+hf_hub
+hf_hub_download_the_model_files_to_disk
+cache_key=3f786850e387550fdab836ed7e6dc881de23001b
+commit 3f786850e387550fdab836ed7e6dc881de23001b
+triton_poi_fused_add_mul_0d1d2d3de
+triton_per_fused__softmax_backward_data_7c1e9f0a
+key=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+kernel sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_
+?foo@@YAXXZ
+void cub::DeviceRadixSortOnesweepKernel<KeyT=float, ValueT=int>(KeyT *, ValueT *)
+acc@1, acc@top5, recall@10, mAP@0.5, resnet50@v1.5, loss@epoch3, model@step100
+memcpy@plt, pthread_create@GLIBC_2.34
+signature: forward(Tensor x) -> Tensor
+auth: none, session: 3, secret: none
+password: ********
+password=$PASSWORD, password=${DB_PASSWORD}, password=args.password
+--password-file /run/secrets/db
+-pthread -parallel4 -p8080 -pedantic
+conv2.weight.data.at, torch.nn.modules.conv, google.protobuf.internal.decoder
+files.pythonhosted.org, github.com/pytorch/pytorch, huggingface.co/bert-base
+sk-learn-linear-model-fit-transform
+Wav2Vec2ConformerPositionalConvEmbedding
+StableDiffusionControlNetImg2ImgPipeline.forward
+password was wrong, password is resnet50v2
+basic block of resnet, bearer of bad news
+/opt/cray/libfabric/1.15.2.0/lib64, cuDNN 9.10.2.21
+\\u2581\\u2581
+12:30:45.123456
+docker run -p 8080:80 image
+mysql -p db
+curl -o out.bin https://example.org/x
+test_distributed_data_parallel_forward
+aten::_scaled_dot_product_flash_attention, op_id = 5, seq = 10
+"""
+
+
+def left_of(one: Planted, text: str) -> list[str]:
+    """Return the secrets of which 8 characters are left in a text, and were only in the secret."""
+    rest = one.text
+    for secret in one.secrets:
+        rest = rest.replace(secret, "")
+    parts = {secret: {secret[i : i + 8] for i in range(max(len(secret) - 7, 1))} for secret in one.secrets}
+    return [
+        secret for secret, each in parts.items() if any(part in text and part not in rest for part in each)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_of_credential_is_removed_in_all_notations(kind: str) -> None:
+    for one in KINDS[kind]:
+        cleaned = SEARCH.text(one.text)
+        assert left_of(one, cleaned) == [], one.text
+        assert "redacted" in cleaned
+        assert one.rest in cleaned
+        assert SEARCH.text(cleaned) == cleaned
+
+
+def test_there_are_many_kinds_and_notations() -> None:
+    assert len(KINDS) > 250
+    assert len(PLANTED) > 4000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_kind_depends_on_its_random_characters(seed: int) -> None:
+    assert [one.text for one in planted(seed) if left_of(one, SEARCH.text(one.text))] == []
+
+
+def test_what_begins_as_a_token_is_found_without_a_name() -> None:
+    chance = random.Random(7)  # noqa: S311 - not for secrets
+    forms = {kind: form for kind, _, form in rows_of(NAMED, 3) if not form.startswith("{")}
+    cleaned = {kind: SEARCH.text(f"load {made(form, chance)} now") for kind, form in forms.items()}
+    assert {kind for kind, text in cleaned.items() if text != "load redacted now"} == ONLY_BY_NAME
+    assert len(forms) > 90
+
+
+@pytest.mark.parametrize("name", NAMES.strip().splitlines())
+def test_a_name_is_no_credential(name: str) -> None:
+    assert SEARCH.text(name) == name
+
+
+def test_short_and_cut_off_texts() -> None:
+    for one in PLANTED:
+        for text in (one.text[: len(one.text) // 2], one.text[len(one.text) // 2 :], one.text[:9]):
+            SEARCH.text(text)
+
+
+def hostile() -> Iterator[str]:
+    """Yield texts that begin what a pattern looks for again and again, and end none of it."""
+    parts = {
+        *credentials.HINTS,
+        *credentials.ENDS,
+        *credential_places.HINTS,
+        *" ".join(token_formats.FORMATS.values()).split(),
+    }
+    ends = ("", "=", " ", ": ")
+    parts = {f"-{part}{ends[i % len(ends)]}" for i, part in enumerate(sorted(parts))}
+    parts |= {
+        "://",
+        "://a:",
+        "a@",
+        "@",
+        "a.",
+        "1.1.",
+        "a:",
+        "key:",
+        "sig=",
+        'password="',
+        "--password ",
+        "\\'",
+    }
+    parts |= {
+        "-----BEGIN PRIVATE KEY-----",
+        "machine a login a ",
+        "://hook/key",
+        "ssh a ",
+        "curl -u a",
+        "$6$a$",
+    }
+    yield from sorted(parts)
+    chance = random.Random(5)  # noqa: S311 - not for secrets
+    yield from ("".join(chance.choices(sorted(parts), k=3)) for _ in range(150))
+
+
+def test_no_text_takes_more_than_linear_time() -> None:
+    SEARCH.text("password=")  # makes the patterns
+    slow = {}
+    for part in hostile():
+        text = (part * 10_000)[:10_000]
+        start = process_time()
+        SEARCH.text(text)
+        slow[part] = process_time() - start
+    assert {part: seconds for part, seconds in slow.items() if seconds > 0.5} == {}
+
+
+def names_in(capture: Path, folder: Path) -> set[str]:
+    """Return the names of events and modules in a capture, and the texts of its ranges."""
+    if capture.suffix == ".xz":
+        (folder / "x.sqlite").write_bytes(lzma.decompress(capture.read_bytes()))
+        capture = folder / "x.sqlite"
+    with closing(sqlite3.connect(f"{capture.as_uri()}?mode=ro&immutable=1", uri=True)) as db:
+        db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+        texts = db.execute("SELECT value FROM StringIds").fetchall()
+        columns = {column[1] for column in db.execute("PRAGMA table_info(NVTX_EVENTS)")}
+        for column in columns & {"text", "jsonText"}:
+            texts += db.execute(f"SELECT DISTINCT {column} FROM NVTX_EVENTS").fetchall()  # noqa: S608
+    return {text for (text,) in texts if text}
+
+
+def test_no_name_in_any_capture_is_changed(tmp_path: Path) -> None:
+    """Only folders that name a person may change, and names of machines."""
+    names = set[str]().union(*(names_in(capture, tmp_path) for capture in CAPTURES))
+    table = (ROOT / "tests" / "data" / "kernel_names.tsv").read_text(encoding="utf-8")
+    names |= {cell for line in table.splitlines() for cell in line.split("\t")}
+    assert len(names) > 3_000
+    changed = {name: cleaned for name in names if (cleaned := SEARCH.text(name)) != name}
+    assert {name for name in changed if not name.startswith(("/home/", "/global/u"))} == set()
+    assert all(cleaned.count("redacted") == 1 for cleaned in changed.values())
+
+
+def test_all_kinds_are_removed_from_ranges_and_arguments(tmp_path: Path) -> None:
+    some = [one for i, one in enumerate(PLANTED) if i % 5 == 0]
+    texts = [one.text.replace("\0", ";") for one in some]
+    arguments = [
+        row("META_DATA_CAPTURE", name=f"PROCESS_0:ARGUMENT_{i}", value=text) for i, text in enumerate(texts)
+    ]
+    ranges = [nvtx(text, i, i + 5) for i, text in enumerate(texts)]
+    write(tmp_path / "x.sqlite", kernel("k", 0, 5), *ranges, *arguments)
+    redact(tmp_path / "x.sqlite", tmp_path / "copy.sqlite")
+    raw = (tmp_path / "copy.sqlite").read_bytes().decode("latin-1")
+    assert [one.text for one in some if any(secret in raw for secret in one.secrets if len(secret) > 7)] == []
+    with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as db:
+        [(different,)] = db.execute("SELECT count(DISTINCT text) FROM NVTX_EVENTS")
+    assert different == len(set(texts))
+    assert check(tmp_path / "copy.sqlite").secrets == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "secret"),
+    [
+        (["sshpass", "-p", "Slartibartfast", "ssh", "node"], "Slartibartfast"),
+        (["mysql", "-u", "root", "-pSlartibartfast"], "Slartibartfast"),
+        (["train.py", "--db-password", "slartibartfast"], "slartibartfast"),
+        (["train.py", "--passphrase", "forty-two brown towels"], "forty-two brown towels"),
+        (["docker", "login", "-u", "arthur", "-p", "Slartibartfast"], "Slartibartfast"),
+        (["curl", "-u", "arthur:Slartibartfast", "x"], "Slartibartfast"),
+        (["ssh", "arthur@magrathea", "true"], "arthur@magrathea"),
+        (["redis-cli", "-a", "Slartibartfast"], "Slartibartfast"),
+    ],
+)
+def test_a_secret_argument_is_known_by_those_before_it(tmp_path: Path, words: list[str], secret: str) -> None:
+    names = ["COMMAND", *(f"ARGUMENT_{i}" for i in range(len(words) - 1))]
+    rows = [
+        row("META_DATA_CAPTURE", name=f"PROCESS_0:{name}", value=word)
+        for name, word in zip(names, words, strict=True)
+    ]
+    write(tmp_path / "x.sqlite", kernel("k", 0, 5), *rows, row("LOG", text=f"used {secret} here"))
+    redact(tmp_path / "x.sqlite", tmp_path / "copy.sqlite")
+    raw = (tmp_path / "copy.sqlite").read_bytes()
+    assert secret.encode() not in raw
+    assert b"used redacted here" in raw
+    assert all(word.encode() in raw for word in words if secret not in word)
+    assert check(tmp_path / "copy.sqlite").secrets == ()
