@@ -25,9 +25,13 @@ from __future__ import annotations
 
 
 class NsyswrapError(Exception):
-    """An error with a message for the user, an optional next step and an exit code."""
+    """An error with a message for the user, an optional next step and an exit code.
+
+    ``has_lines``: the line breaks of the message are ours; others are of a name, and are printed as escapes.
+    """
 
     exit_code = 1
+    has_lines = False
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -46,9 +50,13 @@ class CheckFailed(NsyswrapError):
 class CompileFailed(NsyswrapError):
     """nvcc could not build a program; the message has the output of nvcc."""
 
+    has_lines = True
+
 
 class ScenarioFailed(NsyswrapError):
     """A scenario could not be built, or its program failed."""
+
+    has_lines = True
 
     def __init__(self, message: str, hint: str = "", exit_code: int = 1) -> None:
         super().__init__(message, hint)

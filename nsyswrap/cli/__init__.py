@@ -18,6 +18,7 @@ import click
 from nsyswrap.base import limits, paths
 from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
+from nsyswrap.base.text import printable
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 from nsyswrap.cli.help import Group
 from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, say
@@ -209,7 +210,8 @@ def main(arguments: list[str] | None = None) -> None:
     except SystemExit as end:
         code = end.code
     except NsyswrapError as error:
-        _print_error(f"nsyswrap: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
+        message = error.message if error.has_lines else printable(error.message)
+        _print_error(f"nsyswrap: {message}" + (f"\n  {printable(error.hint)}" if error.hint else ""))
         code = error.exit_code
     except click.ClickException as error:
         _print_error(_usage_message(error))

@@ -6,6 +6,7 @@ import glob
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -227,7 +228,7 @@ def collect(
     if not runs:
         places = ", ".join(map(str, given))
         raise CaptureError(f"no runs or captures in {places}", "give run folders, .sqlite or .nsys-rep files")
-    _make(output)
+    is_new = _make(output)
     with temporary_folder() as scratch:
         make = elsewhere.make if elsewhere else gather.digest_all
         results = gather.gather(runs, scratch, jobs, progress(len(runs)), make)
@@ -236,6 +237,9 @@ def collect(
         unreadable = nothing_read(left_out, f"no capture can be read of {counted(len(runs), 'runs')}")
         if not readable and not any(run.repeat for run in runs):
             list_lacking(results)
+            if is_new:
+                with suppress(OSError):
+                    output.rmdir()
             raise unreadable
         parameters = tables.parameters_of(results)
         with step("writing the tables …"):
@@ -284,14 +288,16 @@ def _rooted(pattern: str) -> tuple[Path, str]:
     return Path("/" if pattern.startswith("/") else ""), "/".join(filter(None, pattern.split("/")))
 
 
-def _make(folder: Path) -> None:
-    """Make the output folder before anything is read, because reading can take long.
+def _make(folder: Path) -> bool:
+    """Make the output folder before anything is read, because reading can take long; return True if it is new.
 
     Raises OutputError if the folder cannot be made, or holds files that nsyswrap did not write.
     """
     result_files.check_replaceable(folder)
     with paths.writing(folder, "use another --output"):
+        is_new = not paths.exists(folder)
         links.make_folders(links.target_of(folder))
+    return is_new
 
 
 def _summaries(names: Sequence[str]) -> set[str]:

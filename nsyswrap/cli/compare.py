@@ -17,7 +17,7 @@ from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import exit_code_of
-from nsyswrap.base.text import ascii_layout
+from nsyswrap.base.text import ascii_layout, printable
 from nsyswrap.cli import compare_run, gate
 from nsyswrap.cli.collect import expanded
 from nsyswrap.cli.compare_pictures import check_pictures, picture_options, write_pictures
@@ -228,10 +228,10 @@ def refuse(comparison: Comparison, *, anyway: bool) -> None:
         lines = [f"  {text}" for text in conclusion.obstacle_texts(comparison)]
         are_deliberate = all(one.is_deliberate for one in comparison.obstacles)
         effect = "compares them nevertheless" if are_deliberate else "shows the figures without verdicts"
-        raise CaptureError(
-            "\n".join(["BASE and NEW cannot be compared:", *lines]),
-            f"--anyway {effect}",
-        )
+        message = "\n".join(["BASE and NEW cannot be compared:", *map(printable, lines)])
+        error = CaptureError(message, f"--anyway {effect}")
+        error.has_lines = True
+        raise error
 
 
 class Output(NamedTuple):
