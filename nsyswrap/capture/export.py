@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from nsyswrap.capture.schema import FieldKind
 
 T = TypeVar("T")
-
 _CHUNK_ROWS = 1000  # larger chunks do not fit the CPU cache and take twice as long
 EXACT = 2**53  # below it floats hold each integer: 104 days in ns, 9 PB
 _SUM = 2**60  # largest sum of a column, which leaves room for those of several tables
@@ -213,11 +212,10 @@ class Export:
         try:
             [(first, *_), *_] = self._db.cursor().execute("PRAGMA quick_check(1)").fetchall()
         except sqlite3.DatabaseError as error:
-            if (
-                str(error) == EXHAUSTED and monotonic() <= deadline
-            ):  # sqlite3 dropped what a signal raised above
+            is_late = monotonic() > deadline
+            if str(error) == EXHAUSTED and not is_late:  # sqlite3 dropped what a signal raised above
                 raise KeyboardInterrupt from None
-            return None if monotonic() > deadline else str(error)
+            return None if is_late else str(error)
         return "" if first == "ok" else str(first)
 
     def too_large(self) -> DamagedCapture:

@@ -289,7 +289,7 @@ def _rooted(pattern: str) -> tuple[Path, str]:
 
 
 def _make(folder: Path) -> bool:
-    """Make the output folder before anything is read, because reading can take long; return True if it is new.
+    """Make the output folder before anything is read, which can take long; return True if it is new.
 
     Raises OutputError if the folder cannot be made, or holds files that nsyswrap did not write.
     """

@@ -100,10 +100,16 @@ def _linked(target: str) -> Callable[[Path, Path], object]:
     return _replaced(lambda path, victims: path.symlink_to(victims / target))
 
 
+def _fifo(path: Path, _: Path) -> None:
+    """Make a FIFO with a reader, which a command that writes into it would wait for."""
+    os.mkfifo(path)
+    subprocess.Popen(["timeout", "20", "cat", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 STANDS = (
     Stand("a hole of terabytes behind it", _sparse),
     Stand("a hole of terabytes", _all_hole),
-    Stand("a FIFO", _replaced(lambda path, _: os.mkfifo(path))),
+    Stand("a FIFO", _replaced(_fifo)),
     Stand("a folder", _replaced(lambda path, _: path.mkdir())),
     Stand("nothing", _replaced(lambda *_: None)),
     Stand("an empty file", _replaced(lambda path, _: path.touch())),
