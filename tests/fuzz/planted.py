@@ -74,7 +74,7 @@ FAULTS: dict[str, tuple[Callable[[], None], str]] = {
     "traceback": (partial(_when_opened, _raise), "a traceback: TypeError: planted"),
     "busy": (partial(_when_opened, _spin), "ran longer than 2 s"),
     "asleep": (partial(_when_opened, lambda: time.sleep(60)), "ran longer than 2 s"),
-    "memory": (partial(_when_opened, lambda: bytearray(b"x" * 400_000_000)), "MemoryError"),
+    "memory": (partial(_when_opened, lambda: bytearray(b"x" * 400_000_000)), "out of memory"),
     "changed input": (
         partial(_when_opened, lambda: _EXPORT.open("ab").write(b"\0")),
         "changed its input: x.sqlite",
