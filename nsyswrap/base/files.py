@@ -133,10 +133,8 @@ def private_folder(place: Path) -> Iterator[PrivateFolder]:
             path = Path(tempfile.mkdtemp(prefix=".nsyswrap-", dir=place))
             private = PrivateFolder(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
             opened.callback(private.remove)
-        if os.geteuid() not in (
-            os.fstat(private.descriptor).st_uid,
-            0,
-        ):  # on NFS root's files can be of nobody
+        # On NFS the files of root can be those of nobody.
+        if os.geteuid() not in (os.fstat(private.descriptor).st_uid, 0):
             raise OSError(errno.EBUSY, _MOVED)
         yield private
 

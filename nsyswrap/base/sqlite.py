@@ -46,6 +46,8 @@ def read_only(path: Path) -> ReadOnly:
     The connection can be used by several threads, one at a time.
     """
     file = paths.real(path)
+    if not paths.is_file(file):  # SQLite would wait for the writer of a pipe
+        raise sqlite3.OperationalError("not a regular file")
     db = sqlite3.connect(
         f"{file.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False, factory=ReadOnly
     )

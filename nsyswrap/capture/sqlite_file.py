@@ -44,10 +44,7 @@ def settled_copy(file: Path, journals: Sequence[Path], folder: Path) -> Path:
                 f"{(size + _JOURNAL_BYTES) / 1e6:,.0f} MB",
                 "remove the journal if it does not belong to the capture",
             )
-    needed = size + sum(map(paths.size, journals))
-    if needed > (free := shutil.disk_usage(folder).free):
-        raise OSError(errno.ENOSPC, f"it takes {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free")
-    [copy, *copies] = [Path(shutil.copyfile(part, folder / part.name)) for part in (file, *journals)]
+    [copy, *copies] = copies_of((file, *journals), folder)
     for part in copies:
         if part.name.endswith(_ROLLBACK):
             with part.open("ab") as content:
@@ -56,6 +53,17 @@ def settled_copy(file: Path, journals: Sequence[Path], folder: Path) -> Path:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         db.execute("PRAGMA journal_mode = DELETE").fetchone()
     return copy
+
+
+def copies_of(files: Sequence[Path], folder: Path) -> list[Path]:
+    """Copy files into a folder, and return the copies. Raises OSError if there is no room, before it copies.
+
+    A file of a few bytes can have a hole of terabytes behind it.
+    """
+    needed = sum(map(paths.size, files))
+    if needed > (free := shutil.disk_usage(folder).free):
+        raise OSError(errno.ENOSPC, f"it takes {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free")
+    return [Path(shutil.copyfile(file, folder / file.name)) for file in files]
 
 
 @contextmanager

@@ -47,6 +47,27 @@ def test_a_journal_that_names_a_file_deletes_nothing(
     assert victim.read_text() == "years of work"
 
 
+def test_a_hole_of_terabytes_is_not_copied(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5))
+    os.truncate(path, shutil.disk_usage(tmp_path).total * 2)
+    done = cli("redact", path, "-o", "out.sqlite")
+    assert done.returncode == 73
+    assert "MB are free" in done.stderr
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["report.sqlite", "report.nsys-rep"])
+@pytest.mark.parametrize("options", [(), ("--by", "rank")])
+def test_a_pipe_in_a_run_folder_is_not_waited_for(
+    cli: Cli, tmp_path: Path, name: str, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    os.mkfifo(tmp_path / "run" / name)
+    done = cli("report", *options, "run")
+    assert (done.returncode, done.stderr.count("\n")) in {(65, 1), (65, 2)}
+
+
 @pytest.mark.skipif(sqlite3.sqlite_version_info >= (3, 53), reason="SQLite deletes no such file since")
 def test_sqlite_itself_would_delete_it(tmp_path: Path) -> None:
     """Show that the test above tests something."""

@@ -25,6 +25,7 @@ class Case(NamedTuple):
     what is wrong with what it printed, or returns an empty text; bytes that are no UTF-8 are surrogates.
     ``made`` says in words what was mutated. ``inputs`` may not change. The command may write ``outputs`` (and
     what is below them) if it succeeds, and nothing else. ``codes`` are the exit codes that are right.
+    ``names_each``: it may say more than one line, as each of several captures that is left out is named.
     ``must_answer``: the mutation is harmless, so that only exit code 0 is right. ``before`` is called in the
     child before the command. ``after`` is called at the end, to give back a lock that ``case`` holds.
     """
@@ -35,6 +36,7 @@ class Case(NamedTuple):
     made: str
     outputs: tuple[Path, ...] = ()
     codes: tuple[int, ...] = (0, 65)
+    names_each: bool = False
     must_answer: bool = False
     before: Callable[[], object] = lambda: None
     after: Callable[[], object] = lambda: None

@@ -39,7 +39,7 @@ _ODD_NAMES = (
     "\u202egnp",
     "-o",
     "%n %s",
-    "a" * 250,
+    "a" * 240,  # so that a journal can lie beside it
     b"\xff\xfe".decode("utf-8", "surrogateescape"),
 )
 # Not: what records with an nsys, or waits.
@@ -171,4 +171,6 @@ def case(random: Random, folder: Path) -> Case:
         stand.put(path, victims)
         made += f"{path.relative_to(folder / 'things')}: {stand.name}"
     argv = [word.format(**spelled) for word in words.split()]
-    return Case(argv, [victims / "file"], no_problem, made, outputs=(folder,), codes=CODES)
+    # An own link in an own folder is followed.
+    inputs = [] if made.endswith("a link to file") else [victims / "file"]
+    return Case(argv, inputs, no_problem, made, outputs=(folder,), codes=CODES, names_each=True)

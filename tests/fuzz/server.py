@@ -40,7 +40,7 @@ SUBJECTS: dict[str, Callable[[random.Random, Path], Case]] = {
     "files": files.case,
     "hostile": hostile.case,
 }
-_ORDER = ("raw", "sql") * 9 + ("files",)  # hostile cases are slow, and run if they are named
+_ORDER = (*("raw", "sql") * 9, "files", "hostile")
 MEMORY_BYTES = 2_000_000_000
 DEADLINE_S = 10.0
 _PATIENCE = 3  # a machine that is busy gives a command a third of its time
@@ -53,6 +53,8 @@ _NOT_IMPORTED = (
 )
 _LATER = ("difflib", "encodings.ascii", "numpy.ma", "numpy.random", "rich.console", "rich.styled", "zipfile")
 _ERROR = re.compile(r"(?:nsyswrap: [^\n]+\n(?:  [^\n]+\n)?)+")  # the error comes last, notes before it
+_OTHERS_SHOWN = (65, 69)  # exit codes of a command that leaves out some of several captures
+_LINE = re.compile(r"(?:nsyswrap: |wrote |\w+(?: \w+)?  |  ).+")
 _WARNING = re.compile(r"^nsyswrap: warning: .*", re.MULTILINE)
 
 
@@ -104,7 +106,7 @@ def prepare() -> None:
 
 def numbered(seed: int, kinds: tuple[str, ...]) -> tuple[str, int]:
     """Return the kind and the seed of a case."""
-    order = [kind for kind in _ORDER if kind in kinds] or list(kinds)
+    order = [kind for kind in _ORDER if kind in kinds]
     return order[seed % len(order)], seed
 
 
@@ -146,7 +148,11 @@ def judged(case: Case, place: Path, limits: Limits) -> tuple[int, str]:
     before, listed = {path: _state(path) for path in case.inputs}, set(_listed(folder))
     ended = run(case, place, limits)
     left = set(_listed(folder)) - listed
-    if ended.code == 0:
+    if case.names_each and ended.code in _OTHERS_SHOWN:
+        left = {
+            path for path in left if path.name.startswith(".") or (path.is_dir() and not any(path.iterdir()))
+        }
+    elif ended.code == 0:
         left = {path for path in left if not any(path.is_relative_to(output) for output in case.outputs)}
     left |= set(_listed(place / "tmp"))
     changed = [path.name for path, state in before.items() if _state(path) != state]
@@ -170,8 +176,10 @@ def _of_process(case: Case, ended: Ended) -> str:
         return f"killed by {signal.Signals(-ended.code).name}"
     if ended.code not in case.codes or (case.must_answer and ended.code):
         return f"exit code {ended.code}: {ended.stderr.strip()[-300:]}"
-    if ended.code > 1 and not _ERROR.fullmatch(ended.stderr):
-        return f"an error of other than one line and a hint: {ended.stderr[-500:]!r}"
+    lines = ended.stderr.splitlines() if case.names_each else []
+    is_error = all(map(_LINE.fullmatch, lines)) if lines else _ERROR.fullmatch(ended.stderr)
+    if ended.code > 1 and not is_error:
+        return f"an error of other than one line and a hint: {ended.stderr[-2000:]!r}"
     return ""
 
 

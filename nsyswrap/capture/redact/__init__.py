@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sqlite3
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -21,10 +20,12 @@ from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.base.files import replacing, umask
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.sqlite import quoted, read_only
+from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.rules import rule_of
+from nsyswrap.capture.sqlite_file import copies_of
 
 with lazy_imports():
     from nsyswrap.capture.redact import cells, holding, proof, values
@@ -180,8 +181,9 @@ def remove_environment(path: Path, environment: Mapping[str, str] | None = None)
     """
     export = Export(path)
     try:
-        search = values.own_values(places.own_environment(export), environment or {})
-        known = environment is not None or bool(places.own_environment(export))
+        blocks = places.own_environment(export)
+        search = values.own_values(blocks, environment or {})
+        known = environment is not None or bool(blocks)
         only = _cells_that_hold(export, search)
         strings = cells.sort_strings(export) if only else None
         renamed = 0
@@ -231,14 +233,9 @@ def _reading(source: Path, target: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _whole_copy(source: Path, part: Path) -> Iterator[Path]:
-    """Yield a temporary copy beside ``part``, to delete from."""
-    whole = part.with_suffix(".whole")
-    try:
-        os.close(os.open(whole, os.O_CREAT | os.O_EXCL, 0o600))
-        shutil.copyfile(source, whole)
-        yield whole
-    finally:
-        whole.unlink(missing_ok=True)
+    """Yield a temporary copy beside ``part``, to delete from. Raises OSError if there is no room for it."""
+    with temporary_folder(part.parent) as folder:
+        yield copies_of([source], folder)[0]
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -58,7 +58,7 @@ FORMATS: dict[str, str] = {
     r"[\w-]{7}:[\w-]{100,300}|A{12,40}[\w%]{60,300}": "AAAA",
 }
 
-_AMBIGUOUS = {
+_AMBIGUOUS = {  # which are before words, too
     "API-",
     "EAA",
     "ak-",
@@ -71,7 +71,7 @@ _AMBIGUOUS = {
     "s.",
     "secret_",
     "test_",
-}  # before words, too
+}
 _COMPARED = 4  # characters of a beginning that are looked for first: more take longer to compile
 _RUN = re.compile(r"[A-Za-z0-9]{20}")
 
