@@ -54,7 +54,7 @@ _NOT_IMPORTED = (
 _LATER = ("difflib", "encodings.ascii", "numpy.ma", "numpy.random", "rich.console", "rich.styled", "zipfile")
 _ERROR = re.compile(r"(?:nsyswrap: [^\n]+\n(?:  [^\n]+\n)?)+")  # the error comes last, notes before it
 _OTHERS_SHOWN = (65, 69)  # exit codes of a command that leaves out some of several captures
-_LINE = re.compile(r"(?:nsyswrap: |wrote |\w+(?: \w+)?  |  ).+")
+_LINE = re.compile(r"(?:(?:nsyswrap: |wrote |\w+(?: \w+)?  |  ).+)?")
 _WARNING = re.compile(r"^nsyswrap: warning: .*", re.MULTILINE)
 
 
