@@ -39,9 +39,9 @@ def run_tool(  # noqa: PLR0913 - these of subprocess.run
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool with ``text`` as its input; return its exit code, and what it printed as UTF-8.
 
-    ``merged``: what it prints on stderr is part of stdout. ``most`` is a number of MiB. Raises OSError if the
-    tool cannot be started, TimeoutExpired if it does not end within ``timeout_s`` seconds, PrintedTooMuch if
-    it prints more than ``most`` bytes. The tool and its children are then killed.
+    ``merged``: what it prints on stderr is part of stdout. Raises OSError if the tool cannot be started,
+    TimeoutExpired if it does not end within ``timeout_s`` seconds, PrintedTooMuch if it prints more than
+    ``most`` bytes. The tool and its children are then killed.
     """
     with ExitStack() as opened:
         given = opened.enter_context(tempfile.TemporaryFile()) if text else None

@@ -31,6 +31,7 @@ from nsyswrap.base.run_folder import (
 from nsyswrap.base.suggest import did_you_mean_file
 from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.capture.export import Export
+from nsyswrap.capture.sqlite_file import copies_of
 
 with lazy_imports():
     import hashlib
@@ -90,7 +91,7 @@ def _export(path: str, report: Path, target: Path, written_s: int) -> None:
             if path:
                 command.export(path, imported if paths.exists(imported) else report, part)
             else:
-                shutil.copyfile(report, part)
+                [part] = copies_of([report], work)
             redact.remove_environment(part)
             os.utime(part, (time.time(), written_s))  # any later change gives it another time
             part.replace(target)

@@ -106,7 +106,7 @@ def _write_kind(capture: Capture, kind: str, path: Path) -> None:
         for name, part in columns.items()
     ]
     form = pa.schema(fields, _metadata(capture, kind))
-    with path.open("wb") as out, parquet.ParquetWriter(out, form) as writer:  # a name need not be UTF-8
+    with path.open("wb") as out, parquet.ParquetWriter(out, form) as writer:  # pyarrow wants UTF-8
         for start in range(0, capture.count(kind), GROUP_ROWS):
             rows = slice(start, start + GROUP_ROWS)
             writer.write_table(pa.table([part(rows) for part in columns.values()], form))

@@ -56,6 +56,20 @@ def test_a_hole_of_terabytes_is_not_copied(cli: Cli, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_hole_in_what_a_killed_run_left_is_not_copied(cli: Cli, tmp_path: Path) -> None:
+    left = tmp_path / "run" / ".recording-0123456789ab"
+    left.mkdir(parents=True)
+    (tmp_path / "run" / "run.json").write_text("{}")
+    export = write(left / "report.sqlite", kernel("k", 0, 5))
+    with closing(sqlite3.connect(export)) as db:  # nsys writes it last
+        db.execute("CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT)")
+    assert cli("report", "run").returncode == 0
+    os.truncate(export, shutil.disk_usage(tmp_path).total * 2)
+    done = cli("report", "run")
+    assert done.returncode == 73
+    assert "MB are free" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["report.sqlite", "report.nsys-rep"])
 @pytest.mark.parametrize("options", [(), ("--by", "rank")])
 def test_a_pipe_in_a_run_folder_is_not_waited_for(

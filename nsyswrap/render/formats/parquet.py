@@ -81,7 +81,7 @@ def from_csv(source: Path, target: Path, kinds: Mapping[str, type]) -> None:
     types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
     schema = pa.schema([pa.field(name, types[kind]) for name, kind in kinds.items()])
     with (
-        source.open("rb") as content,  # by its name, that would have to be UTF-8
+        source.open("rb") as content,  # pyarrow takes no name that is not UTF-8
         pa_csv.open_csv(
             content,
             pa_csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
