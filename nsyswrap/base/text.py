@@ -123,7 +123,7 @@ def counted(count: int, nouns: str) -> str:
 
 def replaced_note(count: int) -> str:
     """Return the sentence that so many names are not written as they are."""
-    return f"{counted(count, 'names')} without credentials and names of people: redacted in their place"
+    return f"{counted(count, 'names')} written with 'redacted' in place of credentials and of people's names"
 
 
 def _singular(match: re.Match[str]) -> str:
