@@ -23,6 +23,13 @@ says what is wrong and where. ``hint`` says what to do next. ``str`` of an error
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from typing_extensions import Self
+
 
 class NsyswrapError(Exception):
     """An error with a message for the user, an optional next step and an exit code.
@@ -37,6 +44,13 @@ class NsyswrapError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    @classmethod
+    def of_lines(cls, lines: Iterable[str], hint: str = "") -> Self:
+        """Return an error with a message of several lines."""
+        error = cls("\n".join(lines), hint)
+        error.has_lines = True
+        return error
 
     def __str__(self) -> str:
         """Return the message, and the hint on a line of its own: so a traceback shows both."""

@@ -187,7 +187,7 @@ def small_file(path: Path | str, most: int = SMALL_BYTES) -> bytes:
 
     Raises OSError, also for a larger file, and for a pipe: reading it would wait forever.
     """
-    with _reading(path) as (descriptor, size):
+    with reading(path) as (descriptor, size):
         content = b""
         while max(size, len(content)) <= most and (part := os.read(descriptor, max(size, _BLOCK))):
             content += part
@@ -198,13 +198,13 @@ def small_file(path: Path | str, most: int = SMALL_BYTES) -> bytes:
 
 def head(path: Path | str, count: int) -> bytes:
     """Return the first ``count`` bytes of a file. Raises OSError as ``small_file`` does."""
-    with _reading(path) as (descriptor, _):
+    with reading(path) as (descriptor, _):
         return os.read(descriptor, count)
 
 
 def tail(path: Path | str, count: int) -> bytes:
     """Return the last ``count`` bytes of a file. Raises OSError as ``small_file`` does."""
-    with _reading(path) as (descriptor, size):
+    with reading(path) as (descriptor, size):
         return os.pread(descriptor, count, max(0, size - count))
 
 
@@ -213,7 +213,7 @@ def ends(path: Path | str, count: int) -> bytes:
 
     Raises OSError as ``small_file`` does.
     """
-    with _reading(path) as (descriptor, size):
+    with reading(path) as (descriptor, size):
         if size <= 2 * count:
             return os.read(descriptor, size)
         lacking = f"\n[... {size - 2 * count:,} bytes left out ...]\n".encode()
@@ -221,7 +221,7 @@ def ends(path: Path | str, count: int) -> bytes:
 
 
 @contextmanager
-def _reading(path: Path | str) -> Iterator[tuple[int, int]]:
+def reading(path: Path | str) -> Iterator[tuple[int, int]]:
     """Yield a descriptor of a regular file, and its size."""
     descriptor = os.open(path, _READ_FLAGS)
     try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
-from nsyswrap.base.files import head, tail
+from nsyswrap.base.files import reading
 from nsyswrap.base.run_folder import EXPORT, REPORT
 from nsyswrap.base.sqlite import read_only, tables_of
 from nsyswrap.capture import schema
@@ -58,9 +59,9 @@ def _parts(file: Path) -> Iterator[bytes]:
     """Yield the metadata of an export and both ends of a file, which are longer for one without metadata."""
     metadata = _metadata(file) if file.suffix == ".sqlite" else []
     edge = _EDGE if metadata else _LONG_EDGE
-    with suppress(OSError):
-        yield head(file, edge)
-        yield tail(file, edge)
+    with suppress(OSError), reading(file) as (descriptor, size):
+        yield os.pread(descriptor, edge, 0)
+        yield os.pread(descriptor, edge, max(0, size - edge))
     yield repr(metadata).encode("utf-8", "backslashreplace")
 
 

@@ -197,34 +197,34 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and end the process. Only here errors become messages and exit codes."""
+    """Run the command line and end the process. Only here errors become messages and exit codes.
+
+    Signals are those of the program that gives ``arguments``: it may go on.
+    """
     _open_closed_streams()
     import_numpy_without_threads()
     warnings.showwarning = note_warning
     sys.excepthook = _note_traceback
-    handled = _end_like_ctrl_c()
+    handled = _end_like_ctrl_c() if arguments is None else []
     code: str | int | None
-    lack: NsyswrapError | None = None
+    message = ""
     try:
         code = cli.main(args=arguments, prog_name="nsyswrap", standalone_mode=False)
     except SystemExit as end:
         code = end.code
     except NsyswrapError as error:
-        message = error.message if error.has_lines else printable(error.message)
-        _print_error(f"nsyswrap: {message}" + (f"\n  {printable(error.hint)}" if error.hint else ""))
-        code = error.exit_code
+        code, message = error.exit_code, _message(error)
     except click.ClickException as error:
-        _print_error(_usage_message(error))
-        code = error.exit_code
+        code, message = error.exit_code, _usage_message(error)
     except (click.Abort, KeyboardInterrupt) as interrupt:
         code = getattr(interrupt.__cause__ or interrupt, "exit_code", _SIGINT)
     except (OSError, MemoryError, RuntimeError) as error:
         lack = limits.lack(error)
         if lack is None:
             raise
-        code = lack.exit_code
-    if lack:  # now that its traceback holds no file and no memory any more
-        _print_error(f"nsyswrap: {lack.message}\n  {lack.hint}")
+        code, message = lack.exit_code, _message(lack)
+    if message:  # now that the traceback holds no file and no memory any more
+        _print_error(message)
     code = _flushed(code)
     for number in handled:
         signal.signal(number, signal.SIG_IGN)  # Python would set the default before it ends
@@ -241,8 +241,6 @@ class _Ended(KeyboardInterrupt):
 
 def _end_like_ctrl_c() -> list[signal.Signals]:
     """Let SIGTERM and SIGHUP raise an exception, and return them, without those that the caller ignores."""
-    if threading.current_thread() is not threading.main_thread():
-        return []  # Python cannot
     came_at = -math.inf
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -284,6 +282,11 @@ def _stdout_errors() -> Iterator[None]:
             raise
         paths.check_current()
         raise OutputError(f"cannot write to stdout: {error.strerror}") from None
+
+
+def _message(error: NsyswrapError) -> str:
+    message = error.message if error.has_lines else printable(error.message)
+    return f"nsyswrap: {message}" + (f"\n  {printable(error.hint)}" if error.hint else "")
 
 
 def _usage_message(error: click.ClickException) -> str:

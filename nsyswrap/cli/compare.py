@@ -225,13 +225,10 @@ def place(text: str) -> str:
 def refuse(comparison: Comparison, *, anyway: bool) -> None:
     """Raise CaptureError with the obstacles, unless the comparison is shown anyway."""
     if comparison.obstacles and not anyway:
-        lines = [f"  {text}" for text in conclusion.obstacle_texts(comparison)]
+        lines = [f"  {printable(text)}" for text in conclusion.obstacle_texts(comparison)]
         are_deliberate = all(one.is_deliberate for one in comparison.obstacles)
         effect = "compares them nevertheless" if are_deliberate else "shows the figures without verdicts"
-        message = "\n".join(["BASE and NEW cannot be compared:", *map(printable, lines)])
-        error = CaptureError(message, f"--anyway {effect}")
-        error.has_lines = True
-        raise error
+        raise CaptureError.of_lines(["BASE and NEW cannot be compared:", *lines], f"--anyway {effect}")
 
 
 class Output(NamedTuple):

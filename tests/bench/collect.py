@@ -92,9 +92,12 @@ def measure(batch: Path, number: int, jobs: int, source: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     peaks: dict[int, int] = {}
+    before: list[int] = []
     while process.poll() is None:
-        for pid in (process.pid, *_children(process.pid)):
+        children = _children(process.pid)
+        for pid in (process.pid, *(pid for pid in children if pid in before)):
             peaks[pid] = max(peaks.get(pid, 0), _peak_kib(pid))
+        before = children
         time.sleep(_PAUSE_S)
     seconds = time.perf_counter() - begun
     said = process.communicate()[1].decode()
@@ -114,7 +117,7 @@ def measure(batch: Path, number: int, jobs: int, source: str) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the workers, which are forked: git, which is asked for the version, is another program."""
+    """Return the workers, which are forked: git, which is asked for the version, soon is another program."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [int(child) for child in children if _program(child) == _program(pid)]

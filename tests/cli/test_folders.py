@@ -194,6 +194,9 @@ def test_all_exports_in_a_folder_are_checked_for_secrets(cli: Cli, runs: Path) -
         "runs is a folder of captures: 3 exports checked; other files not checked\n",
     )
     assert done.stderr == (
+        "nsyswrap: values of environment variables not searched for in "
+        "runs/a.sqlite, runs/b-run/report.sqlite, runs/deep/c.sqlite:\n"
+        "  the environment is not in the file, so its values are not known; a range name can hold one\n"
         "nsyswrap: not checked, as these are links to folders: runs/link\n"
         "nsyswrap: do not share runs/a.NSYS-REP, runs/b-run/report.nsys-rep\n"
         "  a .nsys-rep cannot be redacted, and it can hold the environment\n"

@@ -49,13 +49,20 @@ def run(tmp_path: Path, environment: dict[str, str]) -> Run:
     return run
 
 
+# The capture lacks the environment.
+UNKNOWN_VALUES = (
+    "nsyswrap: values of environment variables not searched for in y.sqlite:",
+    "  the environment is not in the file, so its values are not known; a range name can hold one",
+)
+
+
 @pytest.mark.parametrize(
     ("arguments", "messages"),
     [
         (["report", "x.sqlite", "-r", "cuda_gpu_kern_sum"], []),
         (["plot", "x.sqlite", "--kind", "timeline"], ["wrote nsyswrap-plots/x/timeline.png"]),
         (["view", "x.sqlite"], ["wrote x.html"]),
-        (["redact", "x.sqlite", "-o", "y.sqlite"], ["wrote y.sqlite"]),
+        (["redact", "x.sqlite", "-o", "y.sqlite"], ["wrote y.sqlite", *UNKNOWN_VALUES]),
         (["scenarios", "list"], []),
     ],
 )

@@ -24,7 +24,7 @@ HOSTILE = (
     '\'" onmouseover="window.pwned = 1" x=\'',
     "&lt;b&gt; &amp; <b>bold</b>",
     "</code></details></table><h1>taken over</h1>",
-    '=HYPERLINK("http://192.0.2.1"),a',
+    '=HYPERLINK("http://other"),a',
     "javascript:pwned=1",
     "kernel 🚀 漢字 \u05d0\u05d1\u05d2 \u202etxt.exe\u202c",
     "zero\x00bell\x07newline\nend",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.text import printable
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.groups import NAME, Group, grouped
 from nsyswrap.record.batch.executors.slurm.script import job_script
@@ -53,8 +54,9 @@ def check(plan: Plan, to_run: ToRun) -> None:
             lines += [_line(plan, own, group, fault) for fault in _faults(plan, group)]
     if lines:
         more = [f"... and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
-        raise Unavailable(
-            "\n  ".join(["Slurm refuses these options; nothing was submitted:", *lines[:_LISTED], *more]),
+        shown = [f"  {printable(line)}" for line in (*lines[:_LISTED], *more)]
+        raise Unavailable.of_lines(
+            ["Slurm refuses these options; nothing was submitted:", *shown],
             "change them, and use the same command",
         )
 
