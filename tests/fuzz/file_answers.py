@@ -108,7 +108,10 @@ def _status(content: bytes | None) -> dict[str, Any] | None:
 
 
 def as_run(given: Given, _answer: Answer) -> str:
-    """Wall time and host come from run.json: each is what stands there, or not known."""
+    """Wall time, host and start come from run.json: each is what stands there, or not known.
+
+    How many runs share a node comes of the hosts.
+    """
     now, before = (_rows(one["results.csv"]) for one in (tables(given.folder), tables_before()))
     run: Any = _plain(given.mutated.content) or {}
     wall_s, host = run.get("duration_s"), run.get("host")
@@ -119,6 +122,12 @@ def as_run(given: Given, _answer: Answer) -> str:
     is_text = isinstance(host, str)
     if (host == host_before and shown_host != host_before) or (shown_host and not is_text):
         return f"a host of {host!r} is read as {shown_host!r}"
+    start, start_before = now[0].pop("started"), before[0].pop("started")
+    if start not in ("", start_before) or (not start and run.get("started") == start_before):
+        return f"a start of {run.get('started')!r} is read as {start!r}"
+    if host != host_before:
+        for row in (*now, *before):
+            del row["shared_node"]
     if now != before:
         return "other figures changed"
     is_right = float(shown) == float(wall_s) if is_known and shown else shown == "" and not is_known
