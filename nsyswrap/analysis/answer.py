@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.advice import advice_of
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_part import judged_parts, loading_ns
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.step_budget import BUSY, IDLE
 from nsyswrap.analysis.steps import parse_choice
-from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nsyswrap.analysis.advice import Advice
     from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.analysis.step_budget import Budget
     from nsyswrap.capture.capture import Capture
@@ -91,8 +90,8 @@ class Answer:
 
     ``part`` is "steady part", "whole capture" or "selected part"; ``why_whole`` says why there is no steady
     part. ``steps`` and ``start_up`` are those of the process with the most GPU work. ``withheld`` says why
-    there is no verdict: then ``findings`` is empty. ``notes`` say what readers must know, and what could not
-    be looked at.
+    there is no verdict: then ``findings`` is empty. ``remarks`` are on the steps; ``notes`` are what else
+    readers must know, and what could not be looked at.
     """
 
     part: str
@@ -100,9 +99,10 @@ class Answer:
     steps: JudgedSteps | None
     start_up: StartUp | None
     devices: tuple[DeviceTime, ...]
-    findings: tuple[Advice, ...]
-    withheld: str
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    withheld: Finding | None
+    remarks: tuple[str, ...]
+    notes: tuple[Finding, ...]
 
     @property
     def window_ns(self) -> int:
@@ -143,7 +143,8 @@ def answer_of(capture: Capture) -> Answer:
         devices=devices,
         findings=tuple(findings),
         withheld=withheld,
-        notes=(*dict.fromkeys(part.steps.remark for part in parts if part.steps.remark), *notes),
+        remarks=tuple(dict.fromkeys(part.steps.remark for part in parts if part.steps.remark)),
+        notes=tuple(notes),
     )
 
 
@@ -202,23 +203,22 @@ def _start_up(capture: Capture, part: JudgedPart) -> StartUp:
     return StartUp(max(end - start, 0), loading)
 
 
-def withheld_because(capture: Capture) -> str:
+def withheld_because(capture: Capture) -> Finding | None:
     """Return why no verdict can be given: events are missing, or times contradict each other."""
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
     if losses:
         losses.sort(key=lambda text: "CUDA" not in text)
-        return f"nsys reported missing events: {losses[0]}"
+        return Finding.doubt("events_missing", "diagnostics", loss=losses[0])
     operations = gpu_operations_of(capture.whole)
     if backwards := np.count_nonzero(operations.end_ns < operations.start_ns):
-        return f"{backwards:,} of {len(operations):,} GPU operations end before they start"
+        numbers = {"backwards": int(backwards), "operations": len(operations)}
+        return Finding.doubt("operations_end_early", "cuda_gpu_trace", **numbers)
     launches = launches_of(capture.whole)
     if not len(launches):
-        return ""
+        return None
     early = launches.latency_ns[launches.latency_ns < 0]
     share = 100.0 * len(early) / len(launches)
     if share < _EARLY_PERCENT or -np.median(early) < np.median(launches.api_ns):
-        return ""
-    return (
-        f"{percent(share)} of the launches start on the GPU before their call (median "
-        f"{duration(-np.median(early))}): the clocks of CPU and GPU disagree"
-    )
+        return None
+    times = {"early_percent": share, "median_early_ns": -float(np.median(early))}
+    return Finding.doubt("clocks_disagree", "cuda_kern_exec_trace", **times)

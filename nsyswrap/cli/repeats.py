@@ -26,6 +26,7 @@ with lazy_imports():
     from nsyswrap.analysis import answer
     from nsyswrap.capture import capture as captures
     from nsyswrap.reports.runs import spread
+    from nsyswrap.reports.wording import advice
 
 _WIDEST = 32  # columns of a cell
 _NOISE = "cannot tell the difference from noise"
@@ -57,7 +58,8 @@ def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> int
         show_costs(read, opened)
         note_silence(opened[0])
         for run, capture in of_runs.items():
-            for remark in filter(None, (*capture.remarks, answer.withheld_because(capture))):
+            withheld = answer.withheld_because(capture)
+            for remark in (*capture.remarks, *([advice.words(withheld).what] if withheld else [])):
                 note(f"nsyswrap: {run}: {remark}")
     note(f"\none run     nsyswrap report {shlex.quote(str(runs[0]))}")
     note(f"all runs    nsyswrap collect {shlex.quote(str(folder))}")

@@ -89,7 +89,8 @@ def _rung(variant: str, capture: Capture) -> _Rung:
     total = sum(int(budget.duration_ns.sum()) for budget in budgets)
     busy = sum(int(budget.busy_ns.sum()) for budget in budgets)
     kernels = sum(int(budget.state_ns[state].sum()) for budget in budgets for state in COMPUTE)
-    stakes = {finding.name: finding.potential_percent for finding in advice_of(capture)[0]}
+    findings, _ = advice_of(capture)
+    stakes: dict[str, float | None] = {one.kind: one.ceiling_percent for one in findings}
     return _Rung(
         Side(variant, (run,)),
         longest.typical_ns if longest else None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tiny_export import call, kernel, opened
 
 from nsyswrap.analysis.answer import answer_of
+from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
 def test_operations_that_end_before_they_start_withhold_the_verdict(tmp_path: Path) -> None:
     capture = opened(tmp_path, call("cudaLaunchKernel", 0, 5, 1), kernel("k", 50, 20, 1), kernel("k", 60, 90))
     answer = answer_of(capture)
-    assert answer.withheld == "1 of 2 GPU operations end before they start"
+    assert answer.withheld is not None
+    assert answer.withheld.kind == "operations_end_early"
+    assert answer.withheld.numbers == {"backwards": 1, "operations": 2}
     assert answer.findings == ()
-    assert f"no verdict: {answer.withheld}" in capture.report("advice").notes
+    assert f"no verdict: {words(answer.withheld).what}" in capture.report("advice").notes
 
 
 def test_a_window_without_a_launch_of_its_own_has_no_figures_of_launches(tmp_path: Path) -> None:
@@ -26,5 +29,5 @@ def test_a_window_without_a_launch_of_its_own_has_no_figures_of_launches(tmp_pat
     rows = [call("cudaLaunchKernel", at + 5, at + 10, at + 1) for at in starts]
     rows += [kernel("k", at + 20, at + 50, at + 1) for at in starts]
     findings = answer_of(opened(tmp_path, *rows).select(time="110ns/190ns", clip=True)).findings
-    assert [finding.name for finding in findings if "nan" in finding.what] == []
-    assert "idle_launch" in {finding.name for finding in findings}
+    assert [finding.kind for finding in findings if "nan" in words(finding).what] == []
+    assert "idle_launch" in {finding.kind for finding in findings}

@@ -13,6 +13,7 @@ from labels import FOLDERS, Label, read_labels
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.api import open_capture
 from nsyswrap.reports.summary import summarize
+from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +54,7 @@ def answer_on(recording: Path) -> Answer:
 
 def said(answer: Answer) -> list[str]:
     """Return the names of the findings; lost events withhold all others."""
-    return ["lost_events"] if answer.withheld else [finding.name for finding in answer.findings]
+    return ["lost_events"] if answer.withheld else [finding.kind for finding in answer.findings]
 
 
 @each
@@ -75,7 +76,7 @@ def test_the_screen_says_so_in_its_first_lines(recording: Path) -> None:
     if answer.withheld:
         assert "missing events" in top
     elif answer.findings:
-        assert answer.findings[0].what in top
+        assert words(answer.findings[0]).what in top
     else:
         assert "No single cause costs 5 % or more" in top
 
@@ -109,5 +110,5 @@ def test_other_names_and_another_clock_change_no_verdict(recording: Path, tmp_pa
         answer = answer_of(open_capture(copy))
         assert said(answer) == said(expected)
         assert answer.part == expected.part
-        shares = [round(finding.potential_percent or 0) for finding in answer.findings]
-        assert shares == pytest.approx([f.potential_percent or 0 for f in expected.findings], abs=1)
+        shares = [round(finding.ceiling_percent or 0) for finding in answer.findings]
+        assert shares == pytest.approx([f.ceiling_percent or 0 for f in expected.findings], abs=1)

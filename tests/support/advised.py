@@ -12,11 +12,12 @@ from nsyswrap.analysis.advice import WORTH_PERCENT, advise_parts
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.reports import NAMES, ranks
+from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nsyswrap.analysis.advice import Advice
+    from nsyswrap.analysis.finding import Finding
     from nsyswrap.api import Capture
 
 STEP_NS = 1000
@@ -73,29 +74,38 @@ def context_of(capture: Capture) -> AdviceContext:
     return AdviceContext(part)
 
 
-def findings_of(capture: Capture, least_percent: float = WORTH_PERCENT) -> dict[str, Advice]:
+def findings_of(capture: Capture, least_percent: float = WORTH_PERCENT) -> dict[str, Finding]:
     """Return the findings by name, in order, after a look at what must hold for each."""
     findings, _ = advise_parts(capture, judged_parts(capture), least_percent)
     for one in findings:
         check(one)
-    assert len({one.name for one in findings}) == len(findings)
-    return {one.name: one for one in findings}
+    assert len({one.kind for one in findings}) == len(findings)
+    return {one.kind: one for one in findings}
 
 
-def check(one: Advice) -> None:
+def check(one: Finding) -> None:
     """Assert what must hold for every finding."""
-    assert 0 < len(one.what) <= LINE, one.what
-    assert one.what[0].isupper()
-    assert all((one.evidence, one.remedy, one.do, one.example, one.unless))
-    assert "\n" not in one.example
-    assert one.see in (*NAMES, *ranks.NAMES)
-    assert one.name not in one.shares
-    assert (one.potential_ns is None) == (one.name in _UNRANKED)
-    if one.potential_ns is not None:
-        assert 0 < one.potential_ns <= one.window_ns
-        assert one.cover.length <= one.window_ns
+    assert all(is_plain(value) for value in one.numbers.values()), one.numbers
+    wording = words(one)
+    assert 0 < len(wording.what) <= LINE, wording.what
+    assert wording.what[0].isupper()
+    assert all((wording.evidence, wording.remedy, wording.do, wording.example, wording.unless))
+    assert "\n" not in wording.example
+    assert one.source in (*NAMES, *ranks.NAMES)
+    assert one.kind not in one.shares
+    assert (one.ceiling_ns is None) == (one.kind in _UNRANKED)
+    if one.ceiling_ns is not None:
+        assert 0 < one.ceiling_ns <= one.window_ns
+        assert one.evidence.length <= one.window_ns
+
+
+def is_plain(value: object) -> bool:
+    """Return True for a number, a text, None, or a tuple of these: not for values of numpy."""
+    if isinstance(value, tuple):
+        return all(is_plain(part) for part in value)
+    return type(value) in (int, float, bool, str, type(None))
 
 
 def stakes(folder: Path, *rows: Row) -> dict[str, int | None]:
     """Return what is at stake in ns, by finding in order, in a capture of these rows."""
-    return {name: one.potential_ns for name, one in findings_of(new(folder, *rows)).items()}
+    return {name: one.ceiling_ns for name, one in findings_of(new(folder, *rows)).items()}

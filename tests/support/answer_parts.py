@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nsyswrap.analysis.advice import Advice
 from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps, Outlier, StartUp
+from nsyswrap.analysis.arrays.intervals import NOTHING
+from nsyswrap.analysis.finding import Finding
+
+if TYPE_CHECKING:
+    from nsyswrap.analysis.finding import FindingKind
 
 MS = 1_000_000
 
@@ -23,28 +27,38 @@ def device(number: int = 0, process: int = 7, *, busy: dict[str, int], idle: dic
     return DeviceTime(process, number, sum(busy_ns.values()) + sum(idle_ns.values()), busy_ns, idle_ns)
 
 
-def finding(name: str, what: str, potential_ms: float | None, **changes: Any) -> Advice:
-    texts = {"evidence": "seen", "do": "do this", "unless": "not that", "see": "gpu_idle"}
-    texts |= {"remedy": "fewer launches", "example": "fuse()"}
-    potential_ns = None if potential_ms is None else int(potential_ms * MS)
-    return Advice(
-        name=name, what=what, potential_ns=potential_ns, **{**texts, "window_ns": 60 * MS, **changes}
-    )
+def finding(kind: FindingKind, ceiling_ms: float | None, **numbers: Any) -> Finding:
+    """A finding about the 60 ms of the 30 steps."""
+    ceiling_ns = None if ceiling_ms is None else int(ceiling_ms * MS)
+    return Finding(kind, {"steps": 30, **numbers}, NOTHING, ceiling_ns, "bound", "gpu_idle", 60 * MS)
 
 
 LAUNCHES = finding(
     "launch_bound",
-    "Launch-bound: median launch 4.60 µs for 1.20 µs of GPU work",
     30,
-    remedy="CUDA graphs or fusion",
+    bounds=True,
+    launches=90,
+    median_launch_ns=4600.0,
+    median_work_ns=1200.0,
+    inside_ns=30 * MS,
+    between_ns=0,
 )
+
+
+def spikes(*numbers: int, ceiling_ms: float) -> Finding:
+    """A finding on outliers of 12 ms among the 30 steps."""
+    times = {"median_ns": 2.0 * MS, "outlier_ns": 12.0 * MS, "more_ns": int(ceiling_ms * MS)}
+    return finding("spikes", ceiling_ms, step_numbers=numbers, **times)
+
+
 # Of 60 ms: 15 % busy, 50 % in launches, 30 % in host code, 5 % in synchronize calls.
 LAUNCH_BOUND = device(busy={"gemm_kernel": 9}, idle={"host": 18, "launch": 30, "synchronise": 3})
 
 
 def answer(*devices: DeviceTime, **changes: Any) -> Answer:
     """An answer about 30 steps of 2 ms after 3.5 s of start-up."""
-    known = {"part": "steady part", "why_whole": "", "steps": steps(), "withheld": "", "notes": ()}
+    known = {"part": "steady part", "why_whole": "", "steps": steps(), "withheld": None, "notes": ()}
+    known |= {"remarks": ()}
     known |= {"start_up": StartUp(3_500 * MS, 150 * MS), "findings": (LAUNCHES,)}
     return Answer(**{**known, "devices": devices or (LAUNCH_BOUND,), **changes})
 

@@ -1,6 +1,6 @@
 """Findings about a capture: why the GPU was idle or badly used, ranked by the time that a change can save.
 
-Each module covers one topic. Each of its CHECKS takes an AdviceContext and yields Advice.
+Each module covers one topic. Each of its CHECKS takes an AdviceContext and yields Findings.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, ranks, remaining
-from nsyswrap.analysis.advice.context import WORTH_PERCENT, Advice, AdviceContext
+from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
 from nsyswrap.analysis.api_call_kinds import call_classes
 from nsyswrap.analysis.arrays.intervals import intersection
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
@@ -24,10 +24,11 @@ from nsyswrap.capture.schema import SPANS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nsyswrap.analysis.finding import Finding, FindingKind
     from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.capture.capture import Capture
 
-__all__ = ["READS", "WORTH_PERCENT", "Advice", "advice_of", "advise_parts"]
+__all__ = ["READS", "WORTH_PERCENT", "advice_of", "advise_parts"]
 
 # The fields that findings are computed from, by kind of event.
 READS = {
@@ -63,64 +64,64 @@ def prepare(whole: Capture) -> None:
 
 
 @per_capture
-def advice_of(capture: Capture) -> tuple[list[Advice], list[str]]:
+def advice_of(capture: Capture) -> tuple[list[Finding], list[Finding]]:
     """Return the findings of the judged parts of a capture, as ``advise_parts`` does."""
     return advise_parts(capture, judged_parts(capture))
 
 
 def advise_parts(
     capture: Capture, parts: Sequence[JudgedPart], least_percent: float = WORTH_PERCENT
-) -> tuple[list[Advice], list[str]]:
+) -> tuple[list[Finding], list[Finding]]:
     """Return the findings, and notes on what is no finding.
 
     Budgets of the parts are made on the way; of several parts, each is freed when its findings are known.
     Lost events come first, then findings by the share of the time judged, the largest first, then ranges that
     time their GPU work wrongly. Of the same finding in several processes the largest counts.
     """
-    largest: dict[str, Advice] = {}
+    largest: dict[FindingKind, Finding] = {}
     for part in parts:
         for piece in _of_part(part, least_percent):
-            known = largest.get(piece.name)
-            if known is None or (piece.potential_percent or 0) > (known.potential_percent or 0):
-                largest[piece.name] = piece
+            known = largest.get(piece.kind)
+            if known is None or (piece.ceiling_percent or 0) > (known.ceiling_percent or 0):
+                largest[piece.kind] = piece
         if len(parts) > 1:
             part.finish()
     for piece in ranks.waiting_for_rank(capture, parts, least_percent):
-        largest[piece.name] = piece
+        largest[piece.kind] = piece
         _take_out_waiting(largest, piece, least_percent)
-    ordered = sorted(largest.values(), key=lambda piece: -(piece.potential_percent or 0))
+    ordered = sorted(largest.values(), key=lambda piece: -(piece.ceiling_percent or 0))
     doubts, wrong_timings, notes = measurement.doubts(capture)
-    shared = {(piece.name, name) for piece in ordered for name in piece.shares}
+    shared = {(piece.kind, name) for piece in ordered for name in piece.shares}
     kept = [  # findings of two processes concern no time in common
-        replace(piece, shares=tuple(name for name in piece.shares if (name, piece.name) in shared))
+        replace(piece, shares=tuple(name for name in piece.shares if (name, piece.kind) in shared))
         for piece in ordered
     ]
     return [*doubts, *kept, *wrong_timings], notes
 
 
-def _of_part(part: JudgedPart, least_percent: float) -> list[Advice]:
+def _of_part(part: JudgedPart, least_percent: float) -> list[Finding]:
     context = AdviceContext(part, least_percent)
     advice = [piece for check in CHECKS for piece in check(context)]
     advice += remaining.idle_time(context, advice)
-    return [replace(one, window_ns=context.window_ns, shares=_shares(one, advice)) for one in advice]
+    return [replace(one, shares=_shares(one, advice)) for one in advice]
 
 
-def _take_out_waiting(found: dict[str, Advice], wait: Advice, least_percent: float) -> None:
+def _take_out_waiting(found: dict[FindingKind, Finding], wait: Finding, least_percent: float) -> None:
     """Leave the wait for a rank out of the exposed communication."""
     exposed = found.pop("exposed_communication", None)
-    if exposed is None or exposed.potential_ns is None:
+    if exposed is None or exposed.ceiling_ns is None:
         return
-    rest = exposed.potential_ns - (wait.potential_ns or 0)
+    rest = exposed.ceiling_ns - (wait.ceiling_ns or 0)
     if 100.0 * rest >= least_percent * exposed.window_ns:
-        found[exposed.name] = replace(exposed, potential_ns=rest)
+        found[exposed.kind] = replace(exposed, ceiling_ns=rest)
 
 
-def _shares(piece: Advice, others: Sequence[Advice]) -> tuple[str, ...]:
+def _shares(piece: Finding, others: Sequence[Finding]) -> tuple[FindingKind, ...]:
     """Return the names of the other findings that concern some of the same time."""
     return tuple(
-        other.name
+        other.kind
         for other in others
         if other is not piece
-        and intersection(piece.cover, other.cover).length
-        > _SHARED * max(1, min(piece.cover.length, other.cover.length))
+        and intersection(piece.evidence, other.evidence).length
+        > _SHARED * max(1, min(piece.evidence.length, other.evidence.length))
     )

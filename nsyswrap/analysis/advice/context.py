@@ -1,9 +1,8 @@
-"""One finding, and the quantities of a judged part that several checks share."""
+"""The quantities of a judged part that several checks share."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,8 @@ import numpy as np
 
 from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.groups import ascending
-from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, intersection, union
+from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.finding import FindingKind, Status
     from nsyswrap.analysis.gpu_gaps import Gaps
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.analysis.judged_part import JudgedPart
@@ -30,36 +31,6 @@ if TYPE_CHECKING:
 
 WORTH_PERCENT = 5.0  # of the time judged; less is not worth a finding
 _LOADS = re.compile("cu(da)?((Module|Library)Load|LinkComplete)")
-
-
-@dataclass(frozen=True)
-class Advice:
-    """One finding, with its evidence and what to do about it.
-
-    ``what`` is the conclusion with its figure. ``potential_ns`` is the most that a change can save of the
-    ``window_ns`` judged; None for doubts about figures. ``remedy`` names the change, ``do`` says how,
-    ``example`` is a line of code. ``unless`` says when the advice is wrong. ``see`` names the report with the
-    rows behind the evidence. ``shares`` are the findings that concern some of the same time. ``cover`` is the
-    time itself, on the clock of the capture.
-    """
-
-    name: str
-    what: str
-    potential_ns: int | None
-    evidence: str
-    remedy: str
-    do: str
-    example: str
-    unless: str
-    see: str
-    window_ns: int = 0
-    shares: tuple[str, ...] = ()
-    cover: Cover = NOTHING
-
-    @property
-    def potential_percent(self) -> float | None:
-        """The potential as a percentage of the time judged; None for doubts about figures."""
-        return None if self.potential_ns is None else 100.0 * self.potential_ns / max(self.window_ns, 1)
 
 
 class AdviceContext:
@@ -129,10 +100,24 @@ class AdviceContext:
         """Return True if a time is a large enough share of the window for a finding."""
         return ns > 0 and 100.0 * ns >= self.least_percent * self.window_ns
 
-    def steps_text(self, count: int) -> str:
-        """Return a count per step if there are steps, else as it is."""
-        steps = int(self.part.steps.steady.sum())
-        return f"{count / steps:,.3g} per step" if self.part.steps.found else f"{count:,}"
+    def finding(
+        self,
+        kind: FindingKind,
+        evidence: Cover,
+        source: str,
+        *,
+        ceiling_ns: int | None = None,
+        status: Status = "bound",
+        **numbers: Any,
+    ) -> Finding:
+        """Return a finding about this part; its ceiling is the evidence unless it is given.
+
+        The steady steps are counted in its numbers; 0 without any.
+        """
+        steps = self.part.steps
+        counted = {"steps": int(steps.steady.sum()) if steps.found else 0, **numbers}
+        ceiling = evidence.length if ceiling_ns is None else ceiling_ns
+        return Finding(kind, counted, evidence, ceiling, status, source, self.window_ns)
 
 
 class GapKinds:

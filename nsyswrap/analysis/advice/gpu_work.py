@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.advice.context import Advice
-from nsyswrap.analysis.arrays.intervals import difference
+from nsyswrap.analysis.arrays.intervals import NOTHING, difference
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.missing import MISSING
-from nsyswrap.base.text import counted
-from nsyswrap.base.units import duration
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.advice.context import AdviceContext
+    from nsyswrap.analysis.finding import Finding
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
@@ -29,7 +27,7 @@ _FEW = 0.5  # blocks for each multiprocessor
 _BLOCK = 2**16  # kernels at a time, so that intermediate arrays stay in the CPU cache
 
 
-def few_blocks(context: AdviceContext) -> Iterator[Advice]:
+def few_blocks(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if kernels have less than half as many blocks as the GPU has multiprocessors."""
     count = _multiprocessors(context)
     chosen = context.operations.kind == KINDS.index(KERNEL)
@@ -50,18 +48,17 @@ def few_blocks(context: AdviceContext) -> Iterator[Advice]:
     took = small.end_ns - small.start_ns
     codes, texts = packed_names(whole, KERNEL)
     worst = int(np.bincount(codes[small.row], took).argmax())
-    median = f"{np.median(blocks[few]):g}"
-    yield Advice(
+    yield context.finding(
         "few_blocks",
-        f"Few blocks: kernels have a median of {median} for {count} multiprocessors",
-        unused,
-        f"{counted(len(small), 'kernel executions')}, {duration(took.sum())} in total; most time in "
-        f"{texts[worst]}",
-        "More blocks",
-        "use more blocks: process more elements per launch, use smaller blocks, or batch small problems",
-        "kernel<<<(n + 255) / 256, 256>>>(data, n);",
-        "other streams use the idle multiprocessors, or the problem allows no more blocks",
+        NOTHING,
         "cuda_gpu_kern_gb_sum",
+        ceiling_ns=unused,
+        status="estimate",
+        median_blocks=float(np.median(blocks[few])),
+        multiprocessors=count,
+        kernels=len(small),
+        kernels_ns=int(took.sum()),
+        longest_kernel=texts[worst],
     )
 
 
@@ -126,7 +123,7 @@ def _multiprocessors(context: AdviceContext) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def exposed_communication(context: AdviceContext) -> Iterator[Advice]:
+def exposed_communication(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if communication kernels are exposed: no other kernel runs at the same time."""
     operations = context.operations
     communicates = communicating(context.capture, operations)
@@ -136,20 +133,13 @@ def exposed_communication(context: AdviceContext) -> Iterator[Advice]:
     cover = difference(running, context.running(operations.computes & ~communicates))
     if not context.worth(cover.length):
         return
-    hidden = running.length - cover.length
-    yield Advice(
+    yield context.finding(
         "exposed_communication",
-        f"Exposed communication: {duration(cover.length)} of NCCL kernels not overlapped with compute",
-        cover.length,
-        f"communication kernels ran for {duration(running.length)}, {duration(hidden)} of it "
-        "overlapped with compute; this includes waiting for slower ranks",
-        "Overlapping communication",
-        "overlap it with compute (gradient buckets, a separate stream), communicate less, or find the "
-        "late rank",
-        "model = DistributedDataParallel(model, bucket_cap_mb=25)",
-        "the compute that could overlap needs the result of the communication",
+        cover,
         "gpu_time",
-        cover=cover,
+        exposed_ns=cover.length,
+        running_ns=running.length,
+        overlapped_ns=running.length - cover.length,
     )
 
 

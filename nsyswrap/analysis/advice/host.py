@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.advice.context import Advice, loads_in_gaps
+from nsyswrap.analysis.advice.context import loads_in_gaps
 from nsyswrap.analysis.advice.waiting_calls import waits_in_host_code
 from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
 from nsyswrap.analysis.launches import calls_selected
-from nsyswrap.base.text import counted
-from nsyswrap.base.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,17 +21,17 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.advice.context import AdviceContext
     from nsyswrap.analysis.arrays.intervals import Cover
+    from nsyswrap.analysis.finding import Finding
 
 TO_DEVICE, TO_HOST = 1, 2  # copyKind
 TINY_BYTES = 64_000  # as in nsys' expert rule on synchronous copies
-_LISTED = 4  # step numbers
 _EVERY = 0.75  # waits per kernel
 _MOST = 0.5  # of the host time
 _CALLS = ("launch", "copy", "call", "synchronise")
 _BOUND = 0.25  # of the time: from there on, it is what bounds the program
 
 
-def launch_bound(context: AdviceContext) -> Iterator[Advice]:
+def launch_bound(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the GPU waits for launches that nothing but the launches before them holds up."""
     kinds = context.kinds
     gaps = kinds.launching & ~kinds.waited
@@ -43,86 +41,68 @@ def launch_bound(context: AdviceContext) -> Iterator[Advice]:
     repeats = context.launches.of(~context.launches.first)
     if not (context.worth(cover.length) and inside.length and len(repeats)):
         return
-    bound = cover.length >= _BOUND * context.window_ns
-    how = "Launch-bound" if bound else "Launches leave the GPU idle"
-    call, work = (duration(np.median(ns)) for ns in (repeats.api_ns, repeats.gpu_ns))
-    yield Advice(
+    yield context.finding(
         "launch_bound",
-        f"{how}: median launch {call} for {work} of GPU work",
-        cover.length,
-        f"{counted(len(repeats), 'repeated launches')}; GPU idle for {duration(inside.length)} of launch "
-        f"latency and {duration(between.length)} of short host code and other calls between launches",
-        "CUDA graphs or fusion",
-        "reduce the number of launches: CUDA graphs, torch.compile, fused kernels, larger batches",
-        "step = torch.compile(step, mode='reduce-overhead')",
-        "nsys causes the delay, as it slows every launch: compare run times without nsys",
+        cover,
         "launch_overhead",
-        cover=cover,
+        bounds=_bounds(context, cover),
+        launches=len(repeats),
+        median_launch_ns=float(np.median(repeats.api_ns)),
+        median_work_ns=float(np.median(repeats.gpu_ns)),
+        inside_ns=inside.length,
+        between_ns=between.length,
     )
 
 
-def host_bound(context: AdviceContext) -> Iterator[Advice]:
+def host_bound(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the GPU is idle while the launching thread runs host code for long."""
     kinds = context.kinds
     gaps = kinds.long_host & ~kinds.loading & ~_for_input(context)
     cover = context.idle(gaps, ("host",))
     if not context.worth(cover.length):
         return
-    count = int(np.count_nonzero(gaps & (context.gaps.parts["host"] > 0)))
-    lasting = duration(np.median(context.gaps.parts["host"][gaps]))
-    bound = cover.length >= _BOUND * context.window_ns
-    yield Advice(
+    host = context.gaps.parts["host"]
+    yield context.finding(
         "host_bound",
-        f"{'Host-bound: host code leaves the GPU idle,' if bound else 'Host code leaves the GPU idle:'} "
-        f"median {lasting} per gap",
-        cover.length,
-        f"gaps with the launching thread outside CUDA calls: {context.steps_text(count)}, "
-        f"{duration(cover.length)} in total{_gil_text(context, gaps)}",
-        "Less host code between launches",
-        "move host work out of the loop or to a pool of threads, or queue more GPU work ahead",
-        "future = pool.submit(prepare); step(batch); batch = future.result()",
-        "the program had no work for the GPU, for example between requests",
+        cover,
         "gpu_idle",
-        cover=cover,
+        bounds=_bounds(context, cover),
+        gaps=int(np.count_nonzero(gaps & (host > 0))),
+        median_ns=float(np.median(host[gaps])),
+        idle_ns=cover.length,
+        **_gil_times(context, gaps),
     )
 
 
-def _gil_text(context: AdviceContext, gaps: NDArray[Any]) -> str:
+def _bounds(context: AdviceContext, cover: Cover) -> bool:
+    """Return True if a program is bound by what takes this time."""
+    return cover.length >= _BOUND * context.window_ns
+
+
+def _gil_times(context: AdviceContext, gaps: NDArray[Any]) -> dict[str, Any]:
     """Return how long host code in these gaps held Python's lock and waited for it, if that was traced."""
     parts = gil_parts(context.capture)
     if parts is None:
-        return ""
-    held, waited = (
-        duration((end - start)[gaps[gap]].sum())
-        for gap, start, end in (parts[state] for state in (HOLDING, WAITING))
-    )
-    return f"; Python's GIL held for {held}, waited for {waited}"
+        return {}
+    names = {"gil_held_ns": HOLDING, "gil_waited_ns": WAITING}
+    times = {name: parts[state] for name, state in names.items()}
+    return {name: int((end - start)[gaps[gap]].sum()) for name, (gap, start, end) in times.items()}
 
 
-def waiting_for_input(context: AdviceContext) -> Iterator[Advice]:
+def waiting_for_input(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the GPU waits for data: host code before a copy to the device, or a traced wait."""
     gaps = _for_input(context)
     cover = context.idle(gaps, ("host", "copy", "launch"))
     if not context.worth(cover.length):
         return
-    lasting = duration(np.median(context.gaps.parts["host"][gaps]))
-    if context.capture.whole.has("osrt"):
-        what = f"Waiting for input: OS calls leave the GPU idle, median {lasting} per gap"
-        how = "mostly in blocking OS calls"
-    else:
-        what = f"Waiting for input or other host code: median {lasting} before a copy to the GPU"
-        how = "use --trace cuda,nvtx,osrt to tell waiting from computing"
-    yield Advice(
+    yield context.finding(
         "waiting_for_input",
-        what,
-        cover.length,
-        f"waits: {context.steps_text(int(gaps.sum()))}, {duration(cover.length)} in total; {how}",
-        "Loading input ahead",
-        "load and prepare input in other processes, ahead of the step that needs it",
-        "DataLoader(dataset, num_workers=8, pin_memory=True)",
-        "the host computes something else in that time; then move that work out of the loop",
+        cover,
         "gpu_idle",
-        cover=cover,
+        os_calls_traced=context.capture.whole.has("osrt"),
+        waits=int(gaps.sum()),
+        median_ns=float(np.median(context.gaps.parts["host"][gaps])),
+        idle_ns=cover.length,
     )
 
 
@@ -152,7 +132,7 @@ def copy_kind(context: AdviceContext) -> NDArray[Any]:
     return kind
 
 
-def synchronizing(context: AdviceContext) -> Iterator[Advice]:
+def synchronizing(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the host waits until the GPU is idle before it launches again."""
     kinds = context.kinds
     small_result = kinds.copying & (copy_kind(context) == TO_HOST)
@@ -161,21 +141,13 @@ def synchronizing(context: AdviceContext) -> Iterator[Advice]:
     if not context.worth(cover.length):
         return
     kernels = int(np.count_nonzero(context.operations.kind == KINDS.index(KERNEL)))
-    every = _waits(context) >= _EVERY * max(kernels, 1)
-    how = "Synchronizing after every operation" if every else "Synchronizing"
-    yield Advice(
+    yield context.finding(
         "synchronizing",
-        f"{how} leaves the GPU idle",
-        cover.length,
-        f"gaps after a wait for the GPU: {context.steps_text(int(gaps.sum()))}; GPU idle for "
-        f"{duration(cover.length)} until the wait returned and the next launch arrived",
-        "Synchronizing less often",
-        "avoid .item(), .cpu(), printing a tensor and cudaDeviceSynchronize in the loop; wait on "
-        "events instead",
-        "loss_sum += loss.detach()  # and .item() once after the loop",
-        "the host needs each result before it can continue, or synchronizes for timing",
+        cover,
         "gpu_idle",
-        cover=cover,
+        after_every_operation=_waits(context) >= _EVERY * max(kernels, 1),
+        gaps=int(gaps.sum()),
+        idle_ns=cover.length,
     )
 
 
@@ -187,25 +159,19 @@ def _waits(context: AdviceContext) -> int:
     return int(np.count_nonzero(calls_selected(context.capture, waits)))
 
 
-def allocating(context: AdviceContext) -> Iterator[Advice]:
+def allocating(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the GPU is idle while memory is allocated or freed."""
     cover = _allocation(context)
     if not context.worth(cover.length):
         return
     gaps = context.kinds.allocating
-    inside = context.idle(gaps, ("allocate",), outliers=True).length
-    yield Advice(
+    yield context.finding(
         "allocating",
-        f"Allocating: the GPU is idle for {duration(cover.length)} while memory is allocated or freed",
-        cover.length,
-        f"gaps with calls that allocate or free memory: {context.steps_text(int(gaps.sum()))}; GPU "
-        f"idle for {duration(inside)} in these calls; cudaFree also waits for the GPU",
-        "Allocating once",
-        "allocate before the loop or from a pool: cudaMallocAsync, or PyTorch's cache without empty_cache()",
-        "buffer = torch.empty(shape, device='cuda')  # once, before the loop",
-        "the allocation happens once in a long run",
+        cover,
         "gpu_idle",
-        cover=cover,
+        gaps=int(gaps.sum()),
+        idle_ns=cover.length,
+        inside_ns=context.idle(gaps, ("allocate",), outliers=True).length,
     )
 
 
@@ -221,30 +187,24 @@ def _loading(context: AdviceContext) -> Cover:
     return context.idle(context.kinds.loading, ("load", "host", "allocate", *_CALLS), outliers=True)
 
 
-def loading_in_loop(context: AdviceContext) -> Iterator[Advice]:
+def loading_in_loop(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the GPU is idle while kernels are compiled, loaded or launched first."""
     gaps, cover = context.kinds.loading, _loading(context)
     if not context.worth(cover.length):
         return
-    loads = int(loads_in_gaps(context).sum())
-    where = "in the steps" if context.part.steps.found else "at first use"
     loading, host = (context.idle(gaps, (cause,), outliers=True).length for cause in ("load", "host"))
-    yield Advice(
+    yield context.finding(
         "loading_in_loop",
-        f"JIT compiling or module loading: the GPU is idle for {duration(cover.length)} {where}",
-        cover.length,
-        f"loading calls: {context.steps_text(loads)}; {duration(loading)} in loading, {duration(host)} "
-        "in host code in the same gaps",
-        "Compiling and loading once",
-        "compile and load before the loop: fixed shapes, cached kernels, one warm-up call per kernel",
-        "step = torch.compile(step, dynamic=True)  # called before the loop",
-        "the program runs each kernel only once by design",
+        cover,
         "gpu_idle",
-        cover=cover,
+        calls=int(loads_in_gaps(context).sum()),
+        idle_ns=cover.length,
+        loading_ns=loading,
+        host_ns=host,
     )
 
 
-def spikes(context: AdviceContext) -> Iterator[Advice]:
+def spikes(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if a few unusually long steps take much time in which the GPU does not compute.
 
     Time for loading and allocating is left out: those findings say why the steps are long.
@@ -262,25 +222,15 @@ def spikes(context: AdviceContext) -> Iterator[Advice]:
     if not context.worth(more):
         return
     pace = steps.pace_ns
-    median, longer = float(np.median(pace[steps.steady])), float(pace[numbers].mean())
-    listed = ", ".join(map(str, (numbers[:_LISTED] + steps.first).tolist())) + (
-        ", ..." if len(numbers) > _LISTED else ""
-    )
-    of = f"{len(numbers)} of {int(steps.steady.sum())} steps"
-    times = f"{longer / max(median, 1):,.1f} x the median"
-    several = f"Outliers: {of} take {times} (steps {listed})"
-    yield Advice(
+    yield context.finding(
         "spikes",
-        several if len(numbers) > 1 else f"Outlier: step {listed}, {of}, takes {times}",
-        more,
-        f"median step {duration(median)}, outliers {duration(longer)} on average; "
-        f"{duration(more)} more without compute than usual",
-        "Removing the extra work",
-        "move the extra work elsewhere: checkpoints and logs to another thread, validation to another job",
-        "threading.Thread(target=torch.save, args=(snapshot, path)).start()",
-        "the extra work is needed in these steps",
+        difference(union(steps.start_ns[numbers], steps.end_ns[numbers]), explained),
         "step_budget",
-        cover=difference(union(steps.start_ns[numbers], steps.end_ns[numbers]), explained),
+        ceiling_ns=more,
+        step_numbers=tuple((numbers + steps.first).tolist()),
+        median_ns=float(np.median(pace[steps.steady])),
+        outlier_ns=float(pace[numbers].mean()),
+        more_ns=more,
     )
 
 

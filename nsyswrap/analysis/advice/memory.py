@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.advice.context import Advice
 from nsyswrap.analysis.advice.host import TINY_BYTES, TO_HOST
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
-from nsyswrap.base.text import counted
-from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE
 
 if TYPE_CHECKING:
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.advice.context import AdviceContext
     from nsyswrap.analysis.arrays.intervals import Cover
+    from nsyswrap.analysis.finding import Finding
 
 _HIDDEN = 0.1  # of the copies' time: more overlap is no turn-taking
 _MANY = 100
@@ -42,7 +40,7 @@ class _Copies:
         self.pageable = ((source == PAGEABLE) | (target == PAGEABLE)) & (self.size > TINY_BYTES)
 
 
-def pageable(context: AdviceContext) -> Iterator[Advice]:
+def pageable(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if copies from or to pageable memory leave the GPU without compute."""
     copies = _Copies(context)
     rows = copies.rows[copies.pageable]
@@ -51,22 +49,18 @@ def pageable(context: AdviceContext) -> Iterator[Advice]:
         return
     took = int((context.operations.end_ns - context.operations.start_ns)[rows].sum())
     moved = int(copies.size[copies.pageable].sum())
-    rate = human(moved / max(took, 1) * 1e9, Unit.BYTES)
-    yield Advice(
+    yield context.finding(
         "pageable_copies",
-        f"Pageable copies: {human(moved, Unit.BYTES)} at {rate}/s block the host",
-        cover.length,
-        f"copies from or to pageable memory: {context.steps_text(len(rows))}, {duration(took)} on the GPU",
-        "Pinned memory",
-        "use pinned memory and asynchronous copies: cudaMallocHost, or pin_memory=True in PyTorch",
-        "batch = batch.pin_memory().to('cuda', non_blocking=True)",
-        "the data is copied only once: pinning costs more than one copy",
+        cover,
         "memcpy_bandwidth",
-        cover=cover,
+        copies=len(rows),
+        moved_bytes=moved,
+        rate_bytes_per_s=moved / max(took, 1) * 1e9,
+        copies_ns=took,
     )
 
 
-def not_overlapped(context: AdviceContext) -> Iterator[Advice]:
+def not_overlapped(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if copies and kernels take turns although both take much time."""
     copies = _Copies(context)
     rows = copies.rows[~copies.pageable & (copies.size > TINY_BYTES)]
@@ -75,22 +69,19 @@ def not_overlapped(context: AdviceContext) -> Iterator[Advice]:
     potential = min(exposed.length, alone)
     if not context.worth(potential) or copying.length - exposed.length > _HIDDEN * copying.length:
         return
-    yield Advice(
+    yield context.finding(
         "copies_not_overlapped",
-        f"Exposed copies: {duration(exposed.length)} of copies not overlapped with kernels",
-        potential,
-        f"copies: {context.steps_text(len(rows))}, {duration(copying.length)}; kernels without copies "
-        f"{duration(alone)}",
-        "Overlapping copies",
-        "copy the next part on a separate stream, from pinned memory, while a kernel works on this one",
-        "with torch.cuda.stream(copy): x = batch.to('cuda', non_blocking=True)",
-        "each kernel needs the data copied before it, and no other work can run meanwhile",
+        exposed,
         "gpu_time",
-        cover=exposed,
+        ceiling_ns=potential,
+        copies=len(rows),
+        exposed_ns=exposed.length,
+        copies_ns=copying.length,
+        kernels_alone_ns=alone,
     )
 
 
-def tiny(context: AdviceContext) -> Iterator[Advice]:
+def tiny(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if many small copies keep the GPU from computing."""
     copies = _Copies(context)
     rows = copies.rows[copies.tiny]
@@ -99,19 +90,14 @@ def tiny(context: AdviceContext) -> Iterator[Advice]:
     cover = joined(_exposed(context, rows), _idle_before(context, rows))
     if not context.worth(cover.length):
         return
-    median = human(float(np.median(copies.size[copies.tiny])), Unit.BYTES)
-    yield Advice(
+    yield context.finding(
         "tiny_copies",
-        f"Tiny copies: {context.steps_text(len(rows))} of {median} (median) take {duration(cover.length)}",
-        cover.length,
-        f"{counted(len(rows), 'copies')} of at most {human(TINY_BYTES, Unit.BYTES)}; call overhead and "
-        "latency take longer than the transfer",
-        "One copy instead of many",
-        "combine the data in one copy, or create it on the GPU",
-        "values = torch.tensor(numbers, device='cuda')  # all in one tensor",
-        "each copied result is needed immediately",
+        cover,
         "memcpy_bandwidth",
-        cover=cover,
+        copies=len(rows),
+        median_bytes=float(np.median(copies.size[copies.tiny])),
+        most_bytes=TINY_BYTES,
+        cost_ns=cover.length,
     )
 
 
@@ -131,7 +117,7 @@ def _idle_before(context: AdviceContext, rows: NDArray[Any]) -> Cover:
     return joined(context.idle(mine, _IN_A_COPY), short)
 
 
-def faulting_kernels(context: AdviceContext) -> Iterator[Advice]:
+def faulting_kernels(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if pages of unified memory migrate after page faults while kernels run."""
     operations = context.operations
     migrations = np.flatnonzero(operations.migration)
@@ -145,23 +131,18 @@ def faulting_kernels(context: AdviceContext) -> Iterator[Advice]:
     cover = intersection(running, context.running(faulted))
     if not context.worth(cover.length):
         return
-    size = human(int(fields["bytes"][operations.row[faulted]].sum()), Unit.BYTES)
-    yield Advice(
+    yield context.finding(
         "faulting_kernels",
-        f"Page faults: kernels wait for {size} of unified memory to migrate",
-        cover.length,
-        f"{counted(len(faulted), 'migrations')} after page faults, under way during {duration(cover.length)} "
-        f"of {duration(running.length)} of kernel time",
-        "Prefetching pages",
-        "prefetch the pages that the kernel needs, or use cudaMalloc and explicit copies",
-        "cudaMemPrefetchAsync(data, bytes, device, stream);",
-        "the kernel touches few pages, and these are not known in advance",
+        cover,
         "um_migrations",
-        cover=cover,
+        migrations=len(faulted),
+        migrated_bytes=int(fields["bytes"][operations.row[faulted]].sum()),
+        migrating_ns=cover.length,
+        kernels_ns=running.length,
     )
 
 
-def waiting_for_pages(context: AdviceContext) -> Iterator[Advice]:
+def waiting_for_pages(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the GPU is idle until pages have migrated, before a kernel."""
     gaps, operations = context.gaps, context.operations
     starts = operations.start_ns[operations.kind == KINDS.index(KERNEL)]
@@ -174,17 +155,8 @@ def waiting_for_pages(context: AdviceContext) -> Iterator[Advice]:
     cover = context.idle(marks, ("migration",))
     if not context.worth(cover.length):
         return
-    yield Advice(
-        "waiting_for_pages",
-        f"Page faults: the GPU is idle for {duration(cover.length)} until pages have migrated",
-        cover.length,
-        f"{counted(int(marks.sum()), 'gaps')} ending with a migration after a page fault, before a kernel",
-        "Prefetching pages",
-        "prefetch pages to the processor that needs them next; avoid sharing pages between CPU and GPU",
-        "cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);",
-        "the host computes on these pages in that time; then host work is the cause",
-        "um_migrations",
-        cover=cover,
+    yield context.finding(
+        "waiting_for_pages", cover, "um_migrations", gaps=int(marks.sum()), idle_ns=cover.length
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.advice.context import Advice
+from nsyswrap.analysis.arrays.intervals import NOTHING
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import communicating, gpu_operations_of
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.units import duration
 
 with lazy_imports():  # most captures have one process
     from nsyswrap.analysis.ranks import job as jobs
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 
-def waiting_for_rank(capture: Capture, parts: Sequence[JudgedPart], least_percent: float) -> Iterator[Advice]:
+def waiting_for_rank(
+    capture: Capture, parts: Sequence[JudgedPart], least_percent: float
+) -> Iterator[Finding]:
     """Yield a finding if one process of several is regularly the last to arrive at collectives."""
     if len(parts) <= 1 or not communicating(capture, gpu_operations_of(capture)).any():
         return
@@ -37,15 +39,17 @@ def waiting_for_rank(capture: Capture, parts: Sequence[JudgedPart], least_percen
     ):
         return
     names = [member.label for member in job.members]
-    yield Advice(
+    yield Finding(
         "waiting_for_rank",
-        f"Waiting for a rank: {names[most]} waited {duration(waited)} for {names[late]}",
+        {
+            "waits": names[most],
+            "late": names[late],
+            "waited_ns": waited,
+            "reason": waits.waiting_verdict(job),
+        },
+        NOTHING,
         waited,
-        waits.waiting_verdict(job),
-        "Equal work on all ranks",
-        "balance the work between ranks, or find the cause of the delay: --by rank compares all ranks",
-        "nsyswrap report CAPTURE --by rank",
-        "the ranks have unequal work by design",
+        "bound",
         "rank_waiting",
-        window_ns=parts[most].window_ns,
+        parts[most].window_ns,
     )

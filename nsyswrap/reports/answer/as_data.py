@@ -6,10 +6,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.missing import MISSING
+from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
-    from nsyswrap.analysis.advice import Advice
     from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps
+    from nsyswrap.analysis.finding import Finding
 
 FORMAT = "nsyswrap-answer"
 VERSION = 1  # raised with every key that is removed or changes its meaning, and every one not at an end
@@ -39,9 +40,9 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "idle_percent": answer.share(sum(answer.idle_ns.values())) if judged else None,
         "idle_ns": dict(answer.idle_ns),
         "devices": [_device(device) for device in answer.devices],
-        "withheld_because": answer.withheld or None,
+        "withheld_because": words(answer.withheld).what if answer.withheld else None,
         "findings": [_finding(finding) for finding in answer.findings],
-        "notes": list(answer.notes),
+        "notes": [*answer.remarks, *(words(note).what for note in answer.notes)],
         "sources": dict(SOURCES),
     }
 
@@ -71,18 +72,19 @@ def _device(device: DeviceTime) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Advice) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, Any]:
+    wording = words(finding)
     return {
-        "name": finding.name,
-        "what": finding.what,
-        "potential_ns": finding.potential_ns,
-        "potential_percent": finding.potential_percent,
+        "name": finding.kind,
+        "what": wording.what,
+        "potential_ns": finding.ceiling_ns,
+        "potential_percent": finding.ceiling_percent,
         "window_ns": finding.window_ns,
-        "remedy": finding.remedy,
-        "evidence": finding.evidence,
-        "do": finding.do,
-        "example": finding.example,
-        "unless": finding.unless,
-        "report": finding.see,
+        "remedy": wording.remedy,
+        "evidence": wording.evidence,
+        "do": wording.do,
+        "example": wording.example,
+        "unless": wording.unless,
+        "report": finding.source,
         "shares_time_with": list(finding.shares),
     }

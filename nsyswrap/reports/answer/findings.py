@@ -18,12 +18,13 @@ from nsyswrap.reports.answer.line import (
     wrapped_lines,
 )
 from nsyswrap.reports.answer.steps import outlier_lines
+from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nsyswrap.analysis.advice import Advice
     from nsyswrap.analysis.answer import Answer
+    from nsyswrap.analysis.finding import Finding
 
 _MOST = 4  # findings in lines
 _SAME = 0.005  # of the time judged: a smaller difference shows in no figure
@@ -32,7 +33,7 @@ _SPIKES = "spikes"  # the finding that is about outlier steps
 
 def has_spikes(answer: Answer) -> bool:
     """Return True if the lines of the findings tell of the outlier steps."""
-    return any(finding.name == _SPIKES for finding in _shown(answer))
+    return any(finding.kind == _SPIKES for finding in _shown(answer))
 
 
 def finding_lines(answer: Answer) -> Iterator[list[Line]]:
@@ -46,7 +47,7 @@ def finding_lines(answer: Answer) -> Iterator[list[Line]]:
     elif not findings:
         yield list(_nothing(answer))
     for number, finding in enumerate(findings):
-        before = {other.name for other in findings[:number]}
+        before = {other.kind for other in findings[:number]}
         lines = (
             _other(finding, answer, again=bool(before & {*finding.shares}))
             if number
@@ -56,63 +57,65 @@ def finding_lines(answer: Answer) -> Iterator[list[Line]]:
     yield list(_commands(answer))
 
 
-def _worth(answer: Answer) -> list[Advice]:
-    return [finding for finding in answer.findings if finding.potential_ns is not None]
+def _worth(answer: Answer) -> list[Finding]:
+    return [finding for finding in answer.findings if finding.ceiling_ns is not None]
 
 
-def _shown(answer: Answer) -> list[Advice]:
+def _shown(answer: Answer) -> list[Finding]:
     return _worth(answer)[:_MOST]
 
 
-def _first(finding: Advice, answer: Answer) -> Iterator[Line]:
-    yield from wrapped_lines(finding.what, "finding", "bad")
-    remedy = printable(finding.remedy[:1].upper() + finding.remedy[1:])
+def _first(finding: Finding, answer: Answer) -> Iterator[Line]:
+    wording = words(finding)
+    yield from wrapped_lines(wording.what, "finding", "bad")
+    remedy = wording.remedy
     most = f"would save at most {_percent(finding)}{_of_a_step(answer)}"
     texts = [f"{remedy} {most} ({_times(finding, answer)})"] if _is_of_these_steps(finding, answer) else []
     texts.append(f"{remedy} {most}")
     yield Line(clip(first_fitting(texts, room("detail")), room("detail")), "detail")
 
 
-def _other(finding: Advice, answer: Answer, *, again: bool) -> Iterator[Line]:
+def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
     """Yield a finding in one line; in two if its headline is too long."""
-    what, common = printable(finding.what), ", partly the same time" if again else ""
+    wording = words(finding)
+    what, common = printable(wording.what), ", partly the same time" if again else ""
     most = f"at most {_percent(finding)}{common}"
     if screen_width(f"{what}: {most}") <= room("finding"):
         yield Line(f"{what}: {most}", "finding", "warning")
         return
     yield from wrapped_lines(what, "finding", "warning")
-    remedy = printable(finding.remedy[:1].upper() + finding.remedy[1:])
+    remedy = wording.remedy
     texts = [f"{remedy}: at most {_percent(finding)}{_of_a_step(answer)}{common}", f"{remedy}: {most}", most]
     yield Line(first_fitting(texts, room("detail")), "detail")
 
 
-def _percent(finding: Advice) -> str:
-    return whole_percent(finding.potential_percent or 0.0)
+def _percent(finding: Finding) -> str:
+    return whole_percent(finding.ceiling_percent or 0.0)
 
 
 def _of_a_step(answer: Answer) -> str:
     return " of a step" if answer.steps else ""
 
 
-def _is_of_these_steps(finding: Advice, answer: Answer) -> bool:
+def _is_of_these_steps(finding: Finding, answer: Answer) -> bool:
     """Return False if a finding is about another process, whose steps have another duration."""
     steps = answer.steps
     return steps is None or abs(finding.window_ns / (steps.mean_ns * steps.count) - 1) < _SAME
 
 
-def _times(finding: Advice, answer: Answer) -> str:
+def _times(finding: Finding, answer: Answer) -> str:
     """Return the time saved and the time judged, of the mean step if there are steps."""
     count = answer.steps.count if answer.steps else 1
-    saved, judged = (duration(ns / count) for ns in (finding.potential_ns or 0, finding.window_ns))
+    saved, judged = (duration(ns / count) for ns in (finding.ceiling_ns or 0, finding.window_ns))
     unit = judged.rpartition(" ")[2]
     return f"{saved.removesuffix(f' {unit}')} of {judged}"
 
 
-def _more(finding: Advice, answer: Answer) -> Iterator[Line]:
+def _more(finding: Finding, answer: Answer) -> Iterator[Line]:
     """Yield what else there is to say about some findings."""
-    if finding.name == "waiting_for_rank":
+    if finding.kind == "waiting_for_rank":
         yield command_line("compare all ranks", "--by rank", "detail")
-    if finding.name == _SPIKES:
+    if finding.kind == _SPIKES:
         yield from outlier_lines(answer, "detail")
 
 
@@ -136,5 +139,5 @@ def _commands(answer: Answer) -> Iterator[Line]:
     elif findings:
         yield command_line("Advice with a line of code for each", "--advice", "note")
     processes = {device.process_id for device in answer.devices} - {MISSING}
-    if len(processes) > 1 and all(finding.name != "waiting_for_rank" for finding in answer.findings):
+    if len(processes) > 1 and all(finding.kind != "waiting_for_rank" for finding in answer.findings):
         yield command_line(f"Compare the {len(processes)} processes", "--by rank", "note")

@@ -20,11 +20,13 @@ from nsyswrap.reports.answer.line import (
 from nsyswrap.reports.answer.shares import Shares, merged, shares_of
 from nsyswrap.reports.answer.steps import outlier_lines, start_up_lines
 from nsyswrap.reports.answer.without_gpu import without_gpu_lines
+from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps
+    from nsyswrap.analysis.finding import Finding
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.answer.line import Level
 
@@ -44,7 +46,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
     return [
         *_busy_lines(answer),
         *_why_whole(answer),
-        *(_withheld(answer) if answer.withheld else first),
+        *(_withheld(answer.withheld) if answer.withheld else first),
         *start_up_lines(answer),
         *(() if has_spikes(answer) else outlier_lines(answer)),
         *(line for lines in others for line in lines),
@@ -156,14 +158,17 @@ def _why_whole(answer: Answer) -> Iterator[Line]:
         yield Line(clip(first_fitting(texts, room("fact")), room("fact")), "fact")
 
 
-def _withheld(answer: Answer) -> Iterator[Line]:
-    yield from wrapped_lines(f"No verdict: {answer.withheld}", "finding", "bad")
+def _withheld(why: Finding) -> Iterator[Line]:
+    yield from wrapped_lines(f"No verdict: {words(why).what}", "finding", "bad")
     yield command_line("Record again; list the problems", "-r diagnostics", "detail")
 
 
 def _notes(answer: Answer) -> Iterator[Line]:
     for finding in answer.findings:
-        if finding.potential_ns is None:
-            yield from wrapped_lines(f"Check: {finding.what} (-r {finding.see})", "doubt", "warning")
-    for note in answer.notes[:_MOST_NOTES]:
+        if finding.ceiling_ns is None:
+            yield from wrapped_lines(
+                f"Check: {words(finding).what} (-r {finding.source})", "doubt", "warning"
+            )
+    notes = (*answer.remarks, *(words(note).what for note in answer.notes))
+    for note in notes[:_MOST_NOTES]:
         yield from wrapped_lines(f"Note: {note}", "note")

@@ -28,9 +28,10 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.per_capture import discard
 from nsyswrap.reports.table import Column, Report, Result, Schema, spend
+from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
-    from nsyswrap.analysis.advice import Advice
+    from nsyswrap.analysis.finding import Finding
     from nsyswrap.capture.capture import Capture
 
 _LESS_PERCENT = 1.0
@@ -49,43 +50,43 @@ def compute(capture: Capture) -> Result:
     """Return one row per finding."""
     findings, notes = advice_of(capture)
     migrates = gpu_operations_of(capture).migration.any()
+    remarks = [words(note).what for note in notes]
     if withheld := withheld_because(capture):
-        findings = [finding for finding in findings if finding.name == "lost_events"]
-        notes = [f"no verdict: {withheld}"]
+        findings = [finding for finding in findings if finding.kind == "lost_events"]
+        remarks = [f"no verdict: {words(withheld).what}"]
     elif not findings:
         less, _ = advise_parts(capture, judged_parts(capture), _LESS_PERCENT)
-        notes = [*_less_notes(less), *notes]
-    stakes = [MISSING if finding.potential_ns is None else finding.potential_ns for finding in findings]
-    shares = [
-        np.nan if finding.potential_percent is None else finding.potential_percent for finding in findings
-    ]
+        remarks = [*_less_notes(less), *remarks]
+    wordings = [words(finding) for finding in findings]
+    stakes = [MISSING if finding.ceiling_ns is None else finding.ceiling_ns for finding in findings]
+    shares = [np.nan if finding.ceiling_percent is None else finding.ceiling_percent for finding in findings]
     return Result(
         {
-            "finding": [finding.name for finding in findings],
+            "finding": [finding.kind for finding in findings],
             "at_stake_ns": np.array(stakes, np.int64),
             "at_stake_percent": np.array(shares),
-            "what": [finding.what for finding in findings],
-            "evidence": [finding.evidence for finding in findings],
-            "advice": [finding.do for finding in findings],
-            "unless": [finding.unless for finding in findings],
-            "see": [finding.see for finding in findings],
-            "example": [finding.example for finding in findings],
+            "what": [wording.what for wording in wordings],
+            "evidence": [wording.evidence for wording in wordings],
+            "advice": [wording.do for wording in wordings],
+            "unless": [wording.unless for wording in wordings],
+            "see": [finding.source for finding in findings],
+            "example": [wording.example for wording in wordings],
             "shares": [", ".join(finding.shares) or None for finding in findings],
         },
         (
             *operation_notes(capture),
             *(capture.notes_on_fields("memcpy", "migration_cause") if migrates else ()),
-            *notes,
+            *remarks,
         ),
     )
 
 
-def _less_notes(findings: list[Advice]) -> list[str]:
+def _less_notes(findings: list[Finding]) -> list[str]:
     """Return a note that names what concerns less time than a finding."""
     less = [
-        f"{finding.what} ({duration(finding.potential_ns)}, {percent(finding.potential_percent or 0)})"
+        f"{words(finding).what} ({duration(finding.ceiling_ns)}, {percent(finding.ceiling_percent or 0)})"
         for finding in findings
-        if finding.potential_ns is not None
+        if finding.ceiling_ns is not None
     ]
     return [f"below {WORTH_PERCENT:.0f} % of the time, so not a finding: {'; '.join(less)}"] if less else []
 

@@ -9,7 +9,9 @@ import pytest
 from advised import STEP_NS, context_of, launched, looped, new
 from tiny_export import call, kernel, memcpy
 
-from nsyswrap.analysis.advice.context import Advice, loads_in_gaps
+from nsyswrap.analysis.advice.context import loads_in_gaps
+from nsyswrap.analysis.arrays.intervals import NOTHING
+from nsyswrap.analysis.finding import Finding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,10 +78,10 @@ def test_loading_calls_are_counted_in_the_gap_of_their_thread(tmp_path: Path) ->
     assert loads_in_gaps(context).tolist() == [3, 3, 3]
 
 
-def test_counts_are_per_step_where_there_are_steps(tmp_path: Path) -> None:
+def test_steady_steps_are_counted(tmp_path: Path) -> None:
     capture = new(tmp_path, *looped(*launched(400, host=390)))
-    assert context_of(capture).steps_text(7) == "2.33 per step"
-    assert context_of(capture.select(time="1000/4000")).steps_text(7000) == "7,000"
+    parts = (context_of(capture), context_of(capture.select(time="1000/4000")))
+    assert [one.finding("tiny_copies", NOTHING, "gpu_idle").numbers["steps"] for one in parts] == [3, 0]
 
 
 def test_a_share_of_the_window_is_worth_a_finding(tmp_path: Path) -> None:
@@ -88,6 +90,6 @@ def test_a_share_of_the_window_is_worth_a_finding(tmp_path: Path) -> None:
 
 
 def test_a_share_of_a_doubt_is_not_known() -> None:
-    doubt = Advice("name", "what", None, *("text",) * 6)
-    assert replace(doubt, window_ns=200).potential_percent is None
-    assert replace(doubt, window_ns=200, potential_ns=25).potential_percent == 12.5
+    doubt = Finding.doubt("lost_events", "diagnostics", losses=())
+    assert replace(doubt, window_ns=200).ceiling_percent is None
+    assert replace(doubt, window_ns=200, ceiling_ns=25).ceiling_percent == 12.5

@@ -43,8 +43,14 @@ def test_kernels_with_less_than_half_as_many_blocks_as_multiprocessors(
 
 def test_what_is_said_of_few_blocks(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, GPU, *looped(*filled(110))))["few_blocks"]
-    assert one.what == "Few blocks: kernels have a median of 1 for 10 multiprocessors"
-    assert one.evidence == "3 kernel executions, 300 ns in total; most time in few"
+    assert one.numbers == {
+        "steps": 3,
+        "median_blocks": 1.0,
+        "multiprocessors": 10,
+        "kernels": 3,
+        "kernels_ns": 300,
+        "longest_kernel": "few",
+    }
 
 
 @pytest.mark.parametrize(("until", "expected"), [(65, {}), (66, {"few_blocks": 151})])
@@ -103,10 +109,7 @@ def test_communication_that_no_compute_hides(until: int, expected: dict[str, int
 
 def test_what_is_said_of_exposed_communication(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*communicated(900))))["exposed_communication"]
-    assert one.what == "Exposed communication: 600 ns of NCCL kernels not overlapped with compute"
-    assert one.evidence.startswith(
-        "communication kernels ran for 1.20 µs, 600 ns of it overlapped with compute;"
-    )
+    assert one.numbers == {"steps": 3, "exposed_ns": 600, "running_ns": 1200, "overlapped_ns": 600}
 
 
 @pytest.mark.parametrize("within", [60, 500, 3000])  # kernels run at the same time, some do, few do

@@ -24,21 +24,24 @@ def test_the_gpu_waits_for_launches(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*launched(100, length=90))))
     assert list(found) == ["launch_bound"]
     one = found["launch_bound"]
-    assert (one.potential_ns, one.window_ns, one.potential_percent) == (300, STEADY_NS, 10.0)
-    assert one.what == "Launches leave the GPU idle: median launch 90 ns for 900 ns of GPU work"
-    assert (
-        one.evidence
-        == "3 repeated launches; GPU idle for 300 ns of launch latency and 0 ns of short host code and other "
-        "calls between launches"
-    )
+    assert (one.ceiling_ns, one.window_ns, one.ceiling_percent) == (300, STEADY_NS, 10.0)
+    assert one.numbers == {
+        "steps": 3,
+        "bounds": False,
+        "launches": 3,
+        "median_launch_ns": 90.0,
+        "median_work_ns": 900.0,
+        "inside_ns": 300,
+        "between_ns": 0,
+    }
 
 
-@pytest.mark.parametrize(("gap", "headline"), [(249, "Launches leave"), (250, "Launch-bound: median launch")])
+@pytest.mark.parametrize(("gap", "bounds"), [(249, False), (250, True)])
 def test_a_program_is_bound_by_what_takes_a_quarter_of_its_time(
-    gap: int, headline: str, tmp_path: Path
+    gap: int, *, bounds: bool, tmp_path: Path
 ) -> None:
     found = findings_of(new(tmp_path, *looped(*launched(gap, length=90))))
-    assert found["launch_bound"].what.startswith(headline)
+    assert found["launch_bound"].numbers["bounds"] is bounds
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"launch_bound": 150})])
@@ -68,9 +71,8 @@ def test_host_code_of_up_to_ten_launch_calls_belongs_to_launching(
 def test_the_gpu_waits_for_host_code(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*launched(400, host=390))))
     one = found["host_bound"]
-    assert (list(found), one.potential_ns, one.potential_percent) == (["host_bound"], 3 * 390, 39.0)
-    assert one.what == "Host-bound: host code leaves the GPU idle, median 390 ns per gap"
-    assert one.evidence == ("gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total")
+    assert (list(found), one.ceiling_ns, one.ceiling_percent) == (["host_bound"], 3 * 390, 39.0)
+    assert one.numbers == {"steps": 3, "bounds": True, "gaps": 3, "median_ns": 390.0, "idle_ns": 1170}
 
 
 @pytest.mark.parametrize(("host", "expected"), [(49, {}), (50, {"host_bound": 150})])
@@ -92,12 +94,14 @@ def copied_first(kind: int) -> list[Row]:
 def test_host_code_before_a_copy_to_the_device_may_be_input(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*copied_first(1))))
     one = found["waiting_for_input"]
-    assert (list(found), one.potential_ns) == (["waiting_for_input"], 3 * (300 + 20))
-    assert one.what == "Waiting for input or other host code: median 300 ns before a copy to the GPU"
-    assert (
-        one.evidence
-        == "waits: 1 per step, 960 ns in total; use --trace cuda,nvtx,osrt to tell waiting from computing"
-    )
+    assert (list(found), one.ceiling_ns) == (["waiting_for_input"], 3 * (300 + 20))
+    assert one.numbers == {
+        "steps": 3,
+        "os_calls_traced": False,
+        "waits": 3,
+        "median_ns": 300.0,
+        "idle_ns": 960,
+    }
 
 
 def test_host_code_before_a_copy_to_the_host_is_no_input(tmp_path: Path) -> None:
@@ -117,8 +121,14 @@ def test_a_traced_wait_needs_no_copy(tmp_path: Path) -> None:
     rows = looped(*launched(400, host=390), on_cpu(OSRT, "pthread_cond_wait", 0, 390))
     found = findings_of(new(tmp_path, *rows))
     one = found["waiting_for_input"]
-    assert (list(found), one.potential_ns) == (["waiting_for_input"], 3 * 400)
-    assert one.what == "Waiting for input: OS calls leave the GPU idle, median 390 ns per gap"
+    assert (list(found), one.ceiling_ns) == (["waiting_for_input"], 3 * 400)
+    assert one.numbers == {
+        "steps": 3,
+        "os_calls_traced": True,
+        "waits": 3,
+        "median_ns": 390.0,
+        "idle_ns": 1200,
+    }
 
 
 def test_input_of_less_than_five_percent_is_no_finding(tmp_path: Path) -> None:
@@ -145,9 +155,8 @@ def drained(wait: int = 360, host: int = 10, gap: int = 90) -> list[Row]:
 def test_the_host_waits_until_the_gpu_is_idle(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*drained())))
     one = found["synchronizing"]
-    assert (list(found), one.potential_ns) == (["synchronizing"], 3 * 90)
-    assert one.what == "Synchronizing leaves the GPU idle"
-    assert one.evidence.startswith("gaps after a wait for the GPU: 1 per step; GPU idle for 270 ns until")
+    assert (list(found), one.ceiling_ns) == (["synchronizing"], 3 * 90)
+    assert one.numbers == {"steps": 3, "after_every_operation": False, "gaps": 3, "idle_ns": 270}
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"synchronizing": 150})])
@@ -158,8 +167,13 @@ def test_waits_of_less_than_five_percent(gap: int, expected: dict[str, int], tmp
 def test_a_wait_after_every_operation_is_named(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*drained(), call(SYNC, 380, STEP_NS))))
     # a second wait, in which the GPU works until the end; the launch at the begin of each step follows it
-    assert found["synchronizing"].potential_ns == 3 * (90 + 10)
-    assert found["synchronizing"].what.startswith("Synchronizing after every operation leaves")
+    assert found["synchronizing"].ceiling_ns == 3 * (90 + 10)
+    assert found["synchronizing"].numbers == {
+        "steps": 3,
+        "after_every_operation": True,
+        "gaps": 6,
+        "idle_ns": 300,
+    }
 
 
 def test_long_host_code_after_a_wait_is_a_finding_of_its_own(tmp_path: Path) -> None:
@@ -186,11 +200,8 @@ def test_the_gpu_waits_while_memory_is_freed(tmp_path: Path) -> None:
     rows = looped(*launched(230, host=210, length=10), call("cudaFree", 0, 200))
     found = findings_of(new(tmp_path, *rows))
     one = found["allocating"]
-    assert (list(found), one.potential_ns) == (["allocating"], 3 * 230)
-    assert one.what == "Allocating: the GPU is idle for 690 ns while memory is allocated or freed"
-    assert one.evidence.startswith(
-        "gaps with calls that allocate or free memory: 1 per step; GPU idle for 600 ns in these calls"
-    )
+    assert (list(found), one.ceiling_ns) == (["allocating"], 3 * 230)
+    assert one.numbers == {"steps": 3, "gaps": 3, "idle_ns": 690, "inside_ns": 600}
 
 
 @pytest.mark.parametrize(
@@ -218,17 +229,16 @@ COMPILED = [*launched(230, host=205, length=10), call("cuModuleLoadData", 0, 5)]
 def test_one_loading_call_is_enough_in_a_step(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*COMPILED)))
     one = found["loading_in_loop"]
-    assert (list(found), one.potential_ns) == (["loading_in_loop"], 3 * 230)
-    assert one.what == "JIT compiling or module loading: the GPU is idle for 690 ns in the steps"
-    assert one.evidence == "loading calls: 1 per step; 15 ns in loading, 600 ns in host code in the same gaps"
+    assert (list(found), one.ceiling_ns) == (["loading_in_loop"], 3 * 230)
+    assert one.numbers == {"steps": 3, "calls": 3, "idle_ns": 690, "loading_ns": 15, "host_ns": 600}
 
 
 def test_where_nothing_repeats_a_tenth_of_a_gap_has_to_be_loading(tmp_path: Path) -> None:
     capture = new(tmp_path, *looped(*COMPILED)).select(time="1000/4000")
-    assert {name: one.potential_ns for name, one in findings_of(capture).items()} == {"host_bound": 3 * 200}
+    assert {name: one.ceiling_ns for name, one in findings_of(capture).items()} == {"host_bound": 3 * 200}
     loaded = [*launched(230, host=205, length=10), call("cuModuleLoadData", 0, 24)]
     capture = new(tmp_path, *looped(*loaded)).select(time="1000/4000")
-    assert findings_of(capture)["loading_in_loop"].potential_ns == 3 * 230
+    assert findings_of(capture)["loading_in_loop"].ceiling_ns == 3 * 230
 
 
 # CPU  |La 0-10|     host    |Lb 190-200|
@@ -240,8 +250,8 @@ def test_kernels_that_run_once(tmp_path: Path) -> None:
     ]
     found = findings_of(new(tmp_path, *rows))
     one = found["loading_in_loop"]
-    assert (list(found), one.potential_ns, one.window_ns) == (["loading_in_loop"], 110, 290)
-    assert one.what == "JIT compiling or module loading: the GPU is idle for 110 ns at first use"
+    assert (list(found), one.ceiling_ns, one.window_ns) == (["loading_in_loop"], 110, 290)
+    assert one.numbers == {"steps": 0, "calls": 0, "idle_ns": 110, "loading_ns": 0, "host_ns": 90}
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(49, {}), (50, {"loading_in_loop": 150})])
@@ -259,12 +269,15 @@ USUAL = launched(20, length=10)
 def test_an_unusually_long_step(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*USUAL, steps=10, longer={5: 2000})))
     one = found["spikes"]
-    assert (list(found), one.potential_ns, one.window_ns) == (["spikes"], 2000, 8 * 1000 + 3000)
-    assert one.what == "Outlier: step 5, 1 of 9 steps, takes 3.0 x the median"
-    assert one.evidence == (
-        "median step 1.00 µs, outliers 3.00 µs on average; 2.00 µs more without compute than usual"
-    )
-    assert (one.cover.start.tolist(), one.cover.end.tolist()) == ([5000, 6000], [5020, 8000])
+    assert (list(found), one.ceiling_ns, one.window_ns) == (["spikes"], 2000, 8 * 1000 + 3000)
+    assert one.numbers == {
+        "steps": 9,
+        "step_numbers": (5,),
+        "median_ns": 1000.0,
+        "outlier_ns": 3000.0,
+        "more_ns": 2000,
+    }
+    assert (one.evidence.start.tolist(), one.evidence.end.tolist()) == ([5000, 6000], [5020, 8000])
 
 
 @pytest.mark.parametrize(("longer", "expected"), [(999, {}), (1000, {"spikes": 1000})])
@@ -281,8 +294,14 @@ def test_a_long_step_that_computes_is_no_spike(tmp_path: Path) -> None:
 def test_many_long_steps_are_listed_in_short(tmp_path: Path) -> None:
     longer = dict.fromkeys(range(5, 40, 6), 1000)
     found = findings_of(new(tmp_path, *looped(*USUAL, steps=40, longer=longer)))
-    assert found["spikes"].what == "Outliers: 6 of 39 steps take 2.0 x the median (steps 5, 11, 17, 23, ...)"
-    assert found["spikes"].potential_ns == 6 * 1000
+    assert found["spikes"].numbers == {
+        "steps": 39,
+        "step_numbers": (5, 11, 17, 23, 29, 35),
+        "median_ns": 1000.0,
+        "outlier_ns": 2000.0,
+        "more_ns": 6000,
+    }
+    assert found["spikes"].ceiling_ns == 6 * 1000
 
 
 # In the long step 5, from 6000 on: a wait, a pageable copy, a late launch of communication, a page fault.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from advised import findings_of, launched, looped, moved, new
@@ -23,16 +23,20 @@ SYNC = "cudaDeviceSynchronize"
 US = 1000  # ns
 
 
-def notes_of(capture: Capture) -> list[str]:
-    return advise_parts(capture, judged_parts(capture))[1]
+def notes_of(capture: Capture) -> dict[str, Any]:
+    return {note.kind: note.numbers for note in advise_parts(capture, judged_parts(capture))[1]}
 
 
 def test_lost_events_stand_first(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*launched(400, host=390)), diagnostic(LOST)))
     assert list(found) == ["lost_events", "host_bound"]
     one = found["lost_events"]
-    assert (one.potential_ns, one.potential_percent, one.evidence) == (None, None, LOST)
-    assert one.what == "Events are missing from this capture: counts and times may be too low"
+    assert (one.ceiling_ns, one.ceiling_percent, one.status) == (None, None, "measured")
+    assert one.numbers == {
+        "losses": (LOST,),
+        "first_step": None,
+        "last_step": None,
+    }
 
 
 def test_other_warnings_are_no_doubt(tmp_path: Path) -> None:
@@ -60,10 +64,10 @@ def test_a_range_that_ends_before_its_work_is_a_finding_where_the_program_measur
     found = findings_of(capture)
     assert list(found)[-1] == "timed_launch_only"
     one = found["timed_launch_only"]
-    assert (one.potential_ns, one.see) == (None, "timing_audit")
+    assert (one.ceiling_ns, one.source) == (None, "timing_audit")
     # after the warm-up; from the begin of the range to the end of its work it should be 940 us
-    assert one.evidence == "off by more than 10 % after warm-up: 'a' (3 of 3): 190 µs, expected 940 µs"
-    assert notes_of(capture) == []
+    assert one.numbers == {"tolerance_percent": 10.0, "ranges": (("a", 3, 3, 190000.0, 940000.0),)}
+    assert notes_of(capture) == {}
 
 
 def test_it_stands_below_what_costs_time(tmp_path: Path) -> None:
@@ -75,14 +79,14 @@ def test_it_stands_below_what_costs_time(tmp_path: Path) -> None:
 def test_a_range_that_organizes_is_a_note(tmp_path: Path) -> None:
     capture = new(tmp_path, *repeated(*timed(200, waits=False)))
     assert "timed_launch_only" not in findings_of(capture)
-    assert notes_of(capture) == ["NVTX ranges and their GPU work differ in duration: 'a' (-r timing_audit)"]
+    assert notes_of(capture) == {"ranges_differ": {"names": ("a",)}}
 
 
 def test_a_range_of_a_library_is_not_mentioned(tmp_path: Path) -> None:
     ranges = [nvtx("a", 10 * US, 200 * US, domainId=1), *timed(200, waits=False)[1:]]
     capture = new(tmp_path, domain("library", 1), *repeated(*ranges))
     assert "timed_launch_only" not in findings_of(capture)
-    assert notes_of(capture) == []
+    assert notes_of(capture) == {}
 
 
 @pytest.mark.parametrize(("end", "wrong"), [(864, True), (865, False)])
@@ -103,10 +107,13 @@ def test_a_range_that_waits_for_earlier_work(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *repeated(*rows)))
     assert list(found)[-1] == "timed_earlier_work"
     # without the 580 us from the return of its launch to the end of the earlier work
-    assert "'b' (3 of 3): 960 µs, expected 380 µs" in found["timed_earlier_work"].evidence
+    assert found["timed_earlier_work"].numbers == {
+        "tolerance_percent": 10.0,
+        "ranges": (("b", 3, 3, 960000.0, 380000.0),),
+    }
 
 
 def test_without_gpu_work_no_range_is_wrong(tmp_path: Path) -> None:
     capture = new(tmp_path, nvtx("a", 0, 100), call(SYNC, 0, 50))
     assert findings_of(capture) == {}
-    assert notes_of(capture) == []
+    assert notes_of(capture) == {}

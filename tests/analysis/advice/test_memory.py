@@ -33,9 +33,14 @@ def copied(begin: int, length: int, kind: int = PAGEABLE, size: int = MEGABYTE) 
 def test_a_pageable_copy_to_the_device(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*copied(80, 180))))
     one = found["pageable_copies"]
-    assert (list(found), one.potential_ns) == (["pageable_copies"], 3 * (80 + 100))  # its call, and the copy
-    assert one.what == "Pageable copies: 3.00 MB at 10.0 TB/s block the host"
-    assert one.evidence == "copies from or to pageable memory: 1 per step, 300 ns on the GPU"
+    assert (list(found), one.ceiling_ns) == (["pageable_copies"], 3 * (80 + 100))  # its call, and the copy
+    assert one.numbers == {
+        "steps": 3,
+        "copies": 3,
+        "moved_bytes": 3000000,
+        "rate_bytes_per_s": 10000000000000.0,
+        "copies_ns": 300,
+    }
 
 
 # CPU  |La 0-10|C 20 .............. 800|Lb 800-810|
@@ -94,8 +99,13 @@ def test_copies_and_kernels_that_take_turns(until: int, expected: dict[str, int]
 
 def test_what_is_said_of_copies_that_take_turns(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*taking_turns(310))))["copies_not_overlapped"]
-    assert one.what == "Exposed copies: 900 ns of copies not overlapped with kernels"
-    assert one.evidence == "copies: 1 per step, 900 ns; kernels without copies 2.07 µs"
+    assert one.numbers == {
+        "steps": 3,
+        "copies": 3,
+        "exposed_ns": 900,
+        "copies_ns": 900,
+        "kernels_alone_ns": 2070,
+    }
 
 
 @pytest.mark.parametrize(("hidden", "stake"), [(30, 3 * 270), (31, None)])
@@ -126,8 +136,14 @@ def tiny(count: int, size: int = 8, kind: int = TO_DEVICE) -> list[Row]:
 def test_many_tiny_copies(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *looped(*tiny(34))))
     one = found["tiny_copies"]
-    assert (list(found), one.potential_ns) == (["tiny_copies"], 3 * 34 * 10)
-    assert one.what == "Tiny copies: 34 per step of 8 B (median) take 1.02 µs"
+    assert (list(found), one.ceiling_ns) == (["tiny_copies"], 3 * 34 * 10)
+    assert one.numbers == {
+        "steps": 3,
+        "copies": 102,
+        "median_bytes": 8.0,
+        "most_bytes": 64000,
+        "cost_ns": 1020,
+    }
 
 
 def test_fewer_than_a_hundred_copies_are_not_many(tmp_path: Path) -> None:
@@ -175,10 +191,13 @@ def test_kernels_that_wait_for_pages(until: int, expected: dict[str, int], tmp_p
 
 def test_what_is_said_of_kernels_that_wait_for_pages(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*migrating(300))))["faulting_kernels"]
-    assert one.what == "Page faults: kernels wait for 197 kB of unified memory to migrate"
-    assert one.evidence == (
-        "3 migrations after page faults, under way during 600 ns of 2.97 µs of kernel time"
-    )
+    assert one.numbers == {
+        "steps": 3,
+        "migrations": 3,
+        "migrated_bytes": 196608,
+        "migrating_ns": 600,
+        "kernels_ns": 2970,
+    }
 
 
 def test_prefetched_pages_beside_a_kernel_are_as_it_should_be(tmp_path: Path) -> None:
@@ -206,8 +225,7 @@ def test_a_gpu_that_is_idle_until_pages_have_moved(
 
 def test_what_is_said_of_a_gpu_that_is_idle_until_pages_have_moved(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*idle_until_migrated(100))))["waiting_for_pages"]
-    assert one.what == "Page faults: the GPU is idle for 300 ns until pages have migrated"
-    assert one.evidence == "3 gaps ending with a migration after a page fault, before a kernel"
+    assert one.numbers == {"steps": 3, "gaps": 3, "idle_ns": 300}
 
 
 def test_pages_that_are_prefetched_late_are_idle_time_without_page_faults(tmp_path: Path) -> None:
@@ -220,8 +238,8 @@ def test_pages_that_move_after_the_last_kernel_keep_none_waiting(tmp_path: Path)
         memcpy(12, 400, 450, 65_536, streamId=0, migrationCause=FAULT),
     ]
     found = findings_of(new(tmp_path, *rows))["idle_pages_to_host"]
-    assert found.potential_ns == 100
-    assert found.what == "Unified memory: the GPU is idle while the host fetches pages (100 ns)"
+    assert found.ceiling_ns == 100
+    assert found.numbers == {"steps": 0, "idle_ns": 100, "cause": "migration", "computes": True}
 
 
 @pytest.mark.parametrize("cause", [PREFETCH, EVICTION, None])

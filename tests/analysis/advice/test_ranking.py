@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tiny_export import Row
 
-    from nsyswrap.analysis.advice import Advice
+    from nsyswrap.analysis.finding import Finding
     from nsyswrap.api import Capture
 
 FIRST, LAST = {"lost_events"}, {"timed_launch_only", "timed_earlier_work"}
@@ -66,7 +66,7 @@ def test_of_a_finding_in_two_processes_the_larger_share_counts(tmp_path: Path) -
         rows = [row for pid, (_, every, gap) in pids for row in process(pid, every, gap)]
         found = findings_of(new(tmp_path, *rows))
         assert list(found) == ["launch_bound"]
-        assert (found["launch_bound"].potential_ns, found["launch_bound"].window_ns) == (270, 1500)
+        assert (found["launch_bound"].ceiling_ns, found["launch_bound"].window_ns) == (270, 1500)
 
 
 # CPU  |La 0-10|C 10 ................. 700|Lb 700-710|
@@ -80,7 +80,7 @@ def test_findings_on_the_same_time_name_each_other(tmp_path: Path) -> None:
     ]
     found = findings_of(new(tmp_path, *looped(*step)))
     # The 100 ns before the copy are of both; the copy is of the one, 30 after it are of the other.
-    assert {name: one.potential_ns for name, one in found.items()} == {
+    assert {name: one.ceiling_ns for name, one in found.items()} == {
         "pageable_copies": 3 * (100 + 290),
         "synchronizing": 3 * (100 + 30),
     }
@@ -101,22 +101,22 @@ def test_a_gpu_that_is_always_busy_has_none(tmp_path: Path) -> None:
     assert stakes(tmp_path, call("cudaLaunchKernel", 0, 10, 1), kernel("k", 15, 1000, 1)) == {}
 
 
-def ranked(capture: Capture) -> list[Advice]:
+def ranked(capture: Capture) -> list[Finding]:
     """Return the findings after a look at their order and at what each has in common with the others."""
     found = list(findings_of(capture).values())
-    names = [one.name for one in found]
-    with_stakes = [one for one in found if one.potential_percent is not None]
-    shares = [one.potential_percent or 0.0 for one in with_stakes]
+    names = [one.kind for one in found]
+    with_stakes = [one for one in found if one.ceiling_percent is not None]
+    shares = [one.ceiling_percent or 0.0 for one in with_stakes]
     assert shares == sorted(shares, reverse=True)
     first, last = (sum(name in group for name in names) for group in (FIRST, LAST))
     assert FIRST.issuperset(names[:first])
     assert LAST.issuperset(names[len(names) - last :])
     for one in with_stakes:
         for other in with_stakes:
-            if other.name in one.shares:
-                assert one.name in other.shares
-                assert intersection(one.cover, other.cover).length
-        assert (one.potential_percent or 0) >= WORTH_PERCENT or names == [one.name]
+            if other.kind in one.shares:
+                assert one.kind in other.shares
+                assert intersection(one.evidence, other.evidence).length
+        assert (one.ceiling_percent or 0) >= WORTH_PERCENT or names == [one.kind]
     return found
 
 

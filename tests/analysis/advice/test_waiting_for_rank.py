@@ -41,14 +41,18 @@ def two(arrives: int, ends: int, steps: int = STEPS) -> list[Row]:
 def test_one_process_waits_for_the_other(tmp_path: Path) -> None:
     found = findings_of(new(tmp_path, *two(510, 600)))
     # The fast one communicates for 490 ns in a step, of which 400 are waiting; 90 are 9 % of a step.
-    stakes = {name: one.potential_ns for name, one in found.items()}
+    stakes = {name: one.ceiling_ns for name, one in found.items()}
     assert stakes == {"waiting_for_rank": STEADY * 400, "exposed_communication": STEADY * 90}
     one = found["waiting_for_rank"]
     assert one.window_ns == STEADY * STEP_NS
-    assert one.what == "Waiting for a rank: process 200 waited 2.80 µs for process 300"
-    assert one.evidence.startswith(
-        "process 300 was last in 7 of 7 collectives; process 200 waited 2.80 µs for"
-    )
+    assert one.numbers == {
+        "waits": "process 200",
+        "late": "process 300",
+        "waited_ns": 2800,
+        "reason": "process 300 was last in 7 of 7 collectives; process 200 waited 2.80 µs for"
+        " it, 38.2 % of its GPU time, because process 300's own GPU work takes 6.70 µs against 3.90 µs of"
+        " process 200",
+    }
 
 
 def test_the_command_in_the_advice_names_the_capture_on_a_screen_alone(tmp_path: Path, cli: Cli) -> None:

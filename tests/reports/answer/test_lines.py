@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from answer_parts import LAUNCH_BOUND, LAUNCHES, MS, answer, device, finding, outlier, steps
+from answer_parts import LAUNCH_BOUND, LAUNCHES, MS, answer, device, finding, outlier, spikes, steps
 from rich.cells import cell_len
 from tiny_export import call, kernel, nvtx, opened, write
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from conftest import Cli
 
     from nsyswrap.analysis.answer import Answer
+    from nsyswrap.analysis.finding import Finding
     from nsyswrap.api import Capture
 
 NASTY = ["\x1b[2J\nstep\u202e", "漢" * 90, "a" * 300, "a-b " * 60, "[red]<b>|`*"]
@@ -29,6 +30,14 @@ NASTY = ["\x1b[2J\nstep\u202e", "漢" * 90, "a" * 300, "a-b " * 60, "[red]<b>|`*
 def capture(tmp_path: Path) -> Capture:
     """Any capture: the answers of these tests do not come from it."""
     return opened(tmp_path, kernel("k", 0, 5))
+
+
+def waiting_for(name: str, ceiling_ms: float | None) -> Finding:
+    return finding("waiting_for_rank", ceiling_ms, waits="7", late=name, waited_ns=20 * MS, reason=name)
+
+
+def missing(loss: str) -> Finding:
+    return finding("events_missing", None, loss=loss)
 
 
 def lines(capture: Capture, one: Answer) -> list[str]:
@@ -179,7 +188,19 @@ def test_outlier_steps(capture: Capture, outliers: list[Any], shown: str) -> Non
     ],
 )
 def test_almost_all_of_the_time_does_not_read_100_percent(saved: float, shown: str, capture: Capture) -> None:
-    one = answer(findings=(finding("few_blocks", "Few blocks", saved, remedy="More blocks"),))
+    one = answer(
+        findings=(
+            finding(
+                "few_blocks",
+                saved,
+                median_blocks=1.0,
+                multiprocessors=9,
+                kernels=1,
+                kernels_ns=1,
+                longest_kernel="k",
+            ),
+        )
+    )
     assert f"  More blocks would save at most {shown}" in lines(capture, one)[3]
 
 
@@ -205,36 +226,43 @@ def test_a_state_with_little_of_the_extra_time_is_not_named(capture: Capture) ->
 
 
 def test_what_fills_spikes_is_told_without_their_numbers_if_these_leave_no_room(capture: Capture) -> None:
-    spikes = finding("spikes", "Spikes: 4 of 30 steps (4, 9, 14, 19)", 10)
     four = tuple(outlier(number, 12, idle_host=7, memcpy=3) for number in (4, 9, 14, 19))
-    shown = lines(capture, answer(steps=steps(outliers=four), findings=(spikes,)))
+    shown = lines(
+        capture, answer(steps=steps(outliers=four), findings=(spikes(4, 9, 14, 19, ceiling_ms=10),))
+    )
     assert "  Outliers take 10.0 ms longer on average: host code 7.00 ms, copies 3.00 ms" in shown
 
 
 def test_outlier_steps_stand_with_the_finding_about_them(capture: Capture) -> None:
-    spikes = finding("spikes", "Spikes: 1 of 30 steps", 10)
-    one = answer(steps=steps(outliers=(outlier(24, 12, memcpy=10),)), findings=(LAUNCHES, spikes))
+    findings = (LAUNCHES, spikes(24, ceiling_ms=10))
+    one = answer(steps=steps(outliers=(outlier(24, 12, memcpy=10),)), findings=findings)
     shown = lines(capture, one)
-    place = shown.index("Spikes: 1 of 30 steps: at most 17 %")
+    place = shown.index("Outlier: step 24, 1 of 30 steps, takes 6.0 x the median: at most 17 %")
     assert shown[place + 1] == "  Outlier: step 24 takes 10.0 ms longer: copies 10.0 ms"
-    assert sum("Outlier" in text for text in shown) == 1
+    assert sum("longer" in text for text in shown) == 1
 
 
 def test_further_findings_and_doubts(capture: Capture) -> None:
+    hosts = {"gaps": 30, "median_ns": 4e5, "idle_ns": 12 * MS}
     findings = (
-        finding("timed_launch_only", "NVTX timing: ranges end too early", None),
+        finding("timed_launch_only", None, tolerance_percent=10.0, ranges=()),
         LAUNCHES,
-        finding("host_bound", "Host-bound: " + "x" * 68, 12, shares=("launch_bound",)),
-        *(finding(f"f{number}", f"Finding {number}", 6) for number in range(4)),
+        replace(finding("host_bound", 12, bounds=True, **hosts), shares=("launch_bound",)),
+        finding("idle_load", 6, cause="load", idle_ns=6 * MS),
+        finding("idle_copy", 6, cause="copy", idle_ns=6 * MS),
+        finding("idle_call", 6, cause="call", idle_ns=6 * MS),
+        finding("idle_host", 6, cause="host", idle_ns=6 * MS),
     )
-    shown = lines(capture, answer(findings=findings, notes=("n" * 100, "second", "third")))
+    notes = (finding("ranges_not_judged", None, reason="second"), finding("slowed_by_marks", None))
+    shown = lines(capture, answer(findings=findings, remarks=("n" * 100,), notes=notes))
     assert shown[5:] == [
-        "Host-bound: " + "x" * 68,
-        "  Fewer launches: at most 20 % of a step, partly the same time",
-        "Finding 0: at most 10 %",
-        "Finding 1: at most 10 %",
+        "Host-bound: host code leaves the GPU idle, median 400 µs per gap",
+        "  Less host code between launches: at most 20 % of a step, partly the same time",
+        "Loading modules leaves the GPU idle (6.00 ms): at most 10 %",
+        "Copy and memset calls leave the GPU idle (6.00 ms): at most 10 %",
         "2 more findings, and advice on all: --advice",
-        "Check: NVTX timing: ranges end too early (-r gpu_idle)",
+        "Check: NVTX timing: ranges end before the GPU work launched in them (-r",
+        "  gpu_idle)",
         "Note: " + "n" * 74,
         "  " + "n" * 26,
         "Note: second",
@@ -242,7 +270,7 @@ def test_further_findings_and_doubts(capture: Capture) -> None:
 
 
 def test_a_withheld_verdict_says_why_and_what_to_do(capture: Capture) -> None:
-    shown = lines(capture, answer(findings=(), withheld="nsys reported missing events: 5 dropped"))
+    shown = lines(capture, answer(findings=(), withheld=missing("5 dropped")))
     assert shown[2:4] == [
         "No verdict: nsys reported missing events: 5 dropped",
         "  Record again; list the problems: -r diagnostics",
@@ -262,7 +290,7 @@ def test_several_devices_and_processes(capture: Capture) -> None:
     assert shown[0].startswith("GPU busy")
     assert shown[2] == "  GPU 0 in process 7: 15 %, GPU 0 in process 8: 50 %"
     assert "Compare the 2 processes: --by rank" in shown
-    waiting = finding("waiting_for_rank", "Waiting for a rank: 7 waits for 8", 20)
+    waiting = waiting_for("8", 20)
     shown = lines(capture, answer(LAUNCH_BOUND, other, findings=(waiting,)))
     assert "  compare all ranks: --by rank" in shown
     assert not any("processes:" in text for text in shown)
@@ -283,15 +311,15 @@ def test_many_devices_take_one_line(capture: Capture, numbers: range, shown: str
 
 @pytest.mark.parametrize("name", NASTY)
 def test_no_name_widens_a_line_or_moves_the_cursor(capture: Capture, name: str) -> None:
-    other = finding("host_bound", name, 12, remedy=name, shares=("launch_bound",))
+    other = replace(waiting_for(name, 12), shares=("waiting_for_rank",))
     one = answer(
         LAUNCH_BOUND, device(1, busy={"memcpy": 30}, idle={"host": 30}), steps=steps(label=name, count=10**6),
-        findings=(finding("a", name, 30, remedy=name), other, finding("b", name, None)), notes=(name,),
+        findings=(waiting_for(name, 30), other, waiting_for(name, None)), remarks=(name,),
     )  # fmt: skip
     for shown in (
         one,
         answer(why_whole=name, steps=None, part="whole capture"),
-        answer(withheld=name, findings=()),
+        answer(withheld=missing(name), findings=()),
     ):
         for line in answer_lines(capture, shown):
             assert cell_len(str(line)) <= 80
@@ -312,5 +340,5 @@ def test_without_gpu_work_the_rest_is_shown(tmp_path: Path, cli: Cli) -> None:
 
 
 def test_sentences_are_whole_again(capture: Capture) -> None:
-    one = answer(notes=("a note " * 30,))
+    one = answer(remarks=("a note " * 30,))
     assert sentences(answer_lines(capture, one))[-1].text == f"Note: {'a note ' * 30}".strip()

@@ -20,6 +20,7 @@ from nsyswrap.render import summary_screen as screen
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.answer import answer_lines, as_dict
 from nsyswrap.reports.summary import summarize
+from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +67,7 @@ def test_the_first_lines_have_the_answer(capture: Capture) -> None:
     answer = capture.answer
     assert any(re.match(r"GPUs? busy [\d.]+ % of ", line) for line in first)
     assert not answer.idle_ns or any(line.startswith("  idle ") for line in first)
-    worth = [finding.what for finding in answer.findings if finding.potential_ns is not None]
+    worth = [words(finding).what for finding in answer.findings if finding.ceiling_ns is not None]
     expected = (
         "No verdict: " if answer.withheld else worth[0][:60] if worth else r"(No single cause|Largest cause)"
     )
@@ -127,10 +128,10 @@ def test_findings_are_those_of_advice(capture: Capture) -> None:
         assert not answer.findings
         return
     if not answer.withheld:
-        assert [finding.name for finding in answer.findings] == table.data["finding"]
-        potentials = [MISSING if f.potential_ns is None else f.potential_ns for f in answer.findings]
+        assert [finding.kind for finding in answer.findings] == table.data["finding"]
+        potentials = [MISSING if f.ceiling_ns is None else f.ceiling_ns for f in answer.findings]
         assert potentials == np.asarray(table.data["at_stake_ns"]).tolist()
-    assert all(0 <= (finding.potential_percent or 0) <= 100 for finding in answer.findings)
+    assert all(0 <= (finding.ceiling_percent or 0) <= 100 for finding in answer.findings)
 
 
 def test_data_fits_the_schema(capture: Capture) -> None:

@@ -8,9 +8,10 @@ from nsyswrap.base.units import Unit, human
 from nsyswrap.render.answer_parts import split_heading
 from nsyswrap.render.page.html import Markup, Section, element, section, side_by_side
 from nsyswrap.render.page.tables import folded_table
+from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
-    from nsyswrap.analysis.advice import Advice
+    from nsyswrap.analysis.finding import Finding
     from nsyswrap.render.page.subject import Subject
 
 _MOST_ADVICE = 5
@@ -43,15 +44,16 @@ def _tile(subject: Subject, label: str) -> Markup | None:
     )
 
 
-def _advice_item(label: str, finding: Advice) -> Markup:
-    heading, rest = split_heading(finding.what)
-    share = human(finding.potential_percent, Unit.PERCENT)
+def _advice_item(label: str, finding: Finding) -> Markup:
+    wording = words(finding)
+    heading, rest = split_heading(wording.what)
+    share = human(finding.ceiling_percent, Unit.PERCENT)
     potential = "a doubt about the figures"
-    if finding.potential_ns is not None:
-        potential = f"at most {human(finding.potential_ns, Unit.NS)}, {share} %"
-    code = element("code", finding.example) if finding.example else ""
-    do = (finding.do, ". For example: " if code else "", code)
-    parts = (("Seen", (finding.evidence,)), ("Do", do), ("Unless", (finding.unless,)))
+    if finding.ceiling_ns is not None:
+        potential = f"at most {human(finding.ceiling_ns, Unit.NS)}, {share} %"
+    code = element("code", wording.example) if wording.example else ""
+    do = (wording.do, ". For example: " if code else "", code)
+    parts = (("Seen", (wording.evidence,)), ("Do", do), ("Unless", (wording.unless,)))
     return element(
         "li",
         element(
@@ -62,7 +64,7 @@ def _advice_item(label: str, finding: Advice) -> Markup:
             element("span", potential, class_="stake"),
         ),
         *(element("p", element("i", name), " ", *texts) for name, texts in parts if texts[0]),
-        data_finding=finding.name,
+        data_finding=finding.kind,
         data_label=label,
     )
 

@@ -16,7 +16,7 @@ from nsyswrap.render.timeline.kinds import RANGES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nsyswrap.analysis.advice import Advice
+    from nsyswrap.analysis.finding import Finding
     from nsyswrap.analysis.steps import Steps
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.timeline.lanes import Lane
@@ -42,11 +42,13 @@ class Focus(NamedTuple):
     spots: list[tuple[int, int]]
 
 
-def focus(capture: Capture, findings: Sequence[Advice], ends: tuple[int, int]) -> Focus:
+def focus(capture: Capture, findings: Sequence[Finding], ends: tuple[int, int]) -> Focus:
     """Return the focus of a timeline from ``ends[0]`` to ``ends[1]``."""
     gpu = _gpu_work(capture)
     steady = longest_steps(capture)
-    places = {one.name: _longest(one, 1)[0] for one in findings if len(one.cover.start)}
+    places: dict[str, tuple[int, int]] = {
+        one.kind: _longest(one, 1)[0] for one in findings if len(one.evidence.start)
+    }
     top = next(iter(places.values()), None)
     if capture.view.selection.windowed:
         opens, why = (capture.window.start_ns, capture.window.end_ns), "selected part"
@@ -104,14 +106,14 @@ def _around(start: int, end: int, share: float = 0.25) -> tuple[int, int]:
     return start - more, end + more
 
 
-def _longest(finding: Advice, most: int) -> list[tuple[int, int]]:
+def _longest(finding: Finding, most: int) -> list[tuple[int, int]]:
     """Return the longest intervals of the time that a finding is about, the longest first."""
-    cover = finding.cover
+    cover = finding.evidence
     order = largest_first(cover.end - cover.start, most)
     return list(zip(cover.start[order].tolist(), cover.end[order].tolist(), strict=True))
 
 
-def _spots(capture: Capture, findings: Sequence[Advice], steady: Steps | None) -> list[tuple[int, int]]:
+def _spots(capture: Capture, findings: Sequence[Finding], steady: Steps | None) -> list[tuple[int, int]]:
     spots: list[tuple[int, int]] = []
     if steady is not None:
         numbers = np.flatnonzero(steady.steady & ~steady.outlier)

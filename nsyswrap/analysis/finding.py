@@ -1,0 +1,81 @@
+"""What is concluded about a capture, as data: a kind, its numbers, and the time that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nsyswrap.analysis.arrays.intervals import NOTHING, Cover
+
+FindingKind = Literal[
+    "launch_bound",
+    "host_bound",
+    "waiting_for_input",
+    "synchronizing",
+    "allocating",
+    "loading_in_loop",
+    "spikes",
+    "pageable_copies",
+    "copies_not_overlapped",
+    "tiny_copies",
+    "faulting_kernels",
+    "waiting_for_pages",
+    "few_blocks",
+    "exposed_communication",
+    "waiting_for_rank",
+    "idle_profiler",
+    "idle_queued",
+    "idle_load",
+    "idle_allocate",
+    "idle_synchronise",
+    "idle_launch",
+    "idle_copy",
+    "idle_host",
+    "idle_call",
+    "idle_migration",
+    "idle_pages_to_host",
+    "idle_unknown",
+    "lost_events",
+    "timed_launch_only",
+    "timed_earlier_work",
+    "ranges_differ",
+    "ranges_not_judged",
+    "slowed_by_marks",
+    "events_missing",
+    "operations_end_early",
+    "clocks_disagree",
+]
+Status = Literal["measured", "bound", "estimate"]
+Numbers = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding, without a sentence: ``reports.wording`` has one for each kind.
+
+    ``numbers`` are plain values: numbers with their unit at the end of their name, texts of the capture, and
+    tuples of these. ``evidence`` is the time that the finding is about, on the clock of the capture.
+    ``ceiling_ns`` is the most that a change can save of the ``window_ns`` judged; None for doubts about
+    figures. ``status`` says how it is known: measured, an upper bound, or an estimate. ``source`` names the
+    report with the rows behind the numbers. ``shares`` are the findings that concern some of the same time.
+    """
+
+    kind: FindingKind
+    numbers: Numbers
+    evidence: Cover
+    ceiling_ns: int | None
+    status: Status
+    source: str
+    window_ns: int = 0
+    shares: tuple[FindingKind, ...] = ()
+
+    @property
+    def ceiling_percent(self) -> float | None:
+        """The ceiling as a percentage of the time judged; None for doubts about figures."""
+        return None if self.ceiling_ns is None else 100.0 * self.ceiling_ns / max(self.window_ns, 1)
+
+    @classmethod
+    def doubt(cls, kind: FindingKind, source: str, **numbers: Any) -> Finding:
+        """Return a doubt about figures, which concerns no time that could be saved."""
+        return cls(kind, numbers, NOTHING, None, "measured", source)

@@ -1,0 +1,482 @@
+"""The words of findings: heading, sentence and evidence, what to do, and when that is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.analysis.gpu_gaps import CAUSES
+from nsyswrap.base.units import duration
+from nsyswrap.reports.wording.numbers import filled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nsyswrap.analysis.finding import Finding, FindingKind, Numbers
+
+_MOST_STEPS = 4  # numbers of steps in a sentence
+_MOST_NAMES = 3  # of ranges in a sentence
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The texts of a finding. ``heading`` is empty if the sentence says all.
+
+    ``remedy`` names the change, ``do`` says how, ``example`` is a line of code. ``unless`` says when the
+    advice is wrong.
+    """
+
+    heading: str
+    sentence: str
+    evidence: str = ""
+    remedy: str = ""
+    do: str = ""
+    example: str = ""
+    unless: str = ""
+
+    @property
+    def what(self) -> str:
+        """The conclusion with its figure."""
+        return f"{self.heading}: {self.sentence}" if self.heading else self.sentence
+
+
+def words(finding: Finding) -> Wording:
+    """Return the texts of a finding."""
+    kind, numbers = finding.kind, finding.numbers
+    wording = _WORDINGS[kind]
+    if kind in _VARIANTS:
+        changes, more = _VARIANTS[kind](numbers)
+        wording, numbers = replace(wording, **changes), {**numbers, **more}
+    return replace(
+        wording, sentence=filled(wording.sentence, numbers), evidence=filled(wording.evidence, numbers)
+    )
+
+
+_WORDINGS: Mapping[FindingKind, Wording] = {
+    "launch_bound": Wording(
+        "Launches leave the GPU idle",
+        "median launch {median_launch_ns} for {median_work_ns} of GPU work",
+        "{launches:repeated launches}; GPU idle for {inside_ns} of launch latency and {between_ns} of short "
+        "host code and other calls between launches",
+        "CUDA graphs or fusion",
+        "reduce the number of launches: CUDA graphs, torch.compile, fused kernels, larger batches",
+        "step = torch.compile(step, mode='reduce-overhead')",
+        "nsys causes the delay, as it slows every launch: compare run times without nsys",
+    ),
+    "host_bound": Wording(
+        "Host code leaves the GPU idle",
+        "median {median_ns} per gap",
+        "gaps with the launching thread outside CUDA calls: {gaps:per step}, {idle_ns} in total",
+        "Less host code between launches",
+        "move host work out of the loop or to a pool of threads, or queue more GPU work ahead",
+        "future = pool.submit(prepare); step(batch); batch = future.result()",
+        "the program had no work for the GPU, for example between requests",
+    ),
+    "waiting_for_input": Wording(
+        "Waiting for input or other host code",
+        "median {median_ns} before a copy to the GPU",
+        "waits: {waits:per step}, {idle_ns} in total; use --trace cuda,nvtx,osrt to tell waiting from "
+        "computing",
+        "Loading input ahead",
+        "load and prepare input in other processes, ahead of the step that needs it",
+        "DataLoader(dataset, num_workers=8, pin_memory=True)",
+        "the host computes something else in that time; then move that work out of the loop",
+    ),
+    "synchronizing": Wording(
+        "",
+        "Synchronizing leaves the GPU idle",
+        "gaps after a wait for the GPU: {gaps:per step}; GPU idle for {idle_ns} until the wait returned and "
+        "the next launch arrived",
+        "Synchronizing less often",
+        "avoid .item(), .cpu(), printing a tensor and cudaDeviceSynchronize in the loop; wait on "
+        "events instead",
+        "loss_sum += loss.detach()  # and .item() once after the loop",
+        "the host needs each result before it can continue, or synchronizes for timing",
+    ),
+    "allocating": Wording(
+        "Allocating",
+        "the GPU is idle for {idle_ns} while memory is allocated or freed",
+        "gaps with calls that allocate or free memory: {gaps:per step}; GPU idle for {inside_ns} in these "
+        "calls; cudaFree also waits for the GPU",
+        "Allocating once",
+        "allocate before the loop or from a pool: cudaMallocAsync, or PyTorch's cache without empty_cache()",
+        "buffer = torch.empty(shape, device='cuda')  # once, before the loop",
+        "the allocation happens once in a long run",
+    ),
+    "loading_in_loop": Wording(
+        "JIT compiling or module loading",
+        "the GPU is idle for {idle_ns} at first use",
+        "loading calls: {calls:per step}; {loading_ns} in loading, {host_ns} in host code in the same gaps",
+        "Compiling and loading once",
+        "compile and load before the loop: fixed shapes, cached kernels, one warm-up call per kernel",
+        "step = torch.compile(step, dynamic=True)  # called before the loop",
+        "the program runs each kernel only once by design",
+    ),
+    "spikes": Wording(
+        "Outliers",
+        "{outliers} of {steps} steps take {times} x the median (steps {listed})",
+        "median step {median_ns}, outliers {outlier_ns} on average; {more_ns} more without compute than "
+        "usual",
+        "Removing the extra work",
+        "move the extra work elsewhere: checkpoints and logs to another thread, validation to another job",
+        "threading.Thread(target=torch.save, args=(snapshot, path)).start()",
+        "the extra work is needed in these steps",
+    ),
+    "pageable_copies": Wording(
+        "Pageable copies",
+        "{moved_bytes} at {rate_bytes_per_s} block the host",
+        "copies from or to pageable memory: {copies:per step}, {copies_ns} on the GPU",
+        "Pinned memory",
+        "use pinned memory and asynchronous copies: cudaMallocHost, or pin_memory=True in PyTorch",
+        "batch = batch.pin_memory().to('cuda', non_blocking=True)",
+        "the data is copied only once: pinning costs more than one copy",
+    ),
+    "copies_not_overlapped": Wording(
+        "Exposed copies",
+        "{exposed_ns} of copies not overlapped with kernels",
+        "copies: {copies:per step}, {copies_ns}; kernels without copies {kernels_alone_ns}",
+        "Overlapping copies",
+        "copy the next part on a separate stream, from pinned memory, while a kernel works on this one",
+        "with torch.cuda.stream(copy): x = batch.to('cuda', non_blocking=True)",
+        "each kernel needs the data copied before it, and no other work can run meanwhile",
+    ),
+    "tiny_copies": Wording(
+        "Tiny copies",
+        "{copies:per step} of {median_bytes} (median) take {cost_ns}",
+        "{copies:copies} of at most {most_bytes}; call overhead and latency take longer than the transfer",
+        "One copy instead of many",
+        "combine the data in one copy, or create it on the GPU",
+        "values = torch.tensor(numbers, device='cuda')  # all in one tensor",
+        "each copied result is needed immediately",
+    ),
+    "faulting_kernels": Wording(
+        "Page faults",
+        "kernels wait for {migrated_bytes} of unified memory to migrate",
+        "{migrations:migrations} after page faults, under way during {migrating_ns} of {kernels_ns} of "
+        "kernel time",
+        "Prefetching pages",
+        "prefetch the pages that the kernel needs, or use cudaMalloc and explicit copies",
+        "cudaMemPrefetchAsync(data, bytes, device, stream);",
+        "the kernel touches few pages, and these are not known in advance",
+    ),
+    "waiting_for_pages": Wording(
+        "Page faults",
+        "the GPU is idle for {idle_ns} until pages have migrated",
+        "{gaps:gaps} ending with a migration after a page fault, before a kernel",
+        "Prefetching pages",
+        "prefetch pages to the processor that needs them next; avoid sharing pages between CPU and GPU",
+        "cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);",
+        "the host computes on these pages in that time; then host work is the cause",
+    ),
+    "few_blocks": Wording(
+        "Few blocks",
+        "kernels have a median of {blocks} for {multiprocessors} multiprocessors",
+        "{kernels:kernel executions}, {kernels_ns} in total; most time in {longest_kernel}",
+        "More blocks",
+        "use more blocks: process more elements per launch, use smaller blocks, or batch small problems",
+        "kernel<<<(n + 255) / 256, 256>>>(data, n);",
+        "other streams use the idle multiprocessors, or the problem allows no more blocks",
+    ),
+    "exposed_communication": Wording(
+        "Exposed communication",
+        "{exposed_ns} of NCCL kernels not overlapped with compute",
+        "communication kernels ran for {running_ns}, {overlapped_ns} of it overlapped with compute; this "
+        "includes waiting for slower ranks",
+        "Overlapping communication",
+        "overlap it with compute (gradient buckets, a separate stream), communicate less, or find the "
+        "late rank",
+        "model = DistributedDataParallel(model, bucket_cap_mb=25)",
+        "the compute that could overlap needs the result of the communication",
+    ),
+    "waiting_for_rank": Wording(
+        "Waiting for a rank",
+        "{waits} waited {waited_ns} for {late}",
+        "{reason}",
+        "Equal work on all ranks",
+        "balance the work between ranks, or find the cause of the delay: --by rank compares all ranks",
+        "nsyswrap report CAPTURE --by rank",
+        "the ranks have unequal work by design",
+    ),
+    "idle_profiler": Wording(
+        "Profiler overhead",
+        "nsys itself leaves the GPU idle ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "Recording less",
+        "record fewer kinds of events, or only part of the run",
+        "nsyswrap profile --trace cuda --capture-range cudaProfilerApi -- ...",
+        "only the run time without nsys matters, which has no profiler overhead",
+    ),
+    "idle_queued": Wording(
+        "",
+        "Gaps between queued operations leave the GPU idle ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "Fewer, longer kernels",
+        "fuse short kernels, launch them as a CUDA graph, or remove dependencies between streams",
+        "step = torch.compile(step)",
+        "the operations wait for another device or process",
+    ),
+    "idle_load": Wording(
+        "",
+        "Loading modules leaves the GPU idle ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "Loading once",
+        "load modules and create contexts before the loop; -r gpu_idle lists the gaps",
+        "step()  # once before the loop: the first call of a kernel loads it",
+        "the loading happens once in a long run",
+    ),
+    "idle_allocate": Wording(
+        "",
+        "Allocating or freeing memory leaves the GPU idle ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "Allocating once",
+        "allocate before the loop or from a pool: cudaMallocAsync; -r gpu_idle lists the gaps",
+        "buffer = torch.empty(shape, device='cuda')  # before the loop",
+        "the allocation happens once in a long run",
+    ),
+    "idle_synchronise": Wording(
+        "",
+        "Synchronizing calls leave the GPU idle ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "Synchronizing less often",
+        "move these calls out of the loop; -r gpu_idle lists the gaps",
+        "loss_sum += loss.detach()  # and .item() once after the loop",
+        "the host needs each result before it can continue",
+    ),
+    "idle_launch": Wording(
+        "",
+        "Launches leave the GPU idle ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "CUDA graphs or fusion",
+        "reduce the number of launches: CUDA graphs, torch.compile, fused kernels; -r gpu_idle lists "
+        "the gaps",
+        "step = torch.compile(step, mode='reduce-overhead')",
+        "nsys causes the delay, as it slows every launch: compare run times without nsys",
+    ),
+    "idle_copy": Wording(
+        "",
+        "Copy and memset calls leave the GPU idle ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "Fewer copy calls",
+        "copy more per call, asynchronously and from pinned memory; -r gpu_idle lists the gaps",
+        "batch = batch.pin_memory().to('cuda', non_blocking=True)",
+        "each copied result is needed immediately",
+    ),
+    "idle_host": Wording(
+        "",
+        "Short host code between GPU operations ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "Less host code between launches",
+        "move host work out of the loop or to a pool of threads, or queue more GPU work ahead",
+        "future = pool.submit(prepare); step(batch); batch = future.result()",
+        "the program had no work for the GPU in that time",
+    ),
+    "idle_call": Wording(
+        "",
+        "Other CUDA calls leave the GPU idle ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "Fewer CUDA calls",
+        "move these calls out of the loop; -r cuda_api_sum lists them",
+        "nsyswrap report CAPTURE -r cuda_api_sum",
+        "the calls belong to a phase that runs once",
+    ),
+    "idle_migration": Wording(
+        "Unified memory",
+        "the GPU is idle until pages have migrated ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "Prefetching pages earlier",
+        "start prefetches earlier, on a separate stream, so that kernels run in the meantime",
+        "cudaMemPrefetchAsync(following, bytes, device, copies);",
+        "the host computes on these pages in that time",
+    ),
+    "idle_pages_to_host": Wording(
+        "Unified memory",
+        "the GPU is idle while the host fetches pages ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "Prefetching to the host",
+        "move results to the host in one piece: prefetch or copy them; -r gpu_idle lists the gaps",
+        "cudaMemPrefetchAsync(results, bytes, cudaCpuDeviceId, stream);",
+        "the host computes on these pages in that time",
+    ),
+    "idle_unknown": Wording(
+        "Unexplained GPU idle time",
+        "launches are not recorded ({idle_ns})",
+        "idle {idle_ns}: {cause}",
+        "Recording the launches",
+        "record from the start, and trace CUDA in all processes",
+        "nsyswrap profile --trace cuda,nvtx,osrt -- ...",
+        "events were removed from the capture",
+    ),
+    "lost_events": Wording(
+        "Events are missing from this capture",
+        "counts and times may be too low",
+        "{listed}",
+        "Recording less at once",
+        "record again, with less at once: --duration, --capture-range or fewer --trace kinds",
+        "nsyswrap profile --duration 10 -- ...",
+        "the missing events are not GPU events",
+    ),
+    "timed_launch_only": Wording(
+        "NVTX timing",
+        "ranges end before the GPU work launched in them",
+        "off by more than {tolerance} % after warm-up: {listed}",
+        "Timing the work",
+        "synchronize before the range ends, or use CUDA events",
+        "torch.cuda.synchronize()  # as the last line of the range",
+        "the range is meant to measure host time only",
+    ),
+    "timed_earlier_work": Wording(
+        "NVTX timing",
+        "ranges include waiting for GPU work launched before them",
+        "off by more than {tolerance} % after warm-up: {listed}",
+        "Timing the work",
+        "synchronize before the range begins",
+        "torch.cuda.synchronize()  # as the last line before the range",
+        "the range is meant to include earlier work",
+    ),
+    "ranges_differ": Wording(
+        "", "NVTX ranges and their GPU work differ in duration: {listed} (-r timing_audit)"
+    ),
+    "ranges_not_judged": Wording("", "{reason}"),
+    "slowed_by_marks": Wording(
+        "", "the marks of --modules slow host code: judge idle time in a run without them"
+    ),
+    "events_missing": Wording("", "nsys reported missing events: {loss}"),
+    "operations_end_early": Wording("", "{backwards} of {operations} GPU operations end before they start"),
+    "clocks_disagree": Wording(
+        "",
+        "{early_percent} of the launches start on the GPU before their call (median {median_early_ns}): the "
+        "clocks of CPU and GPU disagree",
+    ),
+}
+
+_Variant = tuple[dict[str, str], dict[str, Any]]  # fields of the wording, and further numbers
+
+
+def _launch_bound(numbers: Numbers) -> _Variant:
+    return {"heading": "Launch-bound"} if numbers["bounds"] else {}, {}
+
+
+def _host_bound(numbers: Numbers) -> _Variant:
+    changes = {}
+    if numbers["bounds"]:
+        changes = {
+            "heading": "Host-bound",
+            "sentence": "host code leaves the GPU idle, median {median_ns} per gap",
+        }
+    if "gil_held_ns" in numbers:
+        gil = "; Python's GIL held for {gil_held_ns}, waited for {gil_waited_ns}"
+        changes["evidence"] = _WORDINGS["host_bound"].evidence + gil
+    return changes, {}
+
+
+def _waiting_for_input(numbers: Numbers) -> _Variant:
+    if not numbers["os_calls_traced"]:
+        return {}, {}
+    return {
+        "heading": "Waiting for input",
+        "sentence": "OS calls leave the GPU idle, median {median_ns} per gap",
+        "evidence": "waits: {waits:per step}, {idle_ns} in total; mostly in blocking OS calls",
+    }, {}
+
+
+def _synchronizing(numbers: Numbers) -> _Variant:
+    every = {"sentence": "Synchronizing after every operation leaves the GPU idle"}
+    return every if numbers["after_every_operation"] else {}, {}
+
+
+def _loading_in_loop(numbers: Numbers) -> _Variant:
+    return {"sentence": "the GPU is idle for {idle_ns} in the steps"} if numbers["steps"] else {}, {}
+
+
+def _spikes(numbers: Numbers) -> _Variant:
+    steps = numbers["step_numbers"]
+    more = {
+        "outliers": str(len(steps)),
+        "steps": str(numbers["steps"]),
+        "times": f"{numbers['outlier_ns'] / max(numbers['median_ns'], 1):,.1f}",
+        "listed": _listed(list(map(str, steps)), _MOST_STEPS),
+    }
+    if len(steps) > 1:
+        return {}, more
+    one = "step {listed}, {outliers} of {steps} steps, takes {times} x the median"
+    return {"heading": "Outlier", "sentence": one}, more
+
+
+def _few_blocks(numbers: Numbers) -> _Variant:
+    texts = {"blocks": f"{numbers['median_blocks']:g}", "multiprocessors": str(numbers["multiprocessors"])}
+    return {}, texts
+
+
+def _idle(numbers: Numbers) -> _Variant:
+    return {}, {"cause": CAUSES[numbers["cause"]]}
+
+
+def _idle_queued(numbers: Numbers) -> _Variant:
+    """Return other advice for a part without kernels."""
+    copies = {
+        "sentence": "Gaps between queued copies and memsets leave the GPU idle ({idle_ns})",
+        "remedy": "Fewer, larger operations",
+        "do": "combine small copies, or queue independent copies in different streams",
+        "example": "cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream_2);",
+    }
+    return {} if numbers["computes"] else copies, _idle(numbers)[1]
+
+
+def _lost_events(numbers: Numbers) -> _Variant:
+    """Return how to record less at once. With marked steps it is fewer of these."""
+    first, last = numbers["first_step"], numbers["last_step"]
+    listed = {"listed": "; ".join(numbers["losses"])}
+    if first is None or last is None:
+        return {}, listed
+    less = "fewer steps" if first < last else "another of the --steps"
+    return {
+        "do": f"record again, with less at once: {less} or fewer --trace kinds",
+        "example": f"nsyswrap profile --steps {(first + last) // 2} -- ...",
+    }, listed
+
+
+def _timed(numbers: Numbers) -> _Variant:
+    """Return the ranges with the largest errors, each with its median time and the right one."""
+    ranges = [
+        f"{'unnamed ranges' if name is None else repr(name)} ({count:,} of {of:,}): {duration(host_ns)}, "
+        f"expected {duration(should_ns)}"
+        for name, count, of, host_ns, should_ns in numbers["ranges"]
+    ]
+    more = f"; and {len(ranges) - _MOST_NAMES} more names" if len(ranges) > _MOST_NAMES else ""
+    listed = f"{'; '.join(ranges[:_MOST_NAMES])}{more}"
+    return {}, {"listed": listed, "tolerance": f"{numbers['tolerance_percent']:.0f}"}
+
+
+def _ranges_differ(numbers: Numbers) -> _Variant:
+    return {}, {"listed": _listed(list(map(repr, numbers["names"])), _MOST_NAMES)}
+
+
+def _listed(texts: list[str], most: int) -> str:
+    return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
+
+
+_VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
+    "launch_bound": _launch_bound,
+    "host_bound": _host_bound,
+    "waiting_for_input": _waiting_for_input,
+    "synchronizing": _synchronizing,
+    "loading_in_loop": _loading_in_loop,
+    "spikes": _spikes,
+    "few_blocks": _few_blocks,
+    "idle_profiler": _idle,
+    "idle_queued": _idle_queued,
+    "idle_load": _idle,
+    "idle_allocate": _idle,
+    "idle_synchronise": _idle,
+    "idle_launch": _idle,
+    "idle_copy": _idle,
+    "idle_host": _idle,
+    "idle_call": _idle,
+    "idle_migration": _idle,
+    "idle_pages_to_host": _idle,
+    "idle_unknown": _idle,
+    "lost_events": _lost_events,
+    "timed_launch_only": _timed,
+    "timed_earlier_work": _timed,
+    "ranges_differ": _ranges_differ,
+}

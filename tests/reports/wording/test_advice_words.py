@@ -1,0 +1,390 @@
+"""The words of each kind of finding, from numbers written down by hand."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from nsyswrap.analysis.arrays.intervals import NOTHING
+from nsyswrap.analysis.finding import Finding, FindingKind
+from nsyswrap.reports.wording.advice import Wording, words
+
+STEPS = {"steps": 3}
+LAUNCHES = {
+    "launches": 3,
+    "median_launch_ns": 90.0,
+    "median_work_ns": 900.0,
+    "inside_ns": 300,
+    "between_ns": 0,
+}
+OUTLIERS = {"median_ns": 1000.0, "outlier_ns": 2000.0, "more_ns": 6000, "steps": 39}
+RANGE = ("a", 3, 3, 190_000.0, 940_000.0)
+RANGES = {"tolerance_percent": 10.0, "ranges": (RANGE,)}
+MANY_RANGES = {"tolerance_percent": 10.0, "ranges": ((None, 1, 2000, 1.0, 2.0), RANGE, RANGE, RANGE)}
+IDLE = {"idle_ns": 300, "computes": True}
+
+# Kind, numbers, heading, sentence, evidence.
+CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
+    (
+        "launch_bound",
+        {"bounds": False, **LAUNCHES},
+        "Launches leave the GPU idle",
+        "median launch 90 ns for 900 ns of GPU work",
+        (
+            "3 repeated launches; GPU idle for 300 ns of launch latency and 0 ns of short host code and "
+            "other calls between launches"
+        ),
+    ),
+    (
+        "launch_bound",
+        {"bounds": True, **LAUNCHES, "launches": 2},
+        "Launch-bound",
+        "median launch 90 ns for 900 ns of GPU work",
+        (
+            "2 repeated launches; GPU idle for 300 ns of launch latency and 0 ns of short host code and "
+            "other calls between launches"
+        ),
+    ),
+    (
+        "host_bound",
+        {"bounds": True, "gaps": 3, "median_ns": 390.0, "idle_ns": 1170, **STEPS},
+        "Host-bound",
+        "host code leaves the GPU idle, median 390 ns per gap",
+        "gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total",
+    ),
+    (
+        "host_bound",
+        {"bounds": False, "gaps": 3000, "median_ns": 5.0, "idle_ns": 7, "gil_held_ns": 4, "gil_waited_ns": 2},
+        "Host code leaves the GPU idle",
+        "median 5 ns per gap",
+        (
+            "gaps with the launching thread outside CUDA calls: 3,000, 7 ns in total; Python's GIL held for "
+            "4 ns, waited for 2 ns"
+        ),
+    ),
+    (
+        "waiting_for_input",
+        {"os_calls_traced": False, "waits": 3, "median_ns": 300.0, "idle_ns": 960, **STEPS},
+        "Waiting for input or other host code",
+        "median 300 ns before a copy to the GPU",
+        "waits: 1 per step, 960 ns in total; use --trace cuda,nvtx,osrt to tell waiting from computing",
+    ),
+    (
+        "waiting_for_input",
+        {"os_calls_traced": True, "waits": 3, "median_ns": 390.0, "idle_ns": 1200, **STEPS},
+        "Waiting for input",
+        "OS calls leave the GPU idle, median 390 ns per gap",
+        "waits: 1 per step, 1.20 µs in total; mostly in blocking OS calls",
+    ),
+    (
+        "synchronizing",
+        {"after_every_operation": False, "gaps": 3, "idle_ns": 270, **STEPS},
+        "",
+        "Synchronizing leaves the GPU idle",
+        (
+            "gaps after a wait for the GPU: 1 per step; GPU idle for 270 ns until the wait returned and the "
+            "next launch arrived"
+        ),
+    ),
+    (
+        "synchronizing",
+        {"after_every_operation": True, "gaps": 7, "idle_ns": 300, **STEPS},
+        "",
+        "Synchronizing after every operation leaves the GPU idle",
+        (
+            "gaps after a wait for the GPU: 2.33 per step; GPU idle for 300 ns until the wait returned and "
+            "the next launch arrived"
+        ),
+    ),
+    (
+        "allocating",
+        {"gaps": 3, "idle_ns": 690, "inside_ns": 600, **STEPS},
+        "Allocating",
+        "the GPU is idle for 690 ns while memory is allocated or freed",
+        (
+            "gaps with calls that allocate or free memory: 1 per step; GPU idle for 600 ns in these calls; "
+            "cudaFree also waits for the GPU"
+        ),
+    ),
+    (
+        "loading_in_loop",
+        {"calls": 3, "idle_ns": 690, "loading_ns": 15, "host_ns": 600, **STEPS},
+        "JIT compiling or module loading",
+        "the GPU is idle for 690 ns in the steps",
+        "loading calls: 1 per step; 15 ns in loading, 600 ns in host code in the same gaps",
+    ),
+    (
+        "loading_in_loop",
+        {"calls": 0, "idle_ns": 110, "loading_ns": 0, "host_ns": 90, "steps": 0},
+        "JIT compiling or module loading",
+        "the GPU is idle for 110 ns at first use",
+        "loading calls: 0; 0 ns in loading, 90 ns in host code in the same gaps",
+    ),
+    (
+        "spikes",
+        {**OUTLIERS, "step_numbers": (5, 11, 17, 23, 29, 35)},
+        "Outliers",
+        "6 of 39 steps take 2.0 x the median (steps 5, 11, 17, 23, ...)",
+        "median step 1.00 µs, outliers 2.00 µs on average; 6.00 µs more without compute than usual",
+    ),
+    (
+        "spikes",
+        {**OUTLIERS, "step_numbers": (5,), "outlier_ns": 3000.0},
+        "Outlier",
+        "step 5, 1 of 39 steps, takes 3.0 x the median",
+        "median step 1.00 µs, outliers 3.00 µs on average; 6.00 µs more without compute than usual",
+    ),
+    (
+        "pageable_copies",
+        {"copies": 3, "moved_bytes": 3_000_000, "rate_bytes_per_s": 1e13, "copies_ns": 300, **STEPS},
+        "Pageable copies",
+        "3.00 MB at 10.0 TB/s block the host",
+        "copies from or to pageable memory: 1 per step, 300 ns on the GPU",
+    ),
+    (
+        "copies_not_overlapped",
+        {"copies": 3, "exposed_ns": 900, "copies_ns": 900, "kernels_alone_ns": 2070, **STEPS},
+        "Exposed copies",
+        "900 ns of copies not overlapped with kernels",
+        "copies: 1 per step, 900 ns; kernels without copies 2.07 µs",
+    ),
+    (
+        "tiny_copies",
+        {"copies": 102, "median_bytes": 8.0, "most_bytes": 64_000, "cost_ns": 1020, **STEPS},
+        "Tiny copies",
+        "34 per step of 8 B (median) take 1.02 µs",
+        "102 copies of at most 64.0 kB; call overhead and latency take longer than the transfer",
+    ),
+    (
+        "faulting_kernels",
+        {"migrations": 3, "migrated_bytes": 196_608, "migrating_ns": 600, "kernels_ns": 2970},
+        "Page faults",
+        "kernels wait for 197 kB of unified memory to migrate",
+        "3 migrations after page faults, under way during 600 ns of 2.97 µs of kernel time",
+    ),
+    (
+        "waiting_for_pages",
+        {"gaps": 3, "idle_ns": 300},
+        "Page faults",
+        "the GPU is idle for 300 ns until pages have migrated",
+        "3 gaps ending with a migration after a page fault, before a kernel",
+    ),
+    (
+        "few_blocks",
+        {
+            "median_blocks": 2.5,
+            "multiprocessors": 10,
+            "kernels": 3,
+            "kernels_ns": 300,
+            "longest_kernel": "few<{0}>",
+        },
+        "Few blocks",
+        "kernels have a median of 2.5 for 10 multiprocessors",
+        "3 kernel executions, 300 ns in total; most time in few<{0}>",
+    ),
+    (
+        "exposed_communication",
+        {"exposed_ns": 600, "running_ns": 1200, "overlapped_ns": 600},
+        "Exposed communication",
+        "600 ns of NCCL kernels not overlapped with compute",
+        (
+            "communication kernels ran for 1.20 µs, 600 ns of it overlapped with compute; this includes "
+            "waiting for slower ranks"
+        ),
+    ),
+    (
+        "waiting_for_rank",
+        {"waits": "process 200", "late": "process 300", "waited_ns": 2800, "reason": "it was last"},
+        "Waiting for a rank",
+        "process 200 waited 2.80 µs for process 300",
+        "it was last",
+    ),
+    (
+        "idle_profiler",
+        {**IDLE, "cause": "profiler"},
+        "Profiler overhead",
+        "nsys itself leaves the GPU idle (300 ns)",
+        "idle 300 ns: profiler overhead",
+    ),
+    (
+        "idle_queued",
+        {**IDLE, "cause": "queued"},
+        "",
+        "Gaps between queued operations leave the GPU idle (300 ns)",
+        "idle 300 ns: between queued operations: dependency or GPU latency",
+    ),
+    (
+        "idle_queued",
+        {**IDLE, "cause": "queued", "computes": False},
+        "",
+        "Gaps between queued copies and memsets leave the GPU idle (300 ns)",
+        "idle 300 ns: between queued operations: dependency or GPU latency",
+    ),
+    (
+        "idle_load",
+        {**IDLE, "cause": "load"},
+        "",
+        "Loading modules leaves the GPU idle (300 ns)",
+        "idle 300 ns: loading modules or contexts",
+    ),
+    (
+        "idle_allocate",
+        {**IDLE, "cause": "allocate"},
+        "",
+        "Allocating or freeing memory leaves the GPU idle (300 ns)",
+        "idle 300 ns: allocating or freeing memory",
+    ),
+    (
+        "idle_synchronise",
+        {**IDLE, "cause": "synchronise"},
+        "",
+        "Synchronizing calls leave the GPU idle (300 ns)",
+        "idle 300 ns: synchronizing",
+    ),
+    (
+        "idle_launch",
+        {**IDLE, "cause": "launch"},
+        "",
+        "Launches leave the GPU idle (300 ns)",
+        "idle 300 ns: launch latency",
+    ),
+    (
+        "idle_copy",
+        {**IDLE, "cause": "copy"},
+        "",
+        "Copy and memset calls leave the GPU idle (300 ns)",
+        "idle 300 ns: copy or memset calls",
+    ),
+    (
+        "idle_host",
+        {**IDLE, "cause": "host"},
+        "",
+        "Short host code between GPU operations (300 ns)",
+        "idle 300 ns: host code outside CUDA calls",
+    ),
+    (
+        "idle_call",
+        {**IDLE, "cause": "call"},
+        "",
+        "Other CUDA calls leave the GPU idle (300 ns)",
+        "idle 300 ns: other CUDA calls",
+    ),
+    (
+        "idle_migration",
+        {**IDLE, "cause": "migration"},
+        "Unified memory",
+        "the GPU is idle until pages have migrated (300 ns)",
+        "idle 300 ns: page migration of unified memory",
+    ),
+    (
+        "idle_pages_to_host",
+        {**IDLE, "cause": "migration"},
+        "Unified memory",
+        "the GPU is idle while the host fetches pages (300 ns)",
+        "idle 300 ns: page migration of unified memory",
+    ),
+    (
+        "idle_unknown",
+        {**IDLE, "cause": "unknown"},
+        "Unexplained GPU idle time",
+        "launches are not recorded (300 ns)",
+        "idle 300 ns: unexplained: no recorded call launched the next operation",
+    ),
+    (
+        "lost_events",
+        {"losses": ("some", "more"), "first_step": None, "last_step": None},
+        "Events are missing from this capture",
+        "counts and times may be too low",
+        "some; more",
+    ),
+    (
+        "timed_launch_only",
+        RANGES,
+        "NVTX timing",
+        "ranges end before the GPU work launched in them",
+        "off by more than 10 % after warm-up: 'a' (3 of 3): 190 µs, expected 940 µs",
+    ),
+    (
+        "timed_earlier_work",
+        MANY_RANGES,
+        "NVTX timing",
+        "ranges include waiting for GPU work launched before them",
+        (
+            "off by more than 10 % after warm-up: unnamed ranges (1 of 2,000): 1 ns, expected 2 ns; "
+            "'a' (3 of 3): 190 µs, expected 940 µs; 'a' (3 of 3): 190 µs, expected 940 µs; and 1 more names"
+        ),
+    ),
+    (
+        "ranges_differ",
+        {"names": ("a", "b", "c", "d")},
+        "",
+        "NVTX ranges and their GPU work differ in duration: 'a', 'b', 'c', ... (-r timing_audit)",
+        "",
+    ),
+    ("ranges_not_judged", {"reason": "why"}, "", "why", ""),
+    (
+        "slowed_by_marks",
+        {},
+        "",
+        "the marks of --modules slow host code: judge idle time in a run without them",
+        "",
+    ),
+    ("events_missing", {"loss": "5 dropped"}, "", "nsys reported missing events: 5 dropped", ""),
+    (
+        "operations_end_early",
+        {"backwards": 1, "operations": 2000},
+        "",
+        "1 of 2,000 GPU operations end before they start",
+        "",
+    ),
+    (
+        "clocks_disagree",
+        {"early_percent": 12.5, "median_early_ns": 5000.0},
+        "",
+        (
+            "12.5 % of the launches start on the GPU before their call (median 5.00 µs): the clocks of CPU "
+            "and GPU disagree"
+        ),
+        "",
+    ),
+]
+
+
+def made(kind: FindingKind, numbers: dict[str, Any]) -> Wording:
+    return words(Finding(kind, numbers, NOTHING, None, "bound", "gpu_idle"))
+
+
+@pytest.mark.parametrize(("kind", "numbers", "heading", "sentence", "evidence"), CASES)
+def test_words(
+    kind: FindingKind, numbers: dict[str, Any], heading: str, sentence: str, evidence: str
+) -> None:
+    wording = made(kind, numbers)
+    assert (wording.heading, wording.sentence, wording.evidence) == (heading, sentence, evidence)
+    assert wording.what == (f"{heading}: {sentence}" if heading else sentence)
+
+
+def test_every_kind_has_words() -> None:
+    assert {case[0] for case in CASES} == {*get_args(FindingKind)}
+
+
+def test_queued_copies_get_no_advice_on_kernels() -> None:
+    wording = made("idle_queued", {**IDLE, "cause": "queued", "computes": False})
+    assert "kernel" not in wording.do + wording.remedy
+    assert wording.example.startswith("cudaMemcpyAsync(")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "do", "example"),
+    [
+        (None, None, "--duration, --capture-range or fewer --trace kinds", "--duration 10"),
+        (3, 8, "fewer steps or fewer --trace kinds", "--steps 5"),
+        (4, 4, "another of the --steps or fewer --trace kinds", "--steps 4"),
+    ],
+)
+def test_where_events_are_lost_fewer_of_the_marked_steps_are_named(
+    first: int | None, last: int | None, do: str, example: str
+) -> None:
+    wording = made("lost_events", {"losses": (), "first_step": first, "last_step": last})
+    assert wording.do == f"record again, with less at once: {do}"
+    assert wording.example == f"nsyswrap profile {example} -- ..."
