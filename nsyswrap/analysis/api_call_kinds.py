@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import distinct, order_by_code
-from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import looked_up
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.codes import Numbering
 from nsyswrap.analysis.arrays.groups import ascending, check_pairs, distinct, repeated
-from nsyswrap.analysis.arrays.numbering import Numbering
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.per_capture import per_capture

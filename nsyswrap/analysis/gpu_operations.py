@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import ascending, group_keys, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, union
-from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import call_table, launch_pairs_of, process_notes
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look_up
 from nsyswrap.analysis.packed import packed_names

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, rank_texts
-from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.nvtx_ranges import kernel_ranges
 from nsyswrap.capture.per_capture import per_capture

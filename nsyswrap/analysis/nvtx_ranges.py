@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, repeated
 from nsyswrap.analysis.arrays.spans import Spans, Tree, closest, enclosures, tree
-from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import process_ids

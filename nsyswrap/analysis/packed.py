@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.codes import Numbering
 from nsyswrap.analysis.arrays.groups import number_texts
-from nsyswrap.analysis.arrays.numbering import Numbering
 from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import discard, per_capture

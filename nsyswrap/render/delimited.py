@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.texts import Texts
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import printable, without_commands
 from nsyswrap.base.units import (

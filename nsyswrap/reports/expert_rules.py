@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.arrays.texts import Texts
+    from nsyswrap.analysis.arrays.codes import Texts
     from nsyswrap.capture.capture import Capture
 
     Arrays = Mapping[str, NDArray[Any] | Texts]  # a value per column and row

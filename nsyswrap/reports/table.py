@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.texts import Texts
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports

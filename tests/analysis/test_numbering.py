@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from nsyswrap.analysis.arrays.numbering import Numbering
+from nsyswrap.analysis.arrays.codes import Numbering
 from nsyswrap.base.missing import MISSING
 
 

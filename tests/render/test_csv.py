@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tiny_export import everything, kernel, memcpy, opened
 
-from nsyswrap.analysis.arrays.texts import Texts
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import Document, Layout, csv, tsv
 from nsyswrap.reports import NAMES

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.texts import Texts
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports

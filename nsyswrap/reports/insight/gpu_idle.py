@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.spans import Spans, closest
-from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.gil import HOLDING, STATES, WAITING, gil_parts, of_the_program
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import (

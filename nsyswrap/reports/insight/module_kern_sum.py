@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, READS, operation_notes
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.analysis.range_tree import READS as TREE_READS

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import MOST
-from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations, event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit

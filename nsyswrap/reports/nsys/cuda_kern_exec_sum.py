@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import Groups
-from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.execution_phases import phases_of
 from nsyswrap.base.units import Unit

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.texts import Texts
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import event_names, shapes
 from nsyswrap.base.missing import MISSING

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, grouped
 from nsyswrap.analysis.arrays.spans import enclosures
-from nsyswrap.analysis.arrays.texts import Texts
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import durations, name_codes
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, call_spans, nested_ranges

@@ -1,0 +1,160 @@
+"""Store few different values of many rows, ids or texts, as one code per row and the value of each code.
+
+A trace has a name per row and few different ones. Codes take at most 4 bytes a row, and what is done to a
+text is done once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.capture.stream import looked_up
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+_BITS = 16
+_SIZE = 1 << _BITS
+_TINY = 1 << 8
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 by the golden ratio: spreads neighbors over the table
+_SHIFT = np.uint64(64 - _BITS)
+
+
+class Numbering:
+    """Numbers int64 values as they come, from several threads; ``ranked`` puts the numbers in order.
+
+    A value is looked up in a table by its lowest bits, or by a hash if ``sparse``. Of values that share a
+    place there only one can have it; a block with the others takes longer.
+    """
+
+    def __init__(self, *, sparse: bool = False) -> None:
+        """Begin without values. ``sparse`` values are not ids that count up."""
+        self._sparse = sparse
+        self._numbers: dict[int, int] = {}
+        self._value_at = np.zeros(_SIZE, np.int64)
+        self._number_at = np.full(_SIZE, -1, np.int32)
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Return how many distinct values have come."""
+        return len(self._numbers)
+
+    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return one number per value, in as few bytes as they take."""
+        places = self._places(values)
+        numbers = self._number_at[places]
+        if numbers.min(initial=0) < 0 or not (self._value_at[places] == values).all():
+            return self._learned(values)
+        return self._narrow(numbers)
+
+    def ranked(self, numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the distinct values, ascending, and the position of each row's value among them."""
+        values = np.fromiter(self._numbers, np.int64, len(self._numbers))
+        order = np.argsort(values)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return values[order], looked_up(self._narrow(rank), numbers)
+
+    def _places(self, values: NDArray[Any]) -> NDArray[Any]:
+        if self._sparse:
+            hashed = values.view(np.uint64) * _FACTOR
+            return (hashed >> _SHIFT).view(np.int64)
+        return values & (_SIZE - 1)
+
+    def _learned(self, values: NDArray[Any]) -> NDArray[Any]:
+        known, codes = distinct(values)
+        with self._lock:
+            numbers = np.array(
+                [self._numbers.setdefault(value, len(self._numbers)) for value in known.tolist()], np.int32
+            )
+            places = self._places(known)
+            # A place is written once, the number last: other threads read it meanwhile.
+            first = np.unique(places, return_index=True)[1]
+            free = first[self._number_at[places[first]] < 0]
+            self._value_at[places[free]] = known[free]
+            self._number_at[places[free]] = numbers[free]
+        of_row: NDArray[Any] = self._narrow(numbers)[codes]
+        return of_row
+
+    def _narrow(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        known = len(self._numbers)
+        kind: type = np.uint8 if known <= _TINY else np.uint16 if known <= _SIZE else np.int32
+        return numbers.astype(kind)
+
+
+Text = str | None  # None is a missing text
+
+
+@dataclass(frozen=True, eq=False)
+class Texts(Sequence[Text]):
+    """A column of texts. ``texts[codes[row]]`` is that of a row; several codes may have the same text.
+
+    ``[row]`` is a text. A slice, an array of rows or a mask gives the Texts of these rows. As an array it has
+    the type object.
+    """
+
+    codes: NDArray[np.int32]
+    texts: Sequence[Text]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", np.asarray(self.codes).astype(np.int32, copy=False))
+
+    @classmethod
+    def of(cls, values: Iterable[Text]) -> Texts:
+        """Return the texts of these rows. Each distinct text gets one code."""
+        if isinstance(values, cls):
+            return values
+        numbers: dict[Text, int] = {}
+        codes = [numbers.setdefault(text, len(numbers)) for text in values]
+        return cls(np.array(codes, np.int32), list(numbers))
+
+    @classmethod
+    def repeated(cls, text: Text, rows: int) -> Texts:
+        """Return the same text for each of ``rows`` rows."""
+        return cls(np.zeros(rows, np.int32), [text])
+
+    @classmethod
+    def joined(cls, parts: Iterable[Iterable[Text]]) -> Texts:
+        """Return the rows of all parts, one after the other. Each distinct text gets one code."""
+        numbers: dict[Text, int] = {}
+        codes = [np.empty(0, np.int32)]
+        for part in map(cls.of, parts):
+            number = [numbers.setdefault(text, len(numbers)) for text in part.texts]
+            codes.append(np.array(number, np.int32)[part.codes])
+        return cls(np.concatenate(codes), list(numbers))
+
+    def map(self, change: Callable[[Text], Text]) -> Texts:
+        """Return the column with ``change`` applied to the text of each code."""
+        return Texts(self.codes, [change(text) for text in self.texts])
+
+    def used(self) -> set[Text]:
+        """Return the distinct texts of the rows."""
+        present = np.zeros(len(self.texts), dtype=bool)
+        present[self.codes] = True
+        return {self.texts[code] for code in np.flatnonzero(present).tolist()}
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __iter__(self) -> Iterator[Text]:
+        return map(self.texts.__getitem__, self.codes.tolist())
+
+    @overload
+    def __getitem__(self, rows: int) -> Text: ...
+    @overload
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Texts: ...
+    def __getitem__(self, rows: int | slice | NDArray[Any]) -> Text | Texts:
+        chosen = self.codes[rows]
+        return Texts(chosen, self.texts) if isinstance(chosen, np.ndarray) else self.texts[chosen]
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001 - numpy's
+        values = np.empty(len(self.texts), dtype=object)
+        values[:] = self.texts
+        return values[self.codes]
