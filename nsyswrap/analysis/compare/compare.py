@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.comparability import obstacles_of, remarks_of
-from nsyswrap.analysis.compare.hidden_modules import hidden_remarks
 from nsyswrap.analysis.compare.judgement import Clocks, judge_rows, unjudged
 from nsyswrap.analysis.compare.model import (
     FEWEST_RUNS,
@@ -17,6 +16,7 @@ from nsyswrap.analysis.compare.model import (
     Limits,
     Pair,
 )
+from nsyswrap.analysis.compare.module_rows import hidden_remarks
 from nsyswrap.analysis.compare.pairing import have_same_steps, pair_rows, renamed
 from nsyswrap.analysis.compare.stored_names import with_full_names
 from nsyswrap.base.install import pip_install

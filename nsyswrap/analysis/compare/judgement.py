@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.compare.intervals import interval, runs_to_decide
 from nsyswrap.analysis.compare.model import FEWEST_RUNS, GROUPS, HEADLINE, Judgement, Key, Limits
-from nsyswrap.analysis.compare.noise import sample, with_usual_noise
+from nsyswrap.analysis.compare.noise import Interval, interval, runs_to_decide, sample, with_usual_noise
 from nsyswrap.analysis.compare.step_rows import FIRST_CALL
 from nsyswrap.base.units import duration
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.compare.intervals import Interval
     from nsyswrap.analysis.compare.model import Group, Outcome, Row
     from nsyswrap.analysis.compare.pairing import Rows
 

@@ -1,26 +1,38 @@
-"""The rows of the kernels: by full name, grid, block and mode of duration, and whole-graph executions."""
+"""The rows of the kernels: by full name, grid, block and mode of duration, and whole-graph executions.
+
+One kernel of one grid can have several modes of duration, as a matrix product of several sizes has. A mean
+over them would change with the mix of launches. So modes that are clearly apart are rows of their own.
+The SM clock of a row is that of the run's samples that fell into the kernels' own time.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import Groups, group_keys
-from nsyswrap.analysis.compare.clock_samples import clocks_of
-from nsyswrap.analysis.compare.kernel_modes import duration_tables, mode_cuts
+from nsyswrap.analysis.arrays.groups import Groups, check_pairs, group_keys, repeated
 from nsyswrap.analysis.compare.model import Key
 from nsyswrap.analysis.compare.rows import UNNAMED, Events
-from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KERNEL, KINDS, gpu_operations_of, selected_ns
+from nsyswrap.analysis.conditions import gpu_numbers, run_conditions_of
+from nsyswrap.analysis.gpu_operations import (
+    GRAPH_NAME,
+    KERNEL,
+    KINDS,
+    GpuOperations,
+    gpu_operations_of,
+    selected_ns,
+)
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes, shapes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.compare.steady_windows import SteadyWindows
-    from nsyswrap.analysis.gpu_operations import GpuOperations
+    from nsyswrap.analysis.compare.rows import SteadyWindows
     from nsyswrap.capture.capture import Capture
+
+    Pairs = tuple[tuple[int, int], ...]
 
 
 def kernel_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str, Any]]:
@@ -107,3 +119,127 @@ def _with_modes(
         for replaced in ([key] if i not in cuts else [key._replace(mode=n + 1) for n in range(modes[i])])
     ]
     return made, named
+
+
+class Clocks(NamedTuple):
+    """The mean SM clock in MHz of each group, NaN without samples, and the number of samples."""
+
+    mhz: NDArray[Any]
+    samples: NDArray[Any]
+
+
+def clocks_of(capture: Capture, operations: GpuOperations, codes: NDArray[Any], groups: int) -> Clocks:
+    """Return the clock of each group of operations.
+
+    A sample counts if an operation of the group ran on its GPU at that moment; once, if several did. Samples
+    of an idle clock, and the first of each stretch of work, do not count.
+    """
+    total, samples = np.zeros(groups), np.zeros(groups, np.int64)
+    run = run_conditions_of(capture)
+    if run is not None and run.gpus:
+        numbers = gpu_numbers(capture, operations, run.facts)
+        for gpu in run.gpus:
+            known = gpu.worked & ~np.isnan(gpu.samples["sm_mhz"])
+            time_ns = gpu.samples["time_ns"][known] - (capture.started_ns or 0)
+            mine = np.flatnonzero(numbers == run.facts.gpus.index(gpu.gpu))
+            group, sample = _met(operations.of(mine), codes[mine], time_ns)
+            total += np.bincount(group, gpu.samples["sm_mhz"][known][sample], groups)
+            samples += np.bincount(group, minlength=groups)
+    return Clocks(np.where(samples > 0, total / np.maximum(samples, 1), np.nan), samples)
+
+
+def _met(
+    operations: GpuOperations, codes: NDArray[Any], time_ns: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return each group and each sample that fell into the time of one of its operations."""
+    first = np.searchsorted(time_ns, operations.start_ns)
+    times = np.searchsorted(time_ns, operations.end_ns) - first
+    hit = np.flatnonzero(times > 0)
+    check_pairs(int(times[hit].sum()), len(times) + len(time_ns), "kernels and samples of the clock")
+    row, nth = repeated(times[hit])
+    _, (group, sample) = group_keys(codes[hit][row], first[hit][row] + nth)
+    return group, sample
+
+
+MOST_PAIRS = 32  # of a duration and its count
+_FEWEST = 8  # launches of a mode
+_FAIR = 10  # one in so many launches of a kernel is in each mode, at least
+_BETWEEN = 100  # one in so many launches of a kernel may lie between two modes
+_LEAST_RATIO = np.log(1.1)  # of the durations on both sides of a gap
+_LEAST_NS = 100  # GPUs count time in steps of 32 ns
+_CLEAR = 2.0  # a gap is so many times as wide as the modes beside it, at least
+_EXACT = 1e-3  # of the width of a mode: launches of equal duration have none
+_INSIDE = (0.1, 0.9)  # quantiles between which the width of a mode is taken
+
+
+def mode_cuts(codes: NDArray[Any], ns: NDArray[Any], groups: int) -> dict[int, NDArray[Any]]:
+    """Return the shortest duration of each mode but the first, for each group that has several modes.
+
+    Rows are sorted by group, then by duration in ns. Each mode has a fair share of the launches. The gap
+    between two modes is wide as a ratio of durations, and clearly wider than either mode.
+    """
+    count = np.bincount(codes, minlength=groups)
+    first = np.cumsum(count) - count
+    candidates = np.flatnonzero(count >= 2 * _FEWEST)
+    if not len(candidates):
+        return {}
+    row = np.flatnonzero(np.isin(codes, candidates))
+    later = row + (1 + count // _BETWEEN)[codes[row]]
+    fits = later < (first + count)[codes[row]]
+    row, later = row[fits], later[fits]
+    wide = ns[later] - ns[row] >= _LEAST_NS
+    row, later = row[wide], later[wide]
+    row = row[np.log(ns[later]) - np.log(np.maximum(ns[row], 1)) >= _LEAST_RATIO]
+    cuts = {}
+    for group in np.unique(codes[row]).tolist():
+        own = slice(int(first[group]), int(first[group] + count[group]))
+        gaps = row[np.searchsorted(row, own.start) : np.searchsorted(row, own.stop)] - own.start
+        if len(edges := _edges(np.log(np.maximum(ns[own], 1)), gaps)):
+            cuts[group] = ns[own][edges]
+    return cuts
+
+
+def _edges(logs: NDArray[Any], gaps: NDArray[Any]) -> NDArray[Any]:
+    """Return the first position of each mode but the first; ``gaps`` are positions before wide gaps."""
+    between = len(logs) // _BETWEEN
+    parts = np.split(gaps, np.flatnonzero(np.diff(gaps) > between + 1) + 1)
+    # One gap has several positions before it if launches lie in it: it is cut where it is emptiest.
+    steps = np.diff(logs)
+    found = [int(part[0] + steps[part[0] : part[-1] + between + 1].argmax()) + 1 for part in parts]
+    edges = np.unique([0, *found, len(logs)])
+    fewest = max(_FEWEST, len(logs) // _FAIR)
+    while len(edges) > 2:  # noqa: PLR2004 - both ends
+        parts = np.split(logs, edges[1:-1])
+        low, high = np.array([[part[round(q * (len(part) - 1))] for q in _INSIDE] for part in parts]).T
+        widest = np.maximum(np.maximum((high - low)[1:], (high - low)[:-1]), _EXACT)
+        clear = (low[1:] - high[:-1]) / widest
+        short = np.diff(edges) < fewest
+        clear[short[1:] | short[:-1]] = 0
+        if clear.min() >= _CLEAR:
+            break
+        edges = np.delete(edges, int(clear.argmin()) + 1)
+    return edges[1:-1]
+
+
+def duration_tables(codes: NDArray[Any], ns: NDArray[Any], groups: int) -> list[Pairs]:
+    """Return pairs of duration in ns and count for each group, ascending; at most MOST_PAIRS of them.
+
+    Rows are sorted by group, then by duration. With more distinct durations, each pair is the mean of an
+    equal share of the launches, rounded to 1 ns: so the sum of all products is the total time.
+    """
+    if not len(codes):
+        return [()] * groups
+    count = np.bincount(codes, minlength=groups)
+    rank = np.arange(len(codes)) - (np.cumsum(count) - count)[codes]
+    other = (np.diff(ns, prepend=-1) != 0) | (rank == 0)
+    number = np.cumsum(other) - 1
+    of_group = np.bincount(codes[other], minlength=groups)
+    own = number - (np.cumsum(of_group) - of_group)[codes]  # which of the distinct durations of its group
+    place = np.where((of_group > MOST_PAIRS)[codes], rank * MOST_PAIRS // count[codes], own)
+    starts = np.flatnonzero((np.diff(place, prepend=-1) != 0) | (rank == 0))
+    counts = np.diff(starts, append=len(codes))
+    means = np.rint(np.add.reduceat(ns, starts) / counts).astype(np.int64)
+    tables: list[dict[int, int]] = [{} for _ in range(groups)]
+    for group, mean, times in zip(codes[starts].tolist(), means.tolist(), counts.tolist(), strict=True):
+        tables[group][mean] = tables[group].get(mean, 0) + times
+    return [tuple(table.items()) for table in tables]

@@ -1,7 +1,8 @@
 """The rows of the modules: their own kernel time in a call, forward and backward.
 
 A renamed or fused kernel is still its module's. Kernels of a backward count for the call of the module that
-made the forward. What modules inside of it launch is theirs.
+made the forward. What modules inside of it launch is theirs. Where those are not recorded, as in a compiled
+model or with a smaller depth, the module has their time, too: such modules cannot be compared.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.compare.model import Key
+from nsyswrap.analysis.compare.model import Key, Side
 from nsyswrap.analysis.compare.rows import Events
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
-from nsyswrap.analysis.range_tree import range_tree_of
+from nsyswrap.analysis.range_tree import RangeTree, range_tree_of
 from nsyswrap.analysis.range_tree.labels import numbered
 from nsyswrap.analysis.range_tree.range_texts import BACKWARD, MODULE
+from nsyswrap.base.text import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
+
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.compare.steady_windows import SteadyWindows
-    from nsyswrap.analysis.range_tree import RangeTree
+    from nsyswrap.analysis.compare.rows import SteadyWindows
     from nsyswrap.capture.capture import Capture
+
 
 PHASES = ("forward", "backward")
 
@@ -77,3 +82,49 @@ def _innermost(tree: RangeTree, known: NDArray[Any]) -> NDArray[Any]:
         around = np.where(matched, known[forward], around)
         calls[rows] = np.where(is_module[rows], rows, around)
     return calls
+
+
+_DOT = "."
+
+
+def hidden_modules(base: Side, new: Side) -> frozenset[str]:
+    """Return the modules that have others inside on one side alone, and what is inside of them."""
+    sides = _modules(base), _modules(new)
+    every = sides[0] | sides[1]
+    if not all(sides) or _is_one_module(*sides) or _is_one_module(*reversed(sides)):
+        return every
+    outer = tuple(frozenset(_around(side)) for side in sides)
+    closed = {name for name in sides[0] & sides[1] if (name in outer[0]) != (name in outer[1])}
+    return frozenset(name for name in every if name in closed or closed.intersection(_outer_names(name)))
+
+
+def hidden_remarks(base: Side, new: Side) -> Iterable[str]:
+    """Yield why modules are not compared, if so."""
+    with_modules = [side for side in (base, new) if _modules(side)]
+    if len(with_modules) == 1:
+        yield f"only {with_modules[0].name} was recorded with --modules: modules are not compared"
+    elif hidden := hidden_modules(base, new):
+        numbers = f"{len(_modules(base))} and {len(_modules(new))}"
+        yield (
+            f"the sides have different modules, {numbers}, as with torch.compile or another depth: "
+            f"not compared: {counted(len(hidden), 'modules')}"
+        )
+
+
+def _modules(side: Side) -> frozenset[str]:
+    return frozenset(key.name for run in side.runs for key in run.rows if key.group == "module")
+
+
+def _is_one_module(few: AbstractSet[str], many: AbstractSet[str]) -> bool:
+    """Return True if ``few`` may be models whose inside is not known. A model is named by its class."""
+    return not any(_DOT in name for name in few) and (few < many or any(_DOT in name for name in many))
+
+
+def _around(names: Iterable[str]) -> Iterable[str]:
+    return (outer for name in names for outer in _outer_names(name))
+
+
+def _outer_names(name: str) -> list[str]:
+    """Return the names of the modules that a module may be in: a and a.b for a.b.c."""
+    parts = name.split(_DOT)
+    return [_DOT.join(parts[:number]) for number in range(1, len(parts))]

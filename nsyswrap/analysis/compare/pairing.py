@@ -10,8 +10,8 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.hidden_modules import hidden_modules
 from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row
+from nsyswrap.analysis.compare.module_rows import hidden_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

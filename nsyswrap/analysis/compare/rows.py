@@ -1,24 +1,73 @@
-"""Make the rows of a group from its events: counts, totals, typical times and their errors."""
+"""Make the rows of a group from its events: counts, totals, typical times and their errors.
+
+The rows of API calls, copies and NVTX ranges are made here.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import Groups
-from nsyswrap.analysis.compare.model import Row
+from nsyswrap.analysis.arrays.groups import Groups, group_keys, number_texts
+from nsyswrap.analysis.arrays.spans import Spans, tree
+from nsyswrap.analysis.compare.model import Key, Row
+from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.names import name_codes
+from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, texts_and_domains
+from nsyswrap.analysis.range_tree.range_texts import RANGE, read_text
+from nsyswrap.analysis.transfers import MEMSET_KIND, transfers
+from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.schema import NVTX_PUSH_POP, PROCESS_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.compare.model import Key
+    from nsyswrap.analysis.judged_part import JudgedPart
+    from nsyswrap.capture.capture import Capture
+
+    Fields = dict[Key, dict[str, Any]]
 
 UNNAMED = "[unnamed]"  # whose text the export lacks
 MOST_ROWS = 1000  # of a group: those with the most time
+
+
+class SteadyWindows(NamedTuple):
+    """The steady part of each process that has one, by global process id; ``steps`` counts its steps."""
+
+    process: NDArray[Any]
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    steps: NDArray[Any]
+
+    @classmethod
+    def of(cls, parts: Sequence[JudgedPart]) -> SteadyWindows:
+        """Return the steady parts, which outlier steps belong to."""
+        rows = [
+            (part.steps.global_pid, *part.steps.window, np.count_nonzero(part.steps.steady))
+            for part in parts
+            if part.steps.found
+        ]
+        return cls(*np.array(sorted(rows), np.int64).reshape(-1, 4).T)
+
+    def per_step(
+        self, owner: NDArray[Any], start_ns: NDArray[Any], end_ns: NDArray[Any]
+    ) -> NDArray[Any] | None:
+        """Return the time of each event in the steady part of its process, by step; None without steps.
+
+        ``owner`` has global process or thread ids. Summed over processes, it is the time of all of them in a
+        step of each.
+        """
+        if not len(self.process):
+            return None
+        process = owner & PROCESS_MASK
+        at = np.minimum(np.searchsorted(self.process, process), len(self.process) - 1)
+        start, end = (np.clip(times, self.start_ns[at], self.end_ns[at]) for times in (start_ns, end_ns))
+        return np.where(self.process[at] == process, (end - start) / self.steps[at], 0.0)
 
 
 @dataclass(frozen=True)
@@ -70,3 +119,111 @@ def bounded(fields: Mapping[Key, Mapping[str, Any]]) -> tuple[dict[Key, Row], in
     """Return at most MOST_ROWS rows, the first ones, and the number of those left out."""
     kept = list(fields.items())[:MOST_ROWS]
     return {key: Row(**values) for key, values in kept}, len(fields) - len(kept)
+
+
+MEMSET_NAME = "memset"
+_BETWEEN = "/"  # two ranges of a path
+
+
+def api_rows(capture: Capture, windows: SteadyWindows) -> Fields:
+    """Return the calls by name, without its version. First calls are those of a name in its process.
+
+    Calls of first launches count as first calls, too.
+    """
+    if not capture.has("api"):
+        return {}
+    api = capture.columns("api", "global_tid", "start_ns", "end_ns", "row")
+    order = np.argsort(api["start_ns"], kind="stable")
+    codes, names = name_codes(capture, "api")
+    owner, start, end, code = (
+        values[order] for values in (api["global_tid"], api["start_ns"], api["end_ns"], codes)
+    )
+    first = np.zeros(len(order), bool)
+    of_process, _ = group_keys(code, owner & PROCESS_MASK)
+    first[np.unique(of_process, return_index=True)[1]] = True
+    launches = launches_of(capture.whole)
+    first |= np.isin(api["row"][order] - 1, launches.call[launches.first])
+    keys = [Key("api", UNNAMED if name is None else name) for name in names]
+    ns = capture.durations("api")[order]
+    return Events(keys, code, ns, first, windows.per_step(owner, start, end)).rows()
+
+
+def copy_rows(capture: Capture, windows: SteadyWindows) -> Fields:
+    """Return copies by kind, migrations of unified memory among them, and memsets."""
+    moved = transfers(capture)
+    if not len(moved):
+        return {}
+    labels = {**capture.labels("copy_kind"), MEMSET_KIND: MEMSET_NAME}
+    kind, (kinds,) = group_keys(moved.kind)
+    code, names = number_texts(kind, [labels.get(one, f"kind {one}") for one in kinds.tolist()])
+    operations = moved.operations
+    return Events(
+        [Key("copy", name or "") for name in names],
+        code,
+        moved.selected_ns,
+        per_step_ns=windows.per_step(operations.global_pid, operations.start_ns, operations.end_ns),
+        size_bytes=np.rint(moved.selected_bytes).astype(np.int64),
+    ).rows()
+
+
+def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
+    """Return the ranges that ended by their path: the names from the outermost range to the range itself.
+
+    A range that began on another thread, or as a start/end range, has its name alone. Modules are not among
+    them, which have rows of their own, nor operations of PyTorch: the text of each is another.
+    """
+    if not capture.has("nvtx"):
+        return {}
+    events = capture.columns("nvtx", "row", "start_ns", "end_ns", "event_type", "global_tid")
+    # MISSING is less than every time.
+    ended = np.isin(events["event_type"], ALL) & (events["end_ns"] >= events["start_ns"])
+    rows = np.flatnonzero(ended)
+    rows = rows[_named_by_the_program(capture, events["row"][rows] - 1)]
+    if not len(rows):
+        return {}
+    rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
+    names, texts = range_labels(capture.whole, events["row"][rows] - 1)
+    spans = Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
+    nests = np.isin(events["event_type"][rows], NVTX_PUSH_POP)
+    code, paths = _paths(spans, names, texts, nests)
+    return Events(
+        [Key("range", path or "") for path in paths],
+        code,
+        capture.durations("nvtx")[rows],
+        per_step_ns=windows.per_step(*spans),
+    ).rows()
+
+
+def _named_by_the_program(capture: Capture, rows: NDArray[Any]) -> NDArray[Any]:
+    codes, named = texts_and_domains(capture.whole, rows)
+    kept = np.array([read_text(*pair).kind == RANGE for pair in named] or [False])
+    return kept[codes] if len(codes) else np.empty(0, bool)
+
+
+def _paths(
+    spans: Spans, names: NDArray[Any], texts: list[str | None], nests: NDArray[Any]
+) -> tuple[NDArray[Any], list[str | None]]:
+    """Return the position of each range's path, and the paths; of names alone if there are too many pairs."""
+    inner = np.flatnonzero(nests)
+    parent, depth = np.full(len(names), -1), np.zeros(len(names), np.int64)
+    try:
+        nesting = tree(Spans(*(field[inner] for field in spans)))
+    except NotInCapture:
+        inner = inner[:0]
+    else:
+        known = (nesting.depth != MISSING) & (nesting.parent >= 0)
+        parent[inner[known]] = inner[nesting.parent[known]]
+        depth[inner[known]] = nesting.depth[known]
+    code = np.zeros(len(names), np.int64)
+    labels = [UNNAMED if text is None else text for text in texts]
+    paths: list[str] = []
+    for level in range(int(depth.max()) + 1):
+        rows = np.flatnonzero(depth == level)
+        above = code[parent[rows]] if level else np.full(len(rows), -1)
+        own, (outer, name) = group_keys(above, names[rows])
+        code[rows] = own + len(paths)
+        paths += [
+            f"{paths[i]}{_BETWEEN}{labels[j]}" if i >= 0 else labels[j]
+            for i, j in zip(outer.tolist(), name.tolist(), strict=True)
+        ]
+    return number_texts(code, paths)  # a name can look like a path

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.analysis.compare.event_rows import api_rows, copy_rows, range_rows
 from nsyswrap.analysis.compare.kernel_rows import kernel_rows
 from nsyswrap.analysis.compare.median_step import median_step
 from nsyswrap.analysis.compare.model import RunFigures
 from nsyswrap.analysis.compare.module_rows import module_rows
-from nsyswrap.analysis.compare.rows import bounded
+from nsyswrap.analysis.compare.rows import SteadyWindows, api_rows, bounded, copy_rows, range_rows
 from nsyswrap.analysis.compare.setup import setup_of
-from nsyswrap.analysis.compare.steady_windows import SteadyWindows
 from nsyswrap.analysis.compare.step_rows import budget_rows, launch_rows, step_rows, total_rows
 from nsyswrap.analysis.judged_part import READS as JUDGED
 from nsyswrap.analysis.judged_part import judged_parts

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Fields = dict[Key, dict[str, Any]]
 
+
 KERNEL_TIME, BUSY, SPAN, PROGRAM = (
     *("kernel time", "GPU busy time", "first to last GPU operation"),
     "program time",

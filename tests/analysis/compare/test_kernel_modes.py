@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from nsyswrap.analysis.compare.kernel_modes import MOST_PAIRS, duration_tables, mode_cuts
+from nsyswrap.analysis.compare.kernel_rows import MOST_PAIRS, duration_tables, mode_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,8 +9,8 @@ from made_modules import ENGINE, Training, training
 from tiny_export import KERNEL, changed, opened
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.hidden_modules import hidden_modules
 from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Setup, Side
+from nsyswrap.analysis.compare.module_rows import hidden_modules
 from nsyswrap.analysis.compare.run_figures import run_figures
 
 if TYPE_CHECKING:

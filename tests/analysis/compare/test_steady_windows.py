@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiny_export import global_id
 
-from nsyswrap.analysis.compare.steady_windows import SteadyWindows
+from nsyswrap.analysis.compare.rows import SteadyWindows
 
 ONE, TWO, OTHER = (global_id(pid) for pid in (7, 8, 9))
 
