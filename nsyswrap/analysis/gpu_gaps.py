@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.arrays.groups import check_pairs, largest_first
 from nsyswrap.analysis.arrays.intervals import gaps
 from nsyswrap.analysis.gpu_operations import (
@@ -29,6 +28,7 @@ from nsyswrap.analysis.gpu_operations import (
     windows,
 )
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.thread_activity import ACTIVITIES, activity_segments, forget_courses
 from nsyswrap.analysis.thread_activity import Segments as ActivitySegments
 from nsyswrap.base.missing import MISSING

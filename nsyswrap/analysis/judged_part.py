@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, call_classes
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import MOST_PROCESSES, check_number, gpu_operations_of, windows
 from nsyswrap.analysis.launches import READS as LAUNCH_READS
+from nsyswrap.analysis.names import CLASSES, LOAD, call_classes
 from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.base.missing import MISSING

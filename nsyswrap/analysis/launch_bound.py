@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import by_thread, with_name
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.names import by_thread, with_name
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.per_capture import per_capture
 

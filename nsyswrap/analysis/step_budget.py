@@ -19,7 +19,15 @@ import numpy as np
 from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, difference, intersection, joined, union
 from nsyswrap.analysis.gil import gil_parts
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, gpu_operations_of, windows
+from nsyswrap.analysis.gpu_operations import (
+    GRAPH,
+    KERNEL,
+    KINDS,
+    MEMCPY,
+    GpuOperations,
+    gpu_operations_of,
+    windows,
+)
 from nsyswrap.analysis.kernel_names import CLASSES, OTHER
 from nsyswrap.analysis.names import kernel_classes
 
@@ -28,8 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
+
 
 COMMUNICATION, COPY, OTHER_PROCESS = "communication", "copy", "other_process"
 # Copy calls while the GPU idles have the cause "copy", so the state of a busy GPU is called otherwise.
@@ -38,6 +46,32 @@ BUSY = (*COMPUTE, COMMUNICATION, MEMCPY)
 IDLE = (*CAUSES, OTHER_PROCESS)
 STATES = (*BUSY, *(f"idle_{cause}" for cause in IDLE))
 _WAITING = ("queued", "unknown")  # causes during which another process may have used the device
+
+OTHER_NAME = "other"  # of a sum of small shares
+IDLE_NAMES = {
+    "profiler": "profiler",
+    "load": "loading modules",
+    "allocate": "allocating",
+    "synchronise": "synchronizing",
+    "launch": "launches",
+    "copy": "copy calls",
+    "call": "other CUDA calls",
+    "host": "host code",
+    "queued": "between queued operations",
+    "migration": "page migration",
+    "unknown": "unexplained",
+    OTHER_PROCESS: "another process",
+}
+KERNELS = tuple(state for state in COMPUTE if state != GRAPH)
+OTHER_KERNELS = f"{OTHER}_kernel"
+BUSY_NAMES = {
+    **{state: state.removesuffix("_kernel") for state in KERNELS},
+    "copy_kernel": "copy kernels",
+    OTHER_KERNELS: "other kernels",
+    GRAPH: "graphs",
+    COMMUNICATION: "communication",
+    MEMCPY: "copies",
+}
 
 
 @dataclass(frozen=True)
@@ -171,3 +205,8 @@ def _budget(
     for cause, cover in idle:
         state_ns[f"idle_{cause}"] = cover.within(start, end)
     return Budget(*owner, start, end, state_ns, overlapped_ns, {})
+
+
+def state_name(state: str) -> str:
+    """Return the words for one of ``step_budget.STATES``."""
+    return BUSY_NAMES[state] if state in BUSY else IDLE_NAMES[state.removeprefix("idle_")]

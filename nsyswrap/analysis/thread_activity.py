@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, OTHER, by_thread, call_classes
 from nsyswrap.analysis.arrays.groups import ascending, check_pairs, rows_by
 from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.names import CLASSES, OTHER, by_thread, call_classes
 from nsyswrap.capture.per_capture import discard, per_capture
 from nsyswrap.capture.schema import SPANS
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import with_name
 from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import Groups, group_keys, rows_by
 from nsyswrap.analysis.arrays.intervals import union
@@ -27,6 +26,7 @@ from nsyswrap.analysis.gpu_operations import (
     places_among,
     selected_ns,
 )
+from nsyswrap.analysis.names import with_name
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ON_DEVICE, PAGEABLE, SPANS, UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.capture.stream import one_of

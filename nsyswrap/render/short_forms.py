@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 with lazy_imports():
-    from nsyswrap.analysis import gpu_gaps, state_names
+    from nsyswrap.analysis import gpu_gaps, step_budget
 
 _DIRECTIONS = {f"{a}-to-{b}": f"{a[0]}2{b[0]}" for a, b in product(("Host", "Device", "Array"), repeat=2)}
 _DIRECTIONS["Peer-to-Peer"] = "P2P"
@@ -42,7 +42,7 @@ def abbreviated(texts: Sequence[str], room: int, kernels: Collection[str | None]
 
 
 def _causes() -> Mapping[str, str]:
-    return {text: state_names.IDLE_NAMES[cause] for cause, text in gpu_gaps.CAUSES.items()}
+    return {text: step_budget.IDLE_NAMES[cause] for cause, text in gpu_gaps.CAUSES.items()}
 
 
 def _readable(names: Iterable[str], every: Iterable[str | None]) -> dict[str, str]:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.correlation import equal_pairs
-from nsyswrap.analysis.names import look_up
+from nsyswrap.analysis.names import calls_named, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_export import call, opened
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, call_classes, classify
+from nsyswrap.analysis.names import CLASSES, call_class, call_classes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     ],
 )
 def test_the_classes_of_calls(kind: str, names: str) -> None:
-    assert {name: classify(name) for name in names.split()} == dict.fromkeys(names.split(), kind)
+    assert {name: call_class(name) for name in names.split()} == dict.fromkeys(names.split(), kind)
 
 
 def test_a_call_without_a_name_is_any_other() -> None:
-    assert classify(None) == classify("") == "other"
+    assert call_class(None) == call_class("") == "other"
 
 
 def test_every_call_of_a_capture(tmp_path: Path) -> None:

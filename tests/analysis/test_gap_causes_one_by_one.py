@@ -10,9 +10,9 @@ import pytest
 from tiny_export import call, global_id, graph, kernel, memcpy, memset, opened, row
 
 from nsyswrap.analysis import gpu_gaps
-from nsyswrap.analysis.api_call_kinds import classify
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
+from nsyswrap.analysis.names import call_class
 from nsyswrap.capture import stream
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def draw(dice: random.Random) -> Drawn:
 
 
 def cause_of(name: str) -> str:
-    return {"other": "call"}.get(classify(name), classify(name))
+    return {"other": "call"}.get(call_class(name), call_class(name))
 
 
 def on_gpu(kind: str, start: int, end: int, **more: object) -> Row:

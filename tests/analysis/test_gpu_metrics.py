@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tiny_export import kernel, metric, opened, row
 
-from nsyswrap.analysis.gpu_metrics import gpu_metrics_of
+from nsyswrap.analysis.usage import gpu_metrics_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tiny_export import PID, allocation, global_id, kernel, opened
 
-from nsyswrap.analysis.memory_use import memory_use_of
+from nsyswrap.analysis.usage import memory_use_of
 from nsyswrap.capture.schema import FREED
 
 if TYPE_CHECKING:

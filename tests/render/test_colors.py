@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from nsyswrap.analysis.api_call_kinds import CLASSES as CALLS
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.kernel_names import CLASSES
+from nsyswrap.analysis.names import CLASSES as CALLS
 from nsyswrap.analysis.step_budget import OTHER_PROCESS, STATES
 from nsyswrap.capture.schema import ENUMS
 from nsyswrap.render import colors as palette

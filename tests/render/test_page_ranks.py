@@ -13,8 +13,8 @@ import recorded
 from rank_exports import Step, member, steps
 
 from nsyswrap.analysis.ranks.members import processes
-from nsyswrap.analysis.ranks.steps import Steps
-from nsyswrap.analysis.ranks.steps import steps as steps_of
+from nsyswrap.analysis.ranks.waiting import Steps
+from nsyswrap.analysis.ranks.waiting import steps as steps_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.units import duration
 from nsyswrap.render.page import render_ranks, side_by_side

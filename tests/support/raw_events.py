@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tiny_export import API, GRAPH, KERNEL, MEMCPY, MEMSET, NVTX
 
-from nsyswrap.analysis.api_call_kinds import classify as class_of_call
 from nsyswrap.analysis.kernel_names import classify as class_of_kernel
+from nsyswrap.analysis.names import call_class as class_of_call
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from raw_events import TABLES, Call
 from tiny_export import KERNEL
 
-from nsyswrap.analysis.api_call_kinds import classify
+from nsyswrap.analysis.names import call_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -128,7 +128,7 @@ class Slow(NamedTuple):
         if after.call is None:
             return "migration" if after.migration else "unknown"
         call = after.call
-        own = "launch" if after.state != "memcpy" or classify(call.name) == "launch" else "copy"
+        own = "launch" if after.state != "memcpy" or call_class(call.name) == "launch" else "copy"
         if now < call.end and not (before and call.end <= before.end):
             doing = active.doing(call.thread)
             return doing if now < call.start or doing in ("profiler", "load") else own

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from raw_events import PROCESS, TABLES
 from tiny_export import KERNEL, MEMCPY
 
-from nsyswrap.analysis.api_call_kinds import classify
+from nsyswrap.analysis.names import call_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -87,7 +87,7 @@ def _works(events: Events, process: int) -> list[Work]:
             does[one.call] = (TABLES[one.table], one.copy_kind if TABLES[one.table] == MEMCPY else None)
     works, seen, reached = [], set(), None
     for call in sorted(events.calls, key=lambda call: (call.start, call.row)):
-        waits = classify(call.name) == "synchronise"
+        waits = call_class(call.name) == "synchronise"
         if call.thread & PROCESS != process or not (call in does or waits):
             continue
         what = does.get(call, ("wait", call.name))

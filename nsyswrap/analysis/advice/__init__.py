@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, ranks, remaining
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
-from nsyswrap.analysis.api_call_kinds import call_classes
 from nsyswrap.analysis.arrays.intervals import intersection
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.judged_part import READS as JUDGED_READS
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.names import kernel_classes
+from nsyswrap.analysis.names import call_classes, kernel_classes
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS

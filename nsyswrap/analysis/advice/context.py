@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
 from nsyswrap.analysis.finding import Finding
@@ -16,6 +15,7 @@ from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.names import calls_named
 from nsyswrap.analysis.thread_activity import forget_courses
 
 if TYPE_CHECKING:

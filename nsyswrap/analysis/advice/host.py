@@ -8,11 +8,11 @@ import numpy as np
 
 from nsyswrap.analysis.advice.context import loads_in_gaps
 from nsyswrap.analysis.advice.waiting_calls import waits_in_host_code
-from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
 from nsyswrap.analysis.launches import calls_selected
+from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

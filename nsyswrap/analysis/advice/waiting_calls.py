@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import calls_named
 from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.names import calls_named
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import (
@@ -27,7 +26,7 @@ from nsyswrap.analysis.diagnostics.check import (
     warning,
 )
 from nsyswrap.analysis.gpu_operations import KINDS, all_processes_known, gpu_operations_of
-from nsyswrap.analysis.names import strip_version
+from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes, strip_version
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
 from nsyswrap.capture.global_ids import global_process_ids

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.base.conditions import conditions_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.gpu_users import gpu_users_of

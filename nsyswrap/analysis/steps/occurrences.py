@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes, call_names
 from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, call_names
 from nsyswrap.analysis.timing_audit.causation import causing_threads
 from nsyswrap.capture.schema import PROCESS_MASK
 

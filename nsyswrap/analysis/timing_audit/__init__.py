@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, LOAD, SYNCHRONISE, call_classes, call_names, classify
 from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Inside, Spans, one_axis
 from nsyswrap.analysis.gpu_operations import check_number
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.names import CLASSES, LOAD, SYNCHRONISE, call_class, call_classes, call_names
 from nsyswrap.analysis.nvtx_ranges import closed_ranges
 from nsyswrap.analysis.timing_audit.causation import launched_for, ranging_threads
 from nsyswrap.analysis.timing_audit.measured import measured_times
@@ -188,7 +188,7 @@ def _launching(operations: Operations, calls: int) -> NDArray[Any]:
 def _first_uses(whole: Capture) -> NDArray[Any]:
     """Mark the API calls with the first launch of a kernel, and those that load modules or contexts."""
     names = call_names(whole)
-    loads = [classify(name) == LOAD and not re.search(_NO_LOAD, name or "") for name in names.texts]
+    loads = [call_class(name) == LOAD and not re.search(_NO_LOAD, name or "") for name in names.texts]
     marks: NDArray[Any] = np.array(loads, dtype=bool)[names.codes]
     launches = launches_of(whole)
     marks[launches.call[launches.first]] = True

@@ -38,10 +38,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import by_thread, calls_named
 from nsyswrap.analysis.arrays.groups import ascending, repeated
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Spans, closest
+from nsyswrap.analysis.names import by_thread, calls_named
 from nsyswrap.analysis.nvtx_ranges import ALL, MAIN_DOMAIN, closed_ranges, own_texts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture

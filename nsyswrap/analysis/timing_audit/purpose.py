@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, COPY, SYNCHRONISE, call_classes, calls_named
 from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.names import CLASSES, COPY, SYNCHRONISE, call_classes, calls_named
 from nsyswrap.analysis.nvtx_ranges import range_labels
 from nsyswrap.analysis.timing_audit import audit
 from nsyswrap.analysis.timing_audit.causation import causing_threads

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.conditions import run_conditions_of
-from nsyswrap.analysis.gpu_metrics import gpu_metrics_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.memory_use import PINNED_MEMORY, memory_use_of
+from nsyswrap.analysis.usage import PINNED_MEMORY, gpu_metrics_of, memory_use_of
 from nsyswrap.base.units import duration
 from nsyswrap.render.timeline.owners import process_text
 

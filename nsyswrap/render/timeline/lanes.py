@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, call_classes, call_names
 from nsyswrap.analysis.arrays.groups import distinct, number_texts, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
 from nsyswrap.analysis.arrays.spans import Spans
@@ -27,7 +26,15 @@ from nsyswrap.analysis.gpu_operations import (
     gpu_operations_of,
     names,
 )
-from nsyswrap.analysis.names import kernel_classes, most_frequent, name_codes, strip_version
+from nsyswrap.analysis.names import (
+    CLASSES,
+    call_classes,
+    call_names,
+    kernel_classes,
+    most_frequent,
+    name_codes,
+    strip_version,
+)
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import SPANS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import WORTH_PERCENT
-from nsyswrap.analysis.state_names import IDLE_NAMES
+from nsyswrap.analysis.step_budget import IDLE_NAMES
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import clip, printable, screen_width
 from nsyswrap.base.units import duration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.state_names import BUSY_NAMES, IDLE_NAMES, KERNELS, OTHER_KERNELS, OTHER_NAME
+from nsyswrap.analysis.step_budget import BUSY_NAMES, IDLE_NAMES, KERNELS, OTHER_KERNELS, OTHER_NAME
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import clip, printable, screen_width, shorten
 from nsyswrap.base.units import duration

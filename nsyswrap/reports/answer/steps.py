@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.state_names import state_name
+from nsyswrap.analysis.step_budget import state_name
 from nsyswrap.base.units import duration
 from nsyswrap.reports.answer.line import Line, first_fitting, room
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Key
 
 with lazy_imports():
-    from nsyswrap.analysis import state_names, step_budget
+    from nsyswrap.analysis import step_budget
 
 
 def row_name(key: Key) -> str:
@@ -18,4 +18,4 @@ def row_name(key: Key) -> str:
     if key.group == "module":
         return f"{key.name}, {key.detail}"
     known = key.group == "budget" and key.name in step_budget.STATES  # a saved baseline may have others
-    return state_names.state_name(key.name) if known else key.name
+    return step_budget.state_name(key.name) if known else key.name

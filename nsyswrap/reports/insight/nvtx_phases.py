@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Inside, Spans
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.nvtx_ranges import own_texts
 from nsyswrap.analysis.timing_audit.causation import adopted_notes, launched_for
 from nsyswrap.analysis.timing_audit.range_work import covered, members

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import calls_named
-from nsyswrap.analysis.names import look_up
+from nsyswrap.analysis.names import calls_named, look_up
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, limited, take

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import gaps
-from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work, graph_notes
+from nsyswrap.analysis.usage import WORK_KINDS, DeviceWork, device_work, graph_notes
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, device_columns, limited, take
 from nsyswrap.reports.table import Column, Option, Report, Result, Schema
@@ -19,7 +19,6 @@ from nsyswrap.reports.table import Column, Option, Report, Result, Schema
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_busy_nsys import DeviceWork
     from nsyswrap.capture.capture import Capture
 
 NS_PER_MS = 10**6
@@ -59,7 +58,7 @@ SCHEMA = Schema(
 
 REPORT = Report(
     SCHEMA,
-    needs=(KINDS,),
+    needs=(WORK_KINDS,),
     compute=compute,
     options=(ROWS, Option("gap", 500, "list only what is longer than this many ms", least=0)),
 )

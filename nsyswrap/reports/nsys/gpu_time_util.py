@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import overlap
-from nsyswrap.analysis.gpu_busy_nsys import KINDS, device_work, graph_notes
+from nsyswrap.analysis.usage import WORK_KINDS, DeviceWork, device_work, graph_notes
 from nsyswrap.base.units import Unit, round_tenth
 from nsyswrap.reports.expert_rules import ROWS, device_columns, limited, take
 from nsyswrap.reports.table import Column, Option, Report, Result, Schema
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.gpu_busy_nsys import DeviceWork
     from nsyswrap.base.units import Rounding
     from nsyswrap.capture.capture import Capture
 
@@ -102,7 +101,7 @@ SCHEMA = Schema(
 
 REPORT = Report(
     SCHEMA,
-    needs=(KINDS,),
+    needs=(WORK_KINDS,),
     compute=compute,
     options=(
         ROWS,

@@ -18,8 +18,7 @@ import numpy as np
 
 from nsyswrap.analysis.names import durations, name_codes
 from nsyswrap.analysis.ranks.collectives import communicates, selected_kernels
-from nsyswrap.analysis.ranks.steps import slowest, steps
-from nsyswrap.analysis.ranks.waiting import waiting_verdict
+from nsyswrap.analysis.ranks.waiting import slowest, steps, waiting_verdict
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, with_rank_names
 from nsyswrap.reports.table import Column, Schema, Table, table_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.ranks.steps import steps
+from nsyswrap.analysis.ranks.waiting import Steps, steps
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, with_rank_names
 from nsyswrap.reports.ranks.rank_skew import RANGE_CPU, RANGE_GPU
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nsyswrap.analysis.ranks.job import Job
-    from nsyswrap.analysis.ranks.steps import Steps
 
 SCHEMA = Schema(
     name="rank_steps",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.ranks.members import missing_ranks, places
-from nsyswrap.analysis.ranks.steps import steps
+from nsyswrap.analysis.ranks.waiting import Steps, steps
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.render.page.html import Markup, Section, element, joined, missing, section
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.ranks.job import Job
-    from nsyswrap.analysis.ranks.steps import Steps
     from nsyswrap.render.page.subject import Subject
     from nsyswrap.reports.table import Table
 

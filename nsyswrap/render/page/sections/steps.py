@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.state_names import state_name
+from nsyswrap.analysis.step_budget import state_name
 from nsyswrap.analysis.thread_activity import forget_courses
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, percent

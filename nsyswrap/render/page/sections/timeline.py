@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.api_call_kinds import by_thread
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.launches import forget_launches
+from nsyswrap.analysis.names import by_thread
 from nsyswrap.analysis.thread_activity import forget_courses
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.per_capture import discard

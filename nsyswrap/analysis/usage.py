@@ -1,0 +1,210 @@
+"""Read how GPUs were used: memory over time, the metrics that nsys sampled, work by device and process.
+
+An address that is allocated again was freed in between. A free of what was allocated before the recording
+does not count. A framework that keeps freed memory for itself, as PyTorch does, counts as using it.
+
+Work is as nsys' expert rules on GPU time define it: kernels, copies (unified-memory migrations too) and
+memsets in any stream. Whole-graph executions do not count. The profiler's own work counts only if the export
+gives it a name that nsys searches for.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import group_keys, rows_by
+from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import FREED, MANAGED, METRIC_GPU, ON_DEVICE, PINNED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+
+
+_MEMORY_USE = "memory_use"
+_MANAGED_STATIC = 6
+PLACES = ("GPU memory", "managed memory", "pinned host memory", "other memory")
+PINNED_MEMORY = PLACES[2]
+_PLACE = {**dict.fromkeys(ON_DEVICE, 0), MANAGED: 1, _MANAGED_STATIC: 1, PINNED: 2}
+_FIELDS = ("start_ns", "address", "bytes", "operation", "global_pid", "device_id", "mem_kind")
+
+
+class MemoryUse(NamedTuple):
+    """The bytes that a process has allocated in one place: a bit of PLACES on a device, from each time on."""
+
+    global_pid: int
+    device: int
+    place: str
+    times_ns: NDArray[Any]
+    bytes: NDArray[Any]
+
+
+@per_capture
+def memory_use_of(capture: Capture) -> list[MemoryUse]:
+    """Return the memory of the selected processes and devices over the whole time; none if not recorded."""
+    selection = replace(capture.view.selection, start_ns=None, end_ns=None, nvtx="")
+    capture = capture.viewed(selection=selection)  # what was allocated before the selected time counts
+    if not capture.has(_MEMORY_USE):
+        return []
+    time, address, size, operation, process, device, kind = capture.columns(_MEMORY_USE, *_FIELDS).values()
+    place = np.full(len(kind), len(PLACES) - 1)
+    for number, of in _PLACE.items():
+        place[kind == number] = of
+    begun = np.flatnonzero(operation != FREED)
+    order = np.lexsort((time, address, process))
+    same = (address[order][1:] == address[order][:-1]) & (process[order][1:] == process[order][:-1])
+    before, after = order[:-1][same], order[1:][same]
+    allocated = operation[before] != FREED
+    ended, at = before[allocated], time[after[allocated]]
+    rows = np.concatenate((begun, ended))
+    times = np.concatenate((time[begun], at))
+    change = np.concatenate((size[begun], -size[ended]))
+    found = []
+    for (owner, gpu, where), mine in rows_by(process[rows], device[rows], place[rows]).items():
+        moments, which = np.unique(times[mine], return_inverse=True)
+        changes = np.zeros(len(moments), np.int64)
+        np.add.at(changes, which, change[mine])
+        found.append(MemoryUse(owner, gpu, PLACES[where], moments, np.cumsum(changes)))
+    return found
+
+
+_METRICS, _METRIC_NAMES = "gpu_metric", "gpu_metric_name"
+_NAME = re.compile(r"(?P<name>.*?)\s*\[(?P<unit>[^\]]*)\]")
+_UNITS = {"Throughput %": "%"}
+_MHZ, _LEAST_HZ = "MHz", 1_000_000  # nsys samples clocks in Hz, though it names them MHz
+
+
+class Metric(NamedTuple):
+    """The samples of a metric on one GPU in order of time; its unit is empty if nsys names none."""
+
+    gpu: int
+    name: str
+    unit: str
+    times_ns: NDArray[Any]
+    values: NDArray[np.float64]
+
+
+@per_capture
+def gpu_metrics_of(whole: Capture) -> list[Metric]:
+    """Return the metrics of each GPU in a capture, each in the first of its units; none if not recorded."""
+    if not whole.has(_METRICS) or not whole.has(_METRIC_NAMES):
+        return []
+    wanted = _wanted(whole)
+
+    def narrow(block: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        known = np.flatnonzero(np.isin(block["metric_id"], [metric for _, metric in wanted]))
+        return {name: values[known] for name, values in block.items()}
+
+    fields = ("start_ns", "value", "type_id", "metric_id")
+    time, value, kind, metric = whole.stream(_METRICS, fields, narrow).values()
+    found = []
+    for key, rows in rows_by(kind, metric).items():
+        if key not in wanted:
+            continue
+        ordered = rows[np.argsort(time[rows], kind="stable")]
+        name, unit = wanted[key]
+        values = value[ordered].astype(np.float64)
+        if unit == _MHZ and values.max() >= _LEAST_HZ:
+            values /= _LEAST_HZ
+        found.append(Metric(key[0] & METRIC_GPU, name, unit, time[ordered], values))
+    return found
+
+
+def _wanted(capture: Capture) -> dict[tuple[int, int], tuple[str, str]]:
+    """Return name and unit by type and metric id, each name once for each GPU."""
+    types, metrics, texts = (
+        part.tolist() for part in capture.columns(_METRIC_NAMES, "type_id", "metric_id", "text").values()
+    )
+    wanted: dict[tuple[int, str], tuple[tuple[int, int], tuple[str, str]]] = {}
+    for kind, metric, text in sorted(zip(types, metrics, texts, strict=True), key=lambda row: row[:2]):
+        parts = _NAME.fullmatch(text or "")
+        name, unit = parts.group("name", "unit") if parts else (text or f"metric {metric}", "")
+        wanted.setdefault((kind, name), ((kind, metric), (name, _UNITS.get(unit, unit))))
+    return dict(wanted.values())
+
+
+WORK_KINDS = ("kernel", "memcpy", "memset")
+_WORK_FIELDS = ("start_ns", "end_ns", "context_id", "device_id", "global_pid")
+# Profiler work that counts as work, because the program cannot avoid it. Newer exports use other names.
+OVERHEADS = {
+    "CUDA profiling data flush overhead",
+    "CUDA profiling stop overhead",
+    "CUDA profiling overhead",
+}
+
+
+@dataclass(frozen=True)
+class DeviceWork:
+    """The operations of one process on one device, and the context of each. Times are in ns."""
+
+    process_id: int
+    device_id: int
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    context_id: NDArray[Any]
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """Return the first start and the last end."""
+        return int(self.start_ns.min()), int(self.end_ns.max())
+
+    @property
+    def last_context_id(self) -> int:
+        """Return the context of the operation that ends last, of the first one if several do."""
+        return int(self.context_id[self.end_ns.argmax()])
+
+
+def device_work(capture: Capture) -> Iterator[DeviceWork]:
+    """Yield the work of each process on each device, by process id and device id."""
+    parts = [capture.columns(kind, *_WORK_FIELDS) for kind in WORK_KINDS if capture.has(kind)]
+    work = {field: np.concatenate([part[field] for part in parts]) for field in _WORK_FIELDS}
+    known = work["start_ns"] > 0
+    work = {field: values[known] for field, values in work.items()}
+    codes, keys = group_keys(process_ids(work["global_pid"]), work["device_id"])
+    overhead = _overhead(capture)
+    for code, (process, device) in enumerate(zip(*(key.tolist() for key in keys), strict=True)):
+        rows = np.flatnonzero(codes == code)
+        times = (work[field][rows] for field in ("start_ns", "end_ns", "context_id"))
+        yield _with_overhead(DeviceWork(process, device, *times), *overhead)
+
+
+def graph_notes(capture: Capture) -> tuple[str, ...]:
+    """Return a note if the capture holds whole-graph executions, which are not part of the work."""
+    graphs = capture.count("graph")
+    text = (
+        f"whole-graph executions ({graphs:,}) do not count as busy, as in nsys; record their kernels with "
+        "--cuda-graph-trace=node"
+    )
+    return (text,) if graphs else ()
+
+
+def _overhead(capture: Capture) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return process, start and end of each piece of the profiler's work."""
+    if not capture.has("overhead"):
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+    events = capture.columns("overhead", "global_tid", "start_ns", "end_ns", "name")
+    named = [i for i in np.unique(events["name"]).tolist() if capture.text(i) in OVERHEADS]
+    rows = np.isin(events["name"], named)
+    return process_ids(events["global_tid"][rows]), events["start_ns"][rows], events["end_ns"][rows]
+
+
+def _with_overhead(
+    work: DeviceWork, process: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
+) -> DeviceWork:
+    """Return the work with that of the profiler in the same process and within the span, put first."""
+    first, last = work.span_ns
+    rows = np.flatnonzero((process == work.process_id) & (start > first) & (end < last))
+    return replace(
+        work,
+        start_ns=np.concatenate((start[rows], work.start_ns)),
+        end_ns=np.concatenate((end[rows], work.end_ns)),
+        context_id=np.concatenate((np.full(len(rows), work.last_context_id), work.context_id)),
+    )
