@@ -36,7 +36,7 @@ with lazy_imports():
     from nsyswrap.render import row_names
     from nsyswrap.render.formats import csv
     from nsyswrap.render.page import history as history_pages
-    from nsyswrap.reports.compare import baseline, baseline_rows
+    from nsyswrap.reports.compare import baseline
 
 _SUFFIX = ".json"
 _TOP = 20
@@ -135,7 +135,7 @@ def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:
     if form == "text":
         _show_text(side, top or _TOP)
         return
-    table = baseline_rows.rows_table(side, top=top)
+    table = baseline.rows_table(side, top=top)
     if form == "csv":
         print_data(csv.delimited(table, ",", "ns", safe=csv_safe))
         return
@@ -154,8 +154,8 @@ def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:
 
 def _show_text(side: Side, top: int) -> None:
     keys = {key for run in side.runs for key in run.rows}
-    table = baseline_rows.rows_table(side, row_names.row_names(keys), top)
-    head = [f"{side.name}: {_counted(len(side.runs), 'run')}", *baseline_rows.setup_lines(side)]
+    table = baseline.rows_table(side, row_names.row_names(keys), top)
+    head = [f"{side.name}: {_counted(len(side.runs), 'run')}", *baseline.setup_lines(side)]
     say("\n".join([*head, "", tables_text([table], terminal_layout())]), styled=True)
     if more := len(keys) - len(table):
         note(f"nsyswrap: {_counted(more, 'more row')} (--top, or --format csv)")

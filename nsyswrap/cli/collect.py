@@ -38,7 +38,7 @@ with lazy_imports():
     from nsyswrap.record.batch import plan as plans
     from nsyswrap.render import result_files
     from nsyswrap.render.formats import text
-    from nsyswrap.reports.runs import combinations, find, gather, shared_nodes, tables
+    from nsyswrap.reports.runs import combinations, find, gather, tables
 
 _TO_COME = ("planned", "running")
 _LISTED = 10  # runs that went wrong, by name
@@ -258,7 +258,7 @@ def collect(
         say(text.styled(lines, color=layout.color), styled=True)
         show_rank_verdicts(results)
     list_lacking(results)
-    if together := shared_nodes.shared_note([result.run for result in results]):
+    if together := tables.shared_note([result.run for result in results]):
         note(f"nsyswrap: {together}")
     note(f"wrote {', '.join(map(str, written))}")
     if not readable:  # the outcomes of the runs were listed all the same

@@ -26,7 +26,7 @@ from nsyswrap.cli.output import note, progress_line
 from nsyswrap.record.batch.executors import Blocks, find_executor
 from nsyswrap.record.batch.folder import open_batch
 from nsyswrap.reports.runs import gather
-from nsyswrap.reports.runs.rank_digest import RankDigest  # noqa: TC001 - `typed` evaluates it
+from nsyswrap.reports.runs.digest import RankDigest  # noqa: TC001 - `typed` evaluates it
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence

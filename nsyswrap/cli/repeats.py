@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.runs.spread import Cost, Figure
+    from nsyswrap.reports.runs.tables import Cost, Figure
 
 with lazy_imports():
     from nsyswrap.analysis import answer
     from nsyswrap.capture import capture as captures
-    from nsyswrap.reports.runs import spread
+    from nsyswrap.reports.runs import tables
     from nsyswrap.reports.wording import advice
 
 _WIDEST = 32  # columns of a cell
@@ -54,7 +54,7 @@ def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> int
     if of_runs:
         read, opened = list(of_runs), list(of_runs.values())
         facts = [RunFolder(run).read_run() for run in read]
-        say("\n".join(_spread_lines(spread.spread(opened, facts), read, program_of(facts[0]))))
+        say("\n".join(_spread_lines(tables.spread(opened, facts), read, program_of(facts[0]))))
         show_costs(read, opened)
         note_silence(opened[0])
         for run, capture in of_runs.items():
@@ -71,7 +71,7 @@ def show_costs(runs: Sequence[Path], opened: Sequence[Capture]) -> None:
     facts = [RunFolder(run).read_run() for run in runs]
     if not any("bare" in one for one in facts):
         return
-    costs, why_not = spread.profiling_costs(opened, facts)
+    costs, why_not = tables.profiling_costs(opened, facts)
     if costs:
         say("\n".join(["", *_cost_lines(costs)]))
     if why_not:
@@ -117,7 +117,7 @@ def _spread_lines(figures: Sequence[Figure], runs: Sequence[Path], program: str)
     lines = _aligned([head, *rows])
     if len(runs) > 1:
         lines.append("Spread: (max - min) / median over the runs.")
-    programs = [figure for figure in figures if figure.name == spread.PROGRAM_TIME]
+    programs = [figure for figure in figures if figure.name == tables.PROGRAM_TIME]
     if programs and len(programs[0].values) == len(runs) and programs[0].first_is_slow:
         first, *others = programs[0].values
         lines.append(
@@ -133,7 +133,7 @@ def _cost_lines(costs: Sequence[Cost]) -> list[str]:
         (cost.name, _text(cost.bare.median), _text(cost.profiled.median), _difference(cost)) for cost in costs
     ]
     lines = _aligned([head, *rows])
-    if costs[0].name == spread.PROGRAM_TIME:
+    if costs[0].name == tables.PROGRAM_TIME:
         lines.append("Program time: without the start of nsys and its report.")
     if pairs == 1:
         return [*lines, "The run without nsys was first.", f"One run each: {_NOISE}."]

@@ -18,8 +18,7 @@ from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import make_tables, note, note_not_read, step, wrapped
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import ranks
-from nsyswrap.reports.combine import CAPTURE, combine
-from nsyswrap.reports.make import MadeReports
+from nsyswrap.reports.make import CAPTURE, MadeReports, combine
 from nsyswrap.reports.table import Column
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.render.readable_names import distinct_names
-from nsyswrap.reports.compare.names import row_name
+from nsyswrap.reports.compare.tables import row_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,8 +16,7 @@ from nsyswrap import __version__, open_capture
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports import NAMES, find_report, parse
 from nsyswrap.reports.answer import as_dict
-from nsyswrap.reports.combine import combine
-from nsyswrap.reports.make import Missing, make_reports
+from nsyswrap.reports.make import Missing, combine, make_reports
 from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:

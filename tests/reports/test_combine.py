@@ -14,7 +14,7 @@ from nsyswrap.base.text import shortest_labels
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, text
 from nsyswrap.reports import NAMES
-from nsyswrap.reports.combine import combine
+from nsyswrap.reports.make import combine
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tiny_export import kernel, opened
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, markdown, parquet, text
 from nsyswrap.render.formats import json as json_format
-from nsyswrap.reports.combine import combine
+from nsyswrap.reports.make import combine
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:

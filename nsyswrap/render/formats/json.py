@@ -14,7 +14,7 @@ from nsyswrap.capture.selection import EVERYTHING
 from nsyswrap.render.delimited import rows_in_blocks
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.reports.answer import as_dict
-from nsyswrap.reports.combine import combine
+from nsyswrap.reports.make import combine
 from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit
 from nsyswrap.reports import find_report, summary
 from nsyswrap.reports.answer import sentences
-from nsyswrap.reports.combine import combine
-from nsyswrap.reports.make import MadeReports
+from nsyswrap.reports.make import MadeReports, combine
 from nsyswrap.reports.table import forget
 
 if TYPE_CHECKING:

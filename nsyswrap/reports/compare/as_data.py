@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.version import version
 from nsyswrap.reports.compare import gate_lines
 from nsyswrap.reports.compare.conclusion import conclude
-from nsyswrap.reports.compare.names import row_name
-from nsyswrap.reports.compare.tables import PERCENT, all_rows
+from nsyswrap.reports.compare.tables import PERCENT, all_rows, row_name
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult

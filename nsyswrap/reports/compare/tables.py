@@ -7,8 +7,12 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.model import GROUPS
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import NS_PER_S, Unit, human
 from nsyswrap.reports.table import Column, Schema, Table, table_of
+
+with lazy_imports():
+    from nsyswrap.analysis import step_budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -345,3 +349,11 @@ SCHEMA = Schema(
         Column("renamed_from_detail", "Renamed From Detail", Unit.TEXT, "grid and block in the base"),
     ),
 )
+
+
+def row_name(key: Key) -> str:
+    """Return the name of a row: a module with what is measured of it, a state of the GPU in words."""
+    if key.group == "module":
+        return f"{key.name}, {key.detail}"
+    known = key.group == "budget" and key.name in step_budget.STATES  # a saved baseline may have others
+    return step_budget.state_name(key.name) if known else key.name

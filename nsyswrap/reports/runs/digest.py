@@ -1,6 +1,7 @@
 """Digest one run for `collect`: its totals, its summaries, and the durations of its kernels.
 
 The durations are counted, (kernel, duration, count), and not averaged: figures merged from them are exact.
+The digest of the ranks of a run says how long each waited for the others, and the verdict on them.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.compare.setup import setup_of, used_uuids
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import other_processes
+from nsyswrap.analysis.ranks.members import Member, check_different, missing_ranks, places
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CaptureError, NotInCapture
+from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
 from nsyswrap.base.units import Number, Unit
 from nsyswrap.base.version import version
-from nsyswrap.capture.capture import open_capture
+from nsyswrap.capture.capture import Capture, open_capture
 from nsyswrap.capture.identity import identity_of
-from nsyswrap.reports import SUMMARIES, find_report
+from nsyswrap.reports import SUMMARIES, find_report, ranks
+from nsyswrap.reports.ranks import rank_waiting
 from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
 from nsyswrap.reports.summaries import kernels
 from nsyswrap.reports.table import Column, read_ahead
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from nsyswrap.capture.capture import Capture
 
 # Increases with the first change of the content after a release: a digest of another format is made again.
 FORMAT = 3
@@ -278,3 +280,53 @@ def _kernel_durations(capture: Capture) -> list[Kernel]:
         (rows.labels[int(codes[part[0]])], durations_ns[part].tolist(), counts[part].tolist())
         for part in np.split(np.arange(len(codes)), firsts[1:])
     ]
+
+
+_FIGURES = ("collectives", "last", "waiting_ns", "exposed_ns")
+RANK_COLUMNS = tuple(column for column in rank_waiting.SCHEMA.columns if column.name in _FIGURES)
+_CANNOT_TELL = "cannot tell which rank delays the others"
+
+
+@dataclass(frozen=True)
+class RankDigest:
+    """The figures of RANK_COLUMNS by rank, and the verdict.
+
+    ``refusal``: why the captures are not those of the ranks of one run; empty if they are.
+    """
+
+    figures: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    verdict: str = ""
+    refusal: str = ""
+
+    def of(self, rank: int | None) -> Mapping[str, int | None]:
+        """Return the figures of one rank."""
+        return self.figures.get(str(rank), {})
+
+
+def rank_digest(paths: Sequence[Path]) -> RankDigest:
+    """Compare the captures of the ranks of one run. Raises CaptureError if one cannot be read."""
+    try:
+        wanted = places(paths)
+        try:
+            check_different(wanted)
+        except UsageError as error:
+            return RankDigest(refusal=error.message)
+        members = [
+            Member(place.label, place.number, open_capture(place.path), place.host) for place in wanted
+        ]
+        table = ranks.make(ranks.make_job(members), rank_waiting.SCHEMA.name)
+    except UsageError as error:
+        return RankDigest(verdict=f"{_CANNOT_TELL}: {error.message}")
+    except NotInCapture:  # no kernel on any rank
+        return RankDigest(verdict=f"{_CANNOT_TELL}: no rank has kernels")
+    names = [column.name for column in table.columns]
+    rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in table.rows()]
+    figures = {str(row["rank"]): {name: row[name] for name in _FIGURES} for row in rows}
+    why = "" if table.verdict else f"{_CANNOT_TELL}: {table.notes[-1]}"
+    return RankDigest(figures, "; ".join(filter(None, (table.verdict, why, missing_ranks(wanted)))))
+
+
+def damaged(error: CaptureError | str) -> RankDigest:
+    """Return the digest of ranks of which one cannot be read."""
+    text = error if isinstance(error, str) else error.message
+    return RankDigest(verdict=f"{_CANNOT_TELL}: {text}")

@@ -17,8 +17,16 @@ from nsyswrap.base.not_read import NotRead
 from nsyswrap.base.run_folder import DIGEST
 from nsyswrap.capture.identity import has_capture, identity_of
 from nsyswrap.reports import SUMMARIES, find_report
-from nsyswrap.reports.runs.digest import FACTS, TOTALS, digest, read_digest, stored, write
-from nsyswrap.reports.runs.rank_digest import damaged, rank_digest
+from nsyswrap.reports.runs.digest import (
+    FACTS,
+    TOTALS,
+    damaged,
+    digest,
+    rank_digest,
+    read_digest,
+    stored,
+    write,
+)
 from nsyswrap.reports.runs.workers import Died, Worker, in_blocks
 
 if TYPE_CHECKING:
@@ -26,8 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.base.units import Number
+    from nsyswrap.reports.runs.digest import RankDigest
     from nsyswrap.reports.runs.find import RecordedRun
-    from nsyswrap.reports.runs.rank_digest import RankDigest
 
     MakeAll = Callable[[Iterable["Task"], int], Generator[tuple["Task", "Made"]]]
 

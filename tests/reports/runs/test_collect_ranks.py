@@ -18,7 +18,7 @@ from nsyswrap.base.run_folder import CLAIM, EXPORT, RUN, RunFolder, Status
 from nsyswrap.cli.collect import collect
 from nsyswrap.reports.runs.digest import write_digest
 from nsyswrap.reports.runs.find import RecordedRun, find_runs
-from nsyswrap.reports.runs.shared_nodes import shared_nodes, shared_note
+from nsyswrap.reports.runs.tables import shared_nodes, shared_note
 
 VERDICT = "rank 1 was last in 6 of 6 collectives; rank 0 waited 1.20 µs for it, 51.3 % of its GPU time"
 

@@ -8,7 +8,7 @@ import pytest
 from tiny_export import call, kernel, nvtx, opened
 
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.runs.spread import PROGRAM_TIME, Cost, Figure, profiling_costs, spread
+from nsyswrap.reports.runs.tables import PROGRAM_TIME, Cost, Figure, profiling_costs, spread
 
 if TYPE_CHECKING:
     from pathlib import Path
