@@ -30,7 +30,8 @@ with lazy_imports():
     from nsyswrap.analysis import answer as answers
     from nsyswrap.analysis.compare import compare as comparing
     from nsyswrap.capture import frames
-    from nsyswrap.render import comparison_screen, notebook, plots, python_text
+    from nsyswrap.render import comparison as comparisons
+    from nsyswrap.render import notebook, plots, python_text
     from nsyswrap.reports.compare import conclusion, sides, tables
 
 
@@ -117,7 +118,7 @@ class Comparison(Compared):
         return Table(**{field.name: getattr(made, field.name) for field in fields(made)})
 
     def __repr__(self) -> str:
-        return comparison_screen.render(self)
+        return comparisons.screen(self)
 
 
 def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:

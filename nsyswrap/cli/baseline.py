@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap.analysis.compare import comparability, model
     from nsyswrap.cli import compare as comparing
-    from nsyswrap.render import row_names
+    from nsyswrap.render import comparison as comparisons
     from nsyswrap.render.formats import csv
     from nsyswrap.render.page import history as history_pages
     from nsyswrap.reports.compare import baseline
@@ -154,7 +154,7 @@ def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:
 
 def _show_text(side: Side, top: int) -> None:
     keys = {key for run in side.runs for key in run.rows}
-    table = baseline.rows_table(side, row_names.row_names(keys), top)
+    table = baseline.rows_table(side, comparisons.row_names(keys), top)
     head = [f"{side.name}: {_counted(len(side.runs), 'run')}", *baseline.setup_lines(side)]
     say("\n".join([*head, "", tables_text([table], terminal_layout())]), styled=True)
     if more := len(keys) - len(table):

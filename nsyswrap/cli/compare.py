@@ -38,7 +38,7 @@ with lazy_imports():
     from nsyswrap.analysis.compare import compare as comparing
     from nsyswrap.analysis.compare import model
     from nsyswrap.base import units
-    from nsyswrap.render import comparison_markdown, comparison_screen
+    from nsyswrap.render import comparison as comparisons
     from nsyswrap.render.formats import csv
     from nsyswrap.reports.compare import as_data, baseline, conclusion, sides, tables
 
@@ -154,7 +154,7 @@ def command(
         write_pictures(comparison, view, plot)
         left_out, code = comparison.left_out, 0
         if judged:
-            code = gate.finish(*judged, lambda: comparison_markdown.render(comparison), left_out)
+            code = gate.finish(*judged, lambda: comparisons.markdown(comparison), left_out)
         sys.exit(code or exit_code_of(left_out))
 
 
@@ -256,7 +256,7 @@ def _screen(comparison: Comparison, output: Output) -> str:
     layout = terminal_layout(output.top)
     color, ascii_only = (False, False) if output.path else (layout.color, layout.ascii)
     with ascii_layout(active=ascii_only):
-        return comparison_screen.render(comparison, width=layout.width, color=color, top=output.top)
+        return comparisons.screen(comparison, width=layout.width, color=color, top=output.top)
 
 
 def _data(comparison: Comparison, output: Output, judged: tuple[GateResult, GateLimits] | None) -> str:
@@ -264,4 +264,4 @@ def _data(comparison: Comparison, output: Output, judged: tuple[GateResult, Gate
         return json.dumps(as_data.as_dict(comparison, judged), indent=1, allow_nan=False) + "\n"
     if output.form == "csv":
         return csv.delimited(tables.all_rows(comparison), ",", "ns", safe=output.csv_safe)
-    return comparison_markdown.render(comparison)
+    return comparisons.markdown(comparison)

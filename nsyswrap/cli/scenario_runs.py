@@ -35,7 +35,7 @@ with lazy_imports():
     from nsyswrap.capture import capture as captures
     from nsyswrap.record import scenarios
     from nsyswrap.record import spec as run_spec
-    from nsyswrap.render import comparison_names
+    from nsyswrap.render import comparison as comparisons
     from nsyswrap.render.formats import csv
     from nsyswrap.reports import rungs, scenario_tables
 
@@ -163,7 +163,7 @@ def closing_tables(scenario: Scenario, folders: Mapping[str, Path]) -> list[Tabl
     timed = scenario_tables.timing_by_variant(recorded, under_nsys if len(profiled) else results)
     tables = [timed, profiled] if len(profiled) else [timed]
     if scenario.repairs:
-        tables.insert(0, rungs.rungs(recorded, scenario.repairs, comparison_names.short_names))
+        tables.insert(0, rungs.rungs(recorded, scenario.repairs, comparisons.short_names))
     audited = scenario_tables.audit_by_variant(recorded, under_nsys)
     # The steps of a ladder need not time their GPU work: the next one may begin while it runs.
     return [*tables, audited] if any(audited.data["verdict"]) and not scenario.repairs else tables

@@ -15,7 +15,7 @@ from nsyswrap.analysis.compare.model import Key
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.not_read import NotRead
 from nsyswrap.cli.gate import annotation, check_gate, errors_annotated, finish, gate_limits
-from nsyswrap.render import comparison_markdown
+from nsyswrap.render import comparison as comparisons
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,7 +208,7 @@ def test_github_gets_no_command_of_a_name(
     lost = NotRead("x\n::stop-commands::y", "x", "z\r::error::w")
     comparison = compare(replace(base, left_out=(lost,)), new)
     result = check_gate(base, new, GateLimits())
-    finish(result, GateLimits(), lambda: comparison_markdown.render(comparison), comparison.left_out)
+    finish(result, GateLimits(), lambda: comparisons.markdown(comparison), comparison.left_out)
     err = capsys.readouterr().err
     commands = [line for line in re.split("[\r\n]", err) if line.lstrip().startswith("::") or "##[" in line]
     ours = [line for line in commands if line.startswith("::error title=nsyswrap gate::")]

@@ -9,8 +9,7 @@ from rich.cells import cell_len
 
 from nsyswrap.analysis.compare.model import Comparison, Obstacle
 from nsyswrap.base.text import ascii_layout
-from nsyswrap.render import comparison_markdown as markdown
-from nsyswrap.render import comparison_screen as screen
+from nsyswrap.render.comparison import MOST_LINES, markdown, screen
 
 EVIL = "k\x1b[2J|`<script>\n# big [x](y) \u202e"
 STEP = pair("step", "'train'", 5_110_000.0, 5_520_000.0, judged("cannot tell", 0.99, 1.2, more_runs=4))
@@ -62,13 +61,13 @@ BUDGET = (
 def test_the_screen() -> None:
     step = pair("step", "'train'", 5_110_000.0, 5_520_000.0, SLOWER)
     kernel = pair("kernel", "void add<4>(float*)", 1e6, 1.38e6, SLOWER, detail="grid 1 1 1, block 32 1 1")
-    assert screen.render(comparison(step, kernel), width=100) == FIRST
+    assert screen(comparison(step, kernel), width=100) == FIRST
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 160])
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
     with ascii_layout(active=width == 80):
-        lines = screen.render(large(30), width=width).splitlines()
+        lines = screen(large(30), width=width).splitlines()
     assert max(map(cell_len, lines)) <= width
     assert width != 80 or all(map(str.isascii, lines))
 
@@ -78,32 +77,32 @@ def test_kernels_of_one_name_are_told_apart_by_their_grids(width: int) -> None:
     name = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int, float)"
     grids = ("1024 1 1", "65535 1 1")
     pairs = [pair("kernel", name, 1e6, 1.1e6, SLOWER, detail=f"grid {g}, block 256 1 1") for g in grids]
-    rows = [line for line in screen.render(comparison(*pairs), width=width).splitlines() if "slower" in line]
+    rows = [line for line in screen(comparison(*pairs), width=width).splitlines() if "slower" in line]
     assert [next(g for g in grids if f" {g}, 256 1 1" in row) for row in rows[-2:]] == list(grids)
 
 
 def test_the_screen_is_short() -> None:
-    large_screen = screen.render(large(), width=100).splitlines()
+    large_screen = screen(large(), width=100).splitlines()
     assert len(large_screen) <= 200  # more than half are obstacles and remarks
     assert large_screen[0].startswith("The sides differ")
     assert sum(line.startswith("kernel_") for line in large_screen) <= 10
 
 
 def test_top_is_the_number_of_rows() -> None:
-    lines = screen.render(comparison(STEP, *kernels(30)), width=100, top=20).splitlines()
+    lines = screen(comparison(STEP, *kernels(30)), width=100, top=20).splitlines()
     assert sum(line.startswith("kernel_") for line in lines) == 20
 
 
 def test_markdown_has_at_most_60_lines() -> None:
-    text = markdown.render(large())
-    assert 40 < len(text.splitlines()) <= markdown.MOST_LINES == 60
+    text = markdown(large())
+    assert 40 < len(text.splitlines()) <= MOST_LINES == 60
     assert len(text) < 10_000
     assert "… and 2,992 more" in text
     assert "4 more runs a side would probably tell" in text
 
 
 def test_markdown_keeps_names_as_they_are() -> None:
-    text = markdown.render(
+    text = markdown(
         comparison(
             pair("step", EVIL, 5e6, 6e6, SLOWER),
             pair("kernel", EVIL, 1e6, 1.9e6, SLOWER, detail=EVIL),
@@ -123,7 +122,7 @@ def test_markdown_keeps_names_as_they_are() -> None:
 
 
 def test_control_characters_do_not_reach_a_terminal() -> None:
-    text = screen.render(
+    text = screen(
         comparison(
             pair("step", EVIL, 5e6, 6e6, SLOWER),
             pair("kernel", EVIL, 1e6, 1.9e6, SLOWER, detail=EVIL),

@@ -11,7 +11,7 @@ from made_runs import KERNELS, SETUP, MadeKernel, made_side
 from matplotlib.patches import Rectangle
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.render.comparison_parts import causes_of, parts_of
+from nsyswrap.render.comparison import causes_of, parts_of
 from nsyswrap.render.page.compare import compare_page
 from nsyswrap.render.plots.comparison import draw_comparison
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from advised import looped, new
 from tiny_export import call, kernel
 
-from nsyswrap.render.comparison_names import short_names
+from nsyswrap.render.comparison import short_names
 from nsyswrap.reports.rungs import rungs
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.compare.history import history_of
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit, duration
+from nsyswrap.render.comparison import row_names
 from nsyswrap.render.page.document import document
 from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.page.trend import SIGNS, break_text, trend
-from nsyswrap.render.row_names import row_names
 from nsyswrap.reports.compare.tables import key_detail
 from nsyswrap.reports.table import Column, Schema, table_of
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.render.colors import VERDICTS
-from nsyswrap.render.comparison_names import short_names
-from nsyswrap.render.comparison_parts import causes_of, parts_of
+from nsyswrap.render.comparison import causes_of, parts_of, short_names
 from nsyswrap.render.plots.figure import (
     GRAY,
     NAMES,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from nsyswrap.analysis.compare.model import Comparison
-    from nsyswrap.render.comparison_parts import Cause, ChangedPart, Parts
+    from nsyswrap.render.comparison import Cause, ChangedPart, Parts
     from nsyswrap.render.plots.figure import Sheet
 
 _MOST_ROWS = 12

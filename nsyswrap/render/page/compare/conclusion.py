@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.text import without_folders
-from nsyswrap.render.comparison_names import short_names
+from nsyswrap.render.comparison import short_names
 from nsyswrap.render.page.html import Section, element, section
 from nsyswrap.reports.compare.conclusion import conclude, left_out_texts
 

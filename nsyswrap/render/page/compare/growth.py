@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import duration
 from nsyswrap.render.colors import VERDICTS
-from nsyswrap.render.comparison_parts import parts_of
+from nsyswrap.render.comparison import parts_of
 from nsyswrap.render.page.colors import filled, swatch
 from nsyswrap.render.page.html import Markup, Section, element, section
 from nsyswrap.reports.compare.conclusion import signed
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nsyswrap.analysis.compare.model import Comparison
-    from nsyswrap.render.comparison_parts import ChangedPart
+    from nsyswrap.render.comparison import ChangedPart
 
 _MOST = 16  # bars
 _MIDDLE, _HALF = 50.0, 47.0  # percent of the width; the longest bar or interval is as wide as the half

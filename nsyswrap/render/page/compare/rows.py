@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.model import GROUPS
+from nsyswrap.render.comparison import row_names
 from nsyswrap.render.page.html import Section, element, section
 from nsyswrap.render.page.tables import folded_table, open_table
-from nsyswrap.render.row_names import row_names
 from nsyswrap.reports.compare.tables import basis, group_table
 
 if TYPE_CHECKING:

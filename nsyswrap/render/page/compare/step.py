@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import duration
-from nsyswrap.render.comparison_parts import causes_of, has_steps
+from nsyswrap.render.comparison import causes_of, has_steps
 from nsyswrap.render.page.bars import Part, stacked_bar
 from nsyswrap.render.page.html import Section, element, section
 from nsyswrap.reports.compare.conclusion import signed
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.analysis.compare.model import Comparison
-    from nsyswrap.render.comparison_parts import Cause
+    from nsyswrap.render.comparison import Cause
     from nsyswrap.render.page.html import Markup
 
 
