@@ -58,7 +58,7 @@ with lazy_imports():
 
     from nsyswrap.base import files, links, not_read
     from nsyswrap.cli import explain, folders, repeats, report_options, report_ranks
-    from nsyswrap.render import readable_names
+    from nsyswrap.render import names
     from nsyswrap.reports import ranks, summary
 
 NAMES = "Names and units"  # a heading of the help
@@ -281,7 +281,7 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
     with step(f"writing {asked.form} …"):
         document = document._replace(tables=[_for_program(table, asked) for table in document.tables])
         if asked.readable:
-            document = document._replace(tables=readable_names.readable_tables(document.tables))
+            document = document._replace(tables=names.readable_tables(document.tables))
         with ascii_layout(active=asked.layout.ascii and asked.form == "text"):
             contents = asked.format.render(document, asked.layout)
         if asked.format.is_binary:

@@ -10,7 +10,7 @@ from nsyswrap.base.text import printable, shorten, shorten_all
 from nsyswrap.render.colors import REST, state_color
 from nsyswrap.render.formats.markdown import escaped, grid
 from nsyswrap.render.formats.text import column_cells, headed, styled, table_lines, wrapped
-from nsyswrap.render.readable_names import distinct_names
+from nsyswrap.render.names import distinct_names
 from nsyswrap.reports.compare.conclusion import conclude, left_out_texts, obstacle_texts
 from nsyswrap.reports.compare.tables import (
     basis,
@@ -118,7 +118,8 @@ class Parts:
 def parts_of(comparison: Comparison) -> Parts:
     """Return the parts of a step, or of a run if a side has no steps.
 
-    They are kernels, copies, and idle time by cause. They do not overlap much, so that together they explain how a step or a run changed.
+    They are kernels, copies, and idle time by cause. They do not overlap much, so that together they
+    explain how a step or a run changed.
     """
     by_step = has_steps(comparison)
     names = short_names(comparison)

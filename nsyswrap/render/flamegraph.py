@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.range_tree.kernels import node_kernels_of
 from nsyswrap.analysis.range_tree.range_texts import BACKWARD
 from nsyswrap.base.text import printable
-from nsyswrap.render.readable_names import distinct_names
+from nsyswrap.render.names import distinct_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

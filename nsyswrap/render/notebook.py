@@ -16,7 +16,7 @@ from nsyswrap.render.formats.text import (
     left_out,
     paragraph_lines,
 )
-from nsyswrap.render.readable_names import readable_tables
+from nsyswrap.render.names import readable_tables
 from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.summary import summarize
 

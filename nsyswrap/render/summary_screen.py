@@ -10,7 +10,7 @@ from rich.text import Text
 from nsyswrap.base.text import clip, printable, screen_width, shorten
 from nsyswrap.render.answer_parts import CELLS, HEADED, answer_bar
 from nsyswrap.render.formats.text import headed, styled, table_lines, wrapped
-from nsyswrap.render.readable_names import readable_tables
+from nsyswrap.render.names import readable_tables
 from nsyswrap.reports.answer import WIDTH
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from nsyswrap.api import open_capture
 from nsyswrap.base.text import shorten_all
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.render.formats import text
-from nsyswrap.render.readable_names import distinct_names, readable_tables
+from nsyswrap.render.names import distinct_names, readable_tables
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:

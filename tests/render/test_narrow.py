@@ -17,7 +17,7 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit
 from nsyswrap.render import summary_screen
 from nsyswrap.render.formats import csv, json, text
-from nsyswrap.render.short_forms import abbreviated
+from nsyswrap.render.names import abbreviated
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.table import Column, Schema, table_of

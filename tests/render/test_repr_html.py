@@ -11,8 +11,8 @@ from tiny_export import diagnostic, everything, kernel, opened
 
 from nsyswrap.api import open_capture
 from nsyswrap.render.formats.text import column_cells, fitted_columns, heading
+from nsyswrap.render.names import readable_tables
 from nsyswrap.render.notebook import names_first, table_html
-from nsyswrap.render.readable_names import readable_tables
 from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.summary import summarize

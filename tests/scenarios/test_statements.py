@@ -13,7 +13,7 @@ from nsyswrap import api, open_capture
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli.scenario_runs import closing_tables
 from nsyswrap.record.scenarios import find_scenario, measured, printed, scenarios
-from nsyswrap.render.readable_names import readable_name
+from nsyswrap.render.names import readable_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from nsyswrap.base.text import clip, ellipsis, printable, screen_width, shorten_
 from nsyswrap.base.units import TimeUnit, Unit, human, moment
 from nsyswrap.render.answer_parts import split_heading
 from nsyswrap.render.formats import Document, Format, Layout
-from nsyswrap.render.short_forms import abbreviated
+from nsyswrap.render.names import abbreviated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.text import shorten_all
 from nsyswrap.base.units import Unit, human, moment
 from nsyswrap.render.formats.text import heading
+from nsyswrap.render.names import distinct_names
 from nsyswrap.render.page.html import Markup, element, joined
-from nsyswrap.render.readable_names import distinct_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -29,7 +29,7 @@ from nsyswrap.base.text import clip, printable, shorten_all
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
 from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, SOLID, STRIPES
-from nsyswrap.render.short_forms import abbreviated
+from nsyswrap.render.names import abbreviated
 from nsyswrap.render.timeline.kinds import NO_NAME
 
 if TYPE_CHECKING:

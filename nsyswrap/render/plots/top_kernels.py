@@ -16,6 +16,7 @@ from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.names import durations, kernel_classes, name_codes
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.render.colors import kernel_color
+from nsyswrap.render.names import distinct_names
 from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import (
     GRAY,
@@ -28,7 +29,6 @@ from nsyswrap.render.plots.figure import (
     sheet,
     time_axis,
 )
-from nsyswrap.render.readable_names import distinct_names
 from nsyswrap.reports import find_report
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.render.names import distinct_names
 from nsyswrap.render.page.html import plain
 from nsyswrap.render.page.tables import clipped
 from nsyswrap.render.page.timeline.bins import PER_MILLE, finest, lane_density
 from nsyswrap.render.page.timeline.columns import pack
 from nsyswrap.render.page.timeline.facts import facts_of
 from nsyswrap.render.page.timeline.focus import lane_of
-from nsyswrap.render.readable_names import distinct_names
 from nsyswrap.render.timeline.kinds import CALLS, name_of, style_of
 
 if TYPE_CHECKING:

@@ -1,28 +1,63 @@
-"""Short forms of names for narrow columns: H2D for Host-to-Device, UM for unified, readable kernel names."""
+"""Readable kernel names, and short forms for narrow columns: H2D for Host-to-Device, UM for unified."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import screen_width
-from nsyswrap.render.readable_names import readable_name
+from nsyswrap.base.text import alike, screen_width
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from nsyswrap.reports.table import Table
+
 with lazy_imports():
-    from nsyswrap.analysis import gpu_gaps, step_budget
+    from nsyswrap.analysis import gpu_gaps, kernel_names, step_budget
 
 _DIRECTIONS = {f"{a}-to-{b}": f"{a[0]}2{b[0]}" for a, b in product(("Host", "Device", "Array"), repeat=2)}
 _DIRECTIONS["Peer-to-Peer"] = "P2P"
 _DIRECTIONS |= {f"Unified {long}": f"UM {short}" for long, short in _DIRECTIONS.items()}
 _COPIES = {f"[CUDA memcpy {long}]": f"[CUDA memcpy {short}]" for long, short in _DIRECTIONS.items()}
 _BARE = {text: text.removeprefix("[CUDA ").removesuffix("]") for text in (*_COPIES.values(), "[CUDA memset]")}
-
 _SHORTEST = {text: text.removeprefix("memcpy ") for text in _BARE.values() if text.startswith("memcpy ")}
+
+
+def readable_tables(tables: Sequence[Table]) -> list[Table]:
+    """Return the tables with readable kernel names, each kernel with one name in all of them."""
+    columns = [(table, column) for table in tables for column in table.columns if column.kernels]
+    readable = distinct_names(
+        {text for table, column in columns for text in table.names(column) if text is not None}
+    )
+    return [_renamed(table, readable) for table in tables]
+
+
+def _renamed(table: Table, readable: Mapping[str, str]) -> Table:
+    columns = [column.name for column in table.columns if column.kernels]
+    texts, others = (
+        {name: [text and readable[text] for text in names[name]] for name in columns if name in names}
+        for names in (table.data, table.other_names)
+    )
+    return replace(table, data={**table.data, **texts}, other_names=others)
+
+
+def distinct_names(names: Iterable[str]) -> dict[str, str]:
+    """Return the readable form of each name. Equal readable forms are numbered in the order of the names."""
+    readable = {name: readable_name(name) for name in sorted(names)}
+    for group in alike(readable):
+        readable.update({name: f"{readable[name]} #{number}" for number, name in enumerate(group, 1)})
+    for group in alike(readable):  # a full name may equal a numbered one
+        readable.update({name: name for name in group})
+    return readable
+
+
+def readable_name(name: str) -> str:
+    """Return the readable form of a kernel name; an NVTX range before it stays."""
+    head, slash, tail = name.rpartition("/")
+    return head + slash + kernel_names.readable(tail)
 
 
 def abbreviated(texts: Sequence[str], room: int, kernels: Collection[str | None] = ()) -> list[str]:
