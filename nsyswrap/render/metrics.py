@@ -1,0 +1,115 @@
+"""Metrics of runs as text for other programs: a function for each format, and a line in ``FORMATS``.
+
+The value of several runs is their median.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from nsyswrap.base.units import NS_PER_S, Unit
+from nsyswrap.base.version import version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from nsyswrap.reports.runs.metrics import Family, Labels, Metrics, Sample
+
+_PREFIX = "nsyswrap"
+# The base unit of a unit, and what a value is divided by.
+_BASE = {Unit.NS: ("seconds", NS_PER_S), Unit.BYTES: ("bytes", 1), Unit.RATIO: ("ratio", 1)}
+# What github-action-benchmark draws: the unit, and what a value is divided by.
+_UNITS = {Unit.NS: ("us", 1e3), Unit.BYTES: ("bytes", 1.0), Unit.COUNT: ("count", 1.0)}
+_PERCENT = 100.0
+_BUSY = "gpu_busy"  # larger is better, so its opposite is written
+
+
+def openmetrics(metrics: Metrics) -> str:
+    """Return OpenMetrics 1.0 text, for Prometheus: base units, counters with ``_total``, ``# EOF``.
+
+    Two gauges have the least and the largest value of several runs.
+    """
+    lines = [line for family in metrics.families for line in _family_lines(family)]
+    return "\n".join([*_head(metrics), *lines, "# EOF", ""])
+
+
+def _head(metrics: Metrics) -> Iterator[str]:
+    if metrics.info:
+        yield from _metadata(f"{_PREFIX}_profile", "info", "", "what is equal in all runs")
+        yield f"{_PREFIX}_profile_info{_labels(metrics.info)} 1"
+    yield from _metadata(f"{_PREFIX}_runs", "gauge", "", "number of runs; other values are their medians")
+    yield f"{_PREFIX}_runs {metrics.runs}"
+
+
+def _family_lines(family: Family) -> Iterator[str]:
+    unit, divisor = _BASE.get(family.unit, ("", 1))
+    medians = [(one.labels, one.median / divisor) for one in family.samples]
+    suffix = "_total" if family.kind == "counter" else ""
+    name = "_".join(filter(None, (_PREFIX, family.name, unit)))
+    yield from _metadata(name, family.kind, unit, family.help)
+    yield from _samples(f"{name}{suffix}", medians)
+    if all(len(one.values) == 1 for one in family.samples):
+        return
+    for end, choose in (("min", min), ("max", max)):
+        ends = [(one.labels, choose(one.values) / divisor) for one in family.samples]
+        name = "_".join(filter(None, (_PREFIX, family.name, end, unit)))
+        yield from _metadata(name, "gauge", unit, f"{family.help}: {end} of the runs")
+        yield from _samples(name, ends)
+
+
+def _metadata(name: str, kind: str, unit: str, text: str) -> Iterator[str]:
+    yield f"# TYPE {name} {kind}"
+    if unit:
+        yield f"# UNIT {name} {unit}"
+    yield f"# HELP {name} {_escaped(text)}"
+
+
+def _samples(name: str, values: Iterable[tuple[Labels, float]]) -> Iterator[str]:
+    for labels, value in values:
+        yield f"{name}{_labels(labels)} {int(value) if value.is_integer() else value!r}"
+
+
+def _labels(labels: Labels) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def github_benchmark(metrics: Metrics) -> str:
+    """Return JSON for github-action-benchmark with ``tool: customSmallerIsBetter``.
+
+    It is a list of names, units and values. Half of the distance between least and largest is the ``range``.
+    The unit of a figure never changes, so that values of all commits can be drawn in one chart.
+    """
+    made_by = f"nsyswrap {version()}"
+    entries = [_entry(family, sample, made_by) for family in metrics.families for sample in family.samples]
+    return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
+
+
+def _entry(family: Family, sample: Sample, made_by: str) -> dict[str, str | float]:
+    """Return one entry. Its name is the same for all commits; ``made_by`` ends the remarks."""
+    labels = ", ".join(value for _, value in sample.labels)
+    name, values = family.name.replace("_", " ").replace("gpu", "GPU"), sample.values
+    if family.name == _BUSY:
+        name, unit = "GPU idle", "percent"
+        values = tuple(_PERCENT * (1.0 - value) for value in values)
+    else:
+        unit, divisor = _UNITS[family.unit]
+        values = tuple(value / divisor for value in values)
+    middle = type(sample)((), values).median
+    entry: dict[str, str | float] = {"name": f"{name}: {labels}" if labels else name, "unit": unit}
+    entry["value"] = int(middle) if middle.is_integer() else middle
+    remarks = [made_by]
+    if len(values) > 1:
+        least, largest = min(values), max(values)
+        entry["range"] = f"± {(largest - least) / 2:.4g}"
+        remarks = [f"median of {len(values)} runs", f"min {least:.6g}", f"max {largest:.6g}", made_by]
+    entry["extra"] = "\n".join(remarks)
+    return entry
+
+
+FORMATS = {"openmetrics": openmetrics, "github-benchmark": github_benchmark}
