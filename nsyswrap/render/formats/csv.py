@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nsyswrap.render.delimited import blocks
@@ -27,11 +28,12 @@ def delimited(table: Table, delimiter: str, time_unit: TimeUnit, *, safe: bool) 
     return b"".join(blocks(table, delimiter, time_unit, safe=safe)).decode("utf-8", "surrogateescape")
 
 
-def _document(document: Document, layout: Layout) -> dict[str, Iterator[bytes]]:
+def in_blocks(document: Document, layout: Layout, delimiter: str, ending: str) -> dict[str, Iterator[bytes]]:
+    """Return ``{<report>.<ending>: content}``, each content in blocks."""
     return {
-        f"{table.label}.csv": blocks(table, ",", layout.time_unit, safe=layout.csv_safe)
+        f"{table.label}.{ending}": blocks(table, delimiter, layout.time_unit, safe=layout.csv_safe)
         for table in document.tables
     }
 
 
-FORMAT = Format(_document, one_table=True)
+FORMAT = Format(partial(in_blocks, delimiter=",", ending="csv"), one_table=True)
