@@ -30,8 +30,8 @@ from nsyswrap.api import Capture, open_capture
 from nsyswrap.render.timeline import curves as module
 from nsyswrap.render.timeline.curves import Curve, curves
 from nsyswrap.render.timeline.insight_lanes import steps
-from nsyswrap.render.timeline.kinds import OTHERS
 from nsyswrap.render.timeline.lanes import threads
+from nsyswrap.render.timeline.names import OTHERS
 
 OPTIONS = Path(__file__).resolve().parents[3] / "shared" / "exports" / "options"
 WORK = (call("cudaLaunchKernel", 0, 10, 1), kernel("k", 1000, 2000, 1))

@@ -14,7 +14,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.perfetto.host import timed
 from nsyswrap.render.perfetto.slices import Argument, Slices, laid_out
-from nsyswrap.render.timeline.owners import (
+from nsyswrap.render.timeline.names import (
     FAULT,
     IN_STREAM,
     place_of,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.render.perfetto.lanes import CaptureLanes
     from nsyswrap.render.perfetto.slices import Looks
-    from nsyswrap.render.timeline.owners import Stream
+    from nsyswrap.render.timeline.names import Stream
 
 GPU_FAULT = "um_gpu_fault"
 DRAWN = (*KINDS, GPU_FAULT)

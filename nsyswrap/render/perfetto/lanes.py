@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
-from nsyswrap.render.timeline.owners import gpu_name, process_name, sublane_suffix, thread_name
+from nsyswrap.render.timeline.names import gpu_name, process_name, sublane_suffix, thread_name
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture

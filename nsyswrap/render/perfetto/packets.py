@@ -17,7 +17,7 @@ from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.base.missing import MISSING
 from nsyswrap.render.perfetto import wire
 from nsyswrap.render.perfetto.wire import field, number_field
-from nsyswrap.render.timeline.kinds import NO_NAME
+from nsyswrap.render.timeline.names import NO_NAME
 from nsyswrap.render.timeline.packing import by_lane, event_places
 
 if TYPE_CHECKING:

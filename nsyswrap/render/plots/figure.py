@@ -30,7 +30,7 @@ from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
 from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, SOLID, STRIPES
 from nsyswrap.render.names import abbreviated
-from nsyswrap.render.timeline.kinds import NO_NAME
+from nsyswrap.render.timeline.names import NO_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -14,8 +14,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.render.timeline import lanes as model
-from nsyswrap.render.timeline.kinds import CALLS, COPIES, KERNELS, RANGES, name_of, style_of
-from nsyswrap.render.timeline.owners import gpu_name
+from nsyswrap.render.timeline.names import CALLS, COPIES, KERNELS, RANGES, gpu_name, name_of, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.colors import Style
-    from nsyswrap.render.timeline import kinds
+    from nsyswrap.render.timeline import names
 
 
 BINS = 600  # each about a pixel on a screen
@@ -44,7 +43,7 @@ class Kind(NamedTuple):
     hangs: bool = False
 
 
-def _kind(kind: kinds.Kind) -> Kind:
+def _kind(kind: names.Kind) -> Kind:
     family, _ = kind
     name = name_of(kind)
     label = f"{name} {family}" if family in (KERNELS, CALLS) and name != "CUDA graph" else name

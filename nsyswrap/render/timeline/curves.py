@@ -10,7 +10,7 @@ from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.usage import PINNED_MEMORY, gpu_metrics_of, memory_use_of
 from nsyswrap.base.units import duration
-from nsyswrap.render.timeline.owners import process_text
+from nsyswrap.render.timeline.names import process_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,9 +9,8 @@ import numpy as np
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.steps import steps_of
-from nsyswrap.render.timeline.kinds import IDLE, STEPS
 from nsyswrap.render.timeline.lanes import Lane
-from nsyswrap.render.timeline.owners import gpu_name, process_text
+from nsyswrap.render.timeline.names import IDLE, STEPS, gpu_name, process_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -38,9 +38,14 @@ from nsyswrap.analysis.names import (
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.render.timeline.kinds import CALLS, KERNELS, NO_NAME, OTHERS, RANGES, kind_of
-from nsyswrap.render.timeline.owners import (
+from nsyswrap.render.timeline.names import (
+    CALLS,
+    KERNELS,
+    NO_NAME,
+    OTHERS,
+    RANGES,
     gpu_name,
+    kind_of,
     stream_names,
     streams_of,
     sublane_suffix,
@@ -56,7 +61,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.window import Intervals
-    from nsyswrap.render.timeline.kinds import Kind
+    from nsyswrap.render.timeline.names import Kind
 
 # Calls besides those of CUDA: kind of event and title of the lane. Calls of the first kinds make the others.
 OTHER_CALLS = {

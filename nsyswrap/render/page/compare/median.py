@@ -11,7 +11,7 @@ from nsyswrap.render.colors import VERDICTS
 from nsyswrap.render.page.colors import filled, swatch
 from nsyswrap.render.page.html import Section, element, section
 from nsyswrap.render.page.tables import folded_table
-from nsyswrap.render.timeline.kinds import kind_of, name_of, style_of
+from nsyswrap.render.timeline.names import kind_of, name_of, style_of
 from nsyswrap.reports.compare.conclusion import signed
 from nsyswrap.reports.table import Column, Schema, table_of
 

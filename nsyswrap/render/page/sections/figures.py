@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.page.html import Markup, Section, element, section, side_by_side
 from nsyswrap.render.page.tables import folded_table
-from nsyswrap.render.timeline.owners import id_text
+from nsyswrap.render.timeline.names import id_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -18,7 +18,7 @@ from nsyswrap.render.page.timeline.bins import PER_MILLE, finest, lane_density
 from nsyswrap.render.page.timeline.columns import pack
 from nsyswrap.render.page.timeline.facts import facts_of
 from nsyswrap.render.page.timeline.focus import lane_of
-from nsyswrap.render.timeline.kinds import CALLS, name_of, style_of
+from nsyswrap.render.timeline.names import CALLS, name_of, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from nsyswrap.render.page.timeline.detail import Kept
     from nsyswrap.render.page.timeline.focus import Focus
     from nsyswrap.render.timeline.curves import Curve
-    from nsyswrap.render.timeline.kinds import Kind
     from nsyswrap.render.timeline.lanes import Lane
+    from nsyswrap.render.timeline.names import Kind
 
 
 _MARGIN = 20  # of the time with fine bins, at each end

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.render.timeline.kinds import CALLS
+from nsyswrap.render.timeline.names import CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSE
 from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.timeline.kinds import CALLS, KERNELS
+from nsyswrap.render.timeline.names import CALLS, KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
