@@ -28,8 +28,7 @@ from traced import traced
 
 from nsyswrap.api import Capture, open_capture
 from nsyswrap.render.timeline import curves as module
-from nsyswrap.render.timeline.curves import Curve, curves
-from nsyswrap.render.timeline.insight_lanes import steps
+from nsyswrap.render.timeline.curves import Curve, curves, steps
 from nsyswrap.render.timeline.lanes import threads
 from nsyswrap.render.timeline.names import OTHERS
 

@@ -21,7 +21,7 @@ from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.plots import Plot, nothing_selected
 from nsyswrap.render.plots.figure import MONO, NAMES, WIDTH_IN, columns_in, fitted, paint, sheet, time_axis
 from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, bins, gpu_lanes, host_lanes, host_times
-from nsyswrap.render.timeline.insight_lanes import longest_steps
+from nsyswrap.render.timeline.curves import longest_steps
 from nsyswrap.render.timeline.names import NO_NAME, gpu_name
 from nsyswrap.reports import find_report
 from nsyswrap.reports.table import read_ahead

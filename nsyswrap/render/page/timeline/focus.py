@@ -10,7 +10,7 @@ from nsyswrap.analysis.arrays.groups import largest_first
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.render.timeline.insight_lanes import longest_steps
+from nsyswrap.render.timeline.curves import longest_steps
 from nsyswrap.render.timeline.names import RANGES
 
 if TYPE_CHECKING:
