@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.perfetto.gpu import GpuBars
+    from nsyswrap.render.perfetto.events import GpuBars
     from nsyswrap.render.perfetto.lanes import CaptureLanes
     from nsyswrap.render.perfetto.slices import Slices
 

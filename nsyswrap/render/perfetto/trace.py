@@ -18,12 +18,19 @@ from nsyswrap.base.units import duration
 from nsyswrap.base.version import version
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
-from nsyswrap.render.perfetto import host
 from nsyswrap.render.perfetto.counters import bandwidths, counter_notes, curve_counters, with_running
-from nsyswrap.render.perfetto.gpu import gpu_bars, gpu_slices
+from nsyswrap.render.perfetto.events import (
+    CALLS,
+    CPU_FAULT,
+    NVTX,
+    calls_of_kind,
+    cpu_page_faults,
+    gpu_bars,
+    gpu_slices,
+    nvtx_events,
+    thread_slices,
+)
 from nsyswrap.render.perfetto.lanes import CaptureLanes, Lanes
-from nsyswrap.render.perfetto.ranges import KIND as NVTX
-from nsyswrap.render.perfetto.ranges import nvtx_events
 from nsyswrap.render.perfetto.slices import Looks, Slices
 
 if TYPE_CHECKING:
@@ -172,20 +179,20 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     drawn.update({part.kind: len(part.row) for part in bars})
     nvtx = nvtx_events(capture, trace.looks) if capture.has(NVTX) else None
     threads = [nvtx.push_pop] if nvtx else []
-    for kind in filter(capture.has, host.CALLS):
-        calls, recorded[kind] = host.calls(capture, kind, trace.looks)
+    for kind in filter(capture.has, CALLS):
+        calls, recorded[kind] = calls_of_kind(capture, kind, trace.looks)
         drawn[kind] = len(calls.start_ns)
         threads.append(calls)
-    on_host = [host.thread_slices(threads, tracks)] if threads else []
+    on_host = [thread_slices(threads, tracks)] if threads else []
     threads.clear()
     if nvtx:
         drawn[NVTX] = sum(len(part.start_ns) for part in (nvtx.push_pop, nvtx.start_end, nvtx.marks))
-        trace.slices.append(host.thread_slices([nvtx.start_end], tracks, "NVTX start/end ranges")[0])
-        trace.slices.append(host.thread_slices([nvtx.marks], tracks, points=True)[0])
+        trace.slices.append(thread_slices([nvtx.start_end], tracks, "NVTX start/end ranges")[0])
+        trace.slices.append(thread_slices([nvtx.marks], tracks, points=True)[0])
         trace.notes += nvtx.notes
-    if capture.has(host.FAULT):
-        trace.slices.append(host.cpu_page_faults(capture, tracks, trace.looks))
-        drawn[host.FAULT] = len(trace.slices[-1].lane)
+    if capture.has(CPU_FAULT):
+        trace.slices.append(cpu_page_faults(capture, tracks, trace.looks))
+        drawn[CPU_FAULT] = len(trace.slices[-1].lane)
     _count(trace, capture, drawn, recorded)
     trace.counts[CURVES] += len(over_time)
     launched = sum(part.launched for part in bars)

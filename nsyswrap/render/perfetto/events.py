@@ -1,0 +1,247 @@
+"""The events of a trace as slices: GPU work by stream, API calls and NVTX ranges by thread, page faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import distinct, group_keys
+from nsyswrap.analysis.gpu_operations import KINDS, operations_of_kind
+from nsyswrap.analysis.nvtx_paths import call_paths
+from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges, own_texts
+from nsyswrap.analysis.range_tree.module_numbers import marks_of_modules
+from nsyswrap.base.missing import MISSING
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.schema import NVTX_MARK, SPANS
+from nsyswrap.render.perfetto.slices import Argument, Slices, laid_out, look_fields
+from nsyswrap.render.timeline.lanes import OTHER_CALLS
+from nsyswrap.render.timeline.names import (
+    FAULT,
+    IN_STREAM,
+    place_of,
+    stream_names,
+    streams_of,
+    sublane_suffix,
+)
+from nsyswrap.render.timeline.packing import disjoint, nested
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.render.perfetto.lanes import CaptureLanes
+    from nsyswrap.render.perfetto.slices import Looks
+    from nsyswrap.render.timeline.names import Stream
+
+CPU_FAULT = "um_cpu_fault"
+_IN_CUDA = ("osrt", "overhead", "cuda_overhead")  # calls that CUDA's make
+# Of two calls that start together, the one whose kind is first here is outside.
+CALLS = (*(kind for kind in OTHER_CALLS if kind not in _IN_CUDA), "api", *_IN_CUDA)
+GPU_FAULT = "um_gpu_fault"
+DRAWN = (*KINDS, GPU_FAULT)
+_READ = (*SPANS, "global_pid", "device_id", "context_id", "stream_id", "correlation_id")
+NVTX = "nvtx"
+
+
+class ThreadEvents(NamedTuple):
+    """Events on the host: times in ns, global thread ids, looks, and positions among all API calls or -1."""
+
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    thread: NDArray[Any]
+    look: NDArray[Any]
+    call: NDArray[Any]
+
+
+def calls_of_kind(capture: Capture, kind: str, looks: Looks) -> tuple[ThreadEvents, int]:
+    """Return the calls of one kind that have a start and an end, and the number of all."""
+    own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
+    places = (*SPANS, "global_tid")
+    own.columns(kind, *places, *look_fields(kind))  # in one pass
+    columns = own.columns(kind, *places)
+    row = timed(columns["start_ns"], columns["end_ns"])
+    call = own.columns(kind, "row")["row"][row] - 1 if kind == "api" else np.full(len(row), -1)
+    look = looks.of_events(own, kind, row)
+    start, end, thread = (values[row] for values in columns.values())
+    return ThreadEvents(start, end, thread, look, call.astype(np.int32)), own.count(kind)
+
+
+def timed(start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+    """Return the positions of events that have a start and do not end before it."""
+    return np.flatnonzero((start != MISSING) & (end != MISSING) & (end >= start))
+
+
+def thread_slices(
+    parts: Sequence[ThreadEvents], tracks: CaptureLanes, name: str = "", *, points: bool = False
+) -> tuple[Slices, NDArray[Any]]:
+    """Return the slices of all parts in the lanes of their threads, and the call of each.
+
+    Of events that start together, the one of the earlier part is outside. ``name`` is that of a lane below
+    the thread.
+    """
+    rank = np.repeat(np.arange(len(parts), dtype=np.int8), [len(part.start_ns) for part in parts])
+    start, end, thread, look, call = (
+        np.concatenate([getattr(part, field) for part in parts]) for field in ThreadEvents._fields
+    )
+    threads, code = distinct(thread)
+
+    def add(of: int, sublane: int) -> int:
+        return tracks.thread_lane(int(threads[of]), name, sublane)
+
+    order, lane = laid_out(code, rank, (start, end), None if points else nested, add)
+    nothing = np.zeros(len(lane), np.int32)
+    columns = (start[order], end[order], look[order], nothing, nothing)
+    return Slices(lane, *columns, calling=True, points=points), call[order]
+
+
+def cpu_page_faults(capture: Capture, tracks: CaptureLanes, looks: Looks) -> Slices:
+    """Return the CPU page faults in the selected time, named after the faulting instruction."""
+    columns = capture.columns(CPU_FAULT, "start_ns", "global_pid")
+    start = columns["start_ns"]
+    row = np.flatnonzero((start != MISSING) & capture.window.holding(columns, clip=True))
+    look = looks.of_events(capture, CPU_FAULT, row)
+    known, process = distinct(columns["global_pid"][row])
+    lane = np.array([tracks.process(global_pid) for global_pid in known.tolist()], np.int32)[process]
+    order = np.lexsort((start[row], lane))
+    times, nothing = start[row][order], np.zeros(len(row), np.int32)
+    return Slices(lane[order], times, times, look[order], nothing, nothing, points=True)
+
+
+@dataclass(frozen=True)
+class GpuBars:
+    """One entry per bar of one kind; times in ns.
+
+    ``row`` is the position among the whole capture's events of that kind, ``call`` that of the API call that
+    launched the bar, or -1. ``stream`` is a number in ``streams``.
+    """
+
+    kind: str
+    row: NDArray[Any]
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    call: NDArray[Any]
+    stream: NDArray[Any]
+    streams: list[Stream]
+
+    @property
+    def launched(self) -> int:
+        """The number of bars that an API call launched: all but migrations and page faults."""
+        in_stream = np.array([stream.where == IN_STREAM for stream in self.streams], bool)
+        return int(in_stream[self.stream].sum())
+
+
+def gpu_bars(capture: Capture) -> list[GpuBars]:
+    """Return the bars of the selection by kind: events with a start that do not end before it."""
+    return [_bars(capture, kind) for kind in DRAWN if capture.has(kind)]
+
+
+def _bars(capture: Capture, kind: str) -> GpuBars:
+    if kind == GPU_FAULT:
+        return _faults(capture)
+    capture.whole.columns(kind, *_READ)  # in one pass
+    operations = operations_of_kind(capture, kind)
+    operations = operations.of(timed(operations.start_ns, operations.end_ns))
+    row, call = operations.row, operations.call
+    return GpuBars(kind, row, operations.start_ns, operations.end_ns, call, *streams_of(operations))
+
+
+def _faults(capture: Capture) -> GpuBars:
+    columns = capture.columns(GPU_FAULT, "row", "start_ns", "end_ns", "global_pid", "device_id")
+    kept = timed(columns["start_ns"], columns["end_ns"])
+    row, start, end, pid, device = (values[kept] for values in columns.values())
+    codes, keys = group_keys(pid, device)
+    owners = zip(*(part.tolist() for part in keys), strict=True)
+    places = [place_of(process, gpu, FAULT) for process, gpu in owners]
+    none = np.full(len(row), -1, np.int32)
+    return GpuBars(GPU_FAULT, (row - 1).astype(np.int32), start, end, none, codes.astype(np.int32), places)
+
+
+def gpu_slices(
+    capture: Capture, bars: Sequence[GpuBars], tracks: CaptureLanes, looks: Looks
+) -> tuple[Slices, NDArray[Any]]:
+    """Return the slices of all bars, and the call of each."""
+    look = np.concatenate([_looks(capture, part, looks) for part in bars])
+    every = sorted({stream for part in bars for stream in part.streams})
+    numbers = [np.array([every.index(stream) for stream in part.streams], np.int32) for part in bars]
+    code = np.concatenate([number[part.stream] for number, part in zip(numbers, bars, strict=True)])
+    start, end, call = (
+        np.concatenate([getattr(part, name) for part in bars]) for name in ("start_ns", "end_ns", "call")
+    )
+    gpu = {stream.gpu: tracks.gpu(*stream.gpu) for stream in every}
+    names = stream_names(every)
+
+    def add(stream: int, beside: int) -> int:
+        return tracks.lanes.add_below(gpu[every[stream].gpu], names[stream] + sublane_suffix(beside))
+
+    order, lane = laid_out(code, np.zeros(len(code), np.int8), (start, end), disjoint, add)
+    nothing = np.zeros(len(lane), np.int32)
+    return Slices(lane, start[order], end[order], look[order], nothing, nothing), call[order]
+
+
+def _looks(capture: Capture, bars: GpuBars, looks: Looks) -> NDArray[Any]:
+    own = Capture(capture.path, source=capture.source, view=capture.view).whole
+    paths = Argument(*call_paths(own, bars.call)) if own.has("nvtx") and own.has("api") else None
+    return looks.of_events(own, bars.kind, bars.row, paths)
+
+
+@dataclass(frozen=True)
+class Nvtx:
+    """The NVTX events of a selection, and how many of its ranges never ended."""
+
+    push_pop: ThreadEvents
+    start_end: ThreadEvents
+    marks: ThreadEvents
+    never_ended: int
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return a note on the ranges that never ended."""
+        text = f"NVTX ranges that never ended: {self.never_ended}; drawn to the last NVTX event"
+        return (text,) if self.never_ended else ()
+
+
+def nvtx_events(capture: Capture, looks: Looks) -> Nvtx:
+    """Return the NVTX events of the selection. A range in a domain is named ``domain:name``.
+
+    A range that never ended lasts to the last event of NVTX.
+    """
+    own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
+    whole = own.whole
+    # Names come from domains, and the ends of what never ended from other events: selected or not.
+    ranges = counted_ranges(whole.viewed(rounding="2025"))
+    row, once = np.unique(ranges.row - 1, return_index=True)  # several threads may have created their domain
+    thread, start, end = (part[once] for part in ranges.spans)
+    end = np.where(end == MISSING, start.max(initial=0), end)  # no range has an end
+    names = [*(name.removeprefix(":") for name in ranges.names), None]
+    code = np.where(ranges.code[once] < 0, len(names) - 1, ranges.code[once])
+    events = ThreadEvents(start, end, thread, looks.plain(NVTX, code, names), np.full(len(row), -1, np.int32))
+    kept, drawn = _selected(own, row, events)
+    opened = int((whole.columns(NVTX, "end_ns")["end_ns"][row[kept]] == MISSING).sum())
+    free = ranges.style[once][kept] == STYLES.index("StartEnd")
+    push_pop, start_end = (ThreadEvents(*(column[rows] for column in drawn)) for rows in (~free, free))
+    return Nvtx(push_pop, start_end, _marks(own, looks), opened)
+
+
+def _marks(capture: Capture, looks: Looks) -> ThreadEvents:
+    events = capture.whole.columns(NVTX, "event_type", "start_ns", "global_tid")
+    row = np.flatnonzero(events["event_type"] == NVTX_MARK)
+    row = row[~marks_of_modules(capture.whole, row)]
+    look = looks.plain(NVTX, *own_texts(capture.whole, row))
+    start, thread = events["start_ns"][row], events["global_tid"][row]
+    marks = ThreadEvents(start, start, thread, look, np.full(len(row), -1, np.int32))
+    return _selected(capture, row, marks)[1]
+
+
+def _selected(capture: Capture, row: NDArray[Any], every: ThreadEvents) -> tuple[NDArray[Any], ThreadEvents]:
+    """Return the positions of the selected events, and these. Times are clipped if the selection clips."""
+    kept = np.flatnonzero(np.isin(row, capture.columns(NVTX, "row")["row"] - 1))
+    start, end = every.start_ns, every.end_ns
+    if capture.view.selection.clip and capture.view.selection.windowed:
+        spans = {**dict(zip(SPANS, (start, end), strict=True)), "global_tid": every.thread}
+        start, end = capture.window.clip(spans).values()
+    kept = kept[timed(start[kept], end[kept])]
+    events = every._replace(start_ns=start, end_ns=end)
+    return kept, ThreadEvents(*(column[kept] for column in events))
