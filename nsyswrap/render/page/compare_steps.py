@@ -1,4 +1,4 @@
-"""The median steady steps of both sides, operation by operation, with the operations that differ marked."""
+"""The steps of both sides on the page of a comparison: split by cause, and operation by operation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from nsyswrap.analysis.compare.median_step import MedianStep, aligned
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import VERDICTS
+from nsyswrap.render.comparison import causes_of, has_steps
+from nsyswrap.render.page.bars import Part, stacked_bar
 from nsyswrap.render.page.colors import filled, swatch
-from nsyswrap.render.page.html import Section, element, section
+from nsyswrap.render.page.html import element, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.timeline.names import kind_of, name_of, style_of
 from nsyswrap.reports.compare.conclusion import signed
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.compare.median_step import Match
     from nsyswrap.analysis.compare.model import Comparison, RunFigures, Side
     from nsyswrap.render.colors import Style
+    from nsyswrap.render.comparison import Cause
     from nsyswrap.render.page.html import Markup
     from nsyswrap.reports.table import Table
 
@@ -46,7 +49,43 @@ _OPERATIONS = Schema(
 )
 
 
-def make(comparison: Comparison) -> Markup | None:
+def step_by_cause(comparison: Comparison) -> Markup | None:
+    """Return a bar for each side; None without causes."""
+    causes = causes_of(comparison)
+    if not causes:
+        return None
+    return section(
+        "step",
+        "Time by cause",
+        element(
+            "p",
+            f"{'The mean steady step' if has_steps(comparison) else 'One run'} of both sides, on one scale: "
+            "first what the GPU did, then why it was idle.",
+            class_="note",
+        ),
+        _bar("Base", causes, 0),
+        _bar("New", causes, 1),
+    )
+
+
+def _bar(title: str, causes: Sequence[Cause], side: int) -> Markup:
+    """Return the bar of a side, 0 or 1."""
+    both = [(cause.base_ns, cause.new_ns) for cause in causes]
+    parts = [
+        Part(cause.name, times[side], _time_text(side, *times), cause.style)
+        for cause, times in zip(causes, both, strict=True)
+    ]
+    longest = max(map(sum, zip(*both, strict=True)))
+    return stacked_bar(f"{title}: {duration(sum(part.size for part in parts))}", parts, longest)
+
+
+def _time_text(side: int, base: float, new: float) -> str:
+    """Return the time; on the new side with the difference if it can be read."""
+    before, after = duration(base), duration(new)
+    return f"{after} ({signed(new - base)})" if side and before != after else (before, after)[side]
+
+
+def median_steps(comparison: Comparison) -> Markup | None:
     """Return both steps on one time axis, and the table of their operations; None without steps."""
     base, new = _run(comparison.base), _run(comparison.new)
     if base is None and new is None:
@@ -155,6 +194,3 @@ def _table(steps: tuple[MedianStep, MedianStep], pairs: Sequence[Match], marks: 
         difference = lengths[1] - lengths[0] if both else None  # type: ignore[operator]
         rows.append((*pair, step.names[at], difference, *lengths, *starts, _MARKS.get(mark)))
     return table_of(_OPERATIONS, rows)
-
-
-SECTION = Section("median", "Median steps", make)
