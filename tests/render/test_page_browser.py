@@ -18,7 +18,7 @@ from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.page import render
-from nsyswrap.render.page.sections import all_sections
+from nsyswrap.render.page.sections import SECTIONS as ALL_SECTIONS
 from nsyswrap.reports.answer import answer_lines, sentences
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 pytest_plugins = ("browser", "page_examples")
 KINDS = ("one launch", "two GPUs", "NVTX only", "side by side", "many", "nothing on the GPU")
 # Only jobs have ranks, only new runs have conditions, and not all captures have GPU work in NVTX ranges.
-SECTIONS = [part for part in all_sections() if part.anchor not in ("ranks", "conditions", "ranges")]
+SECTIONS = [part for part in ALL_SECTIONS if part.anchor not in ("ranks", "conditions", "ranges")]
 IN_RANGES, NO_GPU = ("two GPUs", "side by side"), ("NVTX only", "nothing on the GPU")
 # Reports on the page, and the number of their rows there.
 TABLES = {

@@ -18,8 +18,7 @@ from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render
 from nsyswrap.render.page.sections import timeline
-from nsyswrap.render.page.sections.gpu_gaps import by_cause
-from nsyswrap.render.page.sections.latency import latencies
+from nsyswrap.render.page.sections.tables import by_cause, latencies
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.timeline.bins import density, level
 from nsyswrap.render.page.timeline.columns import pack, unpack

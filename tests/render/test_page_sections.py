@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import pkgutil
 import re
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,27 +12,16 @@ from tiny_export import everything, kernel, opened, write
 
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render, sections
+from nsyswrap.render.page.html import Section, element, section
+from nsyswrap.render.page.sections import SECTIONS
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports import find_report
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.render.page.html import Section
+    from nsyswrap.render.page.html import Markup
     from nsyswrap.reports.table import Table
-
-SECTIONS = sections.all_sections()
-NEW_SECTION = """
-from nsyswrap.render.page.html import Section, element, section
-
-
-def longest(subject):
-    tables = subject.tables("cuda_gpu_kern_sum").values()
-    return section("longest", "Longest kernel", *(element("p", table.data["name"][0]) for table in tables))
-
-
-SECTION = Section("longest", "Longest", longest, reads=("cuda_gpu_kern_sum",))
-"""
 
 
 class Asked(Subject):
@@ -46,33 +35,39 @@ class Asked(Subject):
 
 
 def test_every_module_is_listed_and_every_listed_one_is_there() -> None:
-    assert sorted(sections.NAMES) == sorted(module.name for module in pkgutil.iter_modules(sections.__path__))
+    modules = [
+        importlib.import_module(f"{sections.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(sections.__path__)
+    ]
+    made = [value for module in modules for value in vars(module).values() if isinstance(value, Section)]
+    assert sorted(map(id, made)) == sorted(map(id, SECTIONS))
     assert len({section.anchor for section in SECTIONS}) == len(SECTIONS)
 
 
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.anchor)
-def test_it_says_which_reports_it_reads(section: Section[Subject], tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", SECTIONS, ids=lambda part: part.anchor)
+def test_it_says_which_reports_it_reads(part: Section[Subject], tmp_path: Path) -> None:
     subject = Asked({"x": open_capture(write(tmp_path / "x.sqlite", *everything()))})
     subject.names = set()
-    markup = section.make(subject)
-    assert subject.names == set(section.reads)
-    for name in section.reads:
+    markup = part.make(subject)
+    assert subject.names == set(part.reads)
+    for name in part.reads:
         assert find_report(name).name == name
-    assert markup is None or f'id="{section.anchor}"' in markup
+    assert markup is None or f'id="{part.anchor}"' in markup
 
 
-def test_a_new_section_is_one_module_and_its_name_in_the_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def longest(subject: Subject) -> Markup:
+    tables = subject.tables("cuda_gpu_kern_sum").values()
+    return section("longest", "Longest kernel", *(element("p", table.data["name"][0]) for table in tables))
+
+
+LONGEST = Section("longest", "Longest", longest, reads=("cuda_gpu_kern_sum",))
+
+
+def test_a_new_section_is_an_entry_in_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     capture = opened(tmp_path, kernel("short", 0, 5), kernel("long", 10, 90))
     anchors = re.findall(r'<a href="#(\w+)">', render({"x": capture}))
-    (tmp_path / "longest_kernel.py").write_text(NEW_SECTION, encoding="utf-8")
-    monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path)])
-    monkeypatch.setattr(sections, "NAMES", (*sections.NAMES, "longest_kernel"))
-    try:
-        page = render({"x": capture})
-    finally:
-        sys.modules.pop(f"{sections.__name__}.longest_kernel", None)
+    monkeypatch.setattr(sections, "SECTIONS", (*SECTIONS, LONGEST))
+    page = render({"x": capture})
     assert re.findall(r'<a href="#(\w+)">', page) == [*anchors, "longest"]
     assert '<a href="#longest">Longest</a>' in page
     assert '<section id="longest" aria-labelledby="longest-title">' in page

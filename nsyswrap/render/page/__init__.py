@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.base.text import without_folders
+from nsyswrap.render.page import sections as page_sections
 from nsyswrap.render.page.document import document
 from nsyswrap.render.page.html import Markup, element, section
-from nsyswrap.render.page.sections import all_sections
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports.ranks import make_job
 
@@ -67,7 +67,7 @@ def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
 
 
 def _page(title: str, subject: Subject, left_out: Sequence[NotRead]) -> str:
-    every, made = [one for one in all_sections() if subject.has_gpu_work or not one.of_gpu], {}
+    every, made = [one for one in page_sections.SECTIONS if subject.has_gpu_work or not one.of_gpu], {}
     in_turn = sorted(every, key=lambda one: one.turn)
     for number, entry in enumerate(in_turn, 1):
         made[entry.anchor] = entry.make(subject)

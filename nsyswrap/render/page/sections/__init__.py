@@ -1,33 +1,23 @@
-"""List the sections of the page. To add one, write a module with a ``SECTION`` and add its name here."""
+"""List the sections of the page. To add one, write a module with a ``SECTION`` and add it here."""
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from nsyswrap.render.page.html import Section
-    from nsyswrap.render.page.subject import Subject
+from nsyswrap.render.page.sections import conditions, ranges, ranks, steps, summary, tables, timeline
 
 # From the top of the page to the bottom.
-NAMES = (
-    "ranks",
-    "answer",
-    "findings",
-    "steps",
-    "timeline",
-    "kernels",
-    "classes",
-    "ranges",
-    "gpu_gaps",
-    "latency",
-    "copies",
-    "figures",
-    "conditions",
-    "head",
+SECTIONS = (
+    ranks.SECTION,
+    summary.ANSWER,
+    summary.FINDINGS,
+    steps.SECTION,
+    timeline.SECTION,
+    tables.KERNELS,
+    tables.CLASSES,
+    ranges.SECTION,
+    tables.IDLE,
+    tables.LATENCY,
+    tables.COPIES,
+    summary.FIGURES,
+    conditions.SECTION,
+    summary.HEAD,
 )
-
-
-def all_sections() -> list[Section[Subject]]:
-    """Return the sections of ``NAMES`` in the order of the page."""
-    return [importlib.import_module(f"{__name__}.{name}").SECTION for name in NAMES]

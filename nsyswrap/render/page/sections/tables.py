@@ -1,0 +1,310 @@
+"""Sections with a table each: kernels, kernel classes, GPU idle time, launch latency, and copies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.launches import launches_of
+from nsyswrap.base.units import Unit, duration, human, percent
+from nsyswrap.render import colors
+from nsyswrap.render.colors import LAUNCHES
+from nsyswrap.render.page.bars import Part, single_bar, stacked_bar
+from nsyswrap.render.page.colors import filled, swatch
+from nsyswrap.render.page.columns import Scale
+from nsyswrap.render.page.html import Markup, Section, element, empty, missing, section, verdict_paragraphs
+from nsyswrap.render.page.tables import folded_table, open_table
+from nsyswrap.reports.table import Column, Schema, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.capture.capture import Capture
+    from nsyswrap.render.page.subject import Subject
+    from nsyswrap.reports.table import Table
+
+_MOST_GAPS = 50  # in the table of the longest gaps
+CAUSE_TABLE = Schema(
+    name="idle_causes",
+    title="Idle time by cause",
+    columns=(
+        Column("cause", "Cause", Unit.TEXT, "activity of the host during the gaps"),
+        Column("idle_ns", "Idle", Unit.NS, "sum over all gaps"),
+        Column("share_percent", "Share", Unit.PERCENT, "share of all idle time"),
+    ),
+)
+_BINS_PER_DECADE = 6
+_HEIGHT = 90  # of each half, in pixels
+HISTOGRAM = Schema(
+    name="launch_latency",
+    title="Launch latency",
+    columns=(
+        Column("from_ns", "From", Unit.NS, "lower end of the latency range"),
+        Column("to_ns", "To", Unit.NS, "upper end of the latency range, not part of it"),
+        Column("repeat", "Repeat Launches", Unit.COUNT, "repeat launches into an idle stream"),
+        Column(
+            "first",
+            "First Launches",
+            Unit.COUNT,
+            "first launches of a kernel in its process, into an idle stream",
+        ),
+    ),
+)
+_MOST_BARS = 30  # the table has all classes
+
+
+def kernels(subject: Subject) -> Markup:
+    """Return the table of kernels, or why it is missing."""
+    table = subject.table("cuda_gpu_kern_sum")
+    return section(
+        "kernels",
+        "Kernels",
+        open_table(table) if table is not None else None,
+        missing(subject.missing("cuda_gpu_kern_sum")),
+    )
+
+
+KERNELS = Section("kernels", "Kernels", kernels, reads=("cuda_gpu_kern_sum",), of_gpu=True)
+
+
+def classes(subject: Subject) -> Markup:
+    """Return a bar for each capture. The most kernel time is as wide as the page."""
+    tables = subject.tables("kernel_class_sum")
+    longest = max((_total(table) for table in tables.values()), default=0)
+    bars = (
+        stacked_bar(
+            subject.heading(label, f"{duration(_total(table))} of kernel time"), _class_parts(table), longest
+        )
+        for label, table in tables.items()
+        if len(table)
+    )
+    table = subject.table("kernel_class_sum")
+    return section(
+        "classes",
+        "Kernel classes",
+        empty(subject, "kernel_class_sum"),
+        *bars,
+        folded_table(table) if table is not None else None,
+        missing(subject.missing("kernel_class_sum")),
+    )
+
+
+def _total(table: Table) -> int:
+    return int(np.asarray(table.data["total_ns"]).sum())
+
+
+def _class_parts(table: Table) -> list[Part]:
+    shares = np.asarray(table.data["time_percent"]).tolist()
+    totals = np.asarray(table.data["total_ns"]).tolist()
+    return [
+        Part(str(name), total, percent(share), colors.style_of(colors.KERNELS, str(name)))
+        for name, total, share in zip(table.data["class"], totals, shares, strict=True)
+    ]
+
+
+CLASSES = Section("classes", "Kernel classes", classes, reads=("kernel_class_sum",), of_gpu=True)
+
+
+def idle(subject: Subject) -> Markup:
+    """Return a bar of idle time for each capture, and the tables of causes and gaps."""
+    gaps = subject.tables("gpu_idle", _MOST_GAPS)
+    causes = {label: by_cause(gaps_of(subject.captures[label]).spent_ns) for label in gaps}
+    totals = {label: int(np.asarray(table.data["idle_ns"]).sum()) for label, table in causes.items()}
+    longest = max(totals.values(), default=0)
+    bars = (
+        stacked_bar(
+            subject.heading(label, f"GPU idle for {duration(totals[label])}"), _cause_parts(table), longest
+        )
+        for label, table in causes.items()
+        if totals[label]
+    )
+    all_causes = subject.as_one({label: table for label, table in causes.items() if len(table)})
+    all_gaps = subject.table("gpu_idle")
+    return section(
+        "idle",
+        "GPU idle time",
+        verdict_paragraphs(gaps),
+        empty(subject, "gpu_idle"),
+        *bars,
+        folded_table(all_causes) if all_causes is not None else None,
+        folded_table(all_gaps, f"{min(_MOST_GAPS, len(all_gaps))} longest gaps", top=_MOST_GAPS)
+        if all_gaps is not None and len(all_gaps)
+        else None,
+        missing(subject.missing("gpu_idle")),
+    )
+
+
+def by_cause(idle_ns: Mapping[str, int]) -> Table:
+    """Return the idle time of each cause over all gaps, the longest first."""
+    total = sum(idle_ns.values())
+    ordered = sorted(((ns, cause) for cause, ns in idle_ns.items() if ns), key=lambda pair: -pair[0])
+    return table_of(CAUSE_TABLE, [(CAUSES[cause], ns, 100.0 * ns / total) for ns, cause in ordered])
+
+
+def _cause_parts(table: Table) -> list[Part]:
+    keys = {text: cause for cause, text in CAUSES.items()}
+    return [
+        Part(str(text), float(str(ns)), percent(float(str(share))), colors.CAUSES[keys[str(text)]])
+        for text, ns, share in table.rows()
+    ]
+
+
+IDLE = Section("idle", "GPU idle time", idle, reads=("gpu_idle",), of_gpu=True, turn=1)
+
+
+def latency(subject: Subject) -> Markup:
+    """Return a histogram for each capture, all on one axis, and their numbers."""
+    by_label = {label: latencies(subject.captures[label]) for label in subject.tables("launch_overhead")}
+    every = np.concatenate([np.empty(0, np.int64), *(part for pair in by_label.values() for part in pair)])
+    if not len(every):
+        text = f"No launch into an idle stream was recorded{subject.within}. "
+        text += "In a busy stream, latency cannot be separated from waiting."
+        reasons = subject.missing("launch_overhead")
+        return section("latency", "Launch latency", missing(reasons) if reasons else element("p", text))
+    edges = _edges(every)
+    tables = {label: _table(edges, *pair) for label, pair in by_label.items() if any(map(len, pair))}
+    all_tables = subject.as_one(tables)
+    return section(
+        "latency",
+        "Launch latency",
+        element(
+            "p",
+            "From the start of the launch call to the start on the GPU, for launches into an idle stream.",
+        ),
+        element("div", *(_histogram(subject, *pair) for pair in tables.items()), class_="histograms"),
+        folded_table(all_tables) if all_tables is not None else None,
+    )
+
+
+def latencies(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the latencies in ns of repeated and of first launches into idle streams.
+
+    The definition is that of ``launch_overhead``. Launches that seem to start before their call are left out.
+    A stream that has not run anything counts as idle if the launch is a first one.
+    """
+    launches = launches_of(capture)
+    measurable = launches.uncontended & (launches.latency_ns >= 0)
+    return launches.latency_ns[measurable & ~launches.first], launches.latency_ns[measurable & launches.first]
+
+
+def _edges(every: NDArray[Any]) -> NDArray[Any]:
+    """Return bin edges in whole ns, equally spaced on a logarithmic axis. 0 ns counts as 1 ns."""
+    steps = np.log10(np.maximum(every, 1)) * _BINS_PER_DECADE
+    first, last = int(np.floor(steps.min())), int(np.floor(steps.max())) + 1
+    edges = np.unique(np.round(10.0 ** (np.arange(first, last + 1) / _BINS_PER_DECADE)).astype(np.int64))
+    outer = min(edges[0], int(every.min())), max(edges[-1], int(every.max()) + 1)
+    return np.array([outer[0], *edges[1:-1], outer[1]])
+
+
+def _table(edges: NDArray[Any], repeat: NDArray[Any], first: NDArray[Any]) -> Table:
+    counts = [np.histogram(part, np.append(edges, edges[-1] + 1))[0][:-1] for part in (repeat, first)]
+    columns = (edges[:-1], edges[1:], *counts)
+    return table_of(HISTOGRAM, list(zip(*(column.tolist() for column in columns), strict=True)))
+
+
+def _histogram(subject: Subject, label: str, table: Table) -> Markup:
+    parts = {kind: np.asarray(table.data[kind]) for kind in LAUNCHES}
+    counts = ", ".join(_launches(kind, int(part.sum())) for kind, part in parts.items())
+    halves = (_half(kind, part, table) for kind, part in parts.items() if part.any())
+    drawing = element("div", *halves, _axis(table), class_="histogram")
+    return element("div", element("h3", subject.heading(label, counts)), drawing)
+
+
+def _launches(kind: str, count: int) -> str:
+    return f"{count:,} {kind} launch{'' if count == 1 else 'es'}"
+
+
+def _half(kind: str, counts: NDArray[Any], table: Table) -> Markup:
+    """Return the histogram of one kind of launches. Its highest bar has the full height."""
+    width, most = 100 / len(counts), int(counts.max())
+    drawn: list[Markup] = []
+    ends = zip(
+        np.asarray(table.data["from_ns"]).tolist(), np.asarray(table.data["to_ns"]).tolist(), strict=True
+    )
+    for i, (count, (low, high)) in enumerate(zip(counts.tolist(), ends, strict=True)):
+        height = max(_HEIGHT * count / most, 1.5 if count else 0)
+        place = {"x": f"{i * width:.3f}%", "width": f"{width * 0.94:.3f}%"}
+        place |= {"y": f"{_HEIGHT - height:.1f}", "height": f"{height:.1f}"}
+        if count:
+            text = f"{duration(low)} to {duration(high)}: {_launches(kind, count)}"
+            drawn.append(element("g", element("title", text), *filled(LAUNCHES[kind], **place)))
+    text = f"{kind} launches, tallest bar: {most:,}"
+    svg = element("svg", *drawn, class_="columns", height=str(_HEIGHT), role="img", aria_label=text)
+    caption = element("figcaption", swatch(LAUNCHES[kind]), text)
+    return element("figure", caption, svg)
+
+
+def _axis(table: Table) -> Markup:
+    marks = (
+        element("text", text, x=f"{place:.2f}%", y="14", text_anchor=anchor)
+        for place, text, anchor in _ticks([*table.data["from_ns"], table.data["to_ns"][-1]])
+    )
+    return element("svg", *marks, class_="axis", height="18", aria_hidden="true")
+
+
+def _ticks(edges: Sequence[Any]) -> Iterator[tuple[float, str, str]]:
+    """Yield position in percent, text and anchor of at most five labels, the outer edges among them."""
+    last = len(edges) - 1
+    for i in dict.fromkeys(round(part * last / 4) for part in range(5)):
+        anchor = "start" if i == 0 else "end" if i == last else "middle"
+        yield 100 * i / last, duration(int(edges[i])), anchor
+
+
+LATENCY = Section("latency", "Launch latency", latency, reads=("launch_overhead",), of_gpu=True)
+
+
+def copies(subject: Subject) -> Markup:
+    """Return a bar for each class of copies, as long as its bandwidth."""
+    table = subject.table("memcpy_bandwidth")
+    if table is None:
+        return section("copies", "Copies", missing(subject.missing("memcpy_bandwidth")))
+    names = [column.name for column in table.columns]
+    rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in table.rows(_MOST_BARS)]
+    scale = Scale.of([row["bandwidth_bytes_per_s"] or 0.0 for row in rows])
+    return section(
+        "copies",
+        "Copies",
+        verdict_paragraphs(subject.tables("memcpy_bandwidth")),
+        empty(subject, "memcpy_bandwidth"),
+        _axis_note(scale),
+        element("div", *(_bar(row, scale) for row in rows), class_="bars"),
+        folded_table(table),
+        missing(subject.missing("memcpy_bandwidth")),
+    )
+
+
+def _axis_note(scale: Scale) -> Markup | None:
+    """Return what a logarithmic axis begins with; None for one from 0."""
+    if not scale.low:
+        return None
+    text = f"Logarithmic axis from {human(scale.low, Unit.BYTES_PER_S)}: ten times as much is as far again."
+    return element("p", text, class_="note")
+
+
+def _bar(row: Mapping[str, Any], scale: Scale) -> Markup:
+    bandwidth = row["bandwidth_bytes_per_s"]
+    label = str(row["operation"]).removeprefix("[CUDA ").removesuffix("]").removeprefix("memcpy ")
+    kinds = " → ".join(kind for kind in (row["src_kind"], row["dst_kind"]) if kind)
+    parts = (
+        row.get("capture"),
+        label,
+        kinds,
+        f"≤ {row['up_to']}".replace(" ", "\N{NO-BREAK SPACE}") if row["up_to"] else None,
+    )
+    one, more = ("memset", "memsets") if label == "memset" else ("copy", "copies")
+    number = f"{row['count']:,} {one if row['count'] == 1 else more}"
+    size = f"{human(row['total_bytes'], Unit.BYTES)} in {number}"
+    style = colors.copy_color(label)
+    return element(
+        "div",
+        element("span", swatch(style), " · ".join(filter(None, parts)), class_="label"),
+        single_bar(scale.share(bandwidth), style) if bandwidth else element("span"),
+        element("span", element("b", human(bandwidth, Unit.BYTES_PER_S)), f" · {size}", class_="value"),
+    )
+
+
+COPIES = Section("copies", "Copies", copies, reads=("memcpy_bandwidth",), of_gpu=True)
