@@ -13,7 +13,7 @@ from tiny_export import call, diagnostic, kernel, memcpy, memset, nvtx, opened, 
 from nsyswrap.analysis.ranks.members import processes
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render, render_ranks
-from nsyswrap.render.page.columns import ColumnBar, columns_picture
+from nsyswrap.render.page.charts import ColumnBar, columns_picture
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import VERDICTS
 from nsyswrap.render.comparison import causes_of, has_steps
-from nsyswrap.render.page.bars import Part, stacked_bar
-from nsyswrap.render.page.colors import filled, swatch
+from nsyswrap.render.page.charts import Part, filled, stacked_bar, swatch
 from nsyswrap.render.page.html import element, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.timeline.names import kind_of, name_of, style_of

@@ -8,7 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.version import version
-from nsyswrap.render.page.colors import hue_rules, textures
+from nsyswrap.render.page.charts import hue_rules, textures
 from nsyswrap.render.page.html import Markup, element
 
 if TYPE_CHECKING:

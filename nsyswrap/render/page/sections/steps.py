@@ -12,8 +12,7 @@ from nsyswrap.analysis.thread_activity import forget_courses
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, percent
 from nsyswrap.render.colors import REST, state_color
-from nsyswrap.render.page.bars import Part, stacked_bar
-from nsyswrap.render.page.columns import ColumnBar, columns_picture
+from nsyswrap.render.page.charts import ColumnBar, Part, columns_picture, stacked_bar
 from nsyswrap.render.page.html import Markup, Section, missing, section, verdict_paragraphs
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.insight.step_budget import CAPTURE, MEDIAN, SELECTED, STATE_COLUMNS, STEP

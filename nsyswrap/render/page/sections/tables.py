@@ -11,9 +11,7 @@ from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.render import colors
 from nsyswrap.render.colors import LAUNCHES
-from nsyswrap.render.page.bars import Part, single_bar, stacked_bar
-from nsyswrap.render.page.colors import filled, swatch
-from nsyswrap.render.page.columns import Scale
+from nsyswrap.render.page.charts import Part, Scale, filled, single_bar, stacked_bar, swatch
 from nsyswrap.render.page.html import Markup, Section, element, empty, missing, section, verdict_paragraphs
 from nsyswrap.render.page.tables import folded_table, open_table
 from nsyswrap.reports.table import Column, Schema, table_of

@@ -15,7 +15,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.per_capture import discard
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.colors import Style
-from nsyswrap.render.page.colors import swatch
+from nsyswrap.render.page.charts import swatch
 from nsyswrap.render.page.html import Markup, Section, data, element, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.page.timeline.content import Picture, script_data

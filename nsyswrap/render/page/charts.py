@@ -1,4 +1,8 @@
-"""Draw times side by side as SVG columns; a logarithmic axis where they span more than a decade."""
+"""Draw charts as SVG: the styles of ``render.colors``, bars, and columns side by side.
+
+Widths are percentages, so that a chart fits any screen. Columns have a logarithmic axis where they span more
+than a decade.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,94 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.base.units import duration
+from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, STRIPES, Style
 from nsyswrap.render.page.html import Markup, element
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_BAR_HEIGHT = "22"  # in pixels
 _HEIGHT = 90  # in pixels
 _DECADE = 10
 _LEAST = 1.5  # pixels of a column
 _LETTERS = 13  # pixels that a text takes above its line
+
+
+def hue_rules() -> str:
+    """Return the CSS of the hues on a light and on a dark ground. Paper is light."""
+    light, dark = (
+        "".join(f"--hue-{number}:{hue[ground]};" for number, hue in enumerate(HUES)) for ground in (0, 1)
+    )
+    fills = "".join(f".hue-{number}{{fill:var(--hue-{number})}}" for number in range(len(HUES)))
+    return f":root{{{light}}}@media (prefers-color-scheme:dark){{:root:not(.printed){{{dark}}}}}\n{fills}\n"
+
+
+def swatch(style: Style) -> Markup:
+    """Return a small patch in this style, for a legend."""
+    return element("svg", *filled(style, x="0", width="14", height="14"), class_="swatch", aria_hidden="true")
+
+
+def filled(style: Style, **place: str) -> list[Markup]:
+    """Return SVG rectangles in this style: the hue, and the texture over it.
+
+    ``place`` has the attributes of the rectangle: x, y, width and height.
+    """
+    parts = [element("rect", class_=f"hue-{style.hue}", **place)]
+    if style.texture:
+        parts.append(element("rect", fill=f"url(#texture-{style.texture})", **place))
+    return parts
+
+
+def textures() -> Markup:
+    """Return the SVG patterns that filled rectangles refer to. A page needs them once."""
+    stripes = element("path", d="M-1,5 L5,-1 M-1,1 L1,-1 M3,5 L5,3", class_="ink")
+    dots = element("circle", cx="2", cy="2", r="1.1", class_="inked")
+    lines = element("path", d="M0,1 H4", class_="ink")
+    grid = element("path", d="M0,1 H4 M1,0 V4", class_="ink")
+    sizes = {"width": "4", "height": "4", "patternUnits": "userSpaceOnUse"}
+    patterns = (
+        element("pattern", shape, id=f"texture-{number}", **sizes)
+        for number, shape in ((STRIPES, stripes), (DOTS, dots), (LINES, lines), (GRID, grid))
+    )
+    return element("svg", element("defs", *patterns), class_="unseen", aria_hidden="true")
+
+
+class Part(NamedTuple):
+    """One part of a bar: its size, the size as text, and its style."""
+
+    name: str
+    size: float
+    text: str
+    style: Style
+
+
+def stacked_bar(title: str, parts: Sequence[Part], longest: float) -> Markup:
+    """Return a bar with a legend below it. A bar of size ``longest`` is as wide as the page."""
+    left, drawn = 0.0, []
+    for part in parts:
+        width = 100 * part.size / longest if longest else 0.0
+        place = {"x": f"{left:.3f}%", "width": f"{width:.3f}%", "height": _BAR_HEIGHT}
+        drawn.append(
+            element("g", element("title", f"{part.name}: {part.text}"), *filled(part.style, **place))
+        )
+        left += width
+    label = f"{title}: {', '.join(f'{part.name} {part.text}' for part in parts)}"
+    svg = element("svg", *drawn, class_="bar", role="img", aria_label=label)
+    return element("div", element("h3", title), svg, _legend(parts), class_="stacked")
+
+
+def _legend(parts: Sequence[Part]) -> Markup:
+    return element(
+        "ul",
+        *(element("li", swatch(part.style), part.name, " ", element("b", part.text)) for part in parts),
+        class_="legend",
+    )
+
+
+def single_bar(share: float, style: Style) -> Markup:
+    """Return a bar of one part. ``share`` is the filled part of its width, from 0 to 1."""
+    place = {"width": f"{100 * share:.3f}%", "height": _BAR_HEIGHT}
+    return element("svg", *filled(style, **place), class_="bar", aria_hidden="true")
 
 
 class ColumnBar(NamedTuple):
