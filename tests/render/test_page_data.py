@@ -20,9 +20,8 @@ from nsyswrap.render.page import render
 from nsyswrap.render.page.sections import timeline
 from nsyswrap.render.page.sections.tables import by_cause, latencies
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.render.page.timeline.bins import density, level
 from nsyswrap.render.page.timeline.columns import pack, unpack
-from nsyswrap.render.page.timeline.detail import Kept
+from nsyswrap.render.page.timeline.kept import Kept, density, level
 from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
 
 if TYPE_CHECKING:

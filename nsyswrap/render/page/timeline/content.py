@@ -14,10 +14,10 @@ import numpy as np
 from nsyswrap.render.names import distinct_names
 from nsyswrap.render.page.html import plain
 from nsyswrap.render.page.tables import clipped
-from nsyswrap.render.page.timeline.bins import PER_MILLE, finest, lane_density
 from nsyswrap.render.page.timeline.columns import pack
 from nsyswrap.render.page.timeline.facts import facts_of
 from nsyswrap.render.page.timeline.focus import lane_of
+from nsyswrap.render.page.timeline.kept import PER_MILLE, finest, lane_density
 from nsyswrap.render.timeline.names import CALLS, name_of, style_of
 
 if TYPE_CHECKING:
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.page.timeline.bins import Level
-    from nsyswrap.render.page.timeline.detail import Kept
     from nsyswrap.render.page.timeline.focus import Focus
+    from nsyswrap.render.page.timeline.kept import Kept, Level
     from nsyswrap.render.timeline.curves import Curve
     from nsyswrap.render.timeline.lanes import Lane
     from nsyswrap.render.timeline.names import Kind
