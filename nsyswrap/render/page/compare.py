@@ -11,9 +11,9 @@ from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import VERDICTS
 from nsyswrap.render.comparison import parts_of, row_names, short_names
+from nsyswrap.render.page import document
 from nsyswrap.render.page.charts import filled, swatch
 from nsyswrap.render.page.compare_steps import median_steps, step_by_cause
-from nsyswrap.render.page.document import document
 from nsyswrap.render.page.html import Markup, Section, element, section
 from nsyswrap.render.page.tables import folded_table, open_table
 from nsyswrap.reports.compare.conclusion import conclude, left_out_texts, signed

@@ -9,7 +9,7 @@ from nsyswrap.analysis.compare.history import history_of
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.comparison import row_names
-from nsyswrap.render.page.document import document
+from nsyswrap.render.page import document
 from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.page.trend import SIGNS, break_text, trend
