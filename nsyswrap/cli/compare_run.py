@@ -33,7 +33,7 @@ with lazy_imports():
     from nsyswrap import api
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
-    from nsyswrap.cli import profile_repeat
+    from nsyswrap.cli import repeats
     from nsyswrap.record import program as programs
     from nsyswrap.record import spec as record_spec
 
@@ -112,20 +112,20 @@ def record(
         for spec in specs.values():
             if spec.program.warning:
                 note(f"nsyswrap: {spec.program.warning}")
-            profile_repeat.make_series_folder(spec)
+            repeats.make_series_folder(spec)
         _record_each(specs, runs)
     note(f"nsyswrap: {runs * len(SIDES):,} runs in {folder}/")
     return specs[SIDES[0]].output, specs[SIDES[1]].output
 
 
 def _record_each(specs: dict[str, RunSpec], runs: int) -> None:
-    rewind = profile_repeat.stdin_rewinder()
+    rewind = repeats.stdin_rewinder()
     callbacks = record_spec.Callbacks(progress=progress_line(), broken=note_broken, renamed=note_renamed)
     for number, side in in_turns(runs):
         rewind()
         label = f"{side}, run {number:,} of {runs:,}"
         note(f"nsyswrap: {label}")
-        spec = profile_repeat.numbered(specs[side], number, runs)
+        spec = repeats.numbered(specs[side], number, runs)
         status = api.run(spec, callbacks).status
         callbacks = replace(callbacks, broken=lambda _: None, renamed=lambda _: None)  # told once
         if status.exit_code:

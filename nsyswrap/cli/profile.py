@@ -52,7 +52,7 @@ with lazy_imports():
     from nsyswrap import api, reports
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
-    from nsyswrap.cli import misplaced, profile_rank, profile_repeat, repeats
+    from nsyswrap.cli import misplaced, profile_rank, repeats
     from nsyswrap.record import hooked
     from nsyswrap.record import program as record_program
     from nsyswrap.record import run as record_run
@@ -152,7 +152,7 @@ def command(**options: Any) -> None:
     check_csv_folder(asked.csv_folder)
     one_rank = profile_rank.detect_rank(asked.ranks)
     if asked.repeat or asked.compare_bare:
-        profile_repeat.check(
+        repeats.check(
             repeats_run=bool(asked.repeat),
             in_launch=bool(one_rank),
             shows_reports=bool(asked.reports or asked.csv_folder),
@@ -183,7 +183,7 @@ def command(**options: Any) -> None:
             record_program.execute_bare(program, env)
     elif asked.dry_run:
         spec = asked.spec(program, one_rank, make_folder=False)
-        print_data(f"{_dry_run(profile_repeat.numbered(spec, 1, asked.repeat) if asked.repeat else spec)}\n")
+        print_data(f"{_dry_run(repeats.numbered(spec, 1, asked.repeat) if asked.repeat else spec)}\n")
     else:
         status = _record(asked, program, one_rank)
         if status.outcome == "program_failed" and speaks and not is_noted:
@@ -226,16 +226,16 @@ def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
 def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -> Status:
     """Run the program under nsys, and show what was recorded."""
     if asked.compare_bare and not asked.confirmed:
-        profile_repeat.confirm_bare_runs(asked.repeat or 1)
+        repeats.confirm_bare_runs(asked.repeat or 1)
     spec = asked.spec(program, one_rank, make_folder=True)
     progress = (lambda _: None) if one_rank else _importing(progress_line())
     callbacks = record_spec.Callbacks(progress=progress, broken=note_broken, renamed=note_renamed)
     if asked.repeat or asked.compare_bare:
-        profile_repeat.note_pipe()
+        repeats.note_pipe()
     if asked.repeat:
-        return profile_repeat.record_repeats(spec, asked.repeat, callbacks, compares=asked.compare_bare)
+        return repeats.record_repeats(spec, asked.repeat, callbacks, compares=asked.compare_bare)
     if asked.compare_bare:
-        spec, stopped = profile_repeat.run_bare_first(spec)
+        spec, stopped = repeats.run_bare_first(spec)
         if stopped:
             note(f"nsyswrap: {stopped.message}")
             return stopped
