@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import exit_code_of
 from nsyswrap.base.text import ascii_layout, printable
 from nsyswrap.cli import compare_run, gate
 from nsyswrap.cli.collect import expanded
-from nsyswrap.cli.compare_pictures import check_pictures, picture_options, write_pictures
 from nsyswrap.cli.compare_run import run_options
 from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import Command, option
-from nsyswrap.cli.options import OUTPUT, check_csv_safe, csv_safe_option, output_option, top_option
-from nsyswrap.cli.output import note, print_data, progress_line, say, terminal_layout
+from nsyswrap.cli.options import (
+    OUTPUT,
+    check_csv_safe,
+    csv_safe_option,
+    output_option,
+    top_option,
+    with_options,
+)
+from nsyswrap.cli.output import note, print_data, progress_line, say, step, terminal_layout
+from nsyswrap.cli.plot import FORMATS as PICTURES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Comparison, Limits, Side
+    from nsyswrap.render.plots.figure import Format
     from nsyswrap.reports.compare.sides import Source
 
 with lazy_imports():
@@ -40,12 +49,50 @@ with lazy_imports():
     from nsyswrap.base import units
     from nsyswrap.render import comparison as comparisons
     from nsyswrap.render.formats import csv
+    from nsyswrap.render.page import compare as compare_pages
+    from nsyswrap.render.plots import comparison as comparison_plots
+    from nsyswrap.render.plots import figure
     from nsyswrap.reports.compare import as_data, baseline, conclusion, sides, tables
 
+_PICTURE = click.Path(dir_okay=False, readable=False, path_type=Path)
+picture_options = with_options(
+    option(OUTPUT, "--view", type=_PICTURE, metavar="FILE", help="Write an HTML page as well."),
+    option(OUTPUT, "--plot", type=_PICTURE, metavar="FILE", help="Draw a .png, .svg or .pdf as well."),
+)
 LIMITS = "When a row is slower"  # a heading of the help
 FORMATS = ("text", "csv", "json", "markdown")
 _BREAK = "\0"  # stands for the first `--`: no path has it
 _SIDES = 2
+
+
+def check_pictures(view: Path | None, plot: Path | None, *, force: bool) -> None:
+    """Raise UsageError for a picture without a known format, OutputError for a file that exists."""
+    if plot and _form(plot) not in PICTURES:
+        raise UsageError(
+            f"invalid --plot {plot}: unknown format", f"name a file that ends in .{', .'.join(PICTURES)}"
+        )
+    for path in (view, plot):
+        if path and paths.is_taken(path) and not force:
+            raise OutputError(f"{path} already exists", "use --force to replace it, or name another file")
+
+
+def write_pictures(comparison: Comparison, view: Path | None, plot: Path | None) -> None:
+    """Write the page and the picture that were asked for."""
+    if view:
+        write(view, compare_pages.compare_page(comparison))
+        note(f"wrote {view}")
+    if plot:
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)  # a read-only HOME is not worth a warning
+        with step(f"drawing {plot} …"):
+            picture = figure.content(
+                comparison_plots.draw_comparison(comparison), cast("Format", _form(plot))
+            )
+        write(plot, picture)
+        note(f"wrote {plot}")
+
+
+def _form(path: Path) -> str:
+    return path.suffix.removeprefix(".").lower()
 
 
 class CompareCommand(Command):

@@ -9,7 +9,7 @@ from made_runs import made_side
 
 from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.base.errors import OutputError, UsageError
-from nsyswrap.cli.compare_pictures import check_pictures, write_pictures
+from nsyswrap.cli.compare import check_pictures, write_pictures
 
 if TYPE_CHECKING:
     from pathlib import Path
