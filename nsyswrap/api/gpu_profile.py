@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.compare.gate import Metric
     from nsyswrap.api.captures import Capture, Table
-    from nsyswrap.api.profile_verdict import Verdict
-    from nsyswrap.api.profiled_events import Events
+    from nsyswrap.api.profiled import Events, Verdict
     from nsyswrap.api.runs import Run
     from nsyswrap.record.program import Program
 
 with lazy_imports():
     from nsyswrap.analysis.compare import gate
-    from nsyswrap.api import function_call, profile_verdict, profiled_events
+    from nsyswrap.api import function_call, profiled
     from nsyswrap.record import program as programs
 
 
@@ -159,20 +158,20 @@ class Profile:
 
     def kernels(self, pattern: str = "*") -> Events:
         """Return the kernels whose full, readable or function name matches, as ``add*`` does."""
-        return profiled_events.kernels(self.captures, pattern)
+        return profiled.kernels(self.captures, pattern)
 
     def copies(self, pattern: str = "*") -> Events:
         """Return the copies of a kind: ``H2D``, ``Host-to-Device``, ``*2D``; migrations are ``UM H2D``."""
-        return profiled_events.copies(self.captures, pattern)
+        return profiled.copies(self.captures, pattern)
 
     def calls(self, pattern: str = "*") -> Events:
         """Return the CUDA API calls whose name matches a pattern such as ``cudaMalloc*``."""
-        return profiled_events.calls(self.captures, pattern)
+        return profiled.calls(self.captures, pattern)
 
     @property
     def launches(self) -> Events:
         """The API calls that launched kernels or CUDA graphs, with the CPU time in them."""
-        return profiled_events.launches(self.captures)
+        return profiled.launches(self.captures)
 
     def compare(  # noqa: PLR0913 - the options of a gate
         self,
@@ -196,7 +195,7 @@ class Profile:
         limits = gate.GateLimits(max_slower, min_time_ns, tuple(kernels), tuple(metrics), is_strict=strict)
         path = self.profiler.find(baseline)
         try:
-            found = profile_verdict.verdict(path, self.captures, self.folder, limits, anyway=anyway)
+            found = profiled.verdict(path, self.captures, self.folder, limits, anyway=anyway)
         except NsyswrapError as error:
             raise error.with_traceback(None) from None
         self.profiler.item.add_report_section("call", "gpu_profile", "\n".join([str(path), *found.lines]))

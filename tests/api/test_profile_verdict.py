@@ -14,7 +14,7 @@ from nsyswrap.analysis.compare.gate import GateLimits
 from nsyswrap.analysis.compare.model import Side
 from nsyswrap.api import Run
 from nsyswrap.api.gpu_profile import Profile, Profiler
-from nsyswrap.api.profile_verdict import verdict_of
+from nsyswrap.api.profiled import verdict_of
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.run_folder import Status
 from nsyswrap.reports.compare.baseline import baseline_text

@@ -15,7 +15,7 @@ from gpus_here import NO_GPU
 
 from nsyswrap.api import pytest_plugin, runs
 from nsyswrap.api.gpu_profile import Profile, Profiler
-from nsyswrap.api.profiled_events import Events
+from nsyswrap.api.profiled import Events
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.recent_runs import CALLER
 from nsyswrap.record.doctor.programs import probe

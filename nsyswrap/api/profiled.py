@@ -1,7 +1,11 @@
-"""Events of one kind in the runs of a profile: how many, how long. What is not known is an error, never 0."""
+"""What a test asks of its profile: events of one kind, and the verdict against a saved baseline.
+
+What is not known of events is an error, never 0.
+"""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from statistics import median
@@ -9,26 +13,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.compare.gate import matches
+from nsyswrap.analysis.compare import gate
+from nsyswrap.analysis.compare.compare import compare, needs_scipy
+from nsyswrap.analysis.compare.model import Side
+from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.text import printable, shorten
 from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.capture.schema import ENUMS
+from nsyswrap.reports.compare import gate_lines
+from nsyswrap.reports.compare.baseline import read_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from nsyswrap.analysis.compare.gate import GateLimits, GateResult
+    from nsyswrap.analysis.compare.model import Comparison
     from nsyswrap.capture.capture import Capture
 
 _MOST_NAMES, _NAME_WIDTH = 5, 40  # in a message
 _FIRST_LETTERS = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
+_FEW = "use gpu_profile(..., runs=5), and a baseline of as many runs"
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,7 +192,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _is_kernel(name: str, pattern: str) -> bool:
-    return name == pattern or matches(name, pattern)
+    return name == pattern or gate.matches(name, pattern)
 
 
 def _is_kind(label: str, pattern: str) -> bool:
@@ -220,3 +234,67 @@ def _why_none(captures: Sequence[Capture]) -> str:
         if not any(map(capture.has, ("kernel", "memcpy", "memset", "graph"))):
             return str(no_gpu_work(capture, run_facts(capture.source))[0])
     return ""
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """A comparison with a baseline. It is true if nothing that was looked at became slower.
+
+    It is false where the sides cannot be compared, too. Where the noise is too large to tell, it is true
+    unless ``limits.is_strict``.
+    """
+
+    comparison: Comparison
+    result: GateResult
+    limits: GateLimits
+
+    def __bool__(self) -> bool:
+        if self.comparison.no_verdicts:
+            return False
+        return self.result.verdict == "passed" or (
+            self.result.verdict == "cannot tell" and not self.limits.is_strict
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.lines[0]}>"
+
+    @property
+    def lines(self) -> list[str]:
+        """The conclusion, and the figures it is drawn from: a line for each row."""
+        comparison = self.comparison
+        obstacles = [f"{one.about}: baseline {one.base}, here {one.new}" for one in comparison.obstacles]
+        few = [] if obstacles or comparison.no_verdicts in ("", needs_scipy()) else [_FEW]
+        lines = [
+            gate_lines.conclusion(self.result, self.limits),
+            *obstacles,
+            *gate_lines.row_lines(self.result),
+            *gate_lines.remark_lines(self.result),
+            *comparison.remarks,
+            *few,
+        ]
+        return [printable(line) for line in dict.fromkeys(lines)]
+
+
+def verdict(
+    baseline: Path, captures: Sequence[Capture], folder: Path, limits: GateLimits, *, anyway: bool
+) -> Verdict:
+    """Return the verdict on the runs of ``captures``, which are in ``folder``. Raises CaptureError."""
+    if not paths.exists(baseline):
+        command = shlex.join(["nsyswrap", "baseline", "save", str(baseline), str(folder)])
+        raise CaptureError(f"{baseline} not found", f"save these runs as the baseline: {command}")
+    runs = [run_figures(capture, f"run-{number}") for number, capture in enumerate(captures, 1)]
+    side = Side("this test", tuple(runs))
+    return verdict_of(read_baseline(baseline), side, limits, anyway=anyway)
+
+
+def verdict_of(base: Side, new: Side, limits: GateLimits, *, anyway: bool = False) -> Verdict:
+    """Return the verdict on two sides; only the rows of the gate share the error rate.
+
+    Raises CaptureError for a pattern that no kernel matches.
+    """
+    family = gate.is_chosen(limits, gate.chosen_groups(limits, base, new))
+    comparison = compare(base, new, limits.limits, anyway=anyway, family=family)
+    result = gate.gate(comparison, limits)
+    if missing := gate.unmatched(result, limits):
+        raise CaptureError(f"no kernel matches {', '.join(map(repr, missing))}", "see the names: .kernels()")
+    return Verdict(comparison, result, limits)
