@@ -17,7 +17,7 @@ from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read, nothing_read
-from nsyswrap.base.text import natural_key
+from nsyswrap.base.text import counted, natural_key
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
 from nsyswrap.cli.help import Group, option
@@ -78,7 +78,7 @@ def save(name: str, given: Sequence[str], *, force: bool) -> None:
     _note_weaknesses(side)
     kernels = len({key for run in side.runs for key in run.rows if key.group == "kernel"})
     size = human(paths.size(path), Unit.BYTES)
-    note(f"nsyswrap: saved {path}: {_counted(len(side.runs), 'run')}, {_counted(kernels, 'kernel')}, {size}")
+    note(f"nsyswrap: saved {path}: {counted(len(side.runs), 'runs')}, {counted(kernels, 'kernels')}, {size}")
     note(f"compare     nsyswrap compare {shlex.quote(str(path))} PATH...")
     sys.exit(exit_code_of(side.left_out))
 
@@ -155,10 +155,10 @@ def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:
 def _show_text(side: Side, top: int) -> None:
     keys = {key for run in side.runs for key in run.rows}
     table = baseline.rows_table(side, comparisons.row_names(keys), top)
-    head = [f"{side.name}: {_counted(len(side.runs), 'run')}", *baseline.setup_lines(side)]
+    head = [f"{side.name}: {counted(len(side.runs), 'runs')}", *baseline.setup_lines(side)]
     say("\n".join([*head, "", tables_text([table], terminal_layout())]), styled=True)
     if more := len(keys) - len(table):
-        note(f"nsyswrap: {_counted(more, 'more row')} (--top, or --format csv)")
+        note(f"nsyswrap: {counted(more, 'more rows')} (--top, or --format csv)")
 
 
 @command.command("history", examples=("nsyswrap baseline history nsyswrap-baselines -o history.html",))
@@ -260,7 +260,7 @@ def _note_weaknesses(side: Side) -> None:
             if len(side.runs) < model.FEWEST_RUNS
             else f"{best} runs tell smaller changes"
         )
-        note(f"nsyswrap: {_counted(len(side.runs), 'run')}: {fewest}: nsyswrap profile --repeat {best}")
+        note(f"nsyswrap: {counted(len(side.runs), 'runs')}: {fewest}: nsyswrap profile --repeat {best}")
 
 
 def _listed(path: Path, side: Side) -> tuple[str, ...]:
@@ -274,7 +274,3 @@ def _listed(path: Path, side: Side) -> tuple[str, ...]:
         human(paths.size(path), Unit.BYTES),
         side.nsyswrap or "-",
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

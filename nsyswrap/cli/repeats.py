@@ -17,7 +17,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read
 from nsyswrap.base.recent_runs import program_of, repeats_in
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, ending, make_folder
-from nsyswrap.base.text import printable, screen_width, shorten
+from nsyswrap.base.text import counted, printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.output import confirm, note, note_not_read, note_silence, progress_line, say
 
@@ -115,8 +115,7 @@ def _opened(
 
 
 def _spread_lines(figures: Sequence[Figure], runs: Sequence[Path], program: str) -> list[str]:
-    counted = f"{len(runs):,} run{'' if len(runs) == 1 else 's'}"
-    head = (f"{program}: {counted}", "median", "min", "max", "spread", "runs")
+    head = (f"{program}: {counted(len(runs), 'runs')}", "median", "min", "max", "spread", "runs")
     rows = [
         (
             figure.name,

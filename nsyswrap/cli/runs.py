@@ -15,7 +15,7 @@ from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, UsageE
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import ago, program_of, repeats_in, short_path
 from nsyswrap.base.run_folder import BATCH, EXPORT, PAGE, RUN, STATUS, RunFolder, is_page
-from nsyswrap.base.text import printable, screen_width, shorten
+from nsyswrap.base.text import counted, printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.folders import listed
 from nsyswrap.cli.help import Group, option
@@ -159,7 +159,7 @@ def prune(*, age_s: float | None, keep: int | None, confirmed: bool, everywhere:
     else:
         say("\n".join(_table(runs)))
         size = human(sum(run.size_bytes for run in runs), Unit.BYTES)
-        note(f"nsyswrap: {_counted(len(runs))} to remove, {size}; use --yes to remove")
+        note(f"nsyswrap: {counted(len(runs), 'runs')} to remove, {size}; use --yes to remove")
 
 
 def _remove(runs: Sequence[StoredRun]) -> int:
@@ -177,12 +177,8 @@ def _remove(runs: Sequence[StoredRun]) -> int:
         if left:
             kept = [short_path(path, Path.cwd()) for path in left]
             note(f"nsyswrap: kept other files: {listed(kept, _LISTED)}")
-    note(f"nsyswrap: {_counted(removed)} removed, {human(freed, Unit.BYTES)} freed")
+    note(f"nsyswrap: {counted(removed, 'runs')} removed, {human(freed, Unit.BYTES)} freed")
     return exit_code
-
-
-def _counted(runs: int) -> str:
-    return f"{runs:,} run{'' if runs == 1 else 's'}"
 
 
 def _stored(*, everywhere: bool) -> list[StoredRun]:
@@ -194,7 +190,9 @@ def _numbered(number: int, *, everywhere: bool) -> Path:
     """Return the folder of the run with this number. Raises UsageError if there is none."""
     runs = _stored(everywhere=everywhere)
     if not 1 <= number <= len(runs):
-        raise UsageError(f"no run number {number}: the list has {_counted(len(runs))}", "see nsyswrap runs")
+        raise UsageError(
+            f"no run number {number}: the list has {counted(len(runs), 'runs')}", "see nsyswrap runs"
+        )
     return short_path(runs[number - 1].path, Path.cwd())
 
 

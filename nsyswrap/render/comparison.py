@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.analysis.compare.model import GROUPS
-from nsyswrap.base.text import printable, shorten, shorten_all
+from nsyswrap.base.text import counted, printable, shorten, shorten_all
 from nsyswrap.render.colors import REST, state_color
 from nsyswrap.render.formats.markdown import escaped, grid
 from nsyswrap.render.formats.text import column_cells, headed, styled, table_lines, wrapped
@@ -272,11 +272,7 @@ def _obstacle_lines(comparison: Comparison, width: int) -> list[Line]:
 
 
 def _side_lines(which: str, side: Side, width: int) -> list[Line]:
-    return wrapped(f"{which}: {printable(side.name)} ({_runs_text(side)})", width, "dim", "  ")
-
-
-def _runs_text(side: Side) -> str:
-    return f"{len(side.runs):,} run{'' if len(side.runs) == 1 else 's'}"
+    return wrapped(f"{which}: {printable(side.name)} ({counted(len(side.runs), 'runs')})", width, "dim", "  ")
 
 
 def markdown(comparison: Comparison) -> str:
@@ -320,4 +316,4 @@ def _table(table: Table, title: str, rows: int) -> list[str]:
 
 
 def _side(which: str, side: Side) -> str:
-    return f"{which}: {escaped(shorten(side.name, _LONGEST))}, {_runs_text(side)}"
+    return f"{which}: {escaped(shorten(side.name, _LONGEST))}, {counted(len(side.runs), 'runs')}"

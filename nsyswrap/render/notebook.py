@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.text import printable
+from nsyswrap.base.text import counted, printable
 from nsyswrap.base.units import Unit
 from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.formats.text import (
@@ -63,7 +63,7 @@ def _table(table: Table, readable: Table, top: int | None) -> str:
     verdict = [f"<b>{_text(table.verdict)}</b>"] if table.verdict else []
     remarks = left_out(table, top, WHOLE)
     if hidden := len(table.columns) - len(shown):
-        remarks.append(f"{hidden} column{'' if hidden == 1 else 's'} left out for width ({WHOLE})")
+        remarks.append(f"{counted(hidden, 'columns')} left out for width ({WHOLE})")
     below = [*verdict, *(_text(f"… {line}") for line in remarks)]
     below += [_text(f"selected: {table.selection}")] if table.selection else []
     body = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import clip, ellipsis, printable, screen_width, shorten_all, wrap
+from nsyswrap.base.text import clip, counted, ellipsis, printable, screen_width, shorten_all, wrap
 from nsyswrap.base.units import TimeUnit, Unit, human, moment
 from nsyswrap.render.answer_parts import split_heading
 from nsyswrap.render.formats import Document, Format, Layout
@@ -71,7 +71,7 @@ def _without_repeated_verdicts(tables: Iterable[Table]) -> Iterator[Table]:
 def _columns_left_out(left_out_of: Sequence[int], whole: str, width: int) -> list[Line]:
     """Return the line on the columns that do not fit, of one table or of several."""
     [*_, hidden], tables = left_out_of, len(left_out_of)
-    what = f"{hidden} column{'' if hidden == 1 else 's'} left out for width"
+    what = f"{counted(hidden, 'columns')} left out for width"
     if tables > 1:
         what = f"columns left out for width in {tables} tables"
     return wrapped(f"… {what} ({whole})", width, "dim")
@@ -191,7 +191,7 @@ def left_out(table: Table, top: int | None, whole: str = "") -> list[str]:
         return ["no rows"]
     more = len(table) - (len(table) if top is None else top)
     name = table.schema.name + table.suffix.replace("_", ":")
-    return [f"{more:,} more row{'' if more == 1 else 's'} ({whole or f'-r {name}'})"] if more > 0 else []
+    return [f"{counted(more, 'more rows')} ({whole or f'-r {name}'})"] if more > 0 else []
 
 
 def styled(lines: Iterable[Line], *, color: bool) -> str:

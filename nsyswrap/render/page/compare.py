@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.model import GROUPS
-from nsyswrap.base.text import without_folders
+from nsyswrap.base.text import counted, without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import VERDICTS
 from nsyswrap.render.comparison import parts_of, row_names, short_names
@@ -190,11 +190,10 @@ def runs(comparison: Comparison) -> Markup:
 
 
 def _card(name: str, side: Side) -> Markup:
-    count = f"{len(side.runs):,} run{'' if len(side.runs) == 1 else 's'}"
     return element(
         "article",
         element("h3", without_folders(f"{name}: {side.name}")),
-        element("p", count),
+        element("p", counted(len(side.runs), "runs")),
         *(element("p", text) for text in _facts(side.runs[0].setup)),
         class_="card",
     )

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.history import history_of
-from nsyswrap.base.text import without_folders
+from nsyswrap.base.text import counted, without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.comparison import row_names
 from nsyswrap.render.page import document
@@ -109,7 +109,7 @@ def _changes_section(history: History, names: Names) -> Markup:
         "Changes",
         element("p", element("b", lead), f" in {_span(history.points)}.", class_="lead"),
         element("ul", *_commits(history, names), class_="changed") if changed else None,
-        element("p", f"{_rows(undecided)} cannot be judged at some points: {_WHY}.", class_="note")
+        element("p", f"{counted(undecided, 'rows')} cannot be judged at some points: {_WHY}.", class_="note")
         if undecided
         else None,
         *(element("p", text, class_="warning") for text in _breaks(history.points)),
@@ -121,11 +121,7 @@ def _changes_section(history: History, names: Names) -> Markup:
 def _span(points: Sequence[Point]) -> str:
     dates = [point.started[:10] for point in points]
     when = f", {dates[0]} to {dates[-1]}" if all(dates) else ""
-    return f"{len(points):,} point{'' if len(points) == 1 else 's'}{when}"
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
+    return f"{counted(len(points), 'points')}{when}"
 
 
 def _commits(history: History, names: Names) -> Iterator[Markup]:
