@@ -169,7 +169,7 @@ class Training:
         with span("forward"):
             loss = self.loss(batch)
         with span("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
         with span("log"):
             row = self.row(loss.detach())
         with span("optimizer"):

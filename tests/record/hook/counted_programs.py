@@ -89,9 +89,10 @@ def unhooked() -> None:
     class Patcher:
         @staticmethod
         def patch() -> None:
-            for kind in (torch.optim.SGD, torch.optim.Adam):
-                step: Any = getattr(kind.step, "__wrapped__", kind.step)
-                kind.step = step  # type: ignore[method-assign]
+            kinds: tuple[Any, ...] = (torch.optim.SGD, torch.optim.Adam)
+            for kind in kinds:
+                step = getattr(kind.step, "__wrapped__", kind.step)
+                kind.step = step
                 step.hooked = True
 
     module: Any = types.ModuleType("eval_frame")
