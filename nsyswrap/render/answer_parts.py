@@ -1,8 +1,7 @@
-"""What the lines of an answer are made of: a heading in bold, and a bar of Unicode blocks."""
+"""The bar of an answer in Unicode blocks."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,19 +9,6 @@ if TYPE_CHECKING:
 
 _BLOCKS = "█▒░"  # busy, idle by the largest cause, other idle time
 CELLS = 20
-HEADED = ("verdict", "finding")  # kinds of lines that begin with a heading
-_REPORT = re.compile(r" \(-r \w+\)")
-
-
-def split_heading(text: str) -> tuple[str, str]:
-    """Return the heading of a verdict or a finding, which ends with its first colon, and the rest."""
-    heading, colon, rest = text.partition(":")
-    return (heading + colon, rest) if rest.startswith(" ") else ("", text)
-
-
-def without_reports(text: str) -> str:
-    """Return a text without the names of reports in brackets, for a page that has their tables."""
-    return _REPORT.sub("", text)
 
 
 def answer_bar(line: Line, cells: int = CELLS) -> str:

@@ -238,7 +238,7 @@ def screen(comparison: Comparison, *, width: int = 100, color: bool = False, top
     lines = [*_left_out_lines(comparison, width), *_obstacle_lines(comparison, width)]
     verdict, *others = made.lines
     first, *rest = wrapped(verdict, width, "", "  ")
-    lines.append(headed(str(first), _STYLES.get(made.outcome, "")))
+    lines.append(headed(str(first), _STYLES.get(made.outcome, ""), made.heading))
     lines += rest
     for line in others:
         lines += wrapped(line, width, "", "  ")

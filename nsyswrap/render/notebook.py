@@ -17,7 +17,6 @@ from nsyswrap.render.formats.text import (
     paragraph_lines,
 )
 from nsyswrap.render.names import readable_tables
-from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
@@ -89,8 +88,8 @@ def summary_html(capture: Capture) -> str:
     lines = [f"<code>{_text(summary.command)}</code>"] if summary.command else []
     if summary.ending:
         lines.insert(0, f"<b>{_text(summary.ending)}</b>")
-    lines += [_answer_line(line) for line in sentences(summary.lines)]
-    lines += [_text(line) for line in (summary.origin, *summary.trust)]
+    lines += [_answer_line(line) for line in summary.lines]
+    lines += [_text(line) for line in (summary.origin, *summary.trust.lines)]
     tables = [table for table, _ in summary.tables]
     shown = zip(summary.tables, readable_tables(tables), strict=True)
     return _block([*lines, *(_table(table, readable, rows) for (table, rows), readable in shown)])

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from nsyswrap.base.text import clip, printable, screen_width, shorten
-from nsyswrap.render.answer_parts import CELLS, HEADED, answer_bar
+from nsyswrap.render.answer_parts import CELLS, answer_bar
 from nsyswrap.render.formats.text import headed, styled, table_lines, wrapped
 from nsyswrap.render.names import readable_tables
-from nsyswrap.reports.answer import WIDTH
+from nsyswrap.reports.answer import WIDTH, screen_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +43,7 @@ def render(
     lines += answer_texts(summary.lines, width)
     lines += wrapped(summary.origin, width, "")
     lines += wrapped(f"selected: {_AND.join(selected)}", width, "yellow") if any(selected) else []
-    checked, *warnings = summary.trust
+    checked, *warnings = summary.trust.lines
     lines += wrapped(checked, width, "green")
     lines += [Text(clip(printable(line), width), "yellow") for line in warnings]
     if summary.tables:
@@ -71,11 +71,11 @@ def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH) -> Iterator[Li
         if line.typed:
             yield from _typed_texts(line, width, style)
             continue
-        text = f"{line}{_bar(line, min(width, WIDTH))}"
-        first, *rest = [text] if screen_width(text) <= width else wrapped(text, width, style, "    ")
-        is_headed = line.kind in HEADED and not line.continues
-        yield headed(str(first), style) if is_headed else Text(str(first), style)
-        yield from rest
+        for number, part in enumerate(screen_texts(line)):
+            text = f"{part}{_bar(line, min(width, WIDTH))}"
+            first, *rest = [text] if screen_width(text) <= width else wrapped(text, width, style, "    ")
+            yield headed(str(first), style, "" if number else line.heading)
+            yield from rest
 
 
 def _typed_texts(line: AnswerLine, width: int, style: str) -> Iterator[Line]:
@@ -84,7 +84,7 @@ def _typed_texts(line: AnswerLine, width: int, style: str) -> Iterator[Line]:
     if screen_width(text) <= width:
         yield Text(text, style=style)
     else:
-        yield Text(text.removesuffix(line.typed).rstrip(), style=style)
+        yield Text(f"{replace(line, typed='')}:", style=style)
         yield Text(f"    {line.typed}", style=style)
 
 

@@ -48,6 +48,7 @@ def combine(tables: Sequence[tuple[str, Table]]) -> Table:
         selection=" | ".join(selections),
         verdict=" | ".join(verdicts),
         left_out=sum(table.left_out for table in made),
+        paragraphs=tuple(one for table in made for one in table.paragraphs),
     )
 
 

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.advice import ONCE, PREPARED, READS, prepare
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.correlation import launch_pairs_of
-from nsyswrap.analysis.diagnostics.summary_line import trust
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.analysis.packed import forget_calls
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.text import printable
 from nsyswrap.capture.per_capture import discard
 from nsyswrap.reports import Request, find_report
-from nsyswrap.reports.answer import answer_lines
-from nsyswrap.reports.answer.line import wrapped_lines
+from nsyswrap.reports.answer import Line, answer_lines
 from nsyswrap.reports.make import make_reports
 from nsyswrap.reports.table import read_ahead, spend
+from nsyswrap.reports.wording.trust import trust
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nsyswrap.analysis.answer import Answer
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.answer import Line
     from nsyswrap.reports.table import Table
+    from nsyswrap.reports.wording.trust import Trust
 
 # Each report with the number of rows that are shown.
 SECTIONS = (("cuda_gpu_sum", 5), ("memcpy_bandwidth", 3), ("launch_overhead", 3), ("cuda_api_sum", 3))
@@ -51,7 +51,7 @@ class Summary:
     answer: Answer | None
     lines: Sequence[Line]
     origin: str
-    trust: list[str]
+    trust: Trust
     tables: Sequence[tuple[Table, int | None]]
 
 
@@ -97,8 +97,8 @@ def summarize(
         for report in made.missing
         if not find_report(report.schema.name).lacks(capture)
     ]
-    doubts = [*trusted, *refused]
-    return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), doubts, tables)
+    trusted = trusted._replace(remarks=[*trusted.remarks, *refused])
+    return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), trusted, tables)
 
 
 def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:
@@ -107,7 +107,7 @@ def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:
         answer = answer_of(capture)
         return answer, answer_lines(capture, answer)
     except NotInCapture as error:
-        return None, list(wrapped_lines(f"No verdict: {error.message}", "verdict", "bad"))
+        return None, [Line(printable(error.message), "verdict", "bad", heading="No verdict")]
 
 
 def _command(capture: Capture) -> str:

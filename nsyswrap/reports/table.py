@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import isnan
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -106,18 +106,29 @@ class Schema:
         return "parity" if self.name in NSYS else "analysis"
 
 
+class Paragraph(NamedTuple):
+    """What a row is headed by where it is a paragraph, empty if by its text; and such headings of other rows.
+
+    The others are those that concern some of the same time.
+    """
+
+    heading: str
+    others: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Result:
     """What a report computes: a value per column and row, and notes for readers of the table.
 
     ``left_out`` counts the rows of the report that were not asked for; ``other_names`` are the names in them,
-    by column.
+    by column. ``paragraphs`` has one for each row if the layout of the table is "paragraphs".
     """
 
     data: Mapping[str, Values]
     notes: tuple[str, ...] = ()
     left_out: int = 0
     other_names: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    paragraphs: tuple[Paragraph, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -202,13 +213,22 @@ class Report:
         viewed = capture.decided(as_nsys=self.layer == "parity")
         read_ahead(viewed, [self])
         result = self._result(viewed, checked)
-        data, notes, left_out, others = dict(result.data), result.notes, result.left_out, result.other_names
+        data, about = dict(result.data), replace(result, data={})
         del result  # so that each column of a large table is there once while it is sorted
         for order in reversed(self.order):
             _reorder(data, order, capture.view.rounding)
         verdict = self.conclude(viewed, data) if self.conclude and self._rows(data) else ""
-        made = Table(self.schema, data, capture.view.rounding, notes, viewed.selected, verdict=verdict)
-        return replace(made, left_out=left_out, other_names=others)
+        return Table(
+            self.schema,
+            data,
+            capture.view.rounding,
+            about.notes,
+            viewed.selected,
+            verdict=verdict,
+            left_out=about.left_out,
+            other_names=about.other_names,
+            paragraphs=about.paragraphs,
+        )
 
     def _result(self, viewed: Capture, options: Mapping[str, int]) -> Result:
         if self._nothing_selected(viewed):
@@ -291,7 +311,8 @@ class Table:
     ``notes`` say what readers must know. ``selection`` says which part of the capture the table covers.
     ``suffix`` says how it was asked for, as nsys names its files (``gpu_gaps_gap=1``).
     ``verdict`` is the conclusion in one sentence. ``left_out`` counts rows of the report beyond those here;
-    ``other_names`` are the names in them, by column, from which those here have to differ.
+    ``other_names`` are the names in them, by column, from which those here have to differ. ``paragraphs`` are
+    as in ``Result``.
     """
 
     schema: Schema
@@ -303,6 +324,7 @@ class Table:
     verdict: str = ""
     left_out: int = 0
     other_names: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    paragraphs: tuple[Paragraph, ...] = ()
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -24,10 +24,10 @@ from diagnostics_found import found
 from tiny_export import call, diagnostic, kernel, opened, row
 
 from nsyswrap.analysis.conditions import run_conditions_of
-from nsyswrap.analysis.diagnostics.summary_line import trust
 from nsyswrap.api import open_capture
 from nsyswrap.base.conditions import Conditions, GpuProcess, Host
 from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.reports.wording.trust import trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,7 +66,7 @@ def test_a_sound_run(tmp_path: Path) -> None:
     alone = "no other process found on the GPUs of the run"
     assert found(capture, "other processes") == [("ok", 0, None, alone)]
     assert found(capture, "host load") == []
-    assert trust(capture) == [COMPLETE]
+    assert trust(capture).lines == [COMPLETE]
 
 
 def test_a_throttled_gpu(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_throttled_gpu(tmp_path: Path) -> None:
     varied = "GPU 0: SM clock varied from 1215 to 1545 MHz (5th to 95th percentile)"
     effect = f"equal kernels may differ by 27 %; {SAME}"  # 330 of the median, 1215
     assert found(capture, "GPU clocks") == [("warning", 19, None, f"{varied}; {effect}")]
-    assert trust(capture) == [f"{COMPLETE} {MORE}", f"  {throttled}"]
+    assert trust(capture).lines == [f"{COMPLETE} {MORE}", f"  {throttled}"]
 
 
 def test_a_throttled_sample_of_twenty_one_is_no_warning(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_reason_without_a_lower_clock_is_no_throttling(
     [(found_level, *_, found_meaning)] = found(capture, "GPU throttling")
     assert found_level == level
     assert str(found_meaning).startswith(meaning)
-    assert len(trust(capture)) == (1 if level == "ok" else 2)
+    assert len(trust(capture).lines) == (1 if level == "ok" else 2)
 
 
 @pytest.mark.parametrize(("lower", "level"), [(1885, "ok"), (1875, "warning")])
@@ -120,12 +120,12 @@ def test_a_clock_that_varied_by_more_than_5_percent(tmp_path: Path, lower: int, 
         if level == "ok"
         else [f"  GPU 0: SM clock varied from {lower} to 1980 MHz (5th to 95th percentile)"]
     )
-    assert trust(capture)[1:] == lines
+    assert trust(capture).lines[1:] == lines
 
 
 def test_idle_clocks_before_and_after_the_work_do_not_count(tmp_path: Path) -> None:
     work = [*(idle(100 * i) for i in range(11)), *(sample(1100 + 100 * i) for i in range(20))]
-    assert trust(run(tmp_path, work=work)) == [COMPLETE]
+    assert trust(run(tmp_path, work=work)).lines == [COMPLETE]
 
 
 def test_a_gpu_that_is_mostly_idle(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_work_that_is_too_short(tmp_path: Path) -> None:
     short = "0 samples while GPU 0 worked, one every 100 ms: too few to judge its clock (at least 5)"
     assert found(capture, "GPU clocks") == [("info", None, None, short)]
     assert found(capture, "GPU throttling") == []
-    assert trust(capture)[1:] == []
+    assert trust(capture).lines[1:] == []
 
 
 OTHER = GpuProcess(4242, "python", in_run=False)
@@ -162,7 +162,7 @@ def test_another_process(tmp_path: Path, processes: list[GpuProcess], finding: s
     capture = run(tmp_path, *processes)
     [(level, _, _, meaning)] = found(capture, "other processes")
     assert (level, meaning) == ("warning", f"{finding}; {SHARED}")
-    assert trust(capture) == [f"{COMPLETE} {MORE}", f"  {finding}"]
+    assert trust(capture).lines == [f"{COMPLETE} {MORE}", f"  {finding}"]
 
 
 UNSEEN = GpuProcess(7, "", in_run=None)
@@ -175,7 +175,7 @@ def test_a_process_that_cannot_be_seen_may_be_the_program(
     capture = run(tmp_path, *processes)
     not_known = "the processes on the GPUs of the run are not known"
     assert found(capture, "other processes") == [("info", None, None, not_known)]
-    assert trust(capture) == [COMPLETE]
+    assert trust(capture).lines == [COMPLETE]
 
 
 def test_a_gpu_without_any_process_did_not_report_them(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_several_gpus_have_one_line_for_each_subject(tmp_path: Path) -> None:
     # which of the two GPUs worked is not known: both are listed
     gpus = tuple(replace(H200, uuid=f"GPU-{i}", index=i, processes=(OTHER,)) for i in range(2))
     capture = recorded(tmp_path / "run", ROWS, around([]), Conditions(gpus))
-    assert trust(capture)[1:] == ["  another process on GPU 0: python, pid 4242; also on 1 other GPU"]
+    assert trust(capture).lines[1:] == ["  another process on GPU 0: python, pid 4242; also on 1 other GPU"]
     assert [row[1] for row in found(capture, "other processes")] == [1, 1]
     [(level, count, _, meaning)] = found(capture, "GPU clocks")
     assert (level, count) == ("info", None)
@@ -222,7 +222,7 @@ def two_gpus(folder: Path, *work: list[Sample], others: tuple[GpuProcess, ...] =
 def test_a_throttled_gpu_does_not_hide_the_clock_of_another(tmp_path: Path) -> None:
     throttled = [sample(1100 + 100 * i, 1900, reasons=POWER) for i in range(20)]
     varied = [sample(1100 + 100 * i, 1200 if i % 3 == 1 else 1900, gpu=1) for i in range(20)]
-    assert trust(two_gpus(tmp_path, throttled, varied))[1:] == [
+    assert trust(two_gpus(tmp_path, throttled, varied)).lines[1:] == [
         "  GPU 0 throttled (power limit) in 100.0 % of samples: SM clock 1900 MHz",
         "  GPU 1: SM clock varied from 1200 to 1900 MHz (5th to 95th percentile)",
     ]
@@ -234,7 +234,7 @@ def test_long_lines_are_wrapped(tmp_path: Path) -> None:
         [sample(1100 + 100 * i, 1200 + i, reasons=reasons, gpu=gpu) for i in range(20)] for gpu in range(2)
     ]
     others = (replace(OTHER, name="x" * 60), replace(OTHER, pid=2))
-    assert trust(two_gpus(tmp_path, *work, others=others))[1:] == [
+    assert trust(two_gpus(tmp_path, *work, others=others)).lines[1:] == [
         "  GPU 0 throttled (power limit, hardware slowdown, temperature (software)) in",
         "    100.0 % of samples: SM clock 1201 to 1219 MHz; also on 1 other GPU",
         f"  2 other processes on GPU 0: {'x' * 26}…{'x' * 13}, pid 4242",
@@ -247,7 +247,7 @@ def test_samples_that_are_damaged(tmp_path: Path) -> None:
     [(level, count, _, meaning)] = found(capture, "GPU clocks")
     assert (level, count) == ("info", None)
     assert meaning == "clocks and throttling unknown: conditions.csv cannot be read: no column time_ns"
-    assert trust(capture) == [COMPLETE]
+    assert trust(capture).lines == [COMPLETE]
 
 
 def test_a_run_without_nvml(tmp_path: Path) -> None:
@@ -255,14 +255,14 @@ def test_a_run_without_nvml(tmp_path: Path) -> None:
     reason = "clocks and throttling unknown: the driver's NVML reported no GPU"
     assert found(capture, "GPU clocks") == [("info", None, None, reason)]
     assert found(capture, "other processes") == []
-    assert trust(capture) == [COMPLETE]
+    assert trust(capture).lines == [COMPLETE]
 
 
 def test_a_capture_of_no_run(tmp_path: Path) -> None:
     capture = opened(tmp_path, *ROWS)
     not_recorded = "clocks, throttling and other processes not recorded; record with `nsyswrap profile`"
     assert found(capture, "GPU clocks") == [("info", None, None, not_recorded)]
-    assert trust(capture) == [COMPLETE]
+    assert trust(capture).lines == [COMPLETE]
 
 
 def test_a_real_gpu_at_its_power_limit(tmp_path: Path) -> None:
@@ -272,8 +272,8 @@ def test_a_real_gpu_at_its_power_limit(tmp_path: Path) -> None:
     (tmp_path / EXPORT).write_bytes(lzma.decompress((tmp_path / f"{EXPORT}.xz").read_bytes()))
     capture = open_capture(tmp_path)
     throttled = "GPU 0 throttled (power limit) in 100.0 % of samples: SM clock 1230 to 1845 MHz"
-    assert trust(capture)[0].endswith("trace complete (-r diagnostics)")
-    assert trust(capture)[1:] == [f"  {throttled}"]
+    assert trust(capture).lines[0].endswith("trace complete (-r diagnostics)")
+    assert trust(capture).lines[1:] == [f"  {throttled}"]
     conditions = run_conditions_of(capture)
     assert conditions is not None
     [gpu] = conditions.gpus

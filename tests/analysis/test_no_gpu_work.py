@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from tiny_export import DIAGNOSTIC, Row, call, global_id, kernel, memcpy, nvtx, row, write
 
-from nsyswrap.analysis.diagnostics.summary_line import trust
 from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.api import Capture, open_capture
 from nsyswrap.base.run_folder import EXPORT, RUN
 from nsyswrap.reports.answer import answer_lines
 from nsyswrap.reports.summary import answer_with_lines
+from nsyswrap.reports.wording.trust import trust
 
 SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
 FORKED = {"pid": 101, "name": "worker", "parent": 100, "forked": True}
@@ -293,7 +293,7 @@ def with_run(folder: Path, run: dict[str, Any], *rows: Row) -> Capture:
 def test_workers_that_are_missing_beside_work_stand_in_the_trust_line(tmp_path: Path) -> None:
     work = (call("cudaLaunchKernel", 0, 5, 1), kernel("k", 6, 9, 1))
     capture = with_run(tmp_path, {"gpu_processes": [FORKED, {**FORKED, "pid": 100}]}, *work)
-    lines = trust(capture)
+    lines = trust(capture).lines
     assert "  nsys does not record forks: process 101 (worker) used CUDA" in lines
     assert f"    {SPAWN}" in lines
     assert max(map(len, lines)) <= 80
@@ -304,7 +304,7 @@ def test_workers_that_are_missing_beside_work_stand_in_the_trust_line(tmp_path: 
 
 def test_workers_that_are_missing_beside_copies_stand_in_the_trust_line(tmp_path: Path) -> None:
     capture = with_run(tmp_path, {"gpu_processes": [FORKED]}, memcpy(1, 0, 5, 8))
-    assert "  nsys does not record forks: process 101 (worker) used CUDA" in trust(capture)
+    assert "  nsys does not record forks: process 101 (worker) used CUDA" in trust(capture).lines
 
 
 @pytest.mark.parametrize("forked", [True, False, None])
@@ -313,7 +313,7 @@ def test_missing_workers_fit_the_screen(tmp_path: Path, *, forked: bool | None, 
     users = [{**FORKED, "forked": forked}, {**FORKED, "pid": 100}]
     run = {"gpu_processes": users, "nsys": {"follow_forks": follow_forks}}
     work = (call("cudaLaunchKernel", 0, 5, 1), kernel("k", 6, 9, 1))
-    lines = trust(with_run(tmp_path, run, *work))
+    lines = trust(with_run(tmp_path, run, *work)).lines
     assert any("process 101 (worker)" in line for line in lines)
     assert max(map(len, lines)) <= 80
 
@@ -326,14 +326,14 @@ def test_a_run_without_cuda_in_its_trace_misses_no_process(tmp_path: Path) -> No
 @pytest.mark.parametrize("rows", [[], [call("cudaFree", 0, 5)]])
 def test_without_gpu_work_the_trace_is_not_called_complete(tmp_path: Path, rows: list[Row]) -> None:
     capture = made(tmp_path, nvtx("step", 0, 9), message("started"), *rows)
-    [line] = trust(capture)
+    [line] = trust(capture).lines
     assert line.endswith("; no nsys warnings, no dropped events reported")
 
 
 @pytest.mark.parametrize("run", [{}, {"gpu_processes": []}, {"gpu_processes": [{**FORKED, "pid": 100}]}])
 def test_a_capture_with_all_processes_says_nothing(tmp_path: Path, run: dict[str, Any]) -> None:
     work = (call("cudaLaunchKernel", 0, 5, 1), kernel("k", 6, 9, 1))
-    assert not any("process" in line for line in trust(with_run(tmp_path, run, *work)))
+    assert not any("process" in line for line in trust(with_run(tmp_path, run, *work)).lines)
 
 
 def test_the_export_of_a_run_folder_knows_its_run(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_the_lanes_of_the_page_are_busy_in_the_ranges_alone(part: Capture) -> No
 def test_the_screen_counts_the_same_kernels_everywhere(part: Capture) -> None:
     made = summarize(part)
     [kernels] = [row for row in records_of(made.tables[0][0]) if row["category"] == "CUDA_KERNEL"]
-    assert made.trust[0].startswith("2 kernels")
+    assert made.trust.contents.startswith("2 kernels")
     assert (kernels["instances"], kernels["total_ns"]) == (2, 25)
     assert {table.selection for table, _ in made.tables} == {
         "NVTX range 'step': all 3 instances; rows cut at their ends (--clip yes)"

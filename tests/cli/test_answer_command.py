@@ -11,7 +11,7 @@ from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.reports.answer import answer_lines, as_dict, sentences
+from nsyswrap.reports.answer import answer_lines, as_dict
 from nsyswrap.reports.summary import SECTIONS
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_the_page_judges_the_steps(cli: Cli, export: Path) -> None:
 def test_markdown_begins_with_the_answer_unless_reports_are_named(cli: Cli, export: Path) -> None:
     shown = cli("report", export, "--format", "markdown").stdout.splitlines()
     capture = open_capture(export)
-    lines = sentences(answer_lines(capture, capture.answer))
+    lines = answer_lines(capture, capture.answer)
     assert shown[0] == "**Answer**"
     assert len([line for line in shown[:20] if line.lstrip().startswith("- ")]) == len(lines)
     assert shown[2].startswith("- GPU busy 42 % of the steady part")

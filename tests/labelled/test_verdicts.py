@@ -12,6 +12,7 @@ from labels import FOLDERS, Label, read_labels
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.api import open_capture
+from nsyswrap.reports.answer import screen_texts
 from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.wording.advice import words
 
@@ -70,7 +71,8 @@ def test_the_cause_stands_first_and_nothing_wrong_is_said(label: Label, recordin
 @each
 def test_the_screen_says_so_in_its_first_lines(recording: Path) -> None:
     answer = answer_on(recording)
-    lines = [line.text for line in summarize(open_capture(recording)).lines]
+    shown = summarize(open_capture(recording)).lines
+    lines = [text for line in shown for text in screen_texts(line)]
     assert max(map(len, lines)) <= SIZE[1]
     top = "\n".join(lines[: SIZE[0]])
     if answer.withheld:

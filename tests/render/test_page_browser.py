@@ -19,7 +19,7 @@ from nsyswrap.base.units import duration
 from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.page import render
 from nsyswrap.render.page.sections import SECTIONS as ALL_SECTIONS
-from nsyswrap.reports.answer import answer_lines, sentences
+from nsyswrap.reports.answer import answer_lines
 
 if TYPE_CHECKING:
     from browser import Visit
@@ -120,7 +120,7 @@ def test_the_answer_has_the_lines_of_the_screen(page_of: PageOf, captures: Captu
     page = visit(page_of("side by side"))
     answers = page.locator(".tile.answer")
     for number, capture in enumerate(captures("side by side").values()):
-        lines = [line for line in sentences(answer_lines(capture, capture.answer)) if not line.typed]
+        lines = [line for line in answer_lines(capture, capture.answer) if not line.typed]
         texts = [line.text.removesuffix(" (-r timing_audit)") for line in lines]  # the page has both
         shown = [f"{text} {answer_bar(line)}".strip() for text, line in zip(texts, lines, strict=True)]
         assert answers.nth(number).locator("p").all_inner_texts() == shown

@@ -14,7 +14,6 @@ from nsyswrap.render.formats.text import column_cells, fitted_columns, heading
 from nsyswrap.render.names import readable_tables
 from nsyswrap.render.notebook import names_first, table_html
 from nsyswrap.reports import NAMES, find_report
-from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
@@ -167,8 +166,8 @@ def test_a_capture_shows_its_summary(name: str, tmp_path: Path) -> None:
     capture = open_capture(run_folder(name, tmp_path))
     summary = summarize(capture)
     page = Page(capture._repr_html_())
-    assert {summary.origin, *summary.trust} <= set(page.said)
-    answers = {line.text for line in sentences(summary.lines)}
+    assert {summary.origin, *summary.trust.lines} <= set(page.said)
+    answers = {line.text for line in summary.lines}
     assert answers <= {text.strip().removeprefix("\xa0\xa0") for text in page.said}
     assert {table.schema.title for table, _ in summary.tables} <= set(page.said)
     assert [len(rows) - 1 for rows in page.tables] == [min(len(t), top or 20) for t, top in summary.tables]

@@ -9,7 +9,6 @@ from nsyswrap.base.text import printable, screen_width
 from nsyswrap.base.units import TimeUnit, Unit
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.text import column_cells, heading, left_out
-from nsyswrap.reports.answer import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,7 +75,7 @@ def escaped(text: str) -> str:
 
 def answer_markdown(label: str, lines: Iterable[Line]) -> str:
     """Return an answer as a heading with the capture's label, and a list."""
-    items = [f"{'  ' if line.indented else ''}- {escaped(line.text)}" for line in sentences(lines)]
+    items = [f"{'  ' if line.indented else ''}- {escaped(line.text)}" for line in lines]
     return "\n".join([f"**{escaped(label)}**" if label else "**Answer**", "", *items, ""])
 
 

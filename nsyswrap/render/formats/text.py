@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import clip, counted, ellipsis, printable, screen_width, shorten_all, wrap
 from nsyswrap.base.units import TimeUnit, Unit, human, moment
-from nsyswrap.render.answer_parts import split_heading
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.names import abbreviated
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from nsyswrap.reports.table import Column, Table
+    from nsyswrap.reports.table import Column, Paragraph, Table
 
     Line = Text | str  # rows are plain: there can be many of them
 
@@ -220,9 +219,9 @@ def wrapped(text: str, width: int, style: str, indent: str = "  ") -> list[Line]
     return [rich_text.Text(clip(line, width), style=style) for line in lines]
 
 
-def headed(text: str, style: str) -> Text:
-    """Return a line in a style, with its heading in bold."""
-    return _bold(text, style, len(split_heading(text)[0]))
+def headed(text: str, style: str, heading: str) -> Text:
+    """Return a line in a style, with the heading that it begins with in bold; nothing if that was wrapped."""
+    return _bold(text, style, len(f"{heading}:") if heading and text.startswith(f"{heading}: ") else 0)
 
 
 def _bold(text: str, style: str, end: int) -> Text:
@@ -350,27 +349,15 @@ def paragraph_lines(
     names = [column.name for column in table.columns]
     lines: list[Line] = [title(table, width)]
     findings = [dict(zip(names, row, strict=True)) for row in table.rows(None)]
-    titles = {(one.get("capture"), one["finding"]): _finding_title(one) for one in findings}
-    for number, one in enumerate(findings[:top], 1):
-        shares = [titles[one.get("capture"), name] for name in _names(one["shares"])]
-        lines += [rich_text.Text(""), *_paragraph(number, one, shares, width, time_unit)]
+    for number, (one, paragraph) in enumerate(zip(findings[:top], table.paragraphs, strict=False), 1):
+        lines += [rich_text.Text(""), *_paragraph(number, one, paragraph, width, time_unit)]
     if table.selection:
         lines += wrapped(f"selected: {table.selection}", width, "dim")
     return (lines if len(table) else [*lines, *wrapped(NO_ADVICE, width, "")]), 0
 
 
-def _finding_title(row: Mapping[str, object]) -> str:
-    """Return the headline of a finding as far as its first colon."""
-    what = str(row["what"])
-    return split_heading(what)[0].removesuffix(":") or what
-
-
-def _names(joined: object) -> list[str]:
-    return str(joined).split(", ") if joined else []
-
-
 def _paragraph(
-    number: int, row: Mapping[str, object], shares: Sequence[str], width: int, time_unit: TimeUnit
+    number: int, row: Mapping[str, object], paragraph: Paragraph, width: int, time_unit: TimeUnit
 ) -> list[Line]:
     capture = f"'{row['capture']}': " if "capture" in row else ""
     stake = row["at_stake_ns"]
@@ -378,13 +365,13 @@ def _paragraph(
     at_stake = f" ({human(stake, Unit.NS, time_unit)} at stake, {share} %)" if stake is not None else ""
     what = printable(str(row["what"]))
     first, *rest = wrapped(f"{number}. {capture}{what}{at_stake}", width, "", indent="   ")
-    bold = len(f"{number}. {capture}{split_heading(what)[0] or what}")
+    bold = len(f"{number}. {capture}{f'{paragraph.heading}:' if paragraph.heading else what}")
     lines: list[Line] = [_bold(str(first), "", bold), *rest]
     for label, key in (("seen:  ", "evidence"), ("do:    ", "advice"), ("unless:", "unless")):
         lines += wrapped(f"   {label} {row[key]}", width, "", indent=" " * 11)
     lines.append(rich_text.Text(printable(f"   code:   {row['example']}")))  # whole, to be pasted
-    if shares:
-        shared = "; ".join(f"'{title}'" for title in shares)
+    if paragraph.others:
+        shared = "; ".join(f"'{title}'" for title in paragraph.others)
         text = f"   note:   part of this time also counts for {shared}"
         lines += wrapped(text, width, "dim", indent=" " * 11)
     return [*lines, *wrapped(f"   rows:   -r {row['see']}", width, "dim")]

@@ -57,10 +57,8 @@ _RUNS = Schema(
 def conclusion(comparison: Comparison) -> Markup:
     """Return the conclusion in the words of the screen."""
     made = conclude(comparison, short_names(comparison))
-    verdict, *others = made.lines
-    heading, colon, rest = verdict.partition(":")
     level = _CLASSES.get(made.outcome, "")
-    first = (element("b", heading, class_=level), colon, rest) if colon else (verdict,)
+    heading = (element("b", made.heading, class_=level), ":", " ") if made.heading else ()
     left_out = [element("li", without_folders(text)) for text in left_out_texts(comparison)]
     obstacles = [element("li", without_folders(one.text)) for one in comparison.obstacles]
     return section(
@@ -72,8 +70,8 @@ def conclusion(comparison: Comparison) -> Markup:
         element("ul", *obstacles, class_="changed warning") if obstacles else None,
         element(
             "article",
-            element("p", *first, class_="answer-verdict"),
-            *(element("p", line) for line in (*others, *made.counts)),
+            element("p", *heading, made.figures, class_="answer-verdict"),
+            *(element("p", line) for line in (*made.more, *made.counts)),
             *(
                 element("p", without_folders(f"Note: {remark}"), class_="note")
                 for remark in comparison.remarks

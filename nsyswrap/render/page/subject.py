@@ -10,7 +10,6 @@ from nsyswrap.analysis.no_gpu_work import has_gpu_work
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit
 from nsyswrap.reports import find_report, summary
-from nsyswrap.reports.answer import sentences
 from nsyswrap.reports.make import MadeReports, combine
 from nsyswrap.reports.table import forget
 
@@ -35,13 +34,16 @@ def part_shown(capture: Capture) -> str:
 
 
 def _without_paths(made: Summary) -> Summary:
-    """Return the summary without absolute paths, and with the sentences of its answer in one piece."""
+    """Return the summary without absolute paths."""
     return replace(
         made,
         ending=without_folders(made.ending),
         command=without_folders(made.command),
-        lines=[replace(line, text=without_folders(line.text)) for line in sentences(made.lines)],
-        trust=[without_folders(line) for line in made.trust],
+        lines=[replace(line, sentence=without_folders(line.sentence)) for line in made.lines],
+        trust=made.trust._replace(
+            contents=without_folders(made.trust.contents),
+            remarks=[without_folders(line) for line in made.trust.remarks],
+        ),
     )
 
 

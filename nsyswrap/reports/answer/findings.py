@@ -11,11 +11,9 @@ from nsyswrap.base.text import clip, printable, screen_width
 from nsyswrap.base.units import duration
 from nsyswrap.reports.answer.line import (
     Line,
-    command_line,
     first_fitting,
     room,
     whole_percent,
-    wrapped_lines,
 )
 from nsyswrap.reports.answer.steps import outlier_lines
 from nsyswrap.reports.wording.advice import words
@@ -67,7 +65,7 @@ def _shown(answer: Answer) -> list[Finding]:
 
 def _first(finding: Finding, answer: Answer) -> Iterator[Line]:
     wording = words(finding)
-    yield from wrapped_lines(wording.what, "finding", "bad")
+    yield Line(printable(wording.sentence), "finding", "bad", heading=wording.heading)
     remedy = wording.remedy
     most = f"would save at most {_percent(finding)}{_of_a_step(answer)}"
     texts = [f"{remedy} {most} ({_times(finding, answer)})"] if _is_of_these_steps(finding, answer) else []
@@ -78,12 +76,16 @@ def _first(finding: Finding, answer: Answer) -> Iterator[Line]:
 def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
     """Yield a finding in one line; in two if its headline is too long."""
     wording = words(finding)
-    what, common = printable(wording.what), ", partly the same time" if again else ""
+    common = ", partly the same time" if again else ""
     most = f"at most {_percent(finding)}{common}"
-    if screen_width(f"{what}: {most}") <= room("finding"):
-        yield Line(f"{what}: {most}", "finding", "warning")
+    sentence = printable(wording.sentence)
+    one = Line(f"{sentence}: {most}", "finding", "warning", heading=wording.heading)
+    if not wording.heading:
+        one = Line(most, "finding", "warning", heading=sentence)
+    if screen_width(one.text) <= room("finding"):
+        yield one
         return
-    yield from wrapped_lines(what, "finding", "warning")
+    yield Line(sentence, "finding", "warning", heading=wording.heading)
     remedy = wording.remedy
     texts = [f"{remedy}: at most {_percent(finding)}{_of_a_step(answer)}{common}", f"{remedy}: {most}", most]
     yield Line(first_fitting(texts, room("detail")), "detail")
@@ -114,7 +116,7 @@ def _times(finding: Finding, answer: Answer) -> str:
 def _more(finding: Finding, answer: Answer) -> Iterator[Line]:
     """Yield what else there is to say about some findings."""
     if finding.kind == "waiting_for_rank":
-        yield command_line("compare all ranks", "--by rank", "detail")
+        yield Line("compare all ranks", "detail", typed="--by rank")
     if finding.kind == _SPIKES:
         yield from outlier_lines(answer, "detail")
 
@@ -125,9 +127,9 @@ def _nothing(answer: Answer) -> Iterator[Line]:
     if answer.share(ns) < WORTH_PERCENT:
         yield Line(f"No single cause costs {WORTH_PERCENT:.0f} % or more", "finding", "good")
         return
-    text = f"Largest cause of idle time: {IDLE_NAMES[cause]}, {whole_percent(answer.share(ns))}"
-    yield Line(f"{text} of the {answer.part}", "finding", "warning")
-    yield command_line("list the gaps", "-r gpu_idle", "detail")
+    text = f"{IDLE_NAMES[cause]}, {whole_percent(answer.share(ns))} of the {answer.part}"
+    yield Line(text, "finding", "warning", heading="Largest cause of idle time")
+    yield Line("list the gaps", "detail", typed="-r gpu_idle")
 
 
 def _commands(answer: Answer) -> Iterator[Line]:
@@ -135,9 +137,9 @@ def _commands(answer: Answer) -> Iterator[Line]:
     if findings > _MOST:
         more = findings - _MOST
         text = f"{more} more finding{'' if more == 1 else 's'}, and advice on all"
-        yield command_line(text, "--advice", "note")
+        yield Line(text, "note", typed="--advice")
     elif findings:
-        yield command_line("Advice with a line of code for each", "--advice", "note")
+        yield Line("Advice with a line of code for each", "note", typed="--advice")
     processes = {device.process_id for device in answer.devices} - {MISSING}
     if len(processes) > 1 and all(finding.kind != "waiting_for_rank" for finding in answer.findings):
-        yield command_line(f"Compare the {len(processes)} processes", "--by rank", "note")
+        yield Line(f"Compare the {len(processes)} processes", "note", typed="--by rank")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from nsyswrap.base.text import clip, printable, screen_width, wrap
+from nsyswrap.base.text import clip, screen_width, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     Kind = Literal["verdict", "shares", "finding", "detail", "fact", "doubt", "note"]
     Level = Literal["good", "warning", "bad", ""]
@@ -21,25 +21,43 @@ _INDENTED = ("shares", "detail")
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the answer, at most 80 columns with its indentation.
+    """One line of the answer. Only a sentence can take more than 80 columns with its indentation.
 
     ``level`` says whether the figure is a good or a bad one; empty if that does not apply. ``bar`` has shares
-    that add up to at most 1: busy time, time idle by the largest cause, other idle time. ``continues`` marks
-    the rest of a sentence that the line above begins. ``typed`` are the options at the end of the text: of
-    `nsyswrap report`, on a screen the whole command.
+    that add up to at most 1: busy time, time idle by the largest cause, other idle time. ``heading`` stands
+    before the sentence, with a colon. ``report`` has the rows behind the sentence, and is named at its end.
+    ``typed`` are the options at the end of the text: of `nsyswrap report`, on a screen the whole command.
     """
 
-    text: str
+    sentence: str
     kind: Kind
     level: Level = ""
     bar: tuple[float, ...] = ()
-    continues: bool = False
+    heading: str = ""
+    report: str = ""
     typed: str = ""
 
     @property
     def indented(self) -> bool:
         """Whether the line belongs to the line above it."""
-        return self.kind in _INDENTED or self.continues
+        return self.kind in _INDENTED
+
+    @property
+    def text(self) -> str:
+        """The whole line without its indentation and the bar."""
+        return f"{self.begin}{self.rest}"
+
+    @property
+    def begin(self) -> str:
+        """The heading with its colon."""
+        return f"{self.heading}:" if self.heading else ""
+
+    @property
+    def rest(self) -> str:
+        """What follows the heading."""
+        report = f" (-r {self.report})" if self.report else ""
+        typed = f": {self.typed}" if self.typed else ""
+        return f"{' ' if self.heading else ''}{self.sentence}{report}{typed}"
 
     def __str__(self) -> str:
         """Return the line with its indentation, without the bar."""
@@ -51,43 +69,27 @@ def room(kind: Kind) -> int:
     return WIDTH - len(_INDENT) * (kind in _INDENTED)
 
 
-def command_line(text: str, options: str, kind: Kind) -> Line:
-    """Return a line that ends with options of `nsyswrap report`."""
-    return Line(f"{text}: {options}", kind, typed=options)
-
-
 def with_command(lines: Iterable[Line], command: str) -> list[Line]:
     """Return lines that name a whole command where they name options. ``command`` shows the capture again."""
-    whole = ((line, f"{command} {line.typed}") for line in lines)
-    return [
-        replace(line, text=f"{line.text.removesuffix(line.typed)}{typed}", typed=typed)
-        if line.typed
-        else line
-        for line, typed in whole
-    ]
+    return [replace(line, typed=f"{command} {line.typed}") if line.typed else line for line in lines]
 
 
-def wrapped_lines(text: str, kind: Kind, level: Level = "") -> Iterator[Line]:
-    """Yield a sentence as lines."""
-    parts = wrap(printable(text), WIDTH, _INDENT)
-    for number, part in enumerate(parts):
-        yield Line(clip(part, WIDTH).strip(), kind, level, continues=number > 0)
-
-
-def sentences(lines: Iterable[Line]) -> list[Line]:
-    """Return lines of any width: each continued sentence in one."""
-    whole: list[Line] = []
-    for line in lines:
-        if line.continues:
-            whole[-1] = replace(whole[-1], text=f"{whole[-1].text} {line.text}")
-        else:
-            whole.append(line)
-    return whole
+def screen_texts(line: Line) -> list[str]:
+    """Return the text of a line with its indentation, as lines of at most 80 columns."""
+    text = str(line)
+    return (
+        [clip(part, WIDTH) for part in wrap(text, WIDTH, _INDENT)] if screen_width(text) > WIDTH else [text]
+    )
 
 
 def first_fitting(texts: Sequence[str], columns: int) -> str:
     """Return the first of these texts that fits, else the last one."""
     return next((text for text in texts if screen_width(text) <= columns), texts[-1])
+
+
+def first_line(lines: Sequence[Line]) -> Line:
+    """Return the first of these lines that fits on a screen, else the last one."""
+    return next((line for line in lines if screen_width(line.text) <= room(line.kind)), lines[-1])
 
 
 def whole_percent(value: float) -> str:

@@ -11,11 +11,10 @@ from nsyswrap.base.units import duration
 from nsyswrap.reports.answer.findings import finding_lines, has_spikes
 from nsyswrap.reports.answer.line import (
     Line,
-    command_line,
     first_fitting,
+    first_line,
     room,
     whole_percent,
-    wrapped_lines,
 )
 from nsyswrap.reports.answer.shares import Shares, merged, shares_of
 from nsyswrap.reports.answer.steps import outlier_lines, start_up_lines
@@ -59,8 +58,8 @@ def _busy_lines(answer: Answer) -> Iterator[Line]:
     percent = 100 * shares.part(shares.busy)
     several = len({device.device_id for device in answer.devices}) > 1
     level: Level = "bad" if percent < _MOSTLY_PERCENT else "warning" if percent < _WELL_PERCENT else "good"
-    head = f"{'GPUs' if several else 'GPU'} busy {shares.text(shares.busy)} % of"
-    yield Line(_verdict(head, answer), "verdict", level)
+    head = f"{'GPUs' if several else 'GPU'} busy {shares.text(shares.busy)} % of {_part(answer)}"
+    yield Line(_verdict(head, answer), "verdict", level, heading=head)
     yield from _step_lines(answer)
     largest = max(shares.idle_parts.values(), default=0)
     bar = tuple(map(shares.part, (shares.busy, largest, shares.idle - largest)))
@@ -71,30 +70,34 @@ def _busy_lines(answer: Answer) -> Iterator[Line]:
         text = _parts("idle", shares, shares.idle, shares.idle_parts, bar=not mostly)
         yield Line(text, "shares", bar=() if mostly else bar)
     if len(answer.devices) > 1:
-        yield Line(_devices(answer), "detail")
+        yield _devices(answer)
 
 
 def _verdict(head: str, answer: Answer) -> str:
-    """Return the first line. A long label of the steps is shortened, but the total time goes first."""
+    """Return what follows the heading. A long label of the steps is shortened; before it, the total goes."""
     steps = answer.steps
     if steps is None:
         window = duration(max(device.window_ns for device in answer.devices))
         where = " from first to last GPU operation" if answer.part == "whole capture" else ""
-        return f"{head} the {answer.part}: {window}{where}"
-    part = _chosen(steps) if steps.chosen else f"the {answer.part}"
-    before = f"{head} {part}: {steps.count:,} x "
+        return f"{window}{where}"
+    before = f"{steps.count:,} x "
     total = f" ({duration(steps.mean_ns * steps.count)})"
     each = "" if _skewed(steps) else f", {duration(steps.mean_ns)} each"
     label = printable(steps.label.removeprefix("a sequence of "))
     texts = [f"{before}{label}{each}{total}", f"{before}{label}{each}"]
-    short = f"{before}{shorten(label, room('verdict') - len(before) - len(each))}{each}"
-    return first_fitting([*texts, short], room("verdict"))
+    columns = room("verdict") - len(f"{head}: ")
+    short = f"{before}{shorten(label, columns - len(before) - len(each))}{each}"
+    return first_fitting([*texts, short], columns)
 
 
-def _chosen(steps: JudgedSteps) -> str:
-    if steps.first == steps.last:
-        return f"step {steps.first:,}"
-    return f"steps {steps.first:,} to {steps.last:,}"
+def _part(answer: Answer) -> str:
+    """Return the name of what is judged."""
+    steps = answer.steps
+    if steps is None or not steps.chosen:
+        return f"the {answer.part}"
+    return (
+        f"step {steps.first:,}" if steps.first == steps.last else f"steps {steps.first:,} to {steps.last:,}"
+    )
 
 
 def _skewed(steps: JudgedSteps) -> bool:
@@ -124,13 +127,15 @@ def _parts(title: str, shares: Shares, total: int, parts: Mapping[str, int], *, 
         parts = merged(parts)
 
 
-def _devices(answer: Answer) -> str:
+def _devices(answer: Answer) -> Line:
     """Return how busy each device was, as briefly as the line demands."""
     by_process = len({device.process_id for device in answer.devices}) > 1
     texts = [f"{_name(device, by_process=by_process)}: {_percent(device)} %" for device in answer.devices]
-    rest = [f", {len(texts) - count} more (-r gpu_time)" for count in range(len(texts))]
-    fewer = [f"{', '.join(texts[:count])}{rest[count]}" for count in range(len(texts) - 1, 0, -1)]
-    return first_fitting([", ".join(texts), *_brief_devices(answer), *fewer], room("detail"))
+    lines = [Line(text, "detail") for text in (", ".join(texts), *_brief_devices(answer))]
+    for count in range(len(texts) - 1, 0, -1):
+        fewer = f"{', '.join(texts[:count])}, {len(texts) - count} more"
+        lines.append(Line(fewer, "detail", report="gpu_time"))
+    return first_line(lines)
 
 
 def _brief_devices(answer: Answer) -> Iterator[str]:
@@ -159,16 +164,15 @@ def _why_whole(answer: Answer) -> Iterator[Line]:
 
 
 def _withheld(why: Finding) -> Iterator[Line]:
-    yield from wrapped_lines(f"No verdict: {words(why).what}", "finding", "bad")
-    yield command_line("Record again; list the problems", "-r diagnostics", "detail")
+    yield Line(printable(words(why).what), "finding", "bad", heading="No verdict")
+    yield Line("Record again; list the problems", "detail", typed="-r diagnostics")
 
 
 def _notes(answer: Answer) -> Iterator[Line]:
     for finding in answer.findings:
         if finding.ceiling_ns is None:
-            yield from wrapped_lines(
-                f"Check: {words(finding).what} (-r {finding.source})", "doubt", "warning"
-            )
-    notes = (*answer.remarks, *(words(note).what for note in answer.notes))
-    for note in notes[:_MOST_NOTES]:
-        yield from wrapped_lines(f"Note: {note}", "note")
+            yield Line(f"Check: {printable(words(finding).what)}", "doubt", "warning", report=finding.source)
+    notes = [(remark, "") for remark in answer.remarks]
+    notes += [(wording.sentence, wording.report) for wording in map(words, answer.notes)]
+    for note, report in notes[:_MOST_NOTES]:
+        yield Line(f"Note: {printable(note)}", "note", report=report)

@@ -10,7 +10,7 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import printable, shorten
 from nsyswrap.base.units import duration
 from nsyswrap.reports import find_report
-from nsyswrap.reports.answer.line import Line, first_fitting, room, wrapped_lines
+from nsyswrap.reports.answer.line import Line, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def without_gpu_lines(capture: Capture) -> Iterator[Line]:
         yield Line("No GPU work in the selection", "verdict", "bad")
     else:
         cause = no_gpu_work(capture.whole, run_facts(capture.source))[0]
-        yield from wrapped_lines(f"No GPU work: {cause}", "verdict", "bad")
+        yield Line(printable(str(cause)), "verdict", "bad", heading="No GPU work")
     for name, title in _SUMMARIES.items():
         yield from _longest(capture, name, title)
 
@@ -54,6 +54,9 @@ def _longest(capture: Capture, report: str, title: str) -> Iterator[Line]:
     texts = [
         f"{shorten(printable(str(name)).removeprefix(':'), _NAME_WIDTH)} {duration(ns)}" for name, ns in rows
     ]
-    more = f" (-r {report})" if len(table) > len(rows) else ""
-    fewer = [f"{title}: {', '.join(texts[:count])}{more}" for count in range(len(texts), 0, -1)]
-    yield Line(first_fitting(fewer, room("fact")), "fact")
+    more = report if len(table) > len(rows) else ""
+    lines = [
+        Line(f"{title}: {', '.join(texts[:count])}", "fact", report=more)
+        for count in range(len(texts), 0, -1)
+    ]
+    yield first_line(lines)

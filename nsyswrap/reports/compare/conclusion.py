@@ -50,13 +50,21 @@ _WORDS: dict[Outcome, str] = {
 class Conclusion:
     """What a comparison comes to. ``pair`` is the row that speaks for the run; None if there is none.
 
-    ``lines``: the verdict, its cause, and what to do. ``counts``: what is counted, before any time.
+    ``heading`` and ``figures`` are the verdict, ``more`` its cause and what to do. The heading is empty if
+    there is nothing to judge. ``counts``: what is counted, before any time.
     """
 
     outcome: Outcome
     pair: Pair | None
-    lines: tuple[str, ...]
+    heading: str
+    figures: str
+    more: tuple[str, ...]
     counts: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The verdict in a sentence, its cause, and what to do."""
+        return (f"{self.heading}: {self.figures}" if self.heading else self.figures, *self.more)
 
 
 def conclude(comparison: Comparison, names: Mapping[Key, str]) -> Conclusion:
@@ -64,26 +72,22 @@ def conclude(comparison: Comparison, names: Mapping[Key, str]) -> Conclusion:
     pair = headline(comparison)
     counts = (*_counts(comparison, names), *_other_steps(comparison))
     if pair is None:
-        return Conclusion("not judged", None, (_nothing_common(comparison),), counts)
-    lines = [
-        _verdict(comparison, pair),
-        _cause(comparison, pair, names),
-        _tally(comparison, pair, names),
-        _next(comparison, pair),
-    ]
-    return Conclusion(pair.judgement.outcome, pair, tuple(filter(None, lines)), counts)
+        return Conclusion("not judged", None, *_nothing_common(comparison), (), counts)
+    more = [_cause(comparison, pair, names), _tally(comparison, pair, names), _next(comparison, pair)]
+    verdict = _verdict(comparison, pair)
+    return Conclusion(pair.judgement.outcome, pair, *verdict, tuple(filter(None, more)), counts)
 
 
-def _nothing_common(comparison: Comparison) -> str:
-    """Return why the sides have no time in common."""
+def _nothing_common(comparison: Comparison) -> tuple[str, str]:
+    """Return why the sides have no time in common, with a heading."""
     work = [pair for pair in comparison.pairs if pair.key.group in ("kernel", "copy")]
     for side, has_work in (
         (comparison.base, any(not pair.is_added for pair in work)),
         (comparison.new, any(not pair.is_removed for pair in work)),
     ):
         if not has_work:
-            return f"No GPU work in {printable(side.name)}: nsyswrap doctor says why"
-    return "No row is in the runs of both sides."
+            return f"No GPU work in {printable(side.name)}", "nsyswrap doctor says why"
+    return "", "No row is in the runs of both sides."
 
 
 def left_out_texts(comparison: Comparison) -> list[str]:
@@ -124,7 +128,8 @@ def title(pair: Pair) -> str:
     return pair.key.name
 
 
-def _verdict(comparison: Comparison, pair: Pair) -> str:
+def _verdict(comparison: Comparison, pair: Pair) -> tuple[str, str]:
+    """Return the heading of the verdict and its figures."""
     judged, tolerance = pair.judgement, _share(comparison.limits.max_slower)
     change = change_percent(pair)
     figures = f"{title(pair)} {arrow(*map(duration, typical_ns(pair)))}"
@@ -132,15 +137,15 @@ def _verdict(comparison: Comparison, pair: Pair) -> str:
     figures += f" (between {interval(judged).replace(' to ', ' and ')})" if interval(judged) else ""
     figures += f"; {judged.why}" if judged.why else ""
     if judged.outcome == "same":
-        return f"Same within {tolerance}: {figures}"
+        return f"Same within {tolerance}", figures
     if judged.outcome == "cannot tell" and (sure := _direction(judged, comparison.limits.max_slower)):
-        return f"{sure}, but cannot tell if by more than {tolerance}: {figures}"
+        return f"{sure}, but cannot tell if by more than {tolerance}", figures
     if judged.outcome != "not judged":
         is_faster = judged.outcome == "clock" and (judged.ratio or 1.0) < 1
-        return f"{'Faster by the clock alone' if is_faster else _WORDS[judged.outcome]}: {figures}"
+        return "Faster by the clock alone" if is_faster else _WORDS[judged.outcome], figures
     if len(comparison.base.runs) == len(comparison.new.runs) == 1:
-        return f"Differs within these two runs, no verdict: {figures}"
-    return f"No verdict: {figures}" + (f"; {comparison.no_verdicts}" if comparison.no_verdicts else "")
+        return "Differs within these two runs, no verdict", figures
+    return "No verdict", figures + (f"; {comparison.no_verdicts}" if comparison.no_verdicts else "")
 
 
 def _direction(judged: Judgement, tolerance: float) -> str:

@@ -27,7 +27,7 @@ from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.per_capture import discard
-from nsyswrap.reports.table import Column, Report, Result, Schema, spend
+from nsyswrap.reports.table import Column, Paragraph, Report, Result, Schema, spend
 from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def compute(capture: Capture) -> Result:
         less, _ = advise_parts(capture, judged_parts(capture), _LESS_PERCENT)
         remarks = [*_less_notes(less), *remarks]
     wordings = [words(finding) for finding in findings]
+    titles = {one.kind: text.heading or text.what for one, text in zip(findings, wordings, strict=True)}
     stakes = [MISSING if finding.ceiling_ns is None else finding.ceiling_ns for finding in findings]
     shares = [np.nan if finding.ceiling_percent is None else finding.ceiling_percent for finding in findings]
     return Result(
@@ -77,6 +78,10 @@ def compute(capture: Capture) -> Result:
             *operation_notes(capture),
             *(capture.notes_on_fields("memcpy", "migration_cause") if migrates else ()),
             *remarks,
+        ),
+        paragraphs=tuple(
+            Paragraph(wording.heading, tuple(titles[kind] for kind in finding.shares))
+            for finding, wording in zip(findings, wordings, strict=True)
         ),
     )
 

@@ -23,7 +23,7 @@ class Wording:
     """The texts of a finding. ``heading`` is empty if the sentence says all.
 
     ``remedy`` names the change, ``do`` says how, ``example`` is a line of code. ``unless`` says when the
-    advice is wrong.
+    advice is wrong. ``report`` is named at the end of a sentence without a heading.
     """
 
     heading: str
@@ -33,11 +33,13 @@ class Wording:
     do: str = ""
     example: str = ""
     unless: str = ""
+    report: str = ""
 
     @property
     def what(self) -> str:
         """The conclusion with its figure."""
-        return f"{self.heading}: {self.sentence}" if self.heading else self.sentence
+        report = f" (-r {self.report})" if self.report else ""
+        return f"{self.heading}: {self.sentence}" if self.heading else f"{self.sentence}{report}"
 
 
 def words(finding: Finding) -> Wording:
@@ -334,7 +336,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
         "the range is meant to include earlier work",
     ),
     "ranges_differ": Wording(
-        "", "NVTX ranges and their GPU work differ in duration: {listed} (-r timing_audit)"
+        "", "NVTX ranges and their GPU work differ in duration: {listed}", report="timing_audit"
     ),
     "ranges_not_judged": Wording("", "{reason}"),
     "slowed_by_marks": Wording(

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from tiny_export import call, kernel, nvtx, opened, write
 
 from nsyswrap.render.summary_screen import answer_texts
-from nsyswrap.reports.answer import answer_lines, sentences
+from nsyswrap.reports.answer import answer_lines, screen_texts
 from nsyswrap.reports.answer.shares import apportioned, shares_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def missing(loss: str) -> Finding:
 
 
 def lines(capture: Capture, one: Answer) -> list[str]:
-    return [str(line) for line in answer_lines(capture, one)]
+    return [text for line in answer_lines(capture, one) for text in screen_texts(line)]
 
 
 def test_the_answer_of_a_launch_bound_program(capture: Capture) -> None:
@@ -321,9 +321,9 @@ def test_no_name_widens_a_line_or_moves_the_cursor(capture: Capture, name: str) 
         answer(why_whole=name, steps=None, part="whole capture"),
         answer(withheld=missing(name), findings=()),
     ):
-        for line in answer_lines(capture, shown):
-            assert cell_len(str(line)) <= 80
-            assert str(line).isprintable()
+        for text in lines(capture, shown):
+            assert cell_len(text) <= 80
+            assert text.isprintable()
 
 
 def test_without_gpu_work_the_rest_is_shown(tmp_path: Path, cli: Cli) -> None:
@@ -339,6 +339,6 @@ def test_without_gpu_work_the_rest_is_shown(tmp_path: Path, cli: Cli) -> None:
     assert done.stdout.startswith("No GPU work in the selection\n")
 
 
-def test_sentences_are_whole_again(capture: Capture) -> None:
+def test_sentences_are_whole(capture: Capture) -> None:
     one = answer(remarks=("a note " * 30,))
-    assert sentences(answer_lines(capture, one))[-1].text == f"Note: {'a note ' * 30}".strip()
+    assert answer_lines(capture, one)[-1].text == f"Note: {'a note ' * 30}"

@@ -319,7 +319,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "ranges_differ",
         {"names": ("a", "b", "c", "d")},
         "",
-        "NVTX ranges and their GPU work differ in duration: 'a', 'b', 'c', ... (-r timing_audit)",
+        "NVTX ranges and their GPU work differ in duration: 'a', 'b', 'c', ...",
         "",
     ),
     ("ranges_not_judged", {"reason": "why"}, "", "why", ""),
@@ -361,7 +361,8 @@ def test_words(
 ) -> None:
     wording = made(kind, numbers)
     assert (wording.heading, wording.sentence, wording.evidence) == (heading, sentence, evidence)
-    assert wording.what == (f"{heading}: {sentence}" if heading else sentence)
+    report = f" (-r {wording.report})" if wording.report else ""
+    assert wording.what == (f"{heading}: {sentence}" if heading else f"{sentence}{report}")
 
 
 def test_every_kind_has_words() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.answer_parts import HEADED, answer_bar, split_heading, without_reports
+from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.page.html import Markup, Section, element, section, side_by_side
 from nsyswrap.render.page.subject import part_shown
 from nsyswrap.render.page.tables import folded_table
@@ -59,9 +60,9 @@ def _line(line: Line) -> Markup:
     bar = element("span", answer_bar(line), class_="blocks", aria_hidden="true") if line.bar else None
     level = "warning" if line.level == "bad" else line.level
     classes = " ".join(part for part in (f"answer-{line.kind}", level) if part)
-    heading, rest = split_heading(line.text) if line.kind in HEADED else ("", line.text)
-    bold = element("b", heading) if heading else None
-    return element("p", bold, without_reports(rest), " " if bar else None, bar, class_=classes)
+    bold = element("b", line.begin) if line.heading else None
+    rest = replace(line, report="").rest  # the page has its table
+    return element("p", bold, rest, " " if bar else None, bar, class_=classes)
 
 
 ANSWER = Section("answer", "Answer", answer)
@@ -95,7 +96,6 @@ def _findings_tile(subject: Subject, label: str) -> Markup | None:
 
 def _advice_item(label: str, finding: Finding) -> Markup:
     wording = words(finding)
-    heading, rest = split_heading(wording.what)
     share = human(finding.ceiling_percent, Unit.PERCENT)
     potential = "a doubt about the figures"
     if finding.ceiling_ns is not None:
@@ -107,8 +107,8 @@ def _advice_item(label: str, finding: Finding) -> Markup:
         "li",
         element(
             "p",
-            element("b", heading or rest),
-            rest if heading else None,
+            element("b", f"{wording.heading}:" if wording.heading else wording.what),
+            f" {wording.sentence}" if wording.heading else None,
             " ",
             element("span", potential, class_="stake"),
         ),
@@ -224,7 +224,7 @@ def head(subject: Subject) -> Markup:
 
 
 def _card(subject: Subject, label: str, summary: Summary) -> Markup:
-    contents, *warnings = summary.trust
+    warnings = summary.trust.remarks
     selected = part_shown(subject.captures[label])
     return element(
         "article",
@@ -232,7 +232,7 @@ def _card(subject: Subject, label: str, summary: Summary) -> Markup:
         element("p", element("code", summary.command), class_="command") if summary.command else None,
         element("p", summary.origin),
         element("p", f"selected: {selected}", class_="warning") if selected else None,
-        element("p", without_reports(contents), class_="trust"),
+        element("p", summary.trust.contents, class_="trust"),
         *(element("p", text.strip(), class_="warning") for text in (*warnings, *subject.remarks(label))),
         class_="card",
     )

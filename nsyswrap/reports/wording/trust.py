@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,10 +22,25 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
 
 _MOST_MESSAGES = 2
-_MORE = " (-r diagnostics)"
 
 
-def trust(capture: Capture) -> list[str]:
+class Trust(NamedTuple):
+    """Whether the figures hold: the contents of the capture, and a line per remark.
+
+    ``has_more``: the report ``diagnostics`` has details.
+    """
+
+    contents: str
+    has_more: bool
+    remarks: list[str]
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of a screen. The first names the report with the details."""
+        return [f"{self.contents}{' (-r diagnostics)' if self.has_more else ''}", *self.remarks]
+
+
+def trust(capture: Capture) -> Trust:
     """Return the trust line, then one line per remark.
 
     The line counts the kernels, copies and memsets, and says whether the trace is complete: it has GPU work,
@@ -41,8 +56,7 @@ def trust(capture: Capture) -> list[str]:
     is_complete = has_gpu_work(capture) and not (remarks or lost)
     diagnosis = _diagnosis(capture, is_complete=is_complete)
     remarks += [f"  {doubt}" for doubt in doubts(capture)]
-    more = _MORE if remarks or lost else ""
-    return [f"{', '.join(_event_counts(capture))}; {diagnosis}{more}", *remarks]
+    return Trust(f"{', '.join(_event_counts(capture))}; {diagnosis}", bool(remarks or lost), remarks)
 
 
 def _clocks(capture: Capture) -> Iterator[str]:

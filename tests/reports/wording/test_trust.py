@@ -18,7 +18,7 @@ from tiny_export import (
     opened,
 )
 
-from nsyswrap.analysis.diagnostics.summary_line import trust
+from nsyswrap.reports.wording.trust import trust
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,14 +88,14 @@ GONE = "events were dropped or removed"
          "graph, diagnostics", "launch of two", "no call", "clocks"],
 )  # fmt: skip
 def test_the_trust_line(tmp_path: Path, rows: list[Row], said: list[str]) -> None:
-    assert trust(opened(tmp_path, *rows)) == said
+    assert trust(opened(tmp_path, *rows)).lines == said
 
 
 def test_launches_that_failed_or_whose_work_is_missing(tmp_path: Path) -> None:
     rows = [kernel("k", 5, 9, 1), kernel("k", 30, 40, 4), diagnostic("started", severity=1)]
     calls = [call("cudaLaunchKernel", 10 * i, 10 * i + 1, i + 1) for i in range(4)]
     calls[1].cells["returnValue"] = 700
-    line, *remarks = trust(opened(tmp_path, *rows, *calls))
+    line, *remarks = trust(opened(tmp_path, *rows, *calls)).lines
     assert line == f"2 kernels; no nsys warnings, {NO_LOSS} {MORE}"
     assert remarks == [
         "  1 launch call failed and started nothing; the GPU work is missing",
@@ -106,21 +106,21 @@ def test_launches_that_failed_or_whose_work_is_missing(tmp_path: Path) -> None:
 def test_a_runtime_call_and_the_driver_call_below_it_are_one_launch(tmp_path: Path) -> None:
     # runtime 0 ---------- 10, driver 4 -- 8: a kernel that begins at 2 is after the outer one
     calls = [call("cuLaunchKernel", 4, 8, 1, eventClass=1), call("cudaLaunchKernel", 0, 10, 1)]
-    [line] = trust(opened(tmp_path, kernel("k", 2, 20, 1), *calls))
+    [line] = trust(opened(tmp_path, kernel("k", 2, 20, 1), *calls)).lines
     assert line == f"1 kernel; {UNKNOWN}"
 
 
 def test_an_empty_table_of_diagnostics_says_nothing(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5), empty=[DIAGNOSTIC, API])
-    assert trust(capture)[0].endswith(UNKNOWN)
+    assert trust(capture).lines[0].endswith(UNKNOWN)
 
 
 def test_a_part_without_messages_of_its_own_is_as_complete_as_the_capture(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 0, 5, pid=700), diagnostic("looked at 3 files", severity=4))
-    assert trust(capture.select(process=700)) == ["1 kernel (no launch calls recorded); trace complete"]
+    assert trust(capture.select(process=700)).lines == ["1 kernel (no launch calls recorded); trace complete"]
 
 
 def test_verbose_messages_and_those_without_a_severity_are_no_warnings(tmp_path: Path) -> None:
     said = [diagnostic("looked at 3 files", severity=4), Row(DIAGNOSTIC, {"severity": None, "text": "lost"})]
-    [line] = trust(opened(tmp_path, kernel("k", 0, 5), *said))
+    [line] = trust(opened(tmp_path, kernel("k", 0, 5), *said)).lines
     assert line.endswith("; trace complete")
