@@ -281,7 +281,7 @@ def summary_text(
     """
     with ascii_layout(active=layout.ascii):
         with step(f"reading {capture.source} …"):
-            made = summary.summarize(capture, alone=True, cut=True, top=layout.top)
+            made = summary.summarize(capture, alone=True)
         note_tables([table for table, _ in made.tables])
         if not with_ending:
             made = dataclasses.replace(made, ending="")

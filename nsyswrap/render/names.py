@@ -30,18 +30,15 @@ def readable_tables(tables: Sequence[Table]) -> list[Table]:
     """Return the tables with readable kernel names, each kernel with one name in all of them."""
     columns = [(table, column) for table in tables for column in table.columns if column.kernels]
     readable = distinct_names(
-        {text for table, column in columns for text in table.names(column) if text is not None}
+        {text for table, column in columns for text in table.data[column.name] if text is not None}
     )
     return [_renamed(table, readable) for table in tables]
 
 
 def _renamed(table: Table, readable: Mapping[str, str]) -> Table:
-    columns = [column.name for column in table.columns if column.kernels]
-    texts, others = (
-        {name: [text and readable[text] for text in names[name]] for name in columns if name in names}
-        for names in (table.data, table.other_names)
-    )
-    return replace(table, data={**table.data, **texts}, other_names=others)
+    names = [column.name for column in table.columns if column.kernels]
+    texts = {name: [text and readable[text] for text in table.data[name]] for name in names}
+    return replace(table, data={**table.data, **texts})
 
 
 def distinct_names(names: Iterable[str]) -> dict[str, str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import PART, ascending, group_keys, grouped, number_texts, rank_texts
-from nsyswrap.analysis.arrays.one_group import exact_totals, largest, of_some
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, counted_ranges
 from nsyswrap.analysis.packed import packed_events, packed_names
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.arrays.groups import Statistics
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
@@ -104,32 +102,12 @@ def pooled(parts: Sequence[tuple[str, Grouped]]) -> tuple[Grouped, list[str]]:
 def time_summary(rows: Grouped, count: str, label: str) -> dict[str, Values]:
     """Return the columns that all of nsys' time summaries have. ``count`` and ``label`` name two of them."""
     stats = grouped(rows.codes, rows.values, len(rows.labels))
-    return _time_columns(stats, share(stats.total), count, label, rows.labels)
-
-
-def top_of_time_summary(rows: Grouped, count: str, label: str, most: int) -> Result:
-    """Return the groups with the longest totals alone, with the columns of ``time_summary``."""
-    totals = exact_totals(rows.codes, rows.values, len(rows.labels))
-    if totals is None or len(totals) <= most:
-        return Result(time_summary(rows, count, label))
-    longest = largest(totals, most)
-    chosen = set(longest.tolist())
-    stats = of_some(rows.codes, rows.values, longest)
-    labels = [rows.labels[code] for code in longest]
-    others = {label: [text for code, text in enumerate(rows.labels) if code not in chosen]}
-    data = _time_columns(stats, share(totals)[longest], count, label, labels)
-    return Result(data, left_out=len(totals) - len(longest), other_names=others)
-
-
-def _time_columns(
-    stats: Statistics, percent: NDArray[Any], count: str, label: str, labels: list[str | None]
-) -> dict[str, Values]:
     return {
-        "time_percent": percent,
+        "time_percent": share(stats.total),
         "total_ns": stats.total,
         count: stats.count,
         **stat_values(stats),
-        label: labels,
+        label: rows.labels,
     }
 
 

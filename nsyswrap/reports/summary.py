@@ -59,14 +59,11 @@ def summarize(
     capture: Capture,
     *,
     alone: bool = False,
-    cut: bool = False,
-    top: int | None = None,
     sections: Sequence[tuple[str, int | None]] = SECTIONS,
 ) -> Summary:
     """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
 
     ``alone``: nothing else is made of the capture, so that its columns are freed as early as possible.
-    ``cut``: tables have the rows that are shown, or the ``top`` ones, and no others, which takes less time.
     ``sections`` are the reports with the number of rows that are shown, None for all.
 
     All parts are of the same selection: all NVTX ranges of a name, and rows clipped at their ends, unless the
@@ -74,9 +71,6 @@ def summarize(
     """
     capture = capture.decided()
     reports = [replace(find_report(name), conclude=None) for name, _ in sections]
-    if cut:
-        most = dict(sections)
-        reports = [one.limited(top or rows) if (rows := most[one.name]) else one for one in reports]
     # Each table of the export is read once.
     read_ahead(capture, [replace(find_report(SECTIONS[0][0]), reads=READS), *reports])
     if alone:

@@ -120,14 +120,13 @@ class Paragraph(NamedTuple):
 class Result:
     """What a report computes: a value per column and row, and notes for readers of the table.
 
-    ``left_out`` counts the rows of the report that were not asked for; ``other_names`` are the names in them,
-    by column. ``paragraphs`` has one for each row if the layout of the table is "paragraphs".
+    ``left_out`` counts the rows of the report that were not asked for. ``paragraphs`` has one for each row if
+    the layout of the table is "paragraphs".
     """
 
     data: Mapping[str, Values]
     notes: tuple[str, ...] = ()
     left_out: int = 0
-    other_names: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     paragraphs: tuple[Paragraph, ...] = ()
 
 
@@ -145,7 +144,8 @@ class Report:
     ``reads``: fields of large tables that ``compute`` reads, by kind, so that one pass reads them all.
     ``packs``: the kinds of ``reads`` whose columns are not kept; see ``analysis.packed``.
     ``conclude`` returns the verdict on the values in a sentence, or an empty text.
-    ``compute_top`` takes a capture and a number, and computes so many of the first rows alone.
+    ``compute_top`` takes a capture and a number, and computes so many of the first rows alone: those of a
+    large table.
     ``judges_steps``: it is about the steps that the user names, if any. Others are not.
     ``alone`` is called before ``compute`` if no other report is made: it can free columns early.
     """
@@ -192,14 +192,8 @@ class Report:
 
     def make_top(self, capture: Capture, rows: int) -> Table:
         """Compute the first rows alone if the report can, else the whole table; see ``make``."""
-        return self.limited(rows).make(capture)
-
-    def limited(self, rows: int) -> Report:
-        """Return the report of the first rows alone if it can compute these, else the report itself."""
-        if self.compute_top is None:
-            return self
         top = self.compute_top
-        return replace(self, compute=lambda viewed: top(viewed, rows))
+        return (replace(self, compute=lambda viewed: top(viewed, rows)) if top else self).make(capture)
 
     def make(self, capture: Capture, **options: int) -> Table:
         """Compute the table. Raises NotInCapture with the command that collects what is missing."""
@@ -226,7 +220,6 @@ class Report:
             viewed.selected,
             verdict=verdict,
             left_out=about.left_out,
-            other_names=about.other_names,
             paragraphs=about.paragraphs,
         )
 
@@ -310,9 +303,8 @@ class Table:
 
     ``notes`` say what readers must know. ``selection`` says which part of the capture the table covers.
     ``suffix`` says how it was asked for, as nsys names its files (``gpu_gaps_gap=1``).
-    ``verdict`` is the conclusion in one sentence. ``left_out`` counts rows of the report beyond those here;
-    ``other_names`` are the names in them, by column, from which those here have to differ. ``paragraphs`` are
-    as in ``Result``.
+    ``verdict`` is the conclusion in one sentence. ``left_out`` counts rows of the report beyond those here.
+    ``paragraphs`` are as in ``Result``.
     """
 
     schema: Schema
@@ -323,7 +315,6 @@ class Table:
     suffix: str = ""
     verdict: str = ""
     left_out: int = 0
-    other_names: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     paragraphs: tuple[Paragraph, ...] = ()
 
     def __len__(self) -> int:
@@ -344,10 +335,6 @@ class Table:
         """Return the first ``top`` rows, or all, as plain int, float or str; None is missing."""
         columns = [self.plain(column, slice(top)) for column in self.columns]
         return list(zip(*columns, strict=True))
-
-    def names(self, column: Column) -> Sequence[str | None]:
-        """Return the names in a column, those of rows that are left out included."""
-        return [*self.data[column.name], *self.other_names.get(column.name, ())]
 
     def plain(self, column: Column, rows: slice) -> Sequence[object]:
         """Return these rows of a column as plain int, float or str; None is missing."""

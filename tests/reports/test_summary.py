@@ -202,21 +202,3 @@ def test_the_likeliest_cause_comes_first(
     capture = opened(tmp_path, *rows)
     assert not has_gpu_work(capture)
     assert str(no_gpu_work(capture, run)[first.startswith("possibly")]) == first  # a fact comes first
-
-
-@pytest.mark.parametrize("export", EXPORTS, ids=lambda path: "-".join(path.parts[-3:]))
-def test_a_screen_of_the_rows_shown_alone_is_the_same(export: Path) -> None:
-    whole = summarize(open_capture(export))
-    for top in (None, 1, 7):
-        cut = summarize(open_capture(export), cut=True, top=top)
-        for named in (lambda summary: summary, screen.with_readable_names):
-            for width in (80, 300):
-                expected = screen.render(named(whole), width=width, top=top)
-                assert screen.render(named(cut), width=width, top=top) == expected
-
-
-def test_a_screen_of_the_rows_shown_alone_has_the_same_short_names(tmp_path: Path) -> None:
-    capture = busy(tmp_path)
-    whole, cut = (summarize(capture, cut=cut) for cut in (False, True))
-    assert screen.render(cut, width=100) == screen.render(whole, width=100)
-    assert (len(cut.tables[0][0]), cut.tables[0][0].left_out) == (5, len(whole.tables[0][0]) - 5)

@@ -130,7 +130,7 @@ def _fitted(
         widths = [_width(column, texts) for column, texts in zip(columns, cells, strict=True)]
         rooms = _rooms(columns, widths, _fitting(columns, widths, width), width)
         shorter = [
-            abbreviated(texts, rooms[i], table.names(column) if column.kernels else ())
+            abbreviated(texts, rooms[i], table.data[column.name] if column.kernels else ())
             if i in rooms and column.unit is Unit.TEXT and not column.is_sentence
             else texts
             for i, (column, texts) in enumerate(zip(columns, cells, strict=True))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys, grouped
-from nsyswrap.analysis.arrays.one_group import exact_totals
 from nsyswrap.analysis.kernel_names import CLASSES
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.base.units import Unit
@@ -63,9 +62,7 @@ def _kernels(
     Of names with equal time the first one counts.
     """
     pairs, (name, kind) = group_keys(kernels.codes, classes)  # mostly one class for each name
-    total = exact_totals(pairs, kernels.values, len(kind))
-    if total is None:
-        total = grouped(pairs, kernels.values, len(kind)).total
+    total = grouped(pairs, kernels.values, len(kind)).total
     by_time = np.lexsort((name, -total, kind))
     first = by_time[np.searchsorted(kind[by_time], np.arange(count))]
     return np.bincount(kind, minlength=count), [kernels.labels[i] for i in name[first].tolist()]

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import Groups, grouped
-from nsyswrap.analysis.arrays.one_group import OneGroup
+from nsyswrap.analysis.arrays.groups import Groups
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import READS
 from nsyswrap.analysis.launch_bound import launch_verdict
@@ -31,7 +30,7 @@ from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -56,48 +55,23 @@ class _Repeats(NamedTuple):
 
 def compute(capture: Capture) -> Result:
     """Return a row for all launches, and one per kernel name. All graphs have one name."""
-    return _compute(capture, None)
-
-
-def compute_top(capture: Capture, rows: int) -> Result:
-    """Return so many of the first rows alone, but at least two: that for all launches and a name's."""
-    return _compute(capture, max(rows - 1, 1))
-
-
-def _compute(capture: Capture, most: int | None) -> Result:
-    """Return the row for all launches, then those of names: of all, or of the ``most`` that come first."""
     launches = launches_of(capture)
     first, names, count = launches.first, launches.names, len(launches.names)
     repeats = _repeats(launches)
-    every = _figures(launches, repeats)
-    chosen = np.flatnonzero(np.bincount(launches.name, minlength=count))
-    others: list[str | None] = []
-    if most is None or most >= len(chosen):
-        by_name = _figures(launches, repeats, launches.name, count)
-        usual = by_name["api_med_ns"]
-        by_name = {field: values[chosen] for field, values in by_name.items()}
-    else:
-        api = grouped(launches.name[~first], repeats.api, count)
-        firsts = grouped(launches.name[first], launches.narrow_api_ns[first], count)
-        usual, order = api.med, np.lexsort((~_total(firsts)[chosen], ~_total(api)[chosen]))
-        others = [names[code] for code in np.sort(chosen[order[most:]])]
-        chosen = np.sort(chosen[order[:most]])
-        number = np.full(count, most)
-        number[chosen] = np.arange(most)
-        part = launches.of(number[launches.name] < most)
-        by_name = _figures(part, _repeats(part), number[part.name], most)
+    every = _figures(launches, repeats, np.zeros(len(launches), np.int8), 1)
+    by_name = _figures(launches, repeats, launches.name, count)
     # A first launch costs what its call took above the median repeat of its name, or of all names without.
-    usual = np.where(np.isnan(usual), every["api_med_ns"], usual)
+    usual = np.where(np.isnan(by_name["api_med_ns"]), every["api_med_ns"], by_name["api_med_ns"])
     cost = launches.narrow_api_ns[first] - usual[launches.name[first]]
     every["first_cost_ns"] = _sum(np.zeros(len(cost), np.int8), cost, 1)
-    by_name["first_cost_ns"] = _sum(launches.name[first], cost, count)[chosen]
+    by_name["first_cost_ns"] = _sum(launches.name[first], cost, count)
+    used = np.flatnonzero(by_name["launches"])
     filled = slice(None) if len(launches) else slice(1, None)
     data: dict[str, Values] = {
-        field: np.concatenate([every[field], values])[filled] for field, values in by_name.items()
+        field: np.concatenate([every[field], values[used]])[filled] for field, values in by_name.items()
     }
-    data["name"] = [ALL, *(names[code] for code in chosen)][filled]
-    notes = tuple(_notes(capture, launches))
-    return Result(data, notes, left_out=len(others), other_names={"name": others})
+    data["name"] = [ALL, *(names[code] for code in used)][filled]
+    return Result(data, tuple(_notes(capture, launches)))
 
 
 def _repeats(launches: Launches) -> _Repeats:
@@ -120,15 +94,13 @@ def _repeats(launches: Launches) -> _Repeats:
 
 
 def _figures(
-    launches: Launches, repeats: _Repeats, codes: NDArray[Any] | None = None, groups: int = 1
+    launches: Launches, repeats: _Repeats, codes: NDArray[Any], groups: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns of figures for all launches, or each group. Figures of no launch are missing."""
-    first = np.flatnonzero(launches.first)
-    by: Iterable[Groups | OneGroup] = (OneGroup(), OneGroup(), OneGroup())
-    if codes is not None:
-        again = codes[~launches.first]
-        by = [Groups(part, groups) for part in (codes[first], again, again[repeats.timed])]
-    of_firsts, of_repeats, of_timed = by
+    """Return the columns of figures for each group. Figures of no launch are missing."""
+    first, again = np.flatnonzero(launches.first), codes[~launches.first]
+    of_firsts, of_repeats, of_timed = (
+        Groups(part, groups) for part in (codes[first], again, again[repeats.timed])
+    )
     firsts = of_firsts.of(launches.narrow_api_ns[first])
     api, latency = of_repeats.of(repeats.api), of_timed.of(repeats.latency)
     spreads = {
@@ -165,7 +137,7 @@ def _sum(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any]
 
 
 def _spread(
-    prefix: str, statistics: Statistics, groups: Groups | OneGroup, values: NDArray[Any]
+    prefix: str, statistics: Statistics, groups: Groups, values: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
     return {
         f"{prefix}_avg_ns": statistics.avg,
@@ -287,7 +259,6 @@ REPORT = Report(
     SCHEMA,
     needs=(("kernel", "graph"), ("api",)),
     compute=compute,
-    compute_top=compute_top,
     order=(Order("api_total_ns", descending=True), Order("first_api_ns", descending=True)),
     qualifiers=KERNEL_NAMES,
     reads=READS,

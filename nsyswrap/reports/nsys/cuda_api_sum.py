@@ -9,7 +9,7 @@ from nsyswrap.analysis.packed import packed_events
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
-from nsyswrap.reports.summaries import Grouped, time_summary, top_of_time_summary
+from nsyswrap.reports.summaries import Grouped, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -18,18 +18,9 @@ if TYPE_CHECKING:
 
 def compute(capture: Capture) -> Result:
     """Return one row per name id: names that differ only in the version suffix stay apart, as in nsys."""
-    return Result(time_summary(_calls(capture), "calls", "name"))
-
-
-def compute_top(capture: Capture, rows: int) -> Result:
-    """Return so many of the first rows alone."""
-    return top_of_time_summary(_calls(capture), "calls", "name", rows)
-
-
-def _calls(capture: Capture) -> Grouped:
     calls = packed_events(capture, "api")
     names = [strip_version(capture.text(int(i))) for i in calls.ids]
-    return Grouped(calls.code, names, calls.duration_ns)
+    return Result(time_summary(Grouped(calls.code, names, calls.duration_ns), "calls", "name"))
 
 
 SCHEMA = Schema(
@@ -51,5 +42,4 @@ REPORT = Report(
     order=(Order("total_ns", descending=True),),
     reads={"api": NAMED},
     packs=("api",),
-    compute_top=compute_top,
 )

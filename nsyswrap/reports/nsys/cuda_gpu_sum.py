@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
-from nsyswrap.reports.summaries import gpu_operations, memory_notes, pooled, time_summary, top_of_time_summary
+from nsyswrap.reports.summaries import gpu_operations, memory_notes, pooled, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:
@@ -21,15 +20,6 @@ def compute(capture: Capture) -> Result:
     return Result(
         {**time_summary(rows, "instances", "operation"), "category": categories}, memory_notes(capture)
     )
-
-
-def compute_top(capture: Capture, rows: int) -> Result:
-    """Return so many of the first rows alone."""
-    every, categories = pooled(gpu_operations(capture))
-    top = top_of_time_summary(every, "instances", "operation", rows)
-    category = dict(zip(every.labels, categories, strict=True))
-    data = {**top.data, "category": [category[label] for label in top.data["operation"]]}
-    return replace(top, data=data, notes=memory_notes(capture))
 
 
 SCHEMA = Schema(
@@ -54,5 +44,4 @@ REPORT = Report(
     order=(Order("total_ns", descending=True),),
     qualifiers=KERNEL_NAMES,
     reads={"kernel": NAMED, "memcpy": (*SPANS, "copy_kind"), "memset": SPANS},
-    compute_top=compute_top,
 )
