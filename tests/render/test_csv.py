@@ -21,7 +21,6 @@ from nsyswrap.reports.table import Column, Schema, Table, table_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.base.units import TimeUnit
     from nsyswrap.reports.table import Values
 
 
@@ -40,13 +39,7 @@ def test_what_is_selected_and_noted_is_not_in_csv(tmp_path: Path) -> None:
     table = opened(tmp_path, kernel("k", 0, 5)).report("cuda_gpu_sum")
     told = replace(table, notes=("a note",), selection="device 0")
     assert csv.render([told]) == csv.render([table])
-    assert text_of(tsv, told) == text_of(tsv, table)
-
-
-def text_of(form: Any, table: Table, time_unit: TimeUnit = "ns", *, safe: bool = False) -> str:  # noqa: ANN401
-    """Return what a format writes."""
-    [content] = form.FORMAT.render(Document([table]), Layout(time_unit=time_unit, csv_safe=safe)).values()
-    return b"".join(content).decode("utf-8", "surrogateescape")
+    assert tsv.render([told]) == tsv.render([table])
 
 
 HARMLESS = [
@@ -85,15 +78,15 @@ def test_cells_are_guarded_where_that_is_asked_for(form: Any, delimiter: str) ->
     schema = Schema("r", "R", columns)
     table = table_of(schema, [(name, -5) for name in (*GUARDED, *HARMLESS)])
 
-    def names(*, safe: bool = False) -> list[str]:
-        content = text_of(form, table, safe=safe)
+    def names(**options: bool) -> list[str]:
+        [content] = form.render([table], **options).values()
         _, *rows = plain_csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
         assert {queue for _, queue in rows} == {"-5"}  # a number is not a formula
         return [name for name, _ in rows]
 
     assert names() == [*GUARDED, *HARMLESS]
     assert names(safe=True) == [*GUARDED.values(), *HARMLESS]
-    content = text_of(form, table, safe=True)
+    [content] = form.render([table], safe=True).values()
     assert [
         line for line in RUNNER_LINE.split(content) if line.lstrip().startswith("::") or "##[" in line
     ] == []
@@ -113,7 +106,7 @@ def test_tsv_has_the_cells_of_csv(report: str, tmp_path: Path) -> None:
     read = [
         list(plain_csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True))
         for form, delimiter in ((csv, ","), (tsv, "\t"))
-        for content in [text_of(form, table, "us")]
+        for content in form.render([table], time_unit="us").values()
     ]
     assert read[0] == read[1]
     assert len(read[0]) == len(table) + 1
@@ -121,7 +114,7 @@ def test_tsv_has_the_cells_of_csv(report: str, tmp_path: Path) -> None:
 
 def test_tsv_quotes_what_would_break_a_cell(tmp_path: Path) -> None:
     capture = opened(tmp_path, *(kernel(name, 0, 5) for name in ('a"b', "c\td", "e\rf", "g\nh", "i, j")))
-    content = text_of(tsv, capture.report("cuda_gpu_kern_sum"))
+    [content] = tsv.render([capture.report("cuda_gpu_kern_sum")]).values()
     cells = [line.split("\t", 7)[7] for line in content.split("\n20.0\t")[1:]]
     assert cells == ['"a""b"', '"c\td"', '"e\rf"', '"g\nh"', "i, j\n"]
 

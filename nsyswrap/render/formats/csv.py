@@ -15,12 +15,19 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Table
 
 
-def render(tables: Iterable[Table], *, time_unit: TimeUnit = "ns", safe: bool = False) -> dict[str, str]:
-    """Return ``{<report>.csv: text}``. Values of nsyswrap's own reports are not rounded.
+def render(
+    tables: Iterable[Table],
+    *,
+    time_unit: TimeUnit = "ns",
+    safe: bool = False,
+    delimiter: str = ",",
+    ending: str = "csv",
+) -> dict[str, str]:
+    """Return ``{<report>.<ending>: text}``. Values of nsyswrap's own reports are not rounded.
 
     ``safe`` guards texts that a spreadsheet would run as formulas, a terminal or GitHub as commands.
     """
-    return {f"{table.label}.csv": delimited(table, ",", time_unit, safe=safe) for table in tables}
+    return {f"{table.label}.{ending}": delimited(table, delimiter, time_unit, safe=safe) for table in tables}
 
 
 def delimited(table: Table, delimiter: str, time_unit: TimeUnit, *, safe: bool) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from nsyswrap.render.formats import Format
-from nsyswrap.render.formats.csv import in_blocks
+from nsyswrap.render.formats import Format, csv
 
-FORMAT = Format(partial(in_blocks, delimiter="\t", ending="tsv"), one_table=True)
+render = partial(csv.render, delimiter="\t", ending="tsv")
+
+FORMAT = Format(partial(csv.in_blocks, delimiter="\t", ending="tsv"), one_table=True)
