@@ -46,21 +46,22 @@ if TYPE_CHECKING:
     Arrays = dict[str, NDArray[Any]]
     Pair = tuple[NDArray[Any], NDArray[Any]]
 
-# The causes and their texts. If several hold at once, the first counts.
-CAUSES = {
-    "profiler": "profiler overhead",
-    "load": "loading modules or contexts",
-    "allocate": "allocating or freeing memory",
-    "synchronise": "synchronizing",
-    "launch": "launch latency",
-    "copy": "copy or memset calls",
-    "call": "other CUDA calls",
-    "host": "host code outside CUDA calls",
-    "queued": "between queued operations: dependency or GPU latency",
-    "migration": "page migration of unified memory",
-    "unknown": "unexplained: no recorded call launched the next operation",
-}
-_CAUSE_OF_ACTIVITY = np.array([tuple(CAUSES).index(activity) for activity in ACTIVITIES], np.int8)
+# If several causes hold at once, the first counts. "migration" is of the pages of unified memory; "unknown":
+# no recorded call launched the next operation.
+CAUSES = (
+    "profiler",
+    "load",
+    "allocate",
+    "synchronise",
+    "launch",
+    "copy",
+    "call",
+    "host",
+    "queued",
+    "migration",
+    "unknown",
+)
+_CAUSE_OF_ACTIVITY = np.array([CAUSES.index(activity) for activity in ACTIVITIES], np.int8)
 _CAUSE = {cause: number for number, cause in enumerate(CAUSES)}
 _GAP = {
     **dict.fromkeys(("start_ns", "end_ns"), np.int64),

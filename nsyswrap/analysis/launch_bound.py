@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import by_thread, with_name
-from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
@@ -86,72 +85,13 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
 
 
 def judged_launches(capture: Capture) -> tuple[str, Capture]:
-    """Return the part of a capture that is judged, in words and as a view; that with most of its GPU work."""
-    whole = "the selected part" if capture.view.selection.windowed else "the whole capture"
+    """Return the part of a capture that is judged, by name and as a view; that with most of its GPU work."""
+    whole = "selected part" if capture.view.selection.windowed else "whole capture"
     parts = [part for part in judged_parts(capture) if part.steps.found]
     if not parts:
         return whole, capture
     view = max((part.view for part in parts), key=lambda view: len(gpu_operations_of(view)))
-    return ("the steady part", view) if (~launches_of(view).first).any() else (whole, capture)
-
-
-def launch_verdict(capture: Capture) -> str:
-    """Return what launching cost the GPU in words, and the most that can be saved."""
-    launches = launches_of(capture)
-    if launches.first.all():
-        return f"Every kernel was launched once; launch overhead not assessed ({_firsts(launches)})."
-    name, view = judged_launches(capture)
-    cost, judged = launch_cost_of(view), launches_of(view)
-    again = judged.of(~judged.first)
-    sentences = [
-        headline(name, cost),
-        (
-            f"Median launch call {duration(np.median(again.api_ns))} for "
-            f"{duration(np.median(again.gpu_ns))} of GPU work"
-        ),
-        f"CUDA graphs or fusion could save {_savings(cost)}",
-        *([f"Excluded: {_firsts(judged)}"] if judged.first.any() else []),
-        *_main_cause(cost),
-    ]
-    return " ".join(f"{sentence}." for sentence in sentences)
-
-
-def headline(part: str, cost: LaunchCost) -> str:
-    """Return what launching cost in a part of a capture, which is named."""
-    return (
-        f"Launch latency left the GPU idle for {duration(cost.exposed_ns)} "
-        f"({percent(100 * cost.weight)} of {part}); the GPU was busy for {duration(cost.busy_ns)}"
-    )
-
-
-def _firsts(launches: Launches) -> str:
-    count = int(launches.first.sum())
-    spent = duration(int(launches.api_ns[launches.first].sum()))
-    return f"{count:,} first launch{'' if count == 1 else 'es'}, {spent} of CPU time"
-
-
-def _savings(cost: LaunchCost) -> str:
-    if not cost.saved_ns + cost.between_ns:
-        return "nothing: the delayed launches follow a wait" if cost.exposed_ns else "nothing"
-    between = (
-        f" of launch latency and {duration(cost.between_ns)} of host code and other calls between launches"
-        if cost.between_ns
-        else ""
-    )
-    return f"at most {duration(cost.saved_ns)}{between}"
-
-
-def _main_cause(cost: LaunchCost) -> list[str]:
-    """Return the main cause of idle time, unless it is the launches of a launch-bound run."""
-    parts = {CAUSES[cause]: time for cause, time in cost.idle_ns.items()}
-    parts[CAUSES["launch"]] -= cost.first_exposed_ns
-    parts["first launches"] = cost.first_exposed_ns
-    total, cause = sum(parts.values()), max(parts, key=lambda name: parts[name])
-    if not total or (cost.launch_bound and cause == CAUSES["launch"]):
-        return []
-    return [
-        f"GPU idle for {duration(total)} in total, mostly {cause} ({duration(parts[cause])}; -r gpu_idle)"
-    ]
+    return ("steady part", view) if (~launches_of(view).first).any() else (whole, capture)
 
 
 @per_capture

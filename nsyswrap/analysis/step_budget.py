@@ -47,31 +47,8 @@ IDLE = (*CAUSES, OTHER_PROCESS)
 STATES = (*BUSY, *(f"idle_{cause}" for cause in IDLE))
 _WAITING = ("queued", "unknown")  # causes during which another process may have used the device
 
-OTHER_NAME = "other"  # of a sum of small shares
-IDLE_NAMES = {
-    "profiler": "profiler",
-    "load": "loading modules",
-    "allocate": "allocating",
-    "synchronise": "synchronizing",
-    "launch": "launches",
-    "copy": "copy calls",
-    "call": "other CUDA calls",
-    "host": "host code",
-    "queued": "between queued operations",
-    "migration": "page migration",
-    "unknown": "unexplained",
-    OTHER_PROCESS: "another process",
-}
 KERNELS = tuple(state for state in COMPUTE if state != GRAPH)
 OTHER_KERNELS = f"{OTHER}_kernel"
-BUSY_NAMES = {
-    **{state: state.removesuffix("_kernel") for state in KERNELS},
-    "copy_kernel": "copy kernels",
-    OTHER_KERNELS: "other kernels",
-    GRAPH: "graphs",
-    COMMUNICATION: "communication",
-    MEMCPY: "copies",
-}
 
 
 @dataclass(frozen=True)
@@ -205,8 +182,3 @@ def _budget(
     for cause, cover in idle:
         state_ns[f"idle_{cause}"] = cover.within(start, end)
     return Budget(*owner, start, end, state_ns, overlapped_ns, {})
-
-
-def state_name(state: str) -> str:
-    """Return the words for one of ``step_budget.STATES``."""
-    return BUSY_NAMES[state] if state in BUSY else IDLE_NAMES[state.removeprefix("idle_")]

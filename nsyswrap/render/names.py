@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
-    from nsyswrap.analysis import gpu_gaps, kernel_names, step_budget
+    from nsyswrap.analysis import kernel_names
+    from nsyswrap.reports.wording import states
 
 _DIRECTIONS = {f"{a}-to-{b}": f"{a[0]}2{b[0]}" for a, b in product(("Host", "Device", "Array"), repeat=2)}
 _DIRECTIONS["Peer-to-Peer"] = "P2P"
@@ -74,7 +75,7 @@ def abbreviated(texts: Sequence[str], room: int, kernels: Collection[str | None]
 
 
 def _causes() -> Mapping[str, str]:
-    return {text: step_budget.IDLE_NAMES[cause] for cause, text in gpu_gaps.CAUSES.items()}
+    return {text: states.IDLE_NAMES[cause] for cause, text in states.CAUSE_NAMES.items()}
 
 
 def _readable(names: Iterable[str], every: Iterable[str | None]) -> dict[str, str]:

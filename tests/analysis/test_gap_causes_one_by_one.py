@@ -208,10 +208,10 @@ def test_segments_in_marked_gaps(
     of_gap, *_, numbers = (part.tolist() for part in gaps.segments)
     for share in (0.0, 0.5, 1.0):
         marks = [dice.random() < share for _ in range(len(gaps))]
-        causes = dice.sample(list(CAUSES), dice.choice((1, 4)))
+        causes = dice.sample(CAUSES, dice.choice((1, 4)))
         mine = [
             i
             for i, (gap, number) in enumerate(zip(of_gap, numbers, strict=True))
-            if marks[gap] and list(CAUSES)[number] in causes
+            if marks[gap] and CAUSES[number] in causes
         ]
         assert gaps.segments_in(np.array(marks, bool), causes).tolist() == mine

@@ -15,12 +15,12 @@ from matplotlib.patches import Rectangle
 from recorded import DOZEN, run_folder
 from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, opened, row
 
-from nsyswrap.analysis.launch_bound import launch_verdict
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.render.plots import NAMES, find_plot
 from nsyswrap.render.plots.figure import content
+from nsyswrap.reports.wording.verdicts import launch_verdict
 
 if TYPE_CHECKING:
     from pathlib import Path

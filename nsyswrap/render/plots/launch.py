@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from nsyswrap.analysis.launch_bound import LaunchCost, headline, judged_launches, launch_cost_of
+from nsyswrap.analysis.launch_bound import LaunchCost, judged_launches, launch_cost_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.render.colors import LAUNCHES
@@ -31,6 +31,7 @@ from nsyswrap.render.plots.figure import (
     points,
     sheet,
 )
+from nsyswrap.reports.wording.verdicts import headline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

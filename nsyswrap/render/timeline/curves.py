@@ -14,6 +14,7 @@ from nsyswrap.analysis.usage import PINNED_MEMORY, gpu_metrics_of, memory_use_of
 from nsyswrap.base.units import duration
 from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.names import IDLE, STEPS, gpu_name, process_text
+from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -192,6 +193,6 @@ def idle(capture: Capture) -> Iterator[Lane]:
             start, end, cause = start[order], end[order], cause[order]
         title = f"idle, process {process_text(process)}" if several else "idle, by cause"
         causes = cause.astype(np.int32)
-        kinds, names = [(IDLE, name) for name in CAUSES], list(CAUSES.values())
+        kinds, names = [(IDLE, name) for name in CAUSES], [CAUSE_NAMES[name] for name in CAUSES]
         place = (IDLE, process, gpu_name(capture, device), title)
         yield Lane(*place, start, end, kinds, causes, names, causes, device=device)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, MEMSET
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import machine_ids
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT, PROCESS_MASK
 from nsyswrap.render import colors
+from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ _NAMES = {  # as people read them
     (CALLS, "synchronise"): "synchronize",
     (CALLS, "other"): "other CUDA",
     (RANGES, "range"): "NVTX range",
-    **{(IDLE, cause): name for cause, name in CAUSES.items()},
+    **{(IDLE, cause): name for cause, name in CAUSE_NAMES.items()},
 }
 IN_STREAM, MIGRATION, FAULT = range(3)
 _WITHOUT_STREAM = {MIGRATION: "unified memory", FAULT: "page faults"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import WORTH_PERCENT
-from nsyswrap.analysis.step_budget import IDLE_NAMES
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import clip, printable, screen_width
 from nsyswrap.base.units import duration
@@ -17,6 +16,7 @@ from nsyswrap.reports.answer.line import (
 )
 from nsyswrap.reports.answer.steps import outlier_lines
 from nsyswrap.reports.wording.advice import words
+from nsyswrap.reports.wording.states import IDLE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

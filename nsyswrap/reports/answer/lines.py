@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.step_budget import BUSY_NAMES, IDLE_NAMES, KERNELS, OTHER_KERNELS, OTHER_NAME
+from nsyswrap.analysis.step_budget import KERNELS, OTHER_KERNELS
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import clip, printable, screen_width, shorten
 from nsyswrap.base.units import duration
@@ -20,6 +20,7 @@ from nsyswrap.reports.answer.shares import Shares, merged, shares_of
 from nsyswrap.reports.answer.steps import outlier_lines, start_up_lines
 from nsyswrap.reports.answer.without_gpu import without_gpu_lines
 from nsyswrap.reports.wording.advice import words
+from nsyswrap.reports.wording.states import BUSY_NAMES, IDLE_NAMES, OTHER_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.step_budget import OTHER_NAME
+from nsyswrap.reports.wording.states import OTHER_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

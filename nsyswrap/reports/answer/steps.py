@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.step_budget import state_name
 from nsyswrap.base.units import duration
 from nsyswrap.reports.answer.line import Line, first_fitting, room
+from nsyswrap.reports.wording.states import state_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

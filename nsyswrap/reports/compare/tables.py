@@ -13,6 +13,7 @@ from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 with lazy_imports():
     from nsyswrap.analysis import step_budget
+    from nsyswrap.reports.wording import states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -356,4 +357,4 @@ def row_name(key: Key) -> str:
     if key.group == "module":
         return f"{key.name}, {key.detail}"
     known = key.group == "budget" and key.name in step_budget.STATES  # a saved baseline may have others
-    return step_budget.state_name(key.name) if known else key.name
+    return states.state_name(key.name) if known else key.name

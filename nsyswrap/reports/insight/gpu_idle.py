@@ -34,6 +34,7 @@ from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,7 +69,7 @@ def _result(capture: Capture, rows: NDArray[Any]) -> Result:
         {
             "start_ns": gaps.start_ns[rows],
             "duration_ns": gaps.duration_ns[rows],
-            "cause": Texts(causes, list(CAUSES.values())),
+            "cause": Texts(causes, [CAUSE_NAMES[cause] for cause in CAUSES]),
             "nvtx": ranges[rows],
             **ends,
             "process_id": process_ids(gaps.global_pid[rows]),
@@ -142,7 +143,7 @@ def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
     lengths = [windows(capture, operations.of(rows)).length for _, _, rows in operations.by_device()]
     total, every = int(gaps.duration_ns.sum()), sum(lengths)
     causes = [
-        f"{percent(100 * time / total)} {CAUSES[cause]}{_more(cause, capture)}"
+        f"{percent(100 * time / total)} {CAUSE_NAMES[cause]}{_more(cause, capture)}"
         for cause, time in sorted(gaps.spent_ns.items(), key=lambda part: -part[1])
         if 100 * time >= _WORTH_PERCENT * total
     ]
@@ -164,7 +165,7 @@ def _more(cause: str, capture: Capture) -> str:
 def _parts_of_cause(gaps: Gaps, cause: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the gap and the duration of each segment with this cause."""
     gap, start, end, number = gaps.segments
-    mine = np.flatnonzero(number == list(CAUSES).index(cause))
+    mine = np.flatnonzero(number == CAUSES.index(cause))
     return gap[mine], end[mine] - start[mine]
 
 

@@ -21,13 +21,13 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import Groups
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import READS
-from nsyswrap.analysis.launch_bound import launch_verdict
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.stream import in_blocks, narrow
 from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.wording.verdicts import launch_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

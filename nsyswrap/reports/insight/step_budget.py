@@ -34,7 +34,6 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import check_pairs
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gil import STATES as GIL_STATES
-from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, MEMCPY, operation_notes
 from nsyswrap.analysis.judged_part import READS, judged_parts
 from nsyswrap.analysis.step_budget import (
@@ -50,6 +49,7 @@ from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema
+from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ CAPTURE, SELECTED, STEADY, MEDIAN, STEP = (
 )
 WARM_UP, OUTLIER, LEFT_OUT = "warm-up", "outlier", "left out"
 _WORTH_PERCENT = 1.0  # of the time: states with less are not in the verdict
-_TEXTS = {**CAUSES, OTHER_PROCESS: "another process used the device"}
+_TEXTS = {**CAUSE_NAMES, OTHER_PROCESS: "another process used the device"}
 STATE_COLUMNS = {
     **{state: f"{state}_ns" for state in COMPUTE},
     COMMUNICATION: "communication_exposed_ns",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.base.units import duration
 from nsyswrap.reports.wording.numbers import filled
+from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -410,7 +410,7 @@ def _few_blocks(numbers: Numbers) -> _Variant:
 
 
 def _idle(numbers: Numbers) -> _Variant:
-    return {}, {"cause": CAUSES[numbers["cause"]]}
+    return {}, {"cause": CAUSE_NAMES[numbers["cause"]]}
 
 
 def _idle_queued(numbers: Numbers) -> _Variant:

@@ -112,7 +112,7 @@ QUARTERS: dict[str, list[Row]] = {
 
 
 def test_every_cause_is_drawn() -> None:
-    assert list(QUARTERS) == list(CAUSES)
+    assert tuple(QUARTERS) == CAUSES
 
 
 @pytest.mark.parametrize("cause", CAUSES)

@@ -11,6 +11,7 @@ from tiny_export import GRAPH, KERNEL, MEMCPY, MEMSET, PID, call, graph, kernel,
 
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.api import open_capture
+from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -211,7 +212,7 @@ def test_ranks_that_share_a_gpu_wait_for_each_other(tmp_path: Path) -> None:
 
 def test_a_copy_between_gpus_through_the_host_waits_on_one_for_the_other(tmp_path: Path) -> None:
     table = open_capture(recorded.run_folder("p2p/staged", tmp_path)).report(REPORT).frame
-    waits = table[table.cause == CAUSES["queued"]]
+    waits = table[table.cause == CAUSE_NAMES["queued"]]
     assert (waits.duration_ns > 1_000_000).any()
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.step_budget import state_name
 from nsyswrap.analysis.thread_activity import forget_courses
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, percent
@@ -16,6 +15,7 @@ from nsyswrap.render.page.charts import ColumnBar, Part, columns_picture, stacke
 from nsyswrap.render.page.html import Markup, Section, missing, section, verdict_paragraphs
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.insight.step_budget import CAPTURE, MEDIAN, SELECTED, STATE_COLUMNS, STEP
+from nsyswrap.reports.wording.states import state_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

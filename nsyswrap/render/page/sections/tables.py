@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.render import colors
@@ -15,6 +15,7 @@ from nsyswrap.render.page.charts import Part, Scale, filled, single_bar, stacked
 from nsyswrap.render.page.html import Markup, Section, element, empty, missing, section, verdict_paragraphs
 from nsyswrap.render.page.tables import folded_table, open_table
 from nsyswrap.reports.table import Column, Schema, table_of
+from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -140,11 +141,11 @@ def by_cause(idle_ns: Mapping[str, int]) -> Table:
     """Return the idle time of each cause over all gaps, the longest first."""
     total = sum(idle_ns.values())
     ordered = sorted(((ns, cause) for cause, ns in idle_ns.items() if ns), key=lambda pair: -pair[0])
-    return table_of(CAUSE_TABLE, [(CAUSES[cause], ns, 100.0 * ns / total) for ns, cause in ordered])
+    return table_of(CAUSE_TABLE, [(CAUSE_NAMES[cause], ns, 100.0 * ns / total) for ns, cause in ordered])
 
 
 def _cause_parts(table: Table) -> list[Part]:
-    keys = {text: cause for cause, text in CAUSES.items()}
+    keys = {text: cause for cause, text in CAUSE_NAMES.items()}
     return [
         Part(str(text), float(str(ns)), percent(float(str(share))), colors.CAUSES[keys[str(text)]])
         for text, ns, share in table.rows()
