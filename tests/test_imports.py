@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -36,6 +37,36 @@ MOST_AT_ROOT = 10  # modules and packages
 CLICK_PRINTS = {"echo", "secho", "echo_via_pager", "clear", "confirm", "prompt", "progressbar"}
 STREAM_PRINTS = {"write", "writelines", "buffer"}
 STREAMS = {f"sys.{name}" for name in ("stdout", "stderr", "__stdout__", "__stderr__")}
+SENTENCE = 4  # words
+SPEAKING = {
+    "compare.comparability",
+    "compare.compare",
+    "compare.history",
+    "compare.judgement",
+    "compare.module_rows",
+    "compare.step_rows",
+    "conditions",
+    "correlation",
+    "diagnostics.capture_checks",
+    "diagnostics.examine",
+    "diagnostics.launch_checks",
+    "diagnostics.overhead",
+    "diagnostics.run_checks",
+    "judged_part",
+    "kernel_names.classes",
+    "kernel_names.libraries",
+    "no_gpu_work.processes",
+    "no_gpu_work.recording",
+    "nvtx_ranges",
+    "ranks.collectives",
+    "ranks.job",
+    "ranks.members",
+    "ranks.waiting",
+    "steps",
+    "steps.launch_sequence",
+    "timing_audit.causation",
+    "usage",
+}
 HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
 SLOW = {"json", "pathlib", "shutil", "socket"}  # for --help and one TAB: half as long as click
 
@@ -123,6 +154,33 @@ def prints(path: Path) -> set[int]:
             to_terminal = called == "Console" and not any(part.arg == "file" for part in node.keywords)
             lines |= {node.lineno} if to_terminal or ast.unparse(node.func) == "print" else set()
     return lines
+
+
+def speaks(path: Path) -> bool:
+    """Return True if a module writes quantities for people: with units, or in a sentence with figures.
+
+    The messages of exceptions do not count.
+    """
+    if "nsyswrap.base.units" in imports(path):
+        return True
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    raised = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Raise) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and id(node) not in raised:
+            text = " ".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
+            if "SELECT" not in text and len(re.findall("[A-Za-z]{2,}", text)) >= SENTENCE:
+                return True
+    return False
+
+
+def test_analysis_makes_no_text() -> None:
+    """What a module finds is data, the words are in reports. The list of exceptions may only shrink."""
+    found = {
+        name.removeprefix("nsyswrap.analysis.")
+        for name, path in MODULES.items()
+        if layer(name) == "analysis" and speaks(path)
+    }
+    assert found == SPEAKING
 
 
 def test_one_file_prints() -> None:
