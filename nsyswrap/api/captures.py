@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +15,6 @@ from nsyswrap.capture.open import export_of
 from nsyswrap.reports.table import Table as ReportTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
 
     from nsyswrap.analysis.answer import Answer

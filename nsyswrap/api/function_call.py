@@ -6,6 +6,7 @@ import hashlib
 import json
 import pickle
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import UsageError
@@ -13,7 +14,6 @@ from nsyswrap.record.in_program import call_function
 from nsyswrap.record.program import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 _LONGEST = 200  # characters of the arguments in the command line

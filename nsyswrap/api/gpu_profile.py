@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,8 +21,6 @@ from nsyswrap.base.text import printable
 from nsyswrap.record.spec import RunSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from nsyswrap.analysis.compare.gate import Metric
     from nsyswrap.api.captures import Capture, Table
     from nsyswrap.api.profiled import Events, Verdict

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.no_gpu_work import no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
@@ -21,9 +21,6 @@ from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe as program
 from nsyswrap.record.program import Program
 from nsyswrap.record.spec import RunSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _TIMEOUT_S = 120
 _ERRORS_END = 1 << 16  # bytes of what the program printed on stderr that are read

@@ -6,16 +6,18 @@ What is not known of events is an error, never 0.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.compare import gate
 from nsyswrap.analysis.compare.compare import compare, needs_scipy
-from nsyswrap.analysis.compare.model import Side
+from nsyswrap.analysis.compare.model import Comparison, Side
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.analysis.launches import launches_of
@@ -31,13 +33,9 @@ from nsyswrap.reports.compare import gate_lines
 from nsyswrap.reports.compare.baseline import read_baseline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
-    from nsyswrap.analysis.compare.model import Comparison
     from nsyswrap.capture.capture import Capture
 
 _MOST_NAMES, _NAME_WIDTH = 5, 40  # in a message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,16 +13,13 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
-from nsyswrap.base.run_folder import EXPORT, check_share
+from nsyswrap.base.run_folder import EXPORT, Share, Status, check_share
 from nsyswrap.base.text import printable
 from nsyswrap.record.spec import Callbacks, RunSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from nsyswrap.api.captures import Capture
     from nsyswrap.base.nsys.find import Nsys
-    from nsyswrap.base.run_folder import Share, Status
 
 with lazy_imports():
     from nsyswrap.api import captures

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,7 +25,6 @@ from nsyswrap.cli.help import Group
 from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import FrameType
 
 with lazy_imports():  # other names than those of the modules, which are attributes of this package

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read, nothing_read
+from nsyswrap.base.not_read import UNREADABLE, NotRead, exit_code_of, not_read, nothing_read
 from nsyswrap.base.text import counted, natural_key
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
@@ -25,10 +26,7 @@ from nsyswrap.cli.options import OUTPUT, check_csv_safe, csv_safe_option, output
 from nsyswrap.cli.output import note, note_not_read, print_data, say, step, tables_text, terminal_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nsyswrap.analysis.compare.model import Side
-    from nsyswrap.base.not_read import NotRead
 
 with lazy_imports():
     from nsyswrap.analysis.compare import comparability, model

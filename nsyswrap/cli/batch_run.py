@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,21 +24,19 @@ from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import (
     ENDED,
     UNFINISHED,
+    Batch,
+    RunState,
     foresee_batch,
     make_batch,
     make_place,
     open_batch,
     read_state,
 )
-from nsyswrap.record.batch.task import read_spec
+from nsyswrap.record.batch.task import TaskSpec, read_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from nsyswrap.cli.recording import RecordingOptions
-    from nsyswrap.record.batch.folder import Batch, RunState
     from nsyswrap.record.batch.plan import Plan
-    from nsyswrap.record.batch.task import TaskSpec
 
 with lazy_imports():
     from nsyswrap.cli import collect

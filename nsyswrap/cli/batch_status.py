@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
@@ -19,15 +20,13 @@ from nsyswrap.base.folder_lock import holder_here, is_locked, terminate
 from nsyswrap.base.text import counted, printable, screen_width
 from nsyswrap.cli.output import clear_screen, note, progress_line, say, terminal_layout
 from nsyswrap.record.batch import executors
-from nsyswrap.record.batch.folder import ENDED, UNFINISHED, Batch, RunState, open_batch, read_state
+from nsyswrap.record.batch.folder import ENDED, UNFINISHED, Batch, RunState, State, open_batch, read_state
 from nsyswrap.record.batch.pause import Pause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from nsyswrap.record.batch.executors import BatchState, OnProgress
-    from nsyswrap.record.batch.folder import State
 
 _BAR, _SHORTEST_BAR = 30, 6  # columns
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"))

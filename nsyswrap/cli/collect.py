@@ -6,6 +6,7 @@ import glob
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,8 +29,6 @@ from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout,
 from nsyswrap.record.batch import executors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from nsyswrap.reports.runs.gather import RunResult
 
 with lazy_imports():

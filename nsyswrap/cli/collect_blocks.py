@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 import uuid
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -29,8 +30,6 @@ from nsyswrap.reports.runs import gather
 from nsyswrap.reports.runs.digest import RankDigest  # noqa: TC001 - `typed` evaluates it
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
-
     from nsyswrap.record.batch.task import Scalar
 
 FOLDER = ".digests"  # in the output folder, until the tables are written

@@ -6,6 +6,7 @@ import json
 import logging
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -36,8 +37,6 @@ from nsyswrap.cli.output import note, print_data, progress_line, say, step, term
 from nsyswrap.cli.plot import FORMATS as PICTURES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Comparison, Limits, Side
     from nsyswrap.render.plots.figure import Format

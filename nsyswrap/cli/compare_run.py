@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +25,6 @@ from nsyswrap.cli.options import with_options
 from nsyswrap.cli.output import note, note_broken, note_renamed, progress_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from nsyswrap.analysis.compare.model import Side
     from nsyswrap.record.spec import RunSpec
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from nsyswrap.cli.options import output_option
 from nsyswrap.cli.output import note, report_command, say, tables_text, terminal_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from nsyswrap.render.formats import Layout
 
 with lazy_imports():

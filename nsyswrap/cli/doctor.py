@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,6 @@ from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.output import print_data, say, step, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from nsyswrap.base.check import Check
 
 with lazy_imports():

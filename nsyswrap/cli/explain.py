@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.not_read import exit_code_of
 from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.capture import schema
-from nsyswrap.capture.capture import open_capture
+from nsyswrap.capture.capture import Capture, open_capture
 from nsyswrap.cli.options import newest_capture, open_all
 from nsyswrap.cli.output import wrapped
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import NAMES, find_report, module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Column, Report
 
 # The reports of `nsys stats` and `nsys analyze` that nsyswrap lacks, by the reason.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read, nothing_read
+from nsyswrap.base.not_read import UNREADABLE, NotRead, exit_code_of, not_read, nothing_read
 from nsyswrap.base.text import counted, printable
 from nsyswrap.cli.folders import are_ranks, captures_in, listed
 from nsyswrap.cli.help import Command, option
@@ -29,9 +30,6 @@ from nsyswrap.cli.options import (
 from nsyswrap.cli.output import data_stream, note, note_not_read, print_data, step
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotACapture, UsageError
@@ -12,7 +13,6 @@ from nsyswrap.base.text import natural_key, printable
 from nsyswrap.cli.output import note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 with lazy_imports():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,6 @@ from nsyswrap.cli.options import with_options
 from nsyswrap.cli.output import note, on_github
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Side
     from nsyswrap.base.not_read import NotRead

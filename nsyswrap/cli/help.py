@@ -5,6 +5,7 @@ Options that are wrong and commands that do not exist get a message that suggest
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -13,8 +14,6 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 with lazy_imports():  # used for wrong names

@@ -7,17 +7,14 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import click
 
 from nsyswrap.base.files import small_file
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.output import note
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 with lazy_imports():
     from nsyswrap import reports

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,8 +16,6 @@ from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.output import note, note_not_read, unreadable_noted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection

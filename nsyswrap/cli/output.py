@@ -11,23 +11,21 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 import click
 
 from nsyswrap.base import links, paths
-from nsyswrap.base.errors import NotInCapture, OutputError
+from nsyswrap.base.errors import NotInCapture, OutputError, Unreadable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import as_ascii, ascii_layout, clip, counted, is_utf8, printable, without_commands
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import BinaryIO
 
-    from nsyswrap.base.errors import Unreadable
     from nsyswrap.base.not_read import NotRead
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.base.paths import Skip

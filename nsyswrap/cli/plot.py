@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,14 +30,11 @@ from nsyswrap.cli.options import (
     selection_options,
 )
 from nsyswrap.cli.output import note, step
-from nsyswrap.render.plots import MOST_CAPTURES, NAMES, find_plot
+from nsyswrap.render.plots import MOST_CAPTURES, NAMES, Plot, find_plot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
-    from nsyswrap.render.plots import Plot
     from nsyswrap.render.plots.figure import Format
 
 with lazy_imports():

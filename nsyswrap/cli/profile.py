@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import click
 from nsyswrap.base import paths
 from nsyswrap.base.errors import ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, check_share, default_output
+from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, Status, check_share, default_output
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
 from nsyswrap.cli.output import (
@@ -34,17 +35,21 @@ from nsyswrap.cli.output import (
     terminal_layout,
     write_csv,
 )
-from nsyswrap.cli.recording import FOLDER, PROGRAM, code_option, module_option, recording_options
+from nsyswrap.cli.recording import (
+    FOLDER,
+    PROGRAM,
+    RecordingOptions,
+    code_option,
+    module_option,
+    recording_options,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from nsyswrap.api import Run
     from nsyswrap.base.nsys.find import Nsys
-    from nsyswrap.base.run_folder import Status
     from nsyswrap.cli.profile_rank import OneRank
-    from nsyswrap.cli.recording import RecordingOptions
     from nsyswrap.record.program import Program
     from nsyswrap.record.spec import RunSpec
 

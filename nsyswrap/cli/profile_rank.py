@@ -6,6 +6,7 @@ A profiled rank writes a run folder of its own and prints one line at the end. O
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from nsyswrap.cli.output import make_tables, note, terminal_layout, write_csv
 from nsyswrap.record.launcher_env import Rank, detect, parse_ranks, rank_facts, session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from nsyswrap.api import Run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.options import with_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nsyswrap.base.nsys.command import Options
     from nsyswrap.base.run_folder import Share
 

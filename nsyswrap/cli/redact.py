@@ -6,8 +6,9 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -22,9 +23,6 @@ from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import OUTPUT
 from nsyswrap.cli.output import note, note_not_read, say
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 with lazy_imports():
     from nsyswrap.capture import arrow_export, redact

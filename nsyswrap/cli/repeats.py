@@ -6,6 +6,7 @@ import os
 import shlex
 import stat
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,19 +15,16 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, exit_code_of, not_read
+from nsyswrap.base.not_read import UNREADABLE, NotRead, exit_code_of, not_read
 from nsyswrap.base.recent_runs import program_of, repeats_in
-from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, ending, make_folder
+from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status, ending, make_folder
 from nsyswrap.base.text import counted, printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.output import confirm, note, note_not_read, note_silence, progress_line, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from nsyswrap.base.not_read import NotRead
-    from nsyswrap.base.run_folder import Status
     from nsyswrap.capture.capture import Capture
     from nsyswrap.record.spec import Callbacks, RunSpec
     from nsyswrap.reports.runs.tables import Cost, Figure

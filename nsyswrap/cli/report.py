@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +45,6 @@ from nsyswrap.cli.output import (
 from nsyswrap.render import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.cli.report_options import ReportOptions

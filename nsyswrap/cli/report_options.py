@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from nsyswrap.cli.output import check_csv_folder, note, terminal_layout
 from nsyswrap.render import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from nsyswrap.base.units import Rounding, TimeUnit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,25 +12,20 @@ import numpy as np
 
 from nsyswrap.analysis.ranks.members import Member, check_different, missing_ranks, places, processes
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.not_read import UNREADABLE, not_read
+from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read
 from nsyswrap.base.units import Unit
 from nsyswrap.cli.folders import captures_in
 from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import make_tables, note, note_not_read, step, wrapped
 from nsyswrap.render.formats.text import heading
-from nsyswrap.reports import ranks
-from nsyswrap.reports.make import CAPTURE, MadeReports, combine
-from nsyswrap.reports.table import Column
+from nsyswrap.reports import Request, ranks
+from nsyswrap.reports.make import CAPTURE, MadeReports, Missing, combine
+from nsyswrap.reports.table import Column, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports import Request
-    from nsyswrap.reports.make import Missing
-    from nsyswrap.reports.table import Table
 
 
 def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[list[Member], list[NotRead]]:

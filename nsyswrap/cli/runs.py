@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,6 @@ from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import note, say, terminal_layout, unreadable_noted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nsyswrap.record.stored_runs import StoredRun
 
 with lazy_imports():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from nsyswrap.cli.options import OUTPUT, output_option
 from nsyswrap.cli.output import check_csv_folder, note, say, tables_text, terminal_layout, wrapped, write_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from nsyswrap.record.scenarios import Scenario
 
 with lazy_imports():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import exit_code_of, nothing_read
+from nsyswrap.base.not_read import NotRead, exit_code_of, nothing_read
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import are_ranks, as_file_name, captures_in, check_number, is_batch, name_of
 from nsyswrap.cli.help import Command, option
@@ -31,10 +32,7 @@ from nsyswrap.cli.options import (
 from nsyswrap.cli.output import note, note_silence, print_data, step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from nsyswrap.analysis.ranks.members import Member
-    from nsyswrap.base.not_read import NotRead
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from nsyswrap.analysis.compare.model import GROUPS
+from nsyswrap.analysis.compare.model import GROUPS, Comparison, Group, Key, Pair, Side
 from nsyswrap.base.text import counted, printable, shorten, shorten_all
-from nsyswrap.render.colors import REST, state_color
+from nsyswrap.render.colors import REST, Style, state_color
 from nsyswrap.render.formats.markdown import escaped, grid
 from nsyswrap.render.formats.text import column_cells, headed, styled, table_lines, wrapped
 from nsyswrap.render.names import distinct_names
@@ -25,10 +26,6 @@ from nsyswrap.reports.compare.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nsyswrap.analysis.compare.model import Comparison, Group, Key, Pair, Side
-    from nsyswrap.render.colors import Style
     from nsyswrap.render.formats.text import Line
     from nsyswrap.reports.table import Table
 

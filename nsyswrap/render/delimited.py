@@ -8,11 +8,13 @@ are put in afterwards: each is one object, whatever the number of rows that have
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.base.missing import MISSING
@@ -29,10 +31,6 @@ from nsyswrap.base.units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
     from nsyswrap.reports.table import Column, Table, Values
 
     # As many bytes in each row, the same bytes in all rows (one dimension), or texts of any length.

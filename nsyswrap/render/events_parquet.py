@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.nvtx_ranges import own_texts
@@ -28,10 +30,7 @@ with lazy_imports():  # an optional dependency
     from pyarrow import parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     Part = Callable[[slice], pa.Array]
 

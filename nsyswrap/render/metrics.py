@@ -6,14 +6,13 @@ The value of several runs is their median.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.base.version import version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from nsyswrap.reports.runs.metrics import Family, Labels, Metrics, Sample
 
 _PREFIX = "nsyswrap"

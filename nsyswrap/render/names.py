@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -11,8 +12,6 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import alike, screen_width
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from nsyswrap.reports.table import Table
 
 with lazy_imports():

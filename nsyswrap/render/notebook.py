@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ from nsyswrap.render.names import readable_tables
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.answer import Line
     from nsyswrap.reports.table import Column, Table

@@ -7,9 +7,10 @@ Tables too long for memory are written as CSV in pieces: every summary of every 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TextIO
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
@@ -20,21 +21,16 @@ from nsyswrap.render.summary_rows import SummaryRows, body_lines, header_line
 from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import combinations, runs_of
-from nsyswrap.reports.runs.digest import reread_digest
-from nsyswrap.reports.runs.merge import Pool, shares
-from nsyswrap.reports.runs.tables import LABEL, RUN, RUNS, combination
+from nsyswrap.reports.runs.digest import Kernel, reread_digest
+from nsyswrap.reports.runs.merge import Pool, PooledStatistics, shares
+from nsyswrap.reports.runs.tables import LABEL, RUN, RUNS, Parameters, combination
 from nsyswrap.reports.runs.workers import in_blocks
 from nsyswrap.reports.table import Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import BinaryIO, TextIO
 
-    from nsyswrap.reports.runs.digest import Kernel
     from nsyswrap.reports.runs.gather import RunResult
-    from nsyswrap.reports.runs.merge import PooledStatistics
-    from nsyswrap.reports.runs.tables import Parameters
 
 RESULTS, PARQUET = "results.csv", "results.parquet"
 _SUMMARIES, _SUMMARIES_PARQUET, _KERNELS = "summaries.csv", "summaries.parquet", "kernels.csv"

@@ -7,6 +7,7 @@ between them the delimiters of the others.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,16 +15,12 @@ from nsyswrap.base.units import Unit
 from nsyswrap.render.delimited import guarded, quoted
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import find_report
-from nsyswrap.reports.runs.tables import LABEL, RANK, REPEAT, REPORT, RUN
-from nsyswrap.reports.table import Schema, Table, table_of
+from nsyswrap.reports.runs.tables import LABEL, RANK, REPEAT, REPORT, RUN, Parameters
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from nsyswrap.reports.runs.digest import Summary
     from nsyswrap.reports.runs.find import RecordedRun
-    from nsyswrap.reports.runs.tables import Parameters
-    from nsyswrap.reports.table import Column
 
 _SPECIAL = re.compile('[,"\r\n]')
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from nsyswrap.render.names import readable_tables
 from nsyswrap.reports.answer import WIDTH, screen_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.render.formats.text import Line
     from nsyswrap.reports.answer import Line as AnswerLine

@@ -6,12 +6,11 @@ A new format is a module that ends with ``FORMAT = Format(...)``, and its name i
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from nsyswrap.analysis.answer import Answer
     from nsyswrap.base.not_read import NotRead
     from nsyswrap.base.units import TimeUnit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from nsyswrap.render.delimited import blocks
 from nsyswrap.render.formats import Document, Format, Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.reports.table import Table
 

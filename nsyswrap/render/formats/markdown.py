@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.text import printable, screen_width
@@ -11,8 +12,6 @@ from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.text import column_cells, heading, left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from nsyswrap.base.not_read import NotRead
     from nsyswrap.reports.answer import Line
     from nsyswrap.reports.table import Column, Table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.json import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture

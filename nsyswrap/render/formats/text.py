@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.names import abbreviated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from rich.text import Text
 
     from nsyswrap.reports.table import Column, Paragraph, Table

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,6 @@ from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports.ranks import make_job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.base.not_read import NotRead

@@ -7,14 +7,12 @@ than a decade.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from nsyswrap.base.units import duration
 from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, STRIPES, Style
 from nsyswrap.render.page.html import Markup, element
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _BAR_HEIGHT = "22"  # in pixels
 _HEIGHT = 90  # in pixels

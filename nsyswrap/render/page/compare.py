@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.model import GROUPS
+from nsyswrap.analysis.compare.model import GROUPS, Comparison, Group, RunFigures, Setup, Side
 from nsyswrap.base.text import counted, without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import VERDICTS
-from nsyswrap.render.comparison import parts_of, row_names, short_names
+from nsyswrap.render.comparison import ChangedPart, parts_of, row_names, short_names
 from nsyswrap.render.page import document
 from nsyswrap.render.page.charts import filled, swatch
 from nsyswrap.render.page.compare_steps import median_steps, step_by_cause
@@ -18,14 +18,7 @@ from nsyswrap.render.page.html import Markup, Section, element, section
 from nsyswrap.render.page.tables import folded_table, open_table
 from nsyswrap.reports.compare.conclusion import conclude, left_out_texts, signed
 from nsyswrap.reports.compare.tables import basis, group_table
-from nsyswrap.reports.table import Column, Schema, table_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nsyswrap.analysis.compare.model import Comparison, Group, RunFigures, Setup, Side
-    from nsyswrap.render.comparison import ChangedPart
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 _CLASSES = {"slower": "slower", "faster": "faster"}
 _DIFFER = "The sides differ in more than the change:"

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.median_step import MedianStep, aligned
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit, duration
-from nsyswrap.render.colors import VERDICTS
-from nsyswrap.render.comparison import causes_of, has_steps
+from nsyswrap.render.colors import VERDICTS, Style
+from nsyswrap.render.comparison import Cause, causes_of, has_steps
 from nsyswrap.render.page.charts import Part, filled, stacked_bar, swatch
-from nsyswrap.render.page.html import element, section
+from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.timeline.names import kind_of, name_of, style_of
 from nsyswrap.reports.compare.conclusion import signed
-from nsyswrap.reports.table import Column, Schema, table_of
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from nsyswrap.analysis.compare.median_step import Match
     from nsyswrap.analysis.compare.model import Comparison, RunFigures, Side
-    from nsyswrap.render.colors import Style
-    from nsyswrap.render.comparison import Cause
-    from nsyswrap.render.page.html import Markup
-    from nsyswrap.reports.table import Table
 
 _SHARE, _LEAST_NS = 0.05, 1_000  # a difference is marked if it is larger than both
 _LANE, _MARK, _MOST_LANES = 22, 7, 4  # pixels; streams of a side

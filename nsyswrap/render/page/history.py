@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.history import history_of
+from nsyswrap.analysis.compare.history import Change, History, Point, Series, history_of
 from nsyswrap.base.text import counted, without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.comparison import row_names
@@ -14,14 +15,10 @@ from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.page.trend import SIGNS, break_text, trend
 from nsyswrap.reports.compare.tables import key_detail
-from nsyswrap.reports.table import Column, Schema, table_of
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from nsyswrap.analysis.compare.history import Change, History, Point, Series
     from nsyswrap.analysis.compare.model import Group, Judgement, Key, Side
-    from nsyswrap.reports.table import Table
 
     Names = Mapping[Key, str]
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nsyswrap.base.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from nsyswrap.render.page.subject import Subject
     from nsyswrap.reports.table import Table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,8 +15,6 @@ from nsyswrap.reports.make import MadeReports, combine
 from nsyswrap.reports.table import forget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.summary import Summary

@@ -5,6 +5,7 @@ A cell holds the value as text for people and, if it is a number, the unrounded 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.text import shorten_all
@@ -14,8 +15,6 @@ from nsyswrap.render.names import distinct_names
 from nsyswrap.render.page.html import Markup, element, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from nsyswrap.reports.table import Column, Table
 
 ROWS = 400  # the most rows of a table, unless a section asks for others

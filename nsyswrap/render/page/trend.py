@@ -5,17 +5,15 @@ Places are percentages, so that a picture fits any screen.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.history import stretches
+from nsyswrap.analysis.compare.history import Change, History, Series, stretches
 from nsyswrap.base.units import duration
 from nsyswrap.render.page.html import Markup, element
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nsyswrap.analysis.compare.history import Change, History, Series
     from nsyswrap.analysis.compare.model import Obstacle
 
 SIGNS = {"slower": "▲", "faster": "▼", "clock": "◆"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.gpu_operations import KINDS, operations_of_kind
@@ -15,11 +17,12 @@ from nsyswrap.analysis.range_tree.module_numbers import marks_of_modules
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_MARK, SPANS
-from nsyswrap.render.perfetto.slices import Argument, Slices, laid_out, look_fields
+from nsyswrap.render.perfetto.slices import Argument, Looks, Slices, laid_out, look_fields
 from nsyswrap.render.timeline.lanes import OTHER_CALLS
 from nsyswrap.render.timeline.names import (
     FAULT,
     IN_STREAM,
+    Stream,
     place_of,
     stream_names,
     streams_of,
@@ -28,13 +31,7 @@ from nsyswrap.render.timeline.names import (
 from nsyswrap.render.timeline.packing import disjoint, nested
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from nsyswrap.render.perfetto.lanes import CaptureLanes
-    from nsyswrap.render.perfetto.slices import Looks
-    from nsyswrap.render.timeline.names import Stream
 
 CPU_FAULT = "um_cpu_fault"
 _IN_CUDA = ("osrt", "overhead", "cuda_overhead")  # calls that CUDA's make

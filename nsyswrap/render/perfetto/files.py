@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -18,7 +19,6 @@ from nsyswrap.render.perfetto import packets
 from nsyswrap.render.timeline.packing import by_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray

@@ -8,28 +8,25 @@ that begin or end there, and the time since the event before.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.base.missing import MISSING
 from nsyswrap.render.perfetto import wire
-from nsyswrap.render.perfetto.wire import field, number_field
+from nsyswrap.render.perfetto.wire import Cells, field, number_field
 from nsyswrap.render.timeline.names import NO_NAME
 from nsyswrap.render.timeline.packing import by_lane, event_places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
     from nsyswrap.render.perfetto.counters import Counter
     from nsyswrap.render.perfetto.lanes import Lanes, Track
     from nsyswrap.render.perfetto.slices import Argument, LooksOfKind, Slices
     from nsyswrap.render.perfetto.trace import Trace
-    from nsyswrap.render.perfetto.wire import Cells
 
     Block = Callable[[], bytes]
     _Part = tuple[int, Block]  # and its number of events

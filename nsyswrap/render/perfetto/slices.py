@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.analysis.gpu_operations import KINDS, names_of_kind
@@ -17,10 +19,6 @@ from nsyswrap.render.timeline.names import NO_NAME
 from nsyswrap.render.timeline.packing import drawing_order, sublanes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
     from nsyswrap.capture.capture import Capture
 
 _LABELS = {"src_kind": "mem_kind", "dst_kind": "mem_kind"}  # fields that share a table of labels

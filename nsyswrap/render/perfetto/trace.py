@@ -6,10 +6,12 @@ A trace lists the events of the captures that it leaves out.
 from __future__ import annotations
 
 from collections import Counter as Counts
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.base.errors import NotInCapture
@@ -18,7 +20,7 @@ from nsyswrap.base.units import duration
 from nsyswrap.base.version import version
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
-from nsyswrap.render.perfetto.counters import bandwidths, counter_notes, curve_counters, with_running
+from nsyswrap.render.perfetto.counters import Counter, bandwidths, counter_notes, curve_counters, with_running
 from nsyswrap.render.perfetto.events import (
     CALLS,
     CPU_FAULT,
@@ -32,13 +34,6 @@ from nsyswrap.render.perfetto.events import (
 )
 from nsyswrap.render.perfetto.lanes import CaptureLanes, Lanes
 from nsyswrap.render.perfetto.slices import Looks, Slices
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.render.perfetto.counters import Counter
 
 ARROWS = "arrows from call to GPU work"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ with lazy_imports():
     from nsyswrap.render.plots import figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.plots.figure import Sheet
     from nsyswrap.reports.table import Table

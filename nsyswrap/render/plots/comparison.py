@@ -5,15 +5,17 @@ The bars are relative differences of the parts that cost most. Their colors are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.render.colors import VERDICTS
-from nsyswrap.render.comparison import causes_of, parts_of, short_names
+from nsyswrap.render.comparison import Cause, ChangedPart, Parts, causes_of, parts_of, short_names
 from nsyswrap.render.plots.figure import (
     GRAY,
     NAMES,
+    Sheet,
     drawable,
     fitted,
     paint,
@@ -24,13 +26,9 @@ from nsyswrap.render.plots.figure import (
 from nsyswrap.reports.compare.conclusion import conclude, signed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
 
     from nsyswrap.analysis.compare.model import Comparison
-    from nsyswrap.render.comparison import Cause, ChangedPart, Parts
-    from nsyswrap.render.plots.figure import Sheet
 
 _MOST_ROWS = 12
 _LINE_IN, _AXIS_IN, _STEP_IN = 0.36, 0.75, 1.5

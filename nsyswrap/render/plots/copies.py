@@ -8,11 +8,13 @@ memory bandwidth for copies inside the GPU.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.colors import to_rgb
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import rows_by
 from nsyswrap.analysis.transfers import MEMSET_KIND, TIMED, gpu_memory, per_s, timed, transfers
@@ -22,6 +24,7 @@ from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import (
     NAMES,
     WIDTH_IN,
+    Sheet,
     columns_in,
     fitted,
     for_title,
@@ -32,13 +35,9 @@ from nsyswrap.render.plots.figure import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.plots.figure import Sheet
 
 _BODY_IN, _MARKER = 3.9, 9
 _MEMSET = "memset"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,23 +24,19 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.text import clip, printable, shorten_all
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
-from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, SOLID, STRIPES
+from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, SOLID, STRIPES, Style
 from nsyswrap.render.names import abbreviated
 from nsyswrap.render.timeline.names import NO_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from numpy.typing import NDArray
-
-    from nsyswrap.render.colors import Style
 
     Places = tuple[NDArray[Any], NDArray[Any]]
 

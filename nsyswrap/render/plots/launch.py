@@ -7,12 +7,14 @@ that share a spot are one point, which is more opaque.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.launch_bound import LaunchCost, judged_launches, launch_cost_of
 from nsyswrap.analysis.launches import launches_of
@@ -23,6 +25,7 @@ from nsyswrap.render.plots.figure import (
     GRAY,
     NAMES,
     WIDTH_IN,
+    Sheet,
     columns_in,
     fitted,
     hue,
@@ -34,13 +37,9 @@ from nsyswrap.render.plots.figure import (
 from nsyswrap.reports.wording.verdicts import headline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.plots.figure import Sheet
 
 _BODY_IN = 3.3
 _BINS_PER_DECADE = 20

@@ -7,11 +7,13 @@ all host events.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.patches import StepPatch
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
@@ -19,22 +21,27 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, moment, percent
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.plots import Plot, nothing_selected
-from nsyswrap.render.plots.figure import MONO, NAMES, WIDTH_IN, columns_in, fitted, paint, sheet, time_axis
-from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, bins, gpu_lanes, host_lanes, host_times
+from nsyswrap.render.plots.figure import (
+    MONO,
+    NAMES,
+    WIDTH_IN,
+    Sheet,
+    columns_in,
+    fitted,
+    paint,
+    sheet,
+    time_axis,
+)
+from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, Kind, Lane, bins, gpu_lanes, host_lanes, host_times
 from nsyswrap.render.timeline.curves import longest_steps
 from nsyswrap.render.timeline.names import NO_NAME, gpu_name
 from nsyswrap.reports import find_report
 from nsyswrap.reports.table import read_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.plots.figure import Sheet
-    from nsyswrap.render.plots.lanes import Kind, Lane
     from nsyswrap.reports.table import Values
 
 

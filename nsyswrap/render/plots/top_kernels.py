@@ -7,10 +7,12 @@ The times are those of ``cuda_gpu_kern_sum``. A share is a part of the time of a
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.names import durations, kernel_classes, name_codes
@@ -22,6 +24,7 @@ from nsyswrap.render.plots.figure import (
     GRAY,
     NAMES,
     WIDTH_IN,
+    Sheet,
     columns_in,
     fitted,
     for_title,
@@ -32,13 +35,9 @@ from nsyswrap.render.plots.figure import (
 from nsyswrap.reports import find_report
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.plots.figure import Sheet
 
     Rows = Mapping[str | None, "Row"]
 

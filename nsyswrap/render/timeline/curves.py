@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.steps import steps_of
+from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.analysis.usage import PINNED_MEMORY, gpu_metrics_of, memory_use_of
 from nsyswrap.base.units import duration
 from nsyswrap.render.timeline.lanes import Lane
@@ -17,11 +19,6 @@ from nsyswrap.render.timeline.names import IDLE, STEPS, gpu_name, process_text
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.steps import Steps
     from nsyswrap.capture.capture import Capture
 
 _MOST = 8192  # values of a curve; more are joined

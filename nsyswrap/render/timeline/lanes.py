@@ -7,11 +7,13 @@ other kind of call that was recorded.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, number_texts, order_by_code
 from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
@@ -22,6 +24,7 @@ from nsyswrap.analysis.gpu_operations import (
     KINDS,
     MEMCPY,
     MEMSET,
+    GpuOperations,
     clipped,
     gpu_operations_of,
     names,
@@ -44,6 +47,7 @@ from nsyswrap.render.timeline.names import (
     NO_NAME,
     OTHERS,
     RANGES,
+    Kind,
     gpu_name,
     kind_of,
     stream_names,
@@ -54,14 +58,8 @@ from nsyswrap.render.timeline.names import (
 from nsyswrap.render.timeline.packing import few_disjoint, levels, outermost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.window import Intervals
-    from nsyswrap.render.timeline.names import Kind
 
 # Calls besides those of CUDA: kind of event and title of the lane. Calls of the first kinds make the others.
 OTHER_CALLS = {

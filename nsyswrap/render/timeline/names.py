@@ -6,11 +6,13 @@ A kind is a family of events and a name within it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, MEMSET
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, MEMSET, GpuOperations
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.global_ids import machine_ids
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT, PROCESS_MASK
@@ -18,11 +20,6 @@ from nsyswrap.render import colors
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
 Kind = tuple[str, str]

@@ -7,18 +7,16 @@ of a lane are in drawing order: by start, and of equal starts the outer one firs
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import order_by_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
     Ints = NDArray[Any]
 
 

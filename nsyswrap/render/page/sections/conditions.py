@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nsyswrap.analysis.conditions import FEWEST_SAMPLES, run_conditions_of
+from nsyswrap.analysis.conditions import FEWEST_SAMPLES, RunConditions, Spread, WorkingGpu, run_conditions_of
 from nsyswrap.base.text import counted, shorten, without_folders
 from nsyswrap.base.units import percent
-from nsyswrap.render.page.html import Section, element, joined, section
+from nsyswrap.render.page.html import Markup, Section, element, joined, section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.conditions import RunConditions, Spread, WorkingGpu
     from nsyswrap.base.conditions import Gpu, Host
-    from nsyswrap.render.page.html import Markup
     from nsyswrap.render.page.subject import Subject
 
 _WIDTH, _HEIGHT = 300, 40  # of a curve, in its own units

@@ -5,18 +5,16 @@ A click on a part of the icicle filters the table; a row of the table marks its 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from nsyswrap.base.units import duration, percent
-from nsyswrap.render.page.html import Section, element, section, verdict_paragraphs
+from nsyswrap.render.page.html import Markup, Section, element, section, verdict_paragraphs
 from nsyswrap.render.page.tables import folded_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nsyswrap.render.page.html import Markup
     from nsyswrap.render.page.subject import Subject
     from nsyswrap.reports.table import Table
 

@@ -7,11 +7,13 @@ more steps than columns, a column holds the mean of several steps.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.ranks.members import missing_ranks, places
 from nsyswrap.analysis.ranks.waiting import Steps, steps
@@ -20,16 +22,11 @@ from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.render.page.html import Markup, Section, element, joined, missing, section
 from nsyswrap.render.page.tables import ROWS, folded_table
 from nsyswrap.reports.ranks import make
-from nsyswrap.reports.table import Column, Schema, table_of
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
     from nsyswrap.analysis.ranks.job import Job
     from nsyswrap.render.page.subject import Subject
-    from nsyswrap.reports.table import Table
 
     Row = dict[str, Any]
 

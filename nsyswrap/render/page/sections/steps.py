@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ from nsyswrap.reports.insight.step_budget import CAPTURE, MEDIAN, SELECTED, STAT
 from nsyswrap.reports.wording.states import state_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from nsyswrap.render.page.subject import Subject
     from nsyswrap.reports.table import Table
 

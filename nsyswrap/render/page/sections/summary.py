@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.page.html import Markup, Section, element, section, side_by_side
-from nsyswrap.render.page.subject import part_shown
+from nsyswrap.render.page.subject import Subject, part_shown
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.timeline.names import id_text
 from nsyswrap.reports.answer import with_command
 from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from nsyswrap.analysis.finding import Finding
-    from nsyswrap.render.page.subject import Subject
     from nsyswrap.reports.answer import Line
     from nsyswrap.reports.summary import Summary
     from nsyswrap.reports.table import Table

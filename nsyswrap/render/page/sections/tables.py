@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.launches import launches_of
@@ -14,17 +16,12 @@ from nsyswrap.render.colors import LAUNCHES
 from nsyswrap.render.page.charts import Part, Scale, filled, single_bar, stacked_bar, swatch
 from nsyswrap.render.page.html import Markup, Section, element, empty, missing, section, verdict_paragraphs
 from nsyswrap.render.page.tables import folded_table, open_table
-from nsyswrap.reports.table import Column, Schema, table_of
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.page.subject import Subject
-    from nsyswrap.reports.table import Table
 
 _MOST_GAPS = 50  # in the table of the longest gaps
 CAUSE_TABLE = Schema(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +23,12 @@ from nsyswrap.render.page.timeline.content import Picture, script_data
 from nsyswrap.render.page.timeline.focus import focus, longest_gaps
 from nsyswrap.render.page.timeline.kept import Kept
 from nsyswrap.render.timeline.curves import curves, idle, steps
-from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
-from nsyswrap.reports.table import Column, Schema, table_of
+from nsyswrap.render.timeline.lanes import Lane, ranges_left_out, streams, threads
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.page.subject import Subject
-    from nsyswrap.render.timeline.lanes import Lane
-    from nsyswrap.reports.table import Table
 
 
 _CAPTURES = 8  # that get a timeline

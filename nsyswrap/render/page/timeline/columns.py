@@ -8,14 +8,11 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 _RAW = -15  # window bits of zlib: without header, as the browser's "deflate-raw" reads it
 

@@ -5,32 +5,27 @@ All times are in ns after ``origin``, the first time of the picture.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.render.names import distinct_names
 from nsyswrap.render.page.html import plain
 from nsyswrap.render.page.tables import clipped
 from nsyswrap.render.page.timeline.columns import pack
 from nsyswrap.render.page.timeline.facts import facts_of
-from nsyswrap.render.page.timeline.focus import lane_of
-from nsyswrap.render.page.timeline.kept import PER_MILLE, finest, lane_density
-from nsyswrap.render.timeline.names import CALLS, name_of, style_of
+from nsyswrap.render.page.timeline.focus import Focus, lane_of
+from nsyswrap.render.page.timeline.kept import PER_MILLE, Kept, Level, finest, lane_density
+from nsyswrap.render.timeline.names import CALLS, Kind, name_of, style_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.page.timeline.focus import Focus
-    from nsyswrap.render.page.timeline.kept import Kept, Level
     from nsyswrap.render.timeline.curves import Curve
     from nsyswrap.render.timeline.lanes import Lane
-    from nsyswrap.render.timeline.names import Kind
 
 
 _MARGIN = 20  # of the time with fine bins, at each end

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
@@ -14,10 +16,6 @@ from nsyswrap.base.units import Unit, human
 from nsyswrap.render.timeline.names import CALLS, KERNELS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.timeline.lanes import Lane
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,8 +15,6 @@ from nsyswrap.render.timeline.curves import longest_steps
 from nsyswrap.render.timeline.names import RANGES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nsyswrap.analysis.finding import Finding
     from nsyswrap.analysis.steps import Steps
     from nsyswrap.capture.capture import Capture

@@ -6,19 +6,16 @@ each lane. A bin says how much of it is taken, and what begins in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.render.timeline.names import CALLS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.render.timeline.lanes import Lane
 
     Spot = tuple[int, int]  # start and end in ns
