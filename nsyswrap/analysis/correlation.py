@@ -72,22 +72,8 @@ def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
 
 @per_capture
 def call_table(capture: Capture) -> CallTable | None:
-    """Return the table of all API calls; None if calls of a process share an id, or ids are far apart."""
-    api = capture.columns("api", "correlation_id", "global_tid")
-    low, high = _range((api["correlation_id"],))
-    rows, most = len(api["correlation_id"]), min(_DENSE * len(api["correlation_id"]), _INT32 - 1)
-    if high - low >= most:
-        return None
-    table = CallTable(low, high - low + 1)
-    keys = in_blocks(api, lambda block: {"": table.keys(*block.values())})[""]
-    table.owners = len(table.numbers)
-    if (places := table.width * table.owners) > most or table.owners > _MOST_PROCESSES:
-        return None
-    table.position = np.full(places + 1, -1, np.int32)  # the last is that of no key
-    table.position[keys] = np.arange(rows, dtype=np.int32)
-    table.position[-1] = -1
-    known = rows - int(np.count_nonzero(keys < 0))
-    return table if np.count_nonzero(table.position >= 0) == known else None
+    """Return the table of all API calls; None if it cannot hold them."""
+    return CallTable.made(*capture.columns("api", "correlation_id", "global_tid").values())
 
 
 class CallTable:
@@ -98,6 +84,32 @@ class CallTable:
         self.low, self.width = low, width
         self.numbers, self.owners = Numbering(sparse=True), _MOST_PROCESSES
         self.position = np.empty(0, np.int32)
+
+    @classmethod
+    def made(
+        cls, ids: NDArray[Any], threads: NDArray[Any], thread: NDArray[Any] | None = None
+    ) -> CallTable | None:
+        """Return the table of calls; None if calls of a process share an id, or ids are far apart.
+
+        ``threads`` has the global id of each call's thread, or of each number in ``thread``.
+        """
+        rows, most = len(ids), min(_DENSE * len(ids), _INT32 - 1)
+        known = ids[ids != MISSING] if ids.min(initial=0) == MISSING else ids
+        low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
+        if high - low >= most:
+            return None
+        table = cls(low, high - low + 1)
+        columns = {"id": ids, "thread": threads if thread is None else thread}
+        of_thread = (lambda part: part) if thread is None else threads.take
+        keys = in_blocks(columns, lambda block: {"": table.keys(block["id"], of_thread(block["thread"]))})[""]
+        table.owners = len(table.numbers)
+        if (places := table.width * table.owners) > most or table.owners > _MOST_PROCESSES:
+            return None
+        table.position = np.full(places + 1, -1, np.int32)  # the last is that of no key
+        table.position[keys] = np.arange(rows, dtype=np.int32)
+        table.position[-1] = -1
+        met = rows - int(np.count_nonzero(keys < 0))
+        return table if np.count_nonzero(table.position >= 0) == met else None
 
     def of(self, ids: NDArray[Any], owners: NDArray[Any]) -> NDArray[np.int32]:
         """Return the position of the call of each operation; -1 without one."""
@@ -164,28 +176,9 @@ def equal_pairs(left: NDArray[Any], right: NDArray[Any], name: str = "equal numb
 
     Raises NotInCapture, with the ``name`` of the pairs, if there are too many to be stored.
     """
-    pairs = _addressed(left, right)
-    if pairs is not None:
-        return pairs
     order = np.argsort(right, kind="stable")
     first, last = (np.searchsorted(right[order], left, side) for side in ("left", "right"))
     matches = np.where(left == MISSING, 0, last - first)
     check_pairs(int(matches.sum()), len(left) + len(right), name)
     pair, within = repeated(matches)
     return pair, order[first[pair] + within]
-
-
-def _addressed(left: NDArray[Any], right: NDArray[Any]) -> Pair | None:
-    """Return the pairs by a table of positions, or None if keys on the right repeat or are too sparse."""
-    low, high = _range((left, right))
-    if high - low >= _DENSE * (len(left) + len(right)) or len(right) >= _INT32:
-        return None
-    position = np.full(high - low + 2, -1, np.int32)  # the last is that of MISSING
-    known = right != MISSING
-    position[np.where(known, right - low, high - low + 1)] = np.arange(len(right), dtype=np.int32)
-    position[-1] = -1
-    if np.count_nonzero(position >= 0) < np.count_nonzero(known):
-        return None
-    matches = position[np.where(left == MISSING, high - low + 1, left - low)]
-    pair = np.flatnonzero(matches >= 0)
-    return pair, matches[pair].astype(np.int64)

@@ -6,21 +6,22 @@ The columns themselves are not kept: reports that group all rows, and look at no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.analysis.arrays.codes import Numbering
-from nsyswrap.analysis.arrays.groups import number_texts
+from nsyswrap.analysis.arrays.groups import rank_texts
+from nsyswrap.analysis.correlation import CallTable
 from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import discard, per_capture
-from nsyswrap.capture.schema import NAMED, PROCESS_MASK, SPANS
+from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.capture.stream import looked_up, narrow
 from nsyswrap.capture.view_options import NAME_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 NO_CALL = -1
 CALL_FIELDS = (*NAMED, "global_tid", "correlation_id")
 KERNEL_FIELDS = (*NAMED, "device_id", "correlation_id", "global_pid")
-_MOST_PROCESSES = 64
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,6 @@ class Named:
     ids: NDArray[Any]
     code: NDArray[Any]
     duration_ns: NDArray[Any]
-
-
-class Calls(NamedTuple):
-    """What launches are joined on, for each API call; ``threads`` are the distinct global ids, ascending.
-
-    A call ends at ``end_high`` * 2^32 + ``end_low`` ns: the higher half takes a byte in the first 18 minutes.
-    """
-
-    threads: NDArray[Any]
-    thread: NDArray[Any]
-    correlation: NDArray[Any]
-    end_high: NDArray[Any]
-    end_low: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -78,9 +65,8 @@ def packed_names(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | 
         return narrow(codes), names
     packed = packed_events(capture, kind)
     texts = [capture.text(i) for i in packed.ids.tolist()]
-    codes, names = number_texts(
-        np.arange(len(texts)), texts if kind == "kernel" else list(map(strip_version, texts))
-    )
+    positions = np.arange(len(texts))
+    codes, names = rank_texts(positions, texts if kind == "kernel" else list(map(strip_version, texts)))
     return looked_up(codes.astype(packed.code.dtype), packed.code), names
 
 
@@ -128,32 +114,36 @@ def _named(capture: Capture, kind: str) -> Named:
 @per_capture
 def _with_launches(capture: Capture) -> tuple[Named, Named, Launched | None]:
     """Return API calls, kernels, and their launches."""
-    calls, table = _calls(capture)
-    names, launch = Numbering(), Numbering(sparse=True)
-    packed = _kernels(capture, table, names, launch)
-    threads = table.threads if table and table.possible else None
-    del table  # the copies below need its memory
+    calls, columns, threads = _calls(capture)
+    table = CallTable.made(columns.pop("correlation"), threads, columns["thread"])
+    join = _Join(calls, columns, threads, table) if table and len(calls.ids) <= _FIELD else None
+    del table, columns
+    names = Numbering()
+    packed = _kernels(capture, join, names)
     duration = _durations(capture, "kernel", packed["duration_ns"])
     kernels = Named(*names.ranked(packed.pop("code")), duration)
-    if threads is None:
+    if join is None or not join.possible:
         return calls, kernels, None
-    launches, number = launch.ranked(packed["launch"])
-    keys = _unpacked(launches, threads, calls.ids)
+    number, keys = join.launches(packed["launch"])
     return calls, kernels, Launched(number, keys, packed["call_ns"], packed["queue_ns"])
 
 
-def _kernels(capture: Capture, table: _CallTable | None, names: Numbering, launch: Numbering) -> Columns:
+def _kernels(capture: Capture, join: _Join | None, names: Numbering) -> Columns:
     fields, ids = _name_fields(capture, "kernel")
 
     def pack(columns: Columns) -> Columns:
         duration = narrow(columns["end_ns"] - columns["start_ns"])
         packed = {"code": names.of(ids(columns)), "duration_ns": duration}
-        return packed | (table.joined(columns, launch) if table else {})
+        return packed | (join.joined(columns) if join else {})
 
     return capture.stream("kernel", tuple(dict.fromkeys([*KERNEL_FIELDS, *fields])), pack)
 
 
-def _calls(capture: Capture) -> tuple[Named, _CallTable | None]:
+def _calls(capture: Capture) -> tuple[Named, Columns, NDArray[Any]]:
+    """Return the calls, what launches are joined on, and the distinct global ids of threads, ascending.
+
+    A call ends at ``end_high`` * 2^32 + ``end_low`` ns: the higher half takes a byte in the first 18 minutes.
+    """
     names, threads = Numbering(), Numbering(sparse=True)
 
     def pack(columns: Columns) -> Columns:
@@ -167,50 +157,10 @@ def _calls(capture: Capture) -> tuple[Named, _CallTable | None]:
         }
 
     packed = capture.stream("api", CALL_FIELDS, pack)
-    packed["duration_ns"] = _durations(capture, "api", packed["duration_ns"])
-    ids, packed["code"] = names.ranked(packed["code"])
+    duration = _durations(capture, "api", packed.pop("duration_ns"))
+    named = Named(*names.ranked(packed.pop("code")), duration)
     of_threads, packed["thread"] = threads.ranked(packed["thread"])
-    processes, rows = _by_process(packed, of_threads) if len(ids) <= _FIELD else (of_threads, [])
-    named = Named(ids, packed.pop("code"), packed.pop("duration_ns"))
-    return named, _CallTable(named, Calls(of_threads, **packed), processes, rows) if rows else None
-
-
-def _by_process(calls: Columns, threads: NDArray[Any]) -> tuple[NDArray[Any], list[slice]]:
-    """Sort the calls by process and correlation id. Return the processes, and the rows of each.
-
-    There are none, and the calls stay as they are, if two calls of a process have the same id, if ids or
-    processes are unknown, or if there are many processes.
-    """
-    processes, owner = np.unique(threads & PROCESS_MASK, return_inverse=True)
-    correlation = calls["correlation"]
-    if MISSING in threads or len(processes) > _MOST_PROCESSES or correlation.min(initial=0) == MISSING:
-        return processes, []
-    owners = looked_up(owner.astype(np.uint8), calls["thread"])
-    order, rows = _order(owners, correlation, len(processes))
-    del correlation, owners  # the sorted copies need the memory
-    if (order[1:] < order[:-1]).any():
-        for name in calls:
-            calls[name] = looked_up(calls[name], order)
-    return processes, rows
-
-
-def _order(
-    owners: NDArray[Any], correlation: NDArray[Any], processes: int
-) -> tuple[NDArray[Any], list[slice]]:
-    """Return the calls by process and id, and where those of each process are; nothing if ids repeat."""
-    order, rows = np.empty(len(owners), np.uint32), [slice(0)]
-    for process in range(processes):
-        mine = np.flatnonzero(owners == process).astype(np.uint32)
-        ids = looked_up(correlation, mine)
-        if (ids[1:] <= ids[:-1]).any():
-            by_id = np.argsort(ids)
-            mine, ids = mine[by_id], ids[by_id]
-            if (ids[1:] == ids[:-1]).any():
-                return order[:0], []
-        rows.append(slice(rows[-1].stop, rows[-1].stop + len(mine)))
-        order[rows[-1]] = mine
-        del mine, ids
-    return order, rows[1:]
+    return named, packed, of_threads
 
 
 def _smallest(values: NDArray[Any]) -> NDArray[Any]:
@@ -241,47 +191,37 @@ _FIELD = (1 << _FIELD_BITS) - 1
 _HALF = 32  # bits
 
 
-def _unpacked(launches: NDArray[Any], threads: NDArray[Any], names: NDArray[Any]) -> NDArray[Any]:
-    """Return thread, device and call's name of each launch; MISSING for that of no call."""
-    thread, device, name = (launches >> shift & _FIELD for shift in (2 * _FIELD_BITS, _FIELD_BITS, 0))
-    known = launches != NO_CALL
-    keys = np.full((len(launches), 3), MISSING)
-    keys[known] = np.stack([threads[thread[known]], device[known], names[name[known]]], axis=1)
-    return keys
+class _Join:
+    """Joins kernels to their calls block by block. It is not ``possible`` for those of unknown processes."""
 
+    def __init__(self, named: Named, calls: Columns, threads: NDArray[Any], table: CallTable) -> None:
+        self._named, self._calls, self._threads, self._table = named, calls, threads, table
+        self._launch, self.possible = Numbering(sparse=True), True
 
-class _CallTable:
-    """The API calls by process and correlation id: ``rows`` has those of each process, in order of ids."""
-
-    def __init__(self, named: Named, calls: Calls, processes: NDArray[Any], rows: Sequence[slice]) -> None:
-        self._named, self._calls = named, calls
-        self._processes = list(zip(processes.tolist(), rows, strict=True))
-        self.threads, self.possible = calls.threads, True
-
-    def joined(self, columns: Columns, launch: Numbering) -> Columns:
+    def joined(self, columns: Columns) -> Columns:
         """Return launch number, time of the call, and time from its end to the kernel's start."""
         named, calls, device = self._named, self._calls, columns["device_id"]
         if columns["global_pid"].min(initial=0) == MISSING or not ((device >= 0) & (device <= _FIELD)).all():
             self.possible = False  # the former in trimmed exports
-        positions = self._positions(columns["correlation_id"], columns["global_pid"] & PROCESS_MASK)
+        positions = self._table.of(columns["correlation_id"], columns["global_pid"])
         met = positions >= 0
-        keys = calls.thread[positions].astype(np.int64) << _FIELD_BITS | device
+        keys = calls["thread"][positions].astype(np.int64) << _FIELD_BITS | device
         keys = np.where(met, keys << _FIELD_BITS | named.code[positions], NO_CALL)
-        end = (calls.end_high[positions].astype(np.int64) << _HALF) + calls.end_low[positions]
+        end = (calls["end_high"][positions].astype(np.int64) << _HALF) + calls["end_low"][positions]
         queue = np.where(met, columns["start_ns"] - end, 0)
-        return {"launch": launch.of(keys), "call_ns": named.duration_ns[positions], "queue_ns": narrow(queue)}
+        return {
+            "launch": self._launch.of(keys),
+            "call_ns": named.duration_ns[positions],
+            "queue_ns": narrow(queue),
+        }
 
-    def _positions(self, correlation: NDArray[Any], owner: NDArray[Any]) -> NDArray[Any]:
-        """Return the position of each kernel's call; -1 without a call."""
-        positions = np.full(len(correlation), -1)
-        for process, rows in self._processes:
-            ids, mine = self._calls.correlation[rows], np.flatnonzero(owner == process)
-            if not len(mine):
-                continue
-            known = correlation[mine]
-            wanted = np.clip(known, ids[0], ids[-1]).astype(ids.dtype)
-            # Kernels in a row have ids in a row: a small part is searched.
-            first, last = np.searchsorted(ids, wanted.min()), np.searchsorted(ids, wanted.max())
-            at = first + np.searchsorted(ids[first : last + 1], wanted)
-            positions[mine] = np.where(ids[at] == known, at + rows.start, -1)
-        return positions
+    def launches(self, numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the launch of each kernel, and the keys of each launch, as ``Launched`` has them."""
+        launches, number = self._launch.ranked(numbers)
+        thread, device, name = (launches >> shift & _FIELD for shift in (2 * _FIELD_BITS, _FIELD_BITS, 0))
+        known = launches != NO_CALL
+        keys = np.full((len(launches), 3), MISSING)
+        keys[known] = np.stack(
+            [self._threads[thread[known]], device[known], self._named.ids[name[known]]], axis=1
+        )
+        return number, keys

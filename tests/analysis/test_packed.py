@@ -11,6 +11,7 @@ from report_tables import csv_of
 from tiny_export import Row, call, changed, kernel, opened
 
 from nsyswrap.analysis import execution_phases
+from nsyswrap.analysis.execution_phases import phases_of
 from nsyswrap.analysis.packed import launched, packed_events, packed_names
 from nsyswrap.api import Capture
 from nsyswrap.base.errors import DamagedCapture
@@ -76,14 +77,20 @@ def test_launches_by_table_equal_those_by_pairs(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("other", [10**9, -(2**62), 2**63 - 1])
-def test_ids_can_lie_far_apart(tmp_path: Path, other: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_can_lie_far_apart(tmp_path: Path, other: int) -> None:
     calls = [call("launch", 0, 9, 1), call("launch", 2, 8, other)]
     kernels = [kernel("k", 10, 20, 1), kernel("k", 20, 40, other), kernel("k", 40, 80, other - 1)]
     capture = opened(tmp_path, *calls, *kernels)
+    assert launched(capture) is None
+    assert phases_of(capture).queue_ns.tolist() == [1, 12]  # the last kernel has no call
+
+
+def test_a_call_without_an_id_launched_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [call("launch", 0, 9, 1), changed(call("launch", 2, 8, 2), correlationId=None)]
+    capture = opened(tmp_path, *calls, kernel("k", 10, 20, 1), kernel("k", 20, 40, 2))
     found = launched(capture)
     assert found is not None
-    assert found.queue_ns[:2].tolist() == [1, 12]
-    assert found.keys[found.launch, 0].tolist().index(MISSING) == 2  # the last kernel has no call
+    assert found.keys[found.launch, 0].tolist().index(MISSING) == 1
     table = csv_of(capture, REPORT)
     monkeypatch.setattr(execution_phases, "launched", lambda _: None)
     assert csv_of(Capture(capture.path), REPORT) == table
@@ -94,9 +101,8 @@ def test_ids_can_lie_far_apart(tmp_path: Path, other: int, monkeypatch: pytest.M
     [
         [call("runtime", 0, 9, 1), call("driver", 1, 8, 1), kernel("k", 10, 20, 1)],
         [call("launch", 0, 9, 1), kernel("k", 10, 20, 1, globalPid=None)],
-        [changed(call("launch", 0, 9, 1), correlationId=None), kernel("k", 10, 20, 1)],
     ],
-    ids=["two calls", "no process", "no id"],
+    ids=["two calls", "no process"],
 )
 def test_what_no_table_can_hold_is_joined_in_pairs(tmp_path: Path, rows: list[Row]) -> None:
     capture = opened(tmp_path, *rows)
