@@ -100,7 +100,6 @@ def gpu_work(capture: captures.Capture) -> Check:
         return Check("ok", "GPU work", text)
     if not any(count for count, _, _ in counts.values()):
         cause = no_gpu_work(capture, run_facts(capture.source))[0]
-        possibly = "" if cause.is_certain else "possibly "
-        return Check("problem", "GPU work", f"{text}: {possibly}{cause.text}", cause.cure)
+        return Check("problem", "GPU work", f"{text}: {cause.text}", cause.cure)
     losses = [loss.text for loss in capture.diagnostics if loss.loss]
     return Check("problem", "GPU work", "; ".join([text, *(f"nsys: {loss}" for loss in losses)]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +68,12 @@ def _of_capture(path: Path) -> dict[str, list[Check]]:
 
 def as_dict(groups: dict[str, list[Check]]) -> dict[str, Any]:
     """Return all checks as plain data, which docs/doctor.schema.json describes."""
-    checks = [{"group": group, **asdict(check)} for group, checks in groups.items() for check in checks]
+    fields = ("level", "subject", "text", "cure")
+    checks = [
+        {"group": group, **{name: getattr(check, name) for name in fields}}
+        for group, checks in groups.items()
+        for check in checks
+    ]
     problems = sum(check["level"] == "problem" for check in checks)
     tool = {"name": "nsyswrap", "version": version()}
     return {"format": FORMAT, "version": VERSION, "problems": problems, "checks": checks, "tool": tool}

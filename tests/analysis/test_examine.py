@@ -22,7 +22,6 @@ from nsyswrap.base.run_folder import EXPORT, LOG, RUN, STATUS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nsyswrap.analysis.diagnostics.check import Diagnosis
 
 SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
 WORK = (call("cudaLaunchKernel", 1, 5, 1), kernel("k", 6, 9, 1))
@@ -95,7 +94,7 @@ def test_the_time_of_the_screen_follows_the_rows_that_it_reads(tmp_path: Path) -
 
 
 def test_a_check_that_could_not_be_made_is_not_ok(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lacking(_: object) -> Iterator[Diagnosis]:
+    def lacking(_: object) -> Iterator[Check]:
         raise NotInCapture("x.sqlite has no column start")
 
     monkeypatch.setattr(launch_checks, "check_times", lacking)
@@ -125,6 +124,7 @@ def test_lost_events_and_failed_calls(tmp_path: Path) -> None:
         "note",
         "API results",
         "cudaMalloc returned 2 (out of memory): the call had no effect; its time still counts",
+        count=1,
     )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.diagnostics.check import (
-    Diagnosis,
     counted,
     info,
     marked,
@@ -22,6 +21,7 @@ from nsyswrap.analysis.diagnostics.check import (
 )
 from nsyswrap.analysis.names import strip_version
 from nsyswrap.analysis.no_gpu_work import missing_processes
+from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nsyswrap.base.check import Level
     from nsyswrap.capture.capture import Capture
 
 MESSAGES, API_RESULTS = "nsys messages", "API results"
@@ -41,6 +42,7 @@ GRAPHS, RANGES, FORMAT = "CUDA graphs", "NVTX ranges", "export format"
 PROCESSES, NAMES = "processes", "names"
 _NAMED = {"kernel": "name", "api": "name", "nvtx": "text_id"}  # kind -> the field with the id of a text
 _AGAIN = "reports cannot tell these events apart. Export the .nsys-rep again"
+_LEVELS: dict[str, Level] = {"loss": "problem", "warning": "note", "info": "info"}  # of messages
 _LOST = " Counts and totals may be too low; record less at once."
 
 # Codes of the runtime (cudaError_t) and the driver (CUresult). Codes that both define mean the same.
@@ -75,7 +77,7 @@ _ANSWERS = {
 _ECHO = r"cuda(GetLast|PeekAtLast)Error"  # returns the error of an earlier call
 
 
-def check_messages(capture: Capture) -> Iterator[Diagnosis]:
+def check_messages(capture: Capture) -> Iterator[Check]:
     """Yield each distinct message of nsys, whatever is selected: messages concern the whole capture."""
     capture = capture.whole
     if not capture.has("diagnostic"):
@@ -90,12 +92,12 @@ def check_messages(capture: Capture) -> Iterator[Diagnosis]:
     by_time = sorted(zip(messages["timestamp_ns"].tolist(), levels, texts, strict=True))  # rows have no order
     for (level, text), count in Counter((level, text) for _, level, text in by_time).items():
         meaning = f"{text.rstrip('.')}.{_LOST}" if level == "loss" else text
-        yield Diagnosis(level, MESSAGES, count, None, f"nsys: {meaning}")
+        yield Check(_LEVELS[level], MESSAGES, f"nsys: {meaning}", count=count)
     if set(levels) == {"info"}:
         yield ok(MESSAGES, "nsys reported no warnings and no dropped events")
 
 
-def check_api_results(capture: Capture) -> Iterator[Diagnosis]:
+def check_api_results(capture: Capture) -> Iterator[Check]:
     """Yield the results other than success, grouped by function and code."""
     if not capture.has("api"):
         yield unknown(API_RESULTS, "no API calls recorded; collect with nsyswrap profile --trace cuda,nvtx")
@@ -114,11 +116,11 @@ def check_api_results(capture: Capture) -> Iterator[Diagnosis]:
         for name, code, count in zip(names.tolist(), results.tolist(), counts, strict=True)
     ]
     yield from checks
-    if not any(check.level == "warning" for check in checks):
+    if not any(check.level == "note" for check in checks):
         yield ok(API_RESULTS, f"no API call failed; {counted('api', marked(result == 0))} returned success")
 
 
-def _api_result(name: str, code: int, count: int) -> Diagnosis:
+def _api_result(name: str, code: int, count: int) -> Check:
     result = f"{name} returned {code} ({_CODES.get(code, 'an error')})"
     if re.match(_ANSWERS.get(code, "$"), name):
         return info(API_RESULTS, count, f"{result}: a regular result, not a failure")
@@ -129,7 +131,7 @@ def _api_result(name: str, code: int, count: int) -> Diagnosis:
     return warning(API_RESULTS, count, f"{result}: the call had no effect; its time still counts")
 
 
-def check_names(capture: Capture) -> Iterator[Diagnosis]:
+def check_names(capture: Capture) -> Iterator[Check]:
     """Yield a loss for each kind of event whose names are ids without a text: the export was cut."""
     for kind, field in _NAMED.items():
         with suppress(NotInCapture):
@@ -138,23 +140,23 @@ def check_names(capture: Capture) -> Iterator[Diagnosis]:
             if count := marked(np.array(lost, bool)[places]):
                 events = f"{count:,} of {len(places):,} {schema.EVENTS[kind].title}"
                 meaning = f"the export lacks the names of {events}; {_AGAIN}"
-                yield Diagnosis("loss", NAMES, count, None, meaning)
+                yield Check("problem", NAMES, meaning, count=count)
 
 
-def check_contents(capture: Capture) -> Iterator[Diagnosis]:
+def check_contents(capture: Capture) -> Iterator[Check]:
     """Yield a diagnosis of the CUDA graphs, the NVTX ranges and the export format."""
     yield _graphs(capture)
     yield _ranges(capture)
     yield _format(capture)
 
 
-def check_processes(capture: Capture) -> Iterator[Diagnosis]:
+def check_processes(capture: Capture) -> Iterator[Check]:
     """Yield the processes of the run that used CUDA without an event in the capture, by cause."""
     for cause in missing_processes(capture):
-        yield warning(PROCESSES, cause.count, str(cause))
+        yield warning(PROCESSES, cause.count or 1, str(cause))
 
 
-def _graphs(capture: Capture) -> Diagnosis:
+def _graphs(capture: Capture) -> Check:
     if not (count := capture.count("graph")):
         return ok(GRAPHS, "no CUDA graph is recorded as a whole")
     times = capture.columns("graph", *SPANS)
@@ -163,7 +165,7 @@ def _graphs(capture: Capture) -> Diagnosis:
     return warning(GRAPHS, count, f"{hidden}; profile with --graphs node to record them", total)
 
 
-def _ranges(capture: Capture) -> Diagnosis:
+def _ranges(capture: Capture) -> Check:
     ends = range_ends(capture)
     total, count = len(ends), marked(ends == MISSING)
     if not total:
@@ -184,7 +186,7 @@ def range_ends(capture: Capture) -> NDArray[Any]:
     return ends
 
 
-def _format(capture: Capture) -> Diagnosis:
+def _format(capture: Capture) -> Check:
     if newer := newer_than_known(capture.info):
         return warning(FORMAT, 1, newer)
     if not capture.info.schema_version:

@@ -1,13 +1,13 @@
-"""The result of one check of a capture, and helpers that several checks share."""
+"""What the checks of a capture share: the results, and quantities."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, clipped, gpu_operations_of
+from nsyswrap.base.check import Check
 from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
 
-    Level = Literal["loss", "warning", "info", "ok"]
-
-LEVELS = ("loss", "warning", "info", "ok")  # the worst first
 _NOUNS = {
     KERNEL: ("kernel", "kernels"),
     MEMCPY: ("copy", "copies"),
@@ -28,39 +25,24 @@ _NOUNS = {
 }
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """The result of one check, with a sentence on what it means for the numbers.
-
-    ``count`` is the number of events concerned, None if the capture cannot tell. ``time_ns`` is the time
-    concerned, in ns: a total, or the largest of several odd times.
-    """
-
-    level: Level
-    subject: str
-    count: int | None
-    time_ns: int | None
-    meaning: str
+def warning(subject: str, count: int, text: str, time_ns: int | None = None) -> Check:
+    """Return a check that found what makes numbers wrong or misleading."""
+    return Check("note", subject, text, count=count, time_ns=time_ns)
 
 
-def warning(subject: str, count: int, meaning: str, time_ns: int | None = None) -> Diagnosis:
-    """Return a diagnosis of something that makes numbers wrong or misleading."""
-    return Diagnosis("warning", subject, count, time_ns, meaning)
+def info(subject: str, count: int, text: str, time_ns: int | None = None) -> Check:
+    """Return a check that found what is good to know."""
+    return Check("info", subject, text, count=count, time_ns=time_ns)
 
 
-def info(subject: str, count: int, meaning: str, time_ns: int | None = None) -> Diagnosis:
-    """Return a diagnosis that is good to know."""
-    return Diagnosis("info", subject, count, time_ns, meaning)
+def ok(subject: str, text: str) -> Check:
+    """Return a check that found no problem."""
+    return Check("ok", subject, text, count=0)
 
 
-def ok(subject: str, meaning: str) -> Diagnosis:
-    """Return the diagnosis that a check found no problem."""
-    return Diagnosis("ok", subject, 0, None, meaning)
-
-
-def unknown(subject: str, why: str) -> Diagnosis:
-    """Return the diagnosis that the capture lacks the data for a check."""
-    return Diagnosis("info", subject, None, None, why)
+def unknown(subject: str, why: str) -> Check:
+    """Return a check for which the capture lacks the data."""
+    return Check("unknown", subject, why)
 
 
 def marked(marks: NDArray[Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -23,12 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from nsyswrap.analysis.diagnostics.check import Diagnosis
-    from nsyswrap.analysis.no_gpu_work.cause import Cause
-    from nsyswrap.base.check import Level
     from nsyswrap.capture.capture import Capture
 
-_DOUBTS: dict[str, Level] = {"loss": "problem", "warning": "note"}
+_SHOWN = ("problem", "note", "unknown")
 _PATIENCE_S = 10  # for SQLite's quick check, which takes about 1 s for 150 MB
 LOG_BYTES = 1 << 20  # the end of nsys.log, which has the fault
 # Measured with 1,000,000 kernels and their launches, see docs/speed.md. Python takes _START_S to start.
@@ -131,23 +129,16 @@ def _gpu_work(capture: Capture) -> Iterator[Check]:
     counts = [counted(kind, count) for kind in KINDS if (count := capture.count(kind))]
     if counts:
         yield Check("ok", "GPU work", ", ".join(counts))
-        yield from (_cause(cause, "GPU work") for cause in missing_processes(capture))
+        yield from missing_processes(capture)
         return
     first, *others = no_gpu_work(capture, run_facts(capture.source))
-    text = first.text if first.is_certain else f"possibly {first.text}"
-    yield Check("problem", "GPU work", f"no GPU work: {text}", first.cure)
-    yield from (_cause(cause, "GPU work") for cause in others)
-
-
-def _cause(cause: Cause, subject: str) -> Check:
-    if cause.is_certain:
-        return Check("problem", subject, cause.text, cause.cure)
-    return Check("note", subject, f"possibly {cause.text}", cause.cure)
+    yield replace(first, level="problem", text=f"no GPU work: {first.text}")
+    yield from others
 
 
 def _numbers(capture: Capture) -> Iterator[Check]:
     """Yield the checks behind the report ``diagnostics`` that found something, or could not be made."""
-    chosen: dict[str, Callable[[Capture], Iterator[Diagnosis]]] = {
+    chosen: dict[str, Callable[[Capture], Iterator[Check]]] = {
         "messages": capture_checks.check_messages,
         "names": capture_checks.check_names,
         "times": launch_checks.check_times,
@@ -159,9 +150,9 @@ def _numbers(capture: Capture) -> Iterator[Check]:
     for name, check in chosen.items():
         made = _made(name, check, capture)
         checks = [
-            Check(level, diagnosis.subject.removeprefix("nsys "), diagnosis.meaning)
-            for diagnosis in made
-            if (level := _level(diagnosis))
+            replace(check, subject="messages") if check.subject == capture_checks.MESSAGES else check
+            for check in made
+            if check.level in _SHOWN
         ]
         yield from checks
         if made and not checks:
@@ -170,13 +161,7 @@ def _numbers(capture: Capture) -> Iterator[Check]:
         yield Check("ok", "figures", f"no problem found in {', '.join(sound)}")
 
 
-def _level(diagnosis: Diagnosis) -> Level | None:
-    """Return the level of a diagnosis that doctor shows; None for those that say that all is well."""
-    is_unknown = diagnosis.level == "info" and diagnosis.count is None
-    return "unknown" if is_unknown else _DOUBTS.get(diagnosis.level)
-
-
-def _made(name: str, check: Callable[[Capture], Iterator[Diagnosis]], capture: Capture) -> list[Diagnosis]:
+def _made(name: str, check: Callable[[Capture], Iterator[Check]], capture: Capture) -> list[Check]:
     try:
         return list(check(capture))
     except NotInCapture as error:  # a third party trimmed the export

@@ -15,7 +15,6 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import (
-    Diagnosis,
     counted,
     info,
     marked,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.gpu_operations import GpuOperations
+    from nsyswrap.base.check import Check
     from nsyswrap.capture.capture import Capture
 
     Calls = dict[str, NDArray[Any]]
@@ -48,7 +48,7 @@ _BEGIN_CAPTURE, _END_CAPTURE = r"cu(da)?StreamBeginCapture", r"cu(da)?StreamEndC
 _FIELDS = ("start_ns", "global_tid", "correlation_id", "name")
 
 
-def check_launches(capture: Capture) -> Iterator[Diagnosis]:
+def check_launches(capture: Capture) -> Iterator[Check]:
     """Yield launch calls without GPU work, grouped by cause: failed, captured into a graph, not recorded."""
     if not capture.has("api"):
         yield unknown(LAUNCHES, "no API calls recorded; collect with nsyswrap profile --trace cuda,nvtx")
@@ -148,7 +148,7 @@ def _after_all_work(capture: Capture, calls: Calls, rows: NDArray[Any]) -> NDArr
     return after
 
 
-def check_origins(capture: Capture) -> Iterator[Diagnosis]:
+def check_origins(capture: Capture) -> Iterator[Check]:
     """Yield operations without a launch call by kind, then correlation ids that are ambiguous.
 
     Migrations of unified memory have no launch call and are left out.
@@ -166,7 +166,7 @@ def check_origins(capture: Capture) -> Iterator[Diagnosis]:
         yield ok(CORRELATION_IDS, "no correlation id is shared by two calls of one process")
 
 
-def _without_call(operations: GpuOperations) -> Iterator[Diagnosis]:
+def _without_call(operations: GpuOperations) -> Iterator[Check]:
     lost = operations.call < 0
     midway = lost & _before_the_first_known(operations)
     for code, kind in enumerate(KINDS):
@@ -194,7 +194,7 @@ def _before_the_first_known(operations: GpuOperations) -> NDArray[Any]:
     return operations.start_ns < first
 
 
-def _ambiguous(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
+def _ambiguous(capture: Capture, operations: GpuOperations) -> Iterator[Check]:
     """Yield operations that more than one call may have launched."""
     for code, kind in enumerate(KINDS):
         rows = operations.row[operations.kind == code]
@@ -224,7 +224,7 @@ def _of_several_calls(whole: Capture, kind: str) -> NDArray[Any]:
     return np.unique(operation[(end > end[outer]) | (thread != thread[outer])])
 
 
-def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
+def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Check]:
     """Yield the number of operations whose process is not recorded."""
     if all_processes_known(capture):  # else the columns would have to be read again
         return
@@ -248,11 +248,11 @@ def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Di
         yield info(CORRELATION_IDS, count, f"{unknown_process}; this is correct for a single process")
 
 
-def check_times(capture: Capture) -> Iterator[Diagnosis]:
+def check_times(capture: Capture) -> Iterator[Check]:
     """Yield impossible times of operations, by kind, and of API calls."""
     operations = unclipped_work(capture)
     yield from _before_launch(capture, operations)
-    odd: list[Diagnosis] = []
+    odd: list[Check] = []
     for code, kind in enumerate(KINDS):
         mine = operations.kind == code
         odd += _impossible(kind, operations.start_ns[mine], operations.end_ns[mine])
@@ -263,7 +263,7 @@ def check_times(capture: Capture) -> Iterator[Diagnosis]:
         yield ok(TIMES, "every operation and API call has a start and an end, in this order")
 
 
-def _before_launch(capture: Capture, operations: GpuOperations) -> Iterator[Diagnosis]:
+def _before_launch(capture: Capture, operations: GpuOperations) -> Iterator[Check]:
     """Compare the start of each operation with that of the outermost call that launched it."""
     launched = operations.of(operations.call >= 0)
     if not len(launched):
@@ -284,7 +284,7 @@ def _before_launch(capture: Capture, operations: GpuOperations) -> Iterator[Diag
         yield ok(CLOCKS, in_order)
 
 
-def _impossible(kind: str, start: NDArray[Any], end: NDArray[Any]) -> Iterator[Diagnosis]:
+def _impossible(kind: str, start: NDArray[Any], end: NDArray[Any]) -> Iterator[Check]:
     backwards, early = np.flatnonzero(end < start), marked(start <= 0)
     if len(backwards):
         most = int((start[backwards] - end[backwards]).max())

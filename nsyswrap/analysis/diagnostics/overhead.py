@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, text_codes
 from nsyswrap.analysis.arrays.intervals import Cover, union
-from nsyswrap.analysis.diagnostics.check import Diagnosis, info, unknown, warning
+from nsyswrap.analysis.diagnostics.check import info, unknown, warning
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture import schema
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nsyswrap.base.check import Check
     from nsyswrap.capture.capture import Capture
 
     Covers = dict[int, Cover]  # by global id of a thread or process
@@ -56,7 +57,7 @@ class Overhead(NamedTuple):
         return {one: union(self.start[mine], self.end[mine]) for one, mine in rows.items()}
 
 
-def check_overhead(capture: Capture) -> Iterator[Diagnosis]:
+def check_overhead(capture: Capture) -> Iterator[Check]:
     """Yield the profiler's own work in total, then each label of overhead by time, the longest first."""
     events, labels = _events(capture)
     if not len(events.start):
@@ -79,7 +80,7 @@ def check_overhead(capture: Capture) -> Iterator[Diagnosis]:
     yield from sorted(checks, key=lambda check: -(check.time_ns or 0))
 
 
-def _total(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int, int]) -> Diagnosis:
+def _total(count: int, total: int, in_api: tuple[int, int], in_idle: tuple[int, int]) -> Check:
     """Compare the profiler's work with API and idle time; each pair is a part and its whole, in ns."""
     times = [
         (part, whole, where) for (part, whole), where in ((in_api, _IN_API), (in_idle, _IN_IDLE)) if whole

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.analysis.conditions import FEWEST_SAMPLES, run_conditions_of
-from nsyswrap.analysis.diagnostics.check import Diagnosis, info, ok, unknown, warning
+from nsyswrap.analysis.diagnostics.check import info, ok, unknown, warning
 from nsyswrap.base.conditions import INTERVAL_S
 from nsyswrap.base.text import printable, shorten, wrap
 from nsyswrap.base.units import percent
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nsyswrap.analysis.conditions import RunConditions, Spread, WorkingGpu
+    from nsyswrap.base.check import Check
     from nsyswrap.base.conditions import Gpu, GpuProcess
     from nsyswrap.capture.capture import Capture
 
@@ -58,7 +59,7 @@ def doubts(capture: Capture) -> list[str]:
     return [line for text in texts for line in wrap(text, _LINE_WIDTH, "  ")]
 
 
-def check_run(capture: Capture) -> Iterator[Diagnosis]:
+def check_run(capture: Capture) -> Iterator[Check]:
     """Yield clocks, throttling and other processes of each GPU that worked, and the load of the host."""
     made = run_conditions_of(capture)
     if made is None:
@@ -164,7 +165,7 @@ def _processes(listed: list[GpuProcess]) -> str:
     return f"{name}pid {first.pid}{more}"
 
 
-def _idle_clock(gpu: WorkingGpu) -> Iterator[Diagnosis]:
+def _idle_clock(gpu: WorkingGpu) -> Iterator[Check]:
     if _is_mostly_idle(gpu):
         share = f"its idle clock in {percent(gpu.idle_percent or 0.0)} of the samples around its work"
         finding = f"{_name(gpu.gpu)} had {share}: kernels may begin at a low clock"
@@ -175,7 +176,7 @@ def _is_mostly_idle(gpu: WorkingGpu) -> bool:
     return gpu.idle_percent is not None and gpu.idle_percent >= _MOSTLY_PERCENT
 
 
-def _sound(gpu: WorkingGpu) -> Iterator[Diagnosis]:
+def _sound(gpu: WorkingGpu) -> Iterator[Check]:
     """Yield a diagnosis for each check that found no problem, or that could not be made."""
     name, samples = _name(gpu.gpu), f"{gpu.count:,} sample{'' if gpu.count == 1 else 's'}"
     if gpu.count < FEWEST_SAMPLES:
@@ -196,13 +197,13 @@ def _sound(gpu: WorkingGpu) -> Iterator[Diagnosis]:
         yield ok(THROTTLING, f"{name}: SM clock at its maximum in each of {samples}")
 
 
-def _alone(made: RunConditions) -> Diagnosis:
+def _alone(made: RunConditions) -> Check:
     if _are_known(_gpus(made)):
         return ok(PROCESSES, "no other process found on the GPUs of the run")
     return unknown(PROCESSES, "the processes on the GPUs of the run are not known")
 
 
-def _load(made: RunConditions) -> Iterator[Diagnosis]:
+def _load(made: RunConditions) -> Iterator[Check]:
     """Compare the load before the run, which the program has no part in, with the cores of the machine."""
     host = made.facts.host
     if host.load and host.machine_cores and host.load[0] >= host.machine_cores:

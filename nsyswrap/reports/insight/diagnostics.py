@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, overhead, run_checks
-from nsyswrap.analysis.diagnostics.check import LEVELS, Diagnosis, marked, unknown
+from nsyswrap.analysis.diagnostics.check import marked, unknown
 from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
@@ -21,9 +21,18 @@ from nsyswrap.reports.table import Column, Report, Result, Schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from nsyswrap.base.check import Check, Level
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
+# The words for the levels of checks, the worst first.
+_LEVELS: Mapping[Level, str] = {
+    "problem": "loss",
+    "note": "warning",
+    "info": "info",
+    "unknown": "info",
+    "ok": "ok",
+}
 _KINDS = (*KINDS, "api", "overhead")
 # Each check with its subject, for the case that the check cannot be made.
 _CHECKS = (
@@ -47,11 +56,11 @@ def compute(capture: Capture) -> Result:
     checks.sort(key=_rank)
     return Result(
         {
-            "level": [check.level for check in checks],
+            "level": [_LEVELS[check.level] for check in checks],
             "subject": [check.subject for check in checks],
             "count": _numbers([check.count for check in checks]),
             "time_ns": _numbers([check.time_ns for check in checks]),
-            "meaning": [check.meaning for check in checks],
+            "meaning": [check.text for check in checks],
         },
         operation_notes(capture) if chosen else (),
     )
@@ -63,15 +72,15 @@ def _nothing_selected(capture: Capture) -> bool:
     return not len(capture_checks.range_ends(capture)) and not any(map(capture.has, _KINDS))
 
 
-def _rank(check: Diagnosis) -> tuple[int, bool]:
+def _rank(check: Check) -> tuple[int, bool]:
     """Return the sort key: worst level first, nsys' own messages last among infos."""
-    return LEVELS.index(check.level), check.level == "info" and check.subject == capture_checks.MESSAGES
+    level = _LEVELS[check.level]
+    is_message = level == "info" and check.subject == capture_checks.MESSAGES
+    return list(_LEVELS.values()).index(level), is_message
 
 
-def _made(
-    subject: str, diagnose: Callable[[Capture], Iterator[Diagnosis]], capture: Capture
-) -> list[Diagnosis]:
-    checks: list[Diagnosis] = []
+def _made(subject: str, diagnose: Callable[[Capture], Iterator[Check]], capture: Capture) -> list[Check]:
+    checks: list[Check] = []
     try:
         checks.extend(diagnose(capture))
     except NotInCapture as missing:  # a third party trimmed the export

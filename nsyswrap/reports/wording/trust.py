@@ -50,7 +50,7 @@ def trust(capture: Capture) -> Trust:
     remarks = [
         f"  nsys: {' '.join(diagnostic.text.split())}" for diagnostic in capture.diagnostics[:_MOST_MESSAGES]
     ]
-    missing = [f"  {check.meaning}" for check in check_launches(capture) if check.level == "warning"]
+    missing = [f"  {check.text}" for check in check_launches(capture) if check.level == "note"]
     remarks += [*missing, *_clocks(capture), *_graphs(capture), *_processes(capture)]
     lost = _joined(capture) and len(_launched(capture)[0]) < capture.count("kernel")
     is_complete = has_gpu_work(capture) and not (remarks or lost)
