@@ -240,7 +240,10 @@ class _Ended(KeyboardInterrupt):
 
 
 def _end_like_ctrl_c() -> list[signal.Signals]:
-    """Let SIGTERM and SIGHUP raise an exception, and return them, without those that the caller ignores."""
+    """Let SIGTERM and SIGHUP raise an exception as SIGINT does; without those that the caller ignores.
+
+    Return the signals that raise one.
+    """
     came_at = -math.inf
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -252,18 +255,28 @@ def _end_like_ctrl_c() -> list[signal.Signals]:
     def dropped(what: sys.UnraisableHookArgs) -> None:
         """Raise once more what Python drops, as it finalizes an object."""
         nonlocal came_at
-        if not isinstance(what.exc_value, _Ended):
+        if not isinstance(what.exc_value, KeyboardInterrupt):
             sys.__unraisablehook__(what)
             return
         came_at = -math.inf
-        threading.Timer(_AGAIN_S, signal.raise_signal, [what.exc_value.number]).start()
+        number = getattr(what.exc_value, "number", signal.SIGINT)
+        threading.Timer(_AGAIN_S, _signal_main_thread, [number]).start()
 
     known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # as of Linux
     handled = [number for number in known if signal.getsignal(number) is signal.SIG_DFL]
     for number in handled:
         signal.signal(number, end)
     sys.unraisablehook = dropped
-    return handled
+    is_raised = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return [*handled, signal.SIGINT] if is_raised else handled
+
+
+def _signal_main_thread(number: int) -> None:
+    """Send the signal; a signal to another thread would not wake the main thread."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:  # on Windows
+        signal.raise_signal(number)
 
 
 @contextmanager

@@ -111,6 +111,31 @@ def test_a_signal_leaves_nothing(
         os.killpg(process.pid, 0)
 
 
+FINALIZES = """
+import sys, time
+from nsyswrap import cli
+class Finalized:
+    def __del__(self):
+        cli.signal.raise_signal(number)
+        time.sleep(0.01)
+def command(**_):
+    Finalized()
+    time.sleep(600)
+number, sys.argv[1:], cli.cli.main = int(sys.argv[1]), [], command
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_a_signal_that_comes_while_an_object_is_finalized(
+    environment: dict[str, str], number: signal.Signals
+) -> None:
+    """Python drops what is raised then."""
+    command = [sys.executable, "-c", FINALIZES, f"{number:d}"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    assert (done.returncode, done.stderr) == (128 + number, "")
+
+
 def test_a_second_signal_does_not_end_the_cleanup(tmp_path: Path, start: Start) -> None:
     with start("collect") as process:
         for _ in range(5):
