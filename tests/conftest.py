@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import hypothesis
 import pytest
+from waiting import PATIENCE_S
 from warm_cli import WarmCli
 
 from nsyswrap.base.errors import Unavailable
@@ -136,7 +137,7 @@ def cli(tmp_path: Path, environment: dict[str, str], warm_cli: WarmCli) -> Cli:
     def run(*arguments: str | Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         words = [*map(str, arguments)]
         if warm_cli.can_run(words, stdin, variables):
-            return warm_cli.run(words, tmp_path, stdin, variables, 120)
+            return warm_cli.run(words, tmp_path, stdin, variables, PATIENCE_S)
         return subprocess.run(
             [sys.executable, "-c", MAIN, *words],
             cwd=tmp_path,
@@ -145,7 +146,7 @@ def cli(tmp_path: Path, environment: dict[str, str], warm_cli: WarmCli) -> Cli:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=PATIENCE_S,
         )
 
     return run

@@ -10,11 +10,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 from tiny_export import call, kernel, nvtx, write
+from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.bare_run import bare_run_of
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
@@ -42,7 +42,7 @@ sys.exit(4 if marks.read_text() == "xx" else 0)
 WAITS = """
 import time
 print("ready", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 SCREEN = """\
 train.py: 3 runs        median      min      max  spread  runs
@@ -184,7 +184,7 @@ def test_one_ctrl_c_ends_everything(
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "run 1 of 3: stopped by SIGINT" in errors
     assert "run 2 of 3" not in errors
@@ -195,7 +195,7 @@ def test_one_ctrl_c_ends_everything(
 def test_a_pair_that_is_stopped_first_does_not_show_the_earlier_run(tmp_path: Path, cli: Cli) -> None:
     assert cli("profile", "--no-stats", "-o", "run", *NOTHING).returncode == 0
     options = ("--compare-bare", "--yes", "--timeout", "1", "-o", "run", "--force")
-    done = cli("profile", *options, "--", "sleep", "60")
+    done = cli("profile", *options, "--", "sleep", "600")
     assert (done.returncode, done.stdout) == (75, "")
     assert done.stderr.endswith("the run without nsys was stopped after --timeout 1 s\n")
     assert (tmp_path / "run" / EXPORT).exists()
@@ -218,10 +218,7 @@ def test_a_kill_ends_the_run_without_nsys(tmp_path: Path, script: Path, environm
     assert (
         f"runs is in use by another series ({socket.gethostname()}, process {process.pid})" in second.stderr
     )
-    deadline = time.monotonic() + 30
-    while list((tmp_path / "tmp").iterdir()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: not list((tmp_path / "tmp").iterdir()))
 
 
 @pytest.mark.usefixtures("nsys")
@@ -316,7 +313,7 @@ def test_a_terminal_is_asked(tmp_path: Path, environment: dict[str, str]) -> Non
         while b"[y/N]" not in asked:
             asked += terminal.read(100)
         terminal.write(b"n\n")
-        assert process.wait(120) == 2
+        assert process.wait(PATIENCE_S) == 2
     assert b"once without nsys, once under nsys. Run it?" in asked.replace(b"\r\n", b" ")
     assert sorted(tmp_path.iterdir()) == []
 

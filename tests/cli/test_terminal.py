@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tiny_export import call, kernel, nvtx, write
+from waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +54,7 @@ def at_terminal(folder: Path, environment: dict[str, str], *arguments: str) -> s
     )
     os.close(theirs)
     got = read_to_the_end(ours)
-    process.wait(timeout=60)
+    process.wait(timeout=PATIENCE_S)
     return got
 
 

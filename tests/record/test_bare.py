@@ -152,7 +152,7 @@ def test_a_program_that_fails(tmp_path: Path, code: str, exit_code: int) -> None
 
 
 def test_a_time_limit_ends_all_processes(tmp_path: Path) -> None:
-    code = f"import subprocess; p = subprocess.Popen(['sleep', '60']); open({str(tmp_path / 'pid')!r}, 'w')"
+    code = f"import subprocess; p = subprocess.Popen(['sleep', '600']); open({str(tmp_path / 'pid')!r}, 'w')"
     code += ".write(str(p.pid)); p.wait()"
     status, _ = run_bare(spec(tmp_path, *python(code), timeout_s=1))
     assert (status.outcome, status.exit_code) == ("timed_out", 75)
@@ -163,7 +163,7 @@ def test_a_time_limit_ends_all_processes(tmp_path: Path) -> None:
 def test_a_signal_reaches_the_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ready = tmp_path / "ready"
     code = "import signal, sys, time\nsignal.signal(signal.SIGINT, lambda *_: sys.exit(print('told')))\n"
-    code += f"open({str(ready)!r}, 'w').close()\ntime.sleep(60)"
+    code += f"open({str(ready)!r}, 'w').close()\ntime.sleep(600)"
 
     def interrupt() -> None:
         while not ready.exists():

@@ -46,7 +46,7 @@ from pathlib import Path
 from nsyswrap.base.folder_lock import locked
 with locked(Path(sys.argv[1]), "a test"):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

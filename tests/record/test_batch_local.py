@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from local_batches import PROGRAM, outcomes, states, sweep
+from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import CLAIM, EXPORT, PROGRAM_OUTPUT, STATUS
@@ -55,7 +56,7 @@ def running(
         text=True,
         start_new_session=True,
     ) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while (
             len([file for file in folder.glob(f"b/runs/*/{PROGRAM_OUTPUT}") if file.stat().st_size]) < ready
         ):
@@ -126,15 +127,17 @@ def test_without_gpus_the_environment_is_left_alone(folder: Path, cli: Cli) -> N
 def test_an_interruption_leaves_reports_and_the_rest_for_later(
     folder: Path, environment: dict[str, str], cli: Cli
 ) -> None:
-    with running(folder, environment, sweep("--gpus", "0,1", seconds="60", code="0,1,2"), ready=2) as process:
+    with running(
+        folder, environment, sweep("--gpus", "0,1", seconds="600", code="0,1,2"), ready=2
+    ) as process:
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, said
     assert outcomes(folder) == ["interrupted", "interrupted", "planned"]
     for number_of_run in (1, 2):
         assert check_export(states(folder)[number_of_run].folder / EXPORT) == ""
     (folder / "go-on").touch()
-    again = cli(*sweep("--gpus", "0,1", seconds="60", code="0,1,2"))
+    again = cli(*sweep("--gpus", "0,1", seconds="600", code="0,1,2"))
     assert "3 to run" in again.stderr
     assert outcomes(folder) == ["done", "program_failed", "program_failed"]
 
@@ -156,19 +159,19 @@ def test_a_killed_batch_is_gone_on_with(folder: Path, environment: dict[str, str
 def test_a_run_that_was_killed_is_lost_and_run_again(
     folder: Path, environment: dict[str, str], cli: Cli
 ) -> None:
-    with running(folder, environment, sweep("--gpus", "0", seconds="60")) as process:
+    with running(folder, environment, sweep("--gpus", "0", seconds="600")) as process:
         claim = states(folder)[1].claim
         assert claim is not None
         for pid in [*children(claim.pid), claim.pid]:
             os.kill(pid, signal.SIGKILL)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1, said
-    assert "00001-s=60-c=0: lost (1 of 1)" in said
+    assert "00001-s=600-c=0: lost (1 of 1)" in said
     assert outcomes(folder) == ["lost"]
     assert "lost" in cli("batch", "status", "b").stdout
     assert rows(folder / "b/results.csv")[0]["outcome"] == "lost"
     (folder / "go-on").touch()
-    assert cli(*sweep("--gpus", "0", seconds="60")).returncode == 0
+    assert cli(*sweep("--gpus", "0", seconds="600")).returncode == 0
     assert outcomes(folder) == ["done"]
 
 
@@ -179,16 +182,16 @@ def children(pid: int) -> list[int]:
 
 
 def test_two_batches_in_one_folder(folder: Path, environment: dict[str, str], cli: Cli) -> None:
-    with running(folder, environment, sweep(seconds="60")) as process:
-        second = cli(*sweep(seconds="60"))
+    with running(folder, environment, sweep(seconds="600")) as process:
+        second = cli(*sweep(seconds="600"))
         assert second.returncode == 73
         assert f"process {process.pid}" in second.stderr
         shown = cli("batch", "status", "b").stdout
         assert "1 run: 1 running (batch in progress)" in shown
-        assert "00001-s=60-c=0  running (on " in shown
+        assert "00001-s=600-c=0  running (on " in shown
         cancelled = cli("batch", "cancel", "b")
         assert cancelled.returncode == 0, cancelled.stderr
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 143
     assert outcomes(folder) == ["interrupted"]
     assert "no run of b is running or waiting" in cli("batch", "cancel", "b").stderr
@@ -197,13 +200,10 @@ def test_two_batches_in_one_folder(folder: Path, environment: dict[str, str], cl
 def test_cancelling_what_an_ended_batch_left_running(
     folder: Path, environment: dict[str, str], cli: Cli
 ) -> None:
-    with running(folder, environment, sweep(seconds="60")) as process:
+    with running(folder, environment, sweep(seconds="600")) as process:
         process.kill()
     assert cli("batch", "cancel", "b").returncode == 0
-    deadline = time.monotonic() + 60
-    while outcomes(folder) == ["running"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: outcomes(folder) != ["running"])
     assert outcomes(folder) == ["interrupted"]
     assert check_export(states(folder)[1].folder / EXPORT) == ""
 
@@ -212,17 +212,14 @@ def test_a_run_that_is_killed_ends_and_can_be_read(
     folder: Path, environment: dict[str, str], cli: Cli
 ) -> None:
     """It counts as running while its guard ends it."""
-    with running(folder, environment, sweep(seconds="60")) as process:
+    with running(folder, environment, sweep(seconds="600")) as process:
         process.kill()
     [state] = states(folder).values()
     assert state.claim
     os.kill(state.claim.pid, signal.SIGKILL)
     assert outcomes(folder) == ["running"]
     assert cli("batch", "cancel", "b").returncode == 0
-    deadline = time.monotonic() + 60
-    while outcomes(folder) == ["running"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: outcomes(folder) != ["running"])
     assert outcomes(folder) == ["lost"]
     shown = cli("report", state.folder)
     assert (shown.returncode, shown.stdout.startswith("this run never finished: nsyswrap was killed")) == (

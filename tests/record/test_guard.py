@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
-import time
+import termios
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.folder_lock import LOCK, descriptor_of, is_locked, locked
 from nsyswrap.record import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-PROGRAM = "import os, signal, time; {}print(os.getpid(), flush=True); time.sleep(60)"
+PROGRAM = "import os, signal, time; {}print(os.getpid(), flush=True); time.sleep(600)"
 DEAF = PROGRAM.format("signal.signal(signal.SIGTERM, signal.SIG_IGN); ")
 # nsys: it waits for its program, then imports. Its exit code is the number of signals that it got.
 RECORDS = """
@@ -98,9 +100,9 @@ def guarded(folder: Path, lock: int | None = None, stem: str = "report") -> Iter
         yield run
     finally:
         run.forsake()
-        run.guard.wait(30)
+        run.guard.wait(PATIENCE_S)
         for process in run.started:
-            process.communicate(timeout=30)
+            process.communicate(timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("guard_too", [False, True])
@@ -108,21 +110,21 @@ def test_a_program_that_ignores_signals_ends_with_nsyswrap(tmp_path: Path, *, gu
     with guarded(tmp_path) as run:
         nsys, program = run.start(RECORDS, DEAF, str(run.temporary), "0.1")
         if guard_too:
-            wait_for(lambda: len(children(run.guard.pid)) == 1)
-            time.sleep(0.3)  # it has told its fork which process is nsys
+            wait_until(lambda: len(children(run.guard.pid)) == 1)
+            wait_until(lambda: has_told_its_fork(run))
             run.guard.kill()
         run.forsake()
-        assert nsys.wait(20) == 0  # it ended by itself, after its program
-        wait_for(lambda: not Path(f"/proc/{program}").exists() and not run.work.exists())
+        assert nsys.wait(PATIENCE_S) == 0  # it ended by itself, after its program
+        wait_until(lambda: not Path(f"/proc/{program}").exists() and not run.work.exists())
 
 
 def test_nsys_gets_no_signal_and_has_time_to_import(tmp_path: Path) -> None:
     with guarded(tmp_path) as run:
         nsys, program = run.start(RECORDS, PROGRAM.format(""), str(run.temporary), "2.5")
         run.forsake()
-        wait_for(lambda: not Path(f"/proc/{program}").exists())
+        wait_until(lambda: not Path(f"/proc/{program}").exists())
         assert nsys.poll() is None
-        assert nsys.wait(20) == 0
+        assert nsys.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize(("answers", "code"), [("", 5), ("deaf", -signal.SIGKILL)])
@@ -131,7 +133,7 @@ def test_an_nsys_that_waits_in_vain_is_asked_to_write(tmp_path: Path, answers: s
     with guarded(tmp_path) as run:
         nsys, _ = run.start(WAITS, PROGRAM.format(""), answers)
         run.forsake()
-        assert nsys.wait(30) == code
+        assert nsys.wait(PATIENCE_S) == code
 
 
 def test_what_nsys_left_is_private_and_the_folder_locked_until_then(tmp_path: Path) -> None:
@@ -140,15 +142,15 @@ def test_what_nsys_left_is_private_and_the_folder_locked_until_then(tmp_path: Pa
         assert lock is not None
         mine = os.dup(lock)  # as nsyswrap dies, its own is closed
         with guarded(tmp_path, lock) as run:
-            nsys, _ = run.start(RECORDS, PROGRAM.format(""), str(run.temporary), "1")
+            nsys, _ = run.start(RECORDS, PROGRAM.format(""), str(run.temporary), "3")
             (run.temporary / "nsys-report-1.qdstrm").touch(0o664)
             (run.work / "report.nsys-rep").touch(0o664)
             os.close(mine)
             run.forsake()
-            time.sleep(0.5)
+            wait_until(lambda: (tmp_path / LOCK).read_text().endswith(f", process {run.guard.pid}"))
             assert is_locked(tmp_path)
-            assert (tmp_path / LOCK).read_text().endswith(f", process {run.guard.pid}")
-            nsys.wait(20)
+            assert nsys.poll() is None
+            nsys.wait(PATIENCE_S)
         assert not (tmp_path / LOCK).exists()
         left = {path.name: path.stat().st_mode & 0o777 for path in run.work.iterdir()}
         assert left == {"report.nsys-rep": 0o600, "report.qdstrm": 0o600}
@@ -159,16 +161,16 @@ def test_a_command_gets_the_signal_itself(tmp_path: Path) -> None:
     with guarded(tmp_path, stem="") as run:
         command, _ = run.start(RECORDS, DEAF, str(run.temporary), "0.1")
         run.forsake()
-        assert command.wait(20) >= 1
+        assert command.wait(PATIENCE_S) >= 1
 
 
 def test_what_is_done_leaves_nothing(tmp_path: Path) -> None:
     with guarded(tmp_path) as run:
-        wait_for(lambda: len(children(run.guard.pid)) == 1)
+        wait_until(lambda: len(children(run.guard.pid)) == 1)
         [fork] = children(run.guard.pid)
         run.tell(guard.DONE + b"\n")
         run.forsake()
-        assert run.guard.wait(20) == 0
+        assert run.guard.wait(PATIENCE_S) == 0
         assert not Path(f"/proc/{fork}").exists()
         assert run.work.exists()
 
@@ -177,8 +179,8 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def wait_for(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+def has_told_its_fork(run: Run) -> bool:
+    """Return True if the guard waits again, after it has read which process is nsys."""
+    assert run.guard.stdin is not None
+    unread = fcntl.ioctl(run.guard.stdin, termios.FIONREAD, bytes(4))
+    return not any(unread) and Path(f"/proc/{run.guard.pid}/stat").read_text().rpartition(") ")[2][0] == "S"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from test_guard import wait_for
 from test_ranks_outcome import DONE, NVTX, ended, spec
+from waiting import wait_until
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders
@@ -139,9 +139,9 @@ def test_a_command_with_its_own_nsys_ends_with_nsyswrap(tmp_path: Path) -> None:
     replace(spec(1, launcher="", profiled=False), command=shell, cwd=str(tmp_path)).write(folder)
     with subprocess.Popen([sys.executable, "-m", "nsyswrap", "run-folder", str(folder)]) as process:
         output = folder / PROGRAM_OUTPUT
-        wait_for(lambda: output.exists() and output.read_text())
+        wait_until(lambda: output.exists() and output.read_text())
         process.kill()
-    wait_for(lambda: not Path(f"/proc/{output.read_text().strip()}").exists())
+    wait_until(lambda: not Path(f"/proc/{output.read_text().strip()}").exists())
 
 
 @pytest.mark.usefixtures("nsys")

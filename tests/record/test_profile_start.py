@@ -71,7 +71,7 @@ def test_what_would_fail_again_is_not_tried_again(tmp_path: Path, nsys: str, cli
 @pytest.mark.parametrize(
     ("does", "ending"),
     [
-        ("exec sleep 60", (75, "stopped after --timeout 1 s; nsys had not started the program")),
+        ("exec sleep 600", (75, "stopped after --timeout 1 s; nsys had not started the program")),
         ("kill -BUS $$", (70, "nsys itself was killed by signal 7")),
     ],
     ids=["waits", "dies"],

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import PATIENCE_S
 
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.nsys.command import Options, check_export
@@ -64,7 +65,7 @@ Path(folder, f"{variant} {option}").touch()
 WAITS = """
 import time
 open("ready", "w").close()
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -190,7 +191,7 @@ def test_a_job_that_is_started_again_waits_for_its_earlier_copy(
         process = subprocess.Popen(command, env=again, stderr=subprocess.PIPE, text=True)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(3)
-    assert process.communicate(timeout=120)[1].count("in use") == 0
+    assert process.communicate(timeout=PATIENCE_S)[1].count("in use") == 0
     assert process.returncode == 0
     assert read_state(run).state == "done"
 

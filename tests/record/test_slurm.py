@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ import pytest
 from batch_folders import batch_of, captured, planned, rows_of
 from slurm_cluster import BATCH, Cluster, running_cluster
 from tiny_export import kernel, write
+from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import DIGEST, EXPORT
@@ -25,7 +25,7 @@ from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import RunState, open_batch, read_claim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("nsys")
@@ -52,14 +52,6 @@ with nvtx.annotate("all of it"):
 say("ended")
 sys.exit(3 if number == os.environ.get("FAILS") else 0)
 """
-_PATIENCE_S = 60
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)  # each look may be a process
 
 
 @dataclass
@@ -165,7 +157,7 @@ def test_the_submitter_is_killed(work: Work, cluster: Cluster) -> None:
         assert third.returncode == 73
         assert f"process {second.pid}" in third.stderr
         work.go()
-        assert second.wait(_PATIENCE_S) == 0
+        assert second.wait(PATIENCE_S) == 0
     assert work.said("began") == ["1", "2", "3", "4", "5"]
     assert work.outcomes() == ["done"] * 5
 
@@ -175,7 +167,7 @@ def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluste
     with work.running("1", "--slurm", "hold") as submitter:
         wait_until(cluster.jobs)
         submitter.terminate()
-        assert submitter.wait(_PATIENCE_S) == 143
+        assert submitter.wait(PATIENCE_S) == 143
     assert not (work.output / "results.csv").exists()  # no run has ended
     assert re.search(r"1 planned\n  in Slurm's queue as job \d+: 1 waiting", work.ask("status").stdout)
     held = [line.split()[0] for line in cluster.jobs()]
@@ -190,7 +182,7 @@ def test_a_batch_is_cancelled(work: Work) -> None:
     with work.running("1,2,3", "--max-running", "2") as batch:
         wait_until(lambda: len(work.said("began")) == 2)
         assert "ending the runs of" in work.ask("cancel").stderr
-        assert batch.wait(_PATIENCE_S) == 1
+        assert batch.wait(PATIENCE_S) == 1
     told = sorted(row["outcome"] for row in rows_of(work.output / "results.csv"))
     assert told == [*["interrupted"] * 2, "planned"]
     assert work.outcomes().count("interrupted") == 2
@@ -216,7 +208,7 @@ def test_a_node_goes_down(work: Work, cluster: Cluster) -> None:
         [job] = (line.split()[0] for line in cluster.jobs())
         cluster.run("scontrol", "update", f"jobid={job}", f"excnodelist={host}")
         work.go()
-        code = batch.wait(_PATIENCE_S)
+        code = batch.wait(PATIENCE_S)
         cluster.wait_for("idle")
     assert code == 0
     [state] = work.states().values()
@@ -305,7 +297,7 @@ def test_a_task_is_killed(work: Work) -> None:
         assert victim is not None
         os.kill(victim.pid, signal.SIGKILL)
         work.go()
-        assert batch.wait(_PATIENCE_S) == 1
+        assert batch.wait(PATIENCE_S) == 1
     lost, _ = rows_of(work.output / "results.csv")
     assert lost["outcome"] == "lost"
     assert re.match(r"job \d+_1 ended", lost["message"])
@@ -338,7 +330,7 @@ def test_collect_reads_captures_in_a_job_array(tmp_path: Path, cluster: Cluster)
         write(tmp_path / f"loose/job.rank{rank}.sqlite", kernel("k", 0, 12 + rank))
     (tmp_path / "loose/bad.sqlite").write_text("no capture")
     with collecting(tmp_path, cluster) as process:
-        assert process.communicate(timeout=60)[1]
+        assert process.communicate(timeout=PATIENCE_S)[1]
     tables = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.csv")}
     assert len(tables) == 3
     with collecting(tmp_path, cluster, "--executor", "slurm", "--slurm", "hold") as process:
@@ -347,11 +339,11 @@ def test_collect_reads_captures_in_a_job_array(tmp_path: Path, cluster: Cluster)
         first = job.read_text()
         wait_until(lambda: process.stderr and f"job {first} reads 5 captures" in process.stderr.readline())
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=PATIENCE_S)[1]
         assert f"job {first} continues; the same command waits for it, and collects" in said
     cluster.run("scontrol", "release", first)
     with collecting(tmp_path, cluster, "--executor", "slurm", "--jobs", "3") as process:
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=PATIENCE_S)[1]
     assert process.returncode == 65, said  # bad.sqlite
     assert "reads the ranks of 1 run" in said
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.csv")} == tables
@@ -365,7 +357,7 @@ def test_captures_that_no_job_has_read_are_named(tmp_path: Path, cluster: Cluste
     with collecting(tmp_path, cluster, "--executor", "slurm", "--slurm", "hold") as process:
         wait_until(lambda: len(cluster.jobs()) == 1)
         cluster.run("scancel", cluster.jobs()[0].partition("_")[0])
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=PATIENCE_S)[1]
     assert process.returncode == 69
     assert re.search(r"job \d+ ended without digests of 1 capture, such as b/runs/00001;", said)
     assert "without --executor this machine makes them" in said

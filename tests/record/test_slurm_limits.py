@@ -6,13 +6,13 @@ import json
 import re
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 from batch_folders import rows_of
 from slurm_cluster import BATCH, Cluster, has_database, running_cluster
 from slurm_database import PACKAGES
+from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, RunFolder
@@ -20,12 +20,11 @@ from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import open_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("nsys")
 
-_PATIENCE_S = 120
 # Its file holds when it began and ended, in seconds of one clock.
 PROGRAM = """
 import sys, time
@@ -37,7 +36,7 @@ Path(__file__).with_name(sys.argv[1]).write_text(f"{began} {time.monotonic()}")
 WAITS = "import time; time.sleep(600)"
 PLAN = """
 [slurm]
-time = 1
+time = 2
 [node]
 setup = ["export TIMES=two", 'echo "set up"']
 wrapper = ["nice", "-n", "5"]
@@ -104,7 +103,10 @@ def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
 def limited(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """Runs that take longer than they may. Slurm looks twice a minute: the other tests go on meanwhile."""
+    """Runs that take longer than they may, by a limit that leaves nsys a minute.
+
+    Slurm looks twice a minute. The other tests go on meanwhile; the one of these runs comes last.
+    """
     folder = tmp_path_factory.mktemp("limited")
     (folder / "plan.toml").write_text(PLAN.replace("{python}", sys.executable).replace("{program}", WAITS))
     batch = [*BATCH, "run", "plan.toml", "-o", "out", "--executor", "slurm"]
@@ -128,13 +130,6 @@ def forgotten(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Pat
     cluster.run("scontrol", "update", "nodename=n3", "state=down", "reason=test")
     wait_until(lambda: {second, third}.isdisjoint(job.partition("_")[0] for job in cluster.jobs()))
     return folder
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.3)  # each look may be a process or three
 
 
 def sweep(
@@ -200,19 +195,6 @@ def test_written_scripts_are_submitted_by_hand(cluster: Cluster, tmp_path: Path)
     assert f"job {job}" in waited.stderr
 
 
-def test_the_time_limit_is_reached(limited: tuple[Path, subprocess.Popen[bytes]]) -> None:
-    folder, process = limited
-    assert process.wait(_PATIENCE_S) == 1
-    run, with_ranks = (state.folder for state in open_batch(folder).survey().values())
-    own = [run, *(with_ranks / f"rank-{rank}" for rank in range(2))]
-    statuses = [RunFolder(path).read_status() for path in (*own, with_ranks)]
-    assert [(status.outcome, status.exit_code) for status in statuses] == [("timed_out", 75)] * 4
-    assert {status.message for status in statuses} == {"stopped before Slurm's time limit"}
-    assert [check_export(path / EXPORT) for path in own] == [""] * 3
-    assert all(log.read_text().startswith("set up\n") for log in (folder / FOLDER).glob("*.log"))
-    assert "exec nice -n 5 " in (folder / FOLDER / "job-1.sh").read_text()
-
-
 def test_ranks_that_slurm_kills(cluster: Cluster, tmp_path: Path) -> None:
     """One takes too much memory. Two ignore a cancellation for longer than the KillWait of this cluster."""
     (tmp_path / "deaf.py").write_text(DEAF)
@@ -223,7 +205,7 @@ def test_ranks_that_slurm_kills(cluster: Cluster, tmp_path: Path) -> None:
         wait_until(lambda: len(list(tmp_path.glob("began-*"))) == 2)
         wait_until(lambda: list((tmp_path / "out/runs").glob("*-eats/status.json")))
         assert cluster.batch(tmp_path, "cancel", "out").returncode == 0
-        assert process.wait(_PATIENCE_S) == 1
+        assert process.wait(PATIENCE_S) == 1
     eats, deaf = (state.status for state in open_batch(tmp_path / "out").survey().values())
     assert eats is not None
     assert deaf is not None
@@ -286,3 +268,16 @@ def test_accounting_alone_knows_how_jobs_ended(cluster: Cluster, forgotten: Path
     memory = rf"end of its log: [^\n]*{_EXCEEDED}[^\n]*; request more with mem in \[slurm\]"
     assert re.search(rf"lost: job {third}_3 ran out of memory \(FAILED\); {memory}", waited.stderr)
     assert "nsyswrap batch run` starts 3 more runs" in waited.stderr
+
+
+def test_the_time_limit_is_reached(limited: tuple[Path, subprocess.Popen[bytes]]) -> None:
+    folder, process = limited
+    assert process.wait(PATIENCE_S) == 1
+    run, with_ranks = (state.folder for state in open_batch(folder).survey().values())
+    own = [run, *(with_ranks / f"rank-{rank}" for rank in range(2))]
+    statuses = [RunFolder(path).read_status() for path in (*own, with_ranks)]
+    assert [(status.outcome, status.exit_code) for status in statuses] == [("timed_out", 75)] * 4
+    assert {status.message for status in statuses} == {"stopped before Slurm's time limit"}
+    assert [check_export(path / EXPORT) for path in own] == [""] * 3
+    assert all(log.read_text().startswith("set up\n") for log in (folder / FOLDER).glob("*.log"))
+    assert "exec nice -n 5 " in (folder / FOLDER / "job-1.sh").read_text()

@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from recorded import PICTURED
 from slurm_cluster import BATCH, Cluster, running_cluster
+from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.rank_folders import captures_by_rank
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("nsys")
 
-_PATIENCE_S = 90
 # Rank 1 does what it is told; the others wait for it where it dies.
 PROGRAM = """
 import os, signal, sys, time
@@ -183,7 +182,7 @@ def test_each_fault_of_a_rank_is_the_outcome_of_its_run(tmp_path: Path, cluster:
         capture_output=True,
         text=True,
         check=False,
-        timeout=2 * _PATIENCE_S,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 1, done.stderr
     states = list(open_batch(tmp_path / "b").survey().values())
@@ -249,7 +248,7 @@ def test_a_node_goes_down_and_a_disk_is_full_beneath_ranks(
         # It answers, so Slurm takes it back at once, and drains what is to run a job twice.
         cluster.run("scontrol", "update", f"jobid={job}", f"excnodelist={lost}")
         (tmp_path / "go").touch()
-        assert batch.wait(_PATIENCE_S) == 1
+        assert batch.wait(PATIENCE_S) == 1
     cluster.wait_for("idle")
     node, disk = open_batch(tmp_path / "b").survey().values()
     assert (node.state, [len(path.read_text().split()) for path in nodes]) == ("done", [2, 2])
@@ -274,7 +273,7 @@ def test_ranks_outlive_a_moved_folder_and_end_with_their_task_also_by_sigkill(
         pids = [tmp_path / f"hangs{rank}" for rank in range(2)]
         wait_until(lambda: all(path.exists() and path.read_text() for path in pids))
         (tmp_path / "b").rename(tmp_path / "moved")
-        said = batch.communicate(timeout=_PATIENCE_S)[1]
+        said = batch.communicate(timeout=PATIENCE_S)[1]
     assert batch.returncode == 73
     assert "b was moved or removed while its jobs run\n  move it back: " in said
     moved = cluster.batch(tmp_path, "status", "moved").stdout
@@ -307,13 +306,6 @@ def test_torchrun_on_two_nodes(tmp_path: Path, cluster: Cluster) -> None:
         (0, 0, "torchrun"),
         (1, 1, "torchrun"),
     ]
-
-
-def wait_until(is_so: object) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not is_so():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def is_alive(pid: int) -> bool:

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import wait_until
 
 from nsyswrap.record import guard
 from nsyswrap.record import supervisor as supervise
@@ -57,7 +57,7 @@ while not came or sys.argv[2] == "deaf":
 """
 LEAVES_A_PROGRAM = """
 import os, subprocess, sys
-subprocess.Popen(["sleep", "60"])
+subprocess.Popen(["sleep", "600"])
 os.write(int(sys.argv[1]), b"s")
 """
 
@@ -102,10 +102,7 @@ def living(supervisor: Supervisor) -> list[Path]:
 
 
 def assert_nothing_left(supervisor: Supervisor) -> None:
-    deadline = time.monotonic() + 30
-    while living(supervisor) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert living(supervisor) == []
+    wait_until(lambda: not living(supervisor))
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
@@ -114,7 +111,7 @@ def test_the_program_is_signalled_and_nsys_is_not(
 ) -> None:
     """nsys then takes its time to write. A program that is deaf is killed."""
     monkeypatch.setattr(guard, "STOP_NSYS_S", 30)
-    code = f"import time; {DEAF if by is signal.SIGKILL else ''}print(flush=True); time.sleep(60)"
+    code = f"import time; {DEAF if by is signal.SIGKILL else ''}print(flush=True); time.sleep(600)"
     with supervised(tmp_path, RECORDS, code, "1") as (supervisor, _):
         supervisor.received.append(signal.SIGTERM if by is signal.SIGKILL else by)
         ending = supervisor.wait(None)
@@ -127,7 +124,7 @@ def test_a_program_that_cleans_up_has_time_for_it(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(supervise, "STOP_PROGRAM_S", 20)
     monkeypatch.setattr(guard, "STOP_NSYS_S", 30)
     cleans = "signal.signal(signal.SIGINT, lambda *_: (time.sleep(2), sys.exit(3)))"
-    code = f"import signal, sys, time; {cleans}; print(flush=True); time.sleep(60)"
+    code = f"import signal, sys, time; {cleans}; print(flush=True); time.sleep(600)"
     with supervised(tmp_path, RECORDS, code, "0") as (supervisor, _):
         supervisor.received.append(signal.SIGINT)
         assert supervisor.wait(None) == Ending(103, signal.SIGINT, timed_out=False, killed=False)
@@ -140,7 +137,7 @@ def test_processes_of_the_program_in_other_groups_are_signalled(
     monkeypatch.setattr(guard, "STOP_NSYS_S", 30)
     code = """
 import subprocess, sys
-other = subprocess.Popen(["sleep", "60"], start_new_session=True)
+other = subprocess.Popen(["sleep", "600"], start_new_session=True)
 print(flush=True)
 sys.exit(other.wait() + 20)
 """
@@ -153,7 +150,7 @@ sys.exit(other.wait() + 20)
 
 def test_a_deaf_nsys_is_killed_at_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervise, "START_S", 60)
-    with supervised(tmp_path, f"{DEAF}time.sleep(60)") as (supervisor, _):
+    with supervised(tmp_path, f"{DEAF}time.sleep(600)") as (supervisor, _):
         assert supervisor.wait(0.2) == Ending(-9, None, timed_out=True, killed=True)
 
 
@@ -162,7 +159,7 @@ def test_an_nsys_that_does_not_start_the_program_is_killed_after_a_signal(
 ) -> None:
     monkeypatch.setattr(supervise, "START_S", 0.3)
     monkeypatch.setattr(guard, "STOP_NSYS_S", 60)
-    with supervised(tmp_path, "import time; time.sleep(60)") as (supervisor, _):
+    with supervised(tmp_path, "import time; time.sleep(600)") as (supervisor, _):
         assert supervisor.wait(0.2) == Ending(-9, None, timed_out=True, killed=True)
 
 
@@ -179,7 +176,7 @@ def test_an_nsys_that_waits_in_vain_is_asked_to_write(
 
 def test_an_nsys_that_does_nothing_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "HUNG_S", 1.5)
-    with supervised(tmp_path, "import time; time.sleep(60)") as (supervisor, _):
+    with supervised(tmp_path, "import time; time.sleep(600)") as (supervisor, _):
         assert supervisor.wait(None) == Ending(-9, None, timed_out=False, killed=True, fault="hung")
 
 

@@ -9,6 +9,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+from waiting import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILT_FROM = (
     *("pyproject.toml", "README.md", "LICENSE", ".gitignore", "nsyswrap", "kernels", "scenarios"),
@@ -64,7 +66,13 @@ def version_in(folder: Path, *prefix: str, code: str = "", **variables: str) -> 
     command = [*prefix, sys.executable, "-c", f"{code}\nimport nsyswrap\nprint(nsyswrap.__version__)"]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **variables}
     done = subprocess.run(
-        command, cwd=folder.parent, env=environment, check=True, capture_output=True, text=True, timeout=60
+        command,
+        cwd=folder.parent,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     return done.stdout.strip()
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import slurm_database
+from waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +37,6 @@ _SBIN = os.pathsep.join(filter(None, (os.environ.get("PATH"), "/usr/sbin:/sbin")
 _WITH_PARENT = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
 _DEVICES = ("/dev/null", "/dev/zero")  # a GPU of Slurm's is a file that exists, each a different one
 _PORTS = range(20_000, 32_000)  # below those that the system hands out itself
-_PATIENCE_S = 60
 _CONFIG = {
     "ClusterName": "throwaway",
     "SlurmctldHost": "localhost(127.0.0.1)",
@@ -74,7 +74,7 @@ class Cluster:
     def run(self, *command: str, check: bool = True) -> str:
         """Run one of Slurm's commands; return what it prints."""
         done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, check=False, timeout=_PATIENCE_S
+            command, env=self.environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
         )
         assert not check or done.returncode == 0, done.stderr
         return done.stdout
@@ -92,7 +92,7 @@ class Cluster:
             capture_output=True,
             text=True,
             check=False,
-            timeout=2 * _PATIENCE_S,
+            timeout=PATIENCE_S,
         )
 
     def start(self, *command: str) -> None:
@@ -132,7 +132,7 @@ class Cluster:
 
     def wait_for(self, state: str) -> None:
         """Wait until all nodes are in ``state``."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S
         asked = ("sinfo", "-h", "-N", "-p", "debug", "-o", "%T")
         while (states := self.run(*asked, check=False).split()) != [state] * len(NODES):
             assert time.monotonic() < deadline, (states, self._said())
@@ -170,7 +170,7 @@ def _listens(port: int) -> bool:
 
 
 def _wait(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_S
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-_LIMITS_S = (1, 5, 25)
+_LIMITS_S = (1, 5, 25, 100)
 
 
 def timed_out(cli: Cli, *words: str | Path, **variables: str) -> tuple[subprocess.CompletedProcess[str], int]:

@@ -35,7 +35,7 @@ import time
 from nsyswrap.reports.runs.workers import Worker
 worker = Worker(abs, -1)
 print(worker.answer(), flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 

@@ -1,0 +1,19 @@
+"""Waiting for what a test has begun, also on a busy machine."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE_S = 240  # bounds a wait for what goes wrong; it checks nothing
+OUTLASTS_S = 600  # how long a program goes on that has to be stopped
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)  # each look may be a process
