@@ -25,6 +25,7 @@ from nsyswrap.cli.help import Group
 from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
@@ -246,8 +247,13 @@ def _end_like_ctrl_c() -> list[signal.Signals]:
     """
     came_at = -math.inf
 
-    def end(number: int, _frame: FrameType | None) -> None:
+    def end(number: int, frame: FrameType | None) -> None:
         nonlocal came_at
+        if _is_inside(dropped, frame):  # what is raised there, Python drops, too
+            _signal_again(number)
+            return
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         before, came_at = came_at, time.monotonic()
         if came_at > before + _REPEAT_S:
             raise _Ended(number)
@@ -259,24 +265,34 @@ def _end_like_ctrl_c() -> list[signal.Signals]:
             sys.__unraisablehook__(what)
             return
         came_at = -math.inf
-        number = getattr(what.exc_value, "number", signal.SIGINT)
-        threading.Timer(_AGAIN_S, _signal_main_thread, [number]).start()
+        _signal_again(getattr(what.exc_value, "number", signal.SIGINT))
 
     known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # as of Linux
     handled = [number for number in known if signal.getsignal(number) is signal.SIG_DFL]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        handled.append(signal.SIGINT)
     for number in handled:
         signal.signal(number, end)
     sys.unraisablehook = dropped
-    is_raised = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    return [*handled, signal.SIGINT] if is_raised else handled
+    return handled
 
 
-def _signal_main_thread(number: int) -> None:
-    """Send the signal; a signal to another thread would not wake the main thread."""
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(threading.main_thread().ident or 0, number)
-    else:  # on Windows
-        signal.raise_signal(number)
+def _is_inside(function: Callable[..., object], frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not function.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _signal_again(number: int) -> None:
+    """Send a signal to the main thread in a moment: one to another thread would not wake it."""
+
+    def send() -> None:
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+        else:  # on Windows
+            signal.raise_signal(number)
+
+    threading.Timer(_AGAIN_S, send).start()
 
 
 @contextmanager
