@@ -9,21 +9,18 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from checkouts import ROOT
+from conftest import Cli
 from recorded import SHIPPED
 from releases import BASELINE, BATCH, EXITS, GPU, NAMES, NVTX, OPTIONS, PLAN, SWEEP, VERSIONS, unpacked
 
 from nsyswrap.base import version
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.reports import find_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 NONE = SHIPPED / "add2" / "none"
 # The formats of the newest release. The first change after it raises a format, no other until the next one.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nsyswrap.api.function_call import program_of
 from nsyswrap.base.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Unsendable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from made_runs import SETUP, made_side
@@ -19,9 +19,6 @@ from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.run_folder import Status
 from nsyswrap.reports.compare.baseline import baseline_text
 from nsyswrap.reports.compare.sides import load_side
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KERNELS = GateLimits(metrics=("kernels",))
 BASE = made_side("base")

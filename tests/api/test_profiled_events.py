@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from recorded import SHIPPED, run_folder
-from tiny_export import call, diagnostic, graph, kernel, memcpy, write
+from tiny_export import Row, call, diagnostic, graph, kernel, memcpy, write
 
 from nsyswrap.api import Capture, Run, open_capture, profiled
 from nsyswrap.api.gpu_profile import Profile, Profiler
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.run_folder import Status
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 LAUNCH = "cudaLaunchKernel"
 GEMM = "void gemm<float, 4>(float*)"

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,6 @@ from nsyswrap.record.doctor.programs import probe
 from nsyswrap.record.in_program import call_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     Session = Callable[..., subprocess.CompletedProcess[str]]
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nsyswrap.base.errors import CheckFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 _PROJECTED = "nvtx_gpu_proj_trace"
 _ROUNDED = 0.051  # how far rounding to one decimal moves a number, and a bit

@@ -14,9 +14,9 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from contenders import PARTS, ROOT, START, at_the_start, environment, on_export, profiling
 from made_ranges import add_ranges
@@ -26,12 +26,8 @@ from turns import Exports, timed
 
 from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, Unavailable
 from nsyswrap.base.nsys import find as nsys_install
+from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.capture.schema import EVENTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nsyswrap.base.nsys.find import Nsys
 
 _MAKER = str(Path(__file__).with_name("make_export.py"))
 _SHORT_RUNS = 5  # in each round, of what takes a fraction of a second

@@ -6,17 +6,13 @@ import os
 import shutil
 import sqlite3
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.capture.schema import EVENTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from nsyswrap.base.nsys.find import Nsys
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ROOT / "nsyswrap" / "recorded" / "add2" / "both"

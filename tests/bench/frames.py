@@ -15,16 +15,15 @@ import os
 import sys
 from bisect import bisect_left
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from playwright.sync_api import Browser, Page
+from typing_extensions import Self
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from browser import chromium_path
 from playwright.sync_api import sync_playwright
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-    from typing_extensions import Self
 
 FRAMES = 240
 MOST_MEDIAN, MOST_LATE, MOST_MS, MOST_SCRIPT_MS = 2, 4, 100, 50

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from made_calls import CALLS, COPY, GRAPH, LAUNCHES, NODES, SET
-
-if TYPE_CHECKING:
-    from made_calls import Columns, Ints
-    from made_kernels import Kernels
-    from numpy.typing import NDArray
+from made_calls import CALLS, COPY, GRAPH, LAUNCHES, NODES, SET, Columns, Ints
+from made_kernels import Kernels
+from numpy.typing import NDArray
 
 STREAMS = np.array([7, 13, 14, 15, 16, 17, 18, 19, 20, 21])
 _STREAM_SHARES = [0.46, *[0.06] * 9]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from made_calls import Ints
-    from numpy.typing import NDArray
+from made_calls import Ints
+from numpy.typing import NDArray
 
 _MEAN_CHARACTERS = 262
 _TAIL = ", (bool)0>(T1, T2 *, const T3 *)"

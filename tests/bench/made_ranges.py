@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
 from nsyswrap.capture.schema import EVENTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _CALLS_IN_STEP = 720  # so that a million kernels make 2,000 steps in four threads
 _FEWEST_STEPS = 20

@@ -12,23 +12,18 @@ from __future__ import annotations
 import lzma
 import sqlite3
 import sys
+from collections.abc import Iterable
 from contextlib import closing
 from itertools import count, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from made_calls import CALLS, made_calls, made_kinds, without_lost
+from made_calls import CALLS, Columns, Ints, made_calls, made_kinds, without_lost
 from made_gpu_work import GpuWork
-from made_kernels import made_kernels, made_names
+from made_kernels import Kernels, made_kernels, made_names
 
 from nsyswrap.capture.schema import EVENTS, PROCESS_MASK, STRINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from made_calls import Columns, Ints
-    from made_kernels import Kernels
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "recorded" / "ddp" / "even" / "report.sqlite.xz"
 KERNEL, MEMCPY, MEMSET, API = (EVENTS[kind].table for kind in ("kernel", "memcpy", "memset", "api"))

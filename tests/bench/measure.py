@@ -9,14 +9,11 @@ import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NsyswrapError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _KIB = 1024  # what ru_maxrss counts
 

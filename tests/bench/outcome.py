@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from contenders import OURS
 from goals import Goal, goals
-from measure import middle
+from measure import Cost, middle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from measure import Cost
-
     Costs = dict[str, list[Cost]]
 
 

@@ -10,7 +10,8 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT
@@ -21,9 +22,6 @@ from nsyswrap.base.errors import CheckFailed
 from nsyswrap.base.nsys.find import find_nsys
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import open_capture
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BENCH = ROOT / "tests" / "bench"
 KERNELS = 2_000

@@ -5,19 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from answers import check_numbers, check_same
-from contenders import PANDAS, environment
-from measure import measured
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from contenders import Contender
-    from measure import Cost
+from contenders import PANDAS, Contender, environment
+from measure import Cost, measured
 
 
 @dataclass(frozen=True)

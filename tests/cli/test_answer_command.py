@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from recorded import run_folder
 from tiny_export import call, kernel, nvtx, write
 
@@ -13,11 +14,6 @@ from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports.answer import answer_lines, as_dict
 from nsyswrap.reports.summary import SECTIONS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 
 @pytest.fixture

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import recorded
@@ -14,10 +16,6 @@ from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.version import version
 from nsyswrap.cli import main
 from nsyswrap.reports.compare.baseline import baseline_text, read_baseline
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 CAPTURE = str(recorded.SHIPPED / "add" / "grid" / EXPORT)
 

@@ -6,18 +6,14 @@ import re
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from local_batches import PROGRAM, RECORDING, outcomes, states, sweep
 
 from nsyswrap.base.run_folder import RunFolder
 from nsyswrap.record.batch.folder import open_batch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

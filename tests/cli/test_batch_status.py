@@ -6,17 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from local_batches import PROGRAM, sweep
 
 from nsyswrap.base.run_folder import Status
 from nsyswrap.cli.batch_status import Clock, ending, in_words, progress
-from nsyswrap.record.batch.folder import RunState
-
-if TYPE_CHECKING:
-    from nsyswrap.record.batch.folder import State
+from nsyswrap.record.batch.folder import RunState, State
 
 
 def test_the_time_left_is_that_of_the_runs_since_it_began() -> None:

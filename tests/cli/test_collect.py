@@ -7,12 +7,13 @@ import io
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from batch_folders import DONE, batch_of, captured, claimed, ended, planned, rows_of
 from conditioned import H200, MS, POWER, STARTED, around, sample
 from conditioned import run_folder as conditioned_run
+from conftest import Cli
 from pyarrow import parquet
 from recorded import DOZEN, SHIPPED, run_folder
 from tiny_export import call, kernel, write
@@ -24,11 +25,6 @@ from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs import digest as digests
 from nsyswrap.reports.runs.digest import write_digest
 from nsyswrap.reports.scenario_tables import gpu_totals
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.slow
 

@@ -7,11 +7,12 @@ import io
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pytest
 import recorded
 from compared_runs import make_repeats, make_run
+from conftest import Cli
 from jsonschema import validate
 from recorded import ROOT
 from tiny_export import call, kernel, write
@@ -20,9 +21,6 @@ from nsyswrap.api import Comparison, compare
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.run_folder import RUN
 from nsyswrap.cli import main
-
-if TYPE_CHECKING:
-    from conftest import Cli
 
 SCHEMA = json.loads((ROOT / "docs" / "compare.schema.json").read_text("utf-8"))
 BEFORE, AFTER = (400, 401, 399), (440, 441, 439)

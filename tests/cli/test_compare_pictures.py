@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from made_runs import made_side
@@ -10,9 +10,6 @@ from made_runs import made_side
 from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.cli.compare import check_pictures, write_pictures
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_page_and_the_picture_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, RunFolder
 from nsyswrap.cli.compare_run import in_turns, split_commands
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 MARKS = """
 import pathlib, sys

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from test_imports import HEAVY
@@ -14,9 +14,6 @@ from test_imports import HEAVY
 from nsyswrap import reports
 from nsyswrap.render import formats, plots
 from nsyswrap.reports import ranks
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COMPLETED = [
     ("nsyswrap re", ["report", "redact"]),

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from conftest import Cli
 from recorded import SHIPPED
 
 from nsyswrap.cli import cli as nsyswrap
 from nsyswrap.cli import demo
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
-
-    from nsyswrap.record.scenarios import Scenario
+from nsyswrap.record.scenarios import Scenario
 
 LINES, WIDTH = 45, 80  # at most
 

@@ -8,11 +8,13 @@ import lzma
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import fake_cuda
 import pytest
 from click.testing import CliRunner
+from conftest import Cli
 from gpus_here import NO_GPU
 from jsonschema import Draft202012Validator
 from recorded import ROOT
@@ -26,11 +28,6 @@ from nsyswrap.base.nsys import find
 from nsyswrap.cli import cli as nsyswrap
 from nsyswrap.cli.doctor import as_dict, screen
 from nsyswrap.record.doctor.programs import probe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 SCHEMA = json.loads((ROOT / "docs" / "doctor.schema.json").read_text(encoding="utf-8"))
 BARE = {"PATH": "/no/such/folder", "NSYSWRAP_NSYS": ""}

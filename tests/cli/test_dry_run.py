@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
+from conftest import Cli
 
 from nsyswrap.base.nsys import find
 from nsyswrap.cli import cli as nsyswrap
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-    from conftest import Cli
 
 
 def test_without_an_nsys_it_is_called_nsys(

@@ -7,10 +7,13 @@ import os
 import resource
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
+from conftest import Cli
 from pyarrow import parquet as arrow
 from recorded import run_folder
 from tiny_export import ON_REQUEST, call, everything, kernel, nvtx, opened, row, write
@@ -27,11 +30,6 @@ from nsyswrap.render.perfetto import FORMATS, compose
 from nsyswrap.render.perfetto import write as write_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from conftest import Cli
-
     from nsyswrap.api import Capture
     from nsyswrap.render.perfetto import Trace
 

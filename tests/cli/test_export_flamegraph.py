@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from made_modules import Training, training
 from tiny_export import call, kernel, nvtx, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 # Per step: embed 3; layers 10 and 20 forward, 20 and 40 backward and 5 for each bias; adam 7.
 STACKS = """\

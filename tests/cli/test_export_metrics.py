@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from conftest import Cli
 from prometheus_client.openmetrics import parser
 from recorded import SHIPPED
 
@@ -16,12 +19,6 @@ from nsyswrap.base.version import version
 from nsyswrap.cli import cli as commands
 from nsyswrap.cli.export import METRICS
 from nsyswrap.render.metrics import FORMATS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from conftest import Cli
 
 BOTH = SHIPPED / "add2" / "both"
 

@@ -6,19 +6,15 @@ import csv
 import io
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from batch_folders import batch_of, captured, ended, planned, rows_of
+from conftest import Cli
 from rank_exports import Step, run_folder, steps
 from tiny_export import call, kernel, row, write
 
 from nsyswrap.base.run_folder import BATCH, EXPORT, REPORT, RUN
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import re
 import shutil
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import TYPE_CHECKING, Protocol
 
 import click
 import foreign
@@ -18,10 +21,6 @@ from warm_cli import WarmCli
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-    from pathlib import Path
-    from subprocess import CompletedProcess
-    from typing import Protocol
 
     class Run(Protocol):
         def __call__(self, folder: Path, *words: str, **variables: str) -> CompletedProcess[str]: ...

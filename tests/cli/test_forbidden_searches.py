@@ -6,9 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import foreign
 import pytest
@@ -19,8 +20,6 @@ from warm_cli import WarmCli
 from nsyswrap.base.run_folder import RUN
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-    from typing import Protocol
 
     class Run(Protocol):
         def __call__(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from made_runs import made_side, side_of
@@ -16,9 +17,6 @@ from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.not_read import NotRead
 from nsyswrap.cli.gate import annotation, check_gate, errors_annotated, finish, gate_limits
 from nsyswrap.render import comparison as comparisons
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NONE = {"gate": True, "max_slower": None, "min_time": None, "kernels": (), "metrics": (), "strict": False}
 STEP = Key("step", "step")

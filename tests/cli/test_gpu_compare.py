@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Cli
 from gpus_here import NO_GPU
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
-
 
 pytestmark = [
     pytest.mark.gpu,

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
 
 import click
 import pytest
+from conftest import Cli
 from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.cli import cli as top
 from nsyswrap.cli import main
 from nsyswrap.cli.help import GENERAL, Command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import Cli
 
 MOST_LINES, WIDTH = 40, 80
 HIDDEN = ["run-folder"]

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
+from conftest import Cli
 
 NO_NSYS = {"NSYSWRAP_NSYS": "/nowhere/nsys"}  # --dry-run needs none
 CPU = "print(sum(range(10)))\n"

@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from test_imports import HEAVY
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("nsys")
 MOST = 44

@@ -9,20 +9,15 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from compared_runs import make_repeats
-from conftest import MAIN
+from conftest import MAIN, Cli
 from rank_exports import FAST, run_folder, steps
 from table_folders import as_parquet
 from tiny_export import call, kernel, nvtx, row, write
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.slow
 

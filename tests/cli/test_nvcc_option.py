@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 
 import nsyswrap
 from nsyswrap.base.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 MAIN = """
 #include <cstdio>

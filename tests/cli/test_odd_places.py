@@ -7,20 +7,18 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from tiny_export import kernel, write
 
 from nsyswrap.base import limits
 from nsyswrap.base.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Cli
-
     Shell = Callable[[str], subprocess.CompletedProcess[str]]
 
 ODD = os.fsdecode(b"run \xff")

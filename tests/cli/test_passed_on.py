@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from credential_kinds import made
 from tiny_export import DIAGNOSTIC, everything, nvtx, row, write
 
 from nsyswrap import open_capture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 CHANCE = random.Random(3)  # noqa: S311 - not for secrets
 FIRST, SECOND, ARGUMENT = (made(form, CHANCE) for form in ("ghp_{a36}", "ghp_{a36}", "{w14}"))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import foreign
 import pytest
 from compared_runs import make_run
+from conftest import Cli
 
 from nsyswrap.base.run_folder import PAGE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Cli
 
 needs_other_users = pytest.mark.skipif(bool(foreign.lacks()), reason=foreign.lacks())
 FILES = [  # commands that write the file {out}

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from recorded import ROOT, run_folder
 from tiny_export import call, everything, nvtx, row, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.slow
 

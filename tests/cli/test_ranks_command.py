@@ -7,10 +7,11 @@ import io
 import json
 import re
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import recorded
+from conftest import Cli
 from pyarrow import parquet
 from rank_exports import Step, run_folder, steps
 from tiny_export import call, kernel, nvtx, write
@@ -18,11 +19,6 @@ from tiny_export import call, kernel, nvtx, write
 from nsyswrap.base.run_folder import EXPORT, RUN
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports.ranks import NAMES, find_rank_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.slow
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from scenario_scripts import SCENARIOS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL = {"ranks": 2, "width": 16, "warmup": 1, "iterations": 3}
 DEADLINE_S = 120

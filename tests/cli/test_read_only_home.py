@@ -6,15 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tiny_export import everything, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = pytest.mark.slow

@@ -10,19 +10,15 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from tiny_export import call, kernel, nvtx, write
 from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.bare_run import bare_run_of
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 NOTHING = ("--", sys.executable, "-c", "pass")
 READS = """

@@ -6,17 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from tiny_export import call, kernel, memcpy, nvtx, write
 
 from nsyswrap.reports import NAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from recorded import PICTURED
 from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
 
@@ -20,11 +21,6 @@ from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli import output as show
 from nsyswrap.cli.explain import OUTSIDE
 from nsyswrap.reports import NAMES, find_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.slow
 

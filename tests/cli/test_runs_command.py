@@ -7,16 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from batch_folders import batch_of, captured, planned
+from conftest import Cli
 from tiny_export import call, kernel, memcpy, write
 
 from nsyswrap.base.run_folder import EXPORT, PAGE, RUN, RunFolder, Status
-
-if TYPE_CHECKING:
-    from conftest import Cli
 
 PYTHON = Path(sys.executable).name
 HELLO = ("--", sys.executable, "-c", "pass")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -14,10 +16,6 @@ from nsyswrap.cli import main
 from nsyswrap.cli.scenario_runs import closing_tables, run_variants
 from nsyswrap.record import scenarios
 from nsyswrap.record.gpus import Devices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

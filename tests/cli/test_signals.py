@@ -9,7 +9,9 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,9 +19,6 @@ from tiny_export import kernel, nvtx, write
 from waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     Start = Callable[[str], subprocess.Popen[str]]
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)

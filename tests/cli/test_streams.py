@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 import pytest
 from tiny_export import call, kernel, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COMMANDS = (
     ["--help"],

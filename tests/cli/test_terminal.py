@@ -8,17 +8,13 @@ import pty
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from tiny_export import call, kernel, nvtx, write
 from waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
-    from warm_cli import WarmCli
+from warm_cli import WarmCli
 
 # A title, hidden text, "move up", a C1 escape sequence, two overrides of the direction, a tab and a return.
 EVIL = "e\x1b]0;x\x07\x1b[8m\x1b[2A\x9b31m\u202e\u2066\tl\r"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from made_runs import made_side
 from PIL import Image
 from recorded import SHIPPED
@@ -17,11 +18,6 @@ from nsyswrap.record.batch.folder import make_batch
 from nsyswrap.record.batch.plan import read_plan
 from nsyswrap.reports.compare.baseline import baseline_text
 from nsyswrap.reports.runs.digest import write_digest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 BOTH = SHIPPED / "add2" / "both"
 PLAN = '[[runs]]\ncommand = "train.py"\n'

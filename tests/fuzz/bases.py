@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import lzma
+import random
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tiny_export as tiny
 from tiny_export import Row, row
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterator
 
 PROCESSES = (100, 4242)
 # Exporter, its schema, its table of metadata, and the columns and tables that it did not write.

@@ -7,11 +7,9 @@ every machine. What it imports of nsyswrap the server has imported before it for
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 
 def no_problem(_code: int, _stdout: str, _stderr: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +19,6 @@ from fuzz.case import Case
 from nsyswrap import reports
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterable, Sequence
-
     Other = tuple[list[str], Sequence[Path], Callable[[int, str, str], str]]
 
 SUMMARIES = (

@@ -7,9 +7,11 @@ import json
 import math
 import re
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from fuzz.file_template import PROJECT, TABLES, printed_before, tables, tables_before, template
+from fuzz.text_mutations import Mutation
 from nsyswrap.base.run_folder import DIGEST, SPEC, STATUS
 from nsyswrap.reports.runs.digest import TOTALS
 
@@ -18,10 +20,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fuzz.text_mutations import Mutation
 
 OUTCOMES = (
     *("done", "program_failed", "interrupted", "timed_out"),

@@ -8,8 +8,10 @@ as it was, or with what a plain reading of the mutated file gives.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from fuzz import file_answers
@@ -33,9 +35,6 @@ from fuzz.text_mutations import mutation
 from nsyswrap.base.run_folder import BATCH, CLAIM, CONDITIONS, DIGEST, RUN, SPEC, STATUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
-
     Judge = Callable[[Given, Answer], str]
 
 

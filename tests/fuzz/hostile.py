@@ -7,12 +7,14 @@ The command answers or refuses, reads no such file without end, and leaves the f
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -25,9 +27,6 @@ from fuzz.case import Case, no_problem
 from fuzz.sql_files import naming_super_journal
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-
     Random = random.Random
 
 CODES = (0, 1, 2, 65, 69, 70, 73, 78, 126, 127)

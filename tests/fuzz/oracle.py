@@ -8,14 +8,12 @@ that returns the cells of its CSV as nsys 2025 prints them. It raises ``Absent``
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, NamedTuple
 
 KERNEL, MEMCPY = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
 MEMSET, API = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_RUNTIME"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuzz import server
 from fuzz.bases import bases
@@ -16,10 +18,6 @@ from fuzz.case import Case
 from fuzz.commands import SUMMARIES, summaries_problem
 from nsyswrap.analysis.arrays import groups
 from nsyswrap.capture.export import Export
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
 
 _LIMITS = server.Limits(seconds=2, bytes=300_000_000)
 _EXPORT = Path("x.sqlite")  # in the folder of the case, where the command runs

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuzz.bases import any_base
+from fuzz.case import Case
 from fuzz.commands import command
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from fuzz.case import Case
-
     Bytes = bytearray
     Random = random.Random
 

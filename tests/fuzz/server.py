@@ -20,19 +20,16 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import nsyswrap
 from fuzz import files, hostile, raw, sql
+from fuzz.case import Case
 from nsyswrap.base.version import version
 from nsyswrap.cli import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from fuzz.case import Case
 
 SUBJECTS: dict[str, Callable[[random.Random, Path], Case]] = {
     "raw": raw.case,

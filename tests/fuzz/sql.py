@@ -4,22 +4,20 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fuzz import sql_files
 from fuzz.bases import any_base
+from fuzz.case import Case
 from fuzz.commands import command
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from fuzz.case import Case
-
     Random = random.Random
     Mutation = Callable[[Random, sqlite3.Connection], str]
 

@@ -5,18 +5,17 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sqlite3
 import struct
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-
     Random = random.Random
 
 _PAGES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)

@@ -6,15 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fuzz.planted import FAULTS
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 FUZZ = Path(__file__).resolve().parent
 CASES, CHUNK = 100, 50

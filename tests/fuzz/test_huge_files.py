@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 
 from fuzz.file_template import ENVIRONMENT, PROJECT, lay
 from fuzz.files import Subject, subjects
 from nsyswrap.base.errors import CaptureError, OutputError, PlanError, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 TERABYTE = 1 << 40
 CODES = {0, *(error.exit_code for error in (CaptureError, OutputError, PlanError, UsageError))}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from random import Random
-
     _Make = Callable[[Random, bytes], "Mutation"]
 
 HUGE = 10_000_000  # bytes

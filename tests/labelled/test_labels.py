@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from labels import FINDINGS, FOLDERS, HERE, KEYS, PROGRAMS, Label, read_labels
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SETS = {folder: read_labels(folder) for folder in FOLDERS}
 LABELS = [label for labels in SETS.values() for label in labels.values()]

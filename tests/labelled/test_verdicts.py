@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import lzma
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from altered import renamed, scaled
 from labels import FOLDERS, Label, read_labels
 
-from nsyswrap.analysis.answer import answer_of
+from nsyswrap.analysis.answer import Answer, answer_of
 from nsyswrap.api import open_capture
 from nsyswrap.reports.answer import screen_texts
 from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.wording.advice import words
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.analysis.answer import Answer
 
 pytestmark = pytest.mark.slow
 

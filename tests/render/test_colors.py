@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from importlib import resources
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.kernel_names import CLASSES
@@ -16,9 +17,6 @@ from nsyswrap.analysis.names import CLASSES as CALLS
 from nsyswrap.analysis.step_budget import OTHER_PROCESS, STATES
 from nsyswrap.capture.schema import ENUMS
 from nsyswrap.render import colors as palette
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Linear RGB as seen without red, green or blue cones (Machado, Oliveira and Fernandes, 2009).
 SIGHT = {

@@ -6,6 +6,7 @@ import csv as plain_csv
 import io
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,6 @@ from nsyswrap.reports import NAMES
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.reports.table import Values
 
 

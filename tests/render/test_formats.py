@@ -7,9 +7,12 @@ import pty
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import Cli
 from rich.cells import cell_len
 from tiny_export import call, everything, kernel, memcpy, nvtx, opened, write
 
@@ -22,11 +25,6 @@ from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-    from types import FrameType
-
-    from conftest import Cli
-
     from nsyswrap.api import Capture
 
 LONG = "void cutlass::Kernel<cutlass::gemm::device::Gemm<float, {}, cutlass::epilogue::Linear>>(T1::Params)"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,6 @@ from nsyswrap.reports import NAMES, find_report, parse
 from nsyswrap.reports.answer import as_dict
 from nsyswrap.reports.make import Missing, combine, make_reports
 from nsyswrap.reports.table import Table
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = json.loads(
     files("nsyswrap.render.formats").joinpath("reports.schema.json").read_text(encoding="utf-8")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
@@ -17,10 +18,6 @@ from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import markdown
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.table import Column, Schema, table_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 COLUMNS = (Column("name", "Name", Unit.TEXT, "h"), Column("total_ns", "Total", Unit.NS, "h"))
 SCHEMA = Schema("r", "Copies <by> *direction*", COLUMNS)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
+from prometheus_client import Metric
 from prometheus_client.openmetrics import parser
 
 from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, RunFigures, Setup, Side
@@ -16,9 +17,6 @@ from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version
 from nsyswrap.render.metrics import FORMATS
 from nsyswrap.reports.runs.metrics import MOST_KERNELS, Family, Metrics, Sample, metrics_of
-
-if TYPE_CHECKING:
-    from prometheus_client import Metric
 
 HOSTILE = 'a\\b"c\nd{e="f"} # EOF'
 # What the action's own documentation asks for: name, unit and value, and two optional texts.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,13 +21,10 @@ from nsyswrap.render.formats import csv, json, text
 from nsyswrap.render.names import abbreviated
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.summary import summarize
-from nsyswrap.reports.table import Column, Schema, table_of
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.api import Capture
-    from nsyswrap.reports.table import Table
 
 H2D, D2H, UM_H2D, UM_D2H = 1, 2, 11, 12
 ADD = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conditioned import MS, around, recorded
+from playwright.sync_api import Locator, Page
 from tiny_export import kernel
 
 from nsyswrap.base.errors import NotInCapture
@@ -24,7 +25,6 @@ from nsyswrap.reports.answer import answer_lines
 if TYPE_CHECKING:
     from browser import Visit
     from page_examples import Captures, PageOf
-    from playwright.sync_api import Locator, Page
 
     from nsyswrap.api import Capture
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Page
 from timeline_page import ends, opened_all, picture, readout, timeline
 from tiny_export import kernel, opened
 
 from nsyswrap.render.page import render
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from browser import Visit
-    from playwright.sync_api import Page
 
 pytest_plugins = ("browser",)
 STREAMS = 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,6 @@ from nsyswrap.base.units import duration
 from nsyswrap.render.page import render
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from browser import Visit
     from page_examples import Captures, PageOf
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from html import unescape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,16 +14,13 @@ from made_history import made_points
 from made_runs import KERNELS, SETUP, MadeKernel, made_side, side_of
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import Key
+from nsyswrap.analysis.compare.model import Comparison, Key
 from nsyswrap.render.page.compare import compare_page
 from nsyswrap.render.page.history import history_page
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from browser import Visit
 
-    from nsyswrap.analysis.compare.model import Comparison
 
 pytest_plugins = ("browser",)
 OTHERS = tuple(MadeKernel(f"void other<{i}>(int)", 20.0, 50) for i in range(4))

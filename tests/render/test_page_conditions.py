@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,6 @@ from nsyswrap.render.page.sections.conditions import SECTION
 from nsyswrap.render.page.subject import Subject
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.api import Capture
 
 # As in tests/analysis/test_conditions.py: 19 samples, from 1.2 s to 3.0 s.

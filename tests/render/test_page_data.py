@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +26,6 @@ from nsyswrap.render.page.timeline.kept import Kept, density, level
 from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.api import Capture
 
 SPAN = st.tuples(st.integers(0, 1000), st.integers(0, 300), st.integers(0, 2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,9 +13,6 @@ from recorded import run_folder
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render
 from nsyswrap.render.page.html import Markup, data, element, plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _VOID = {"meta", "link", "input", "br"}
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Page
 from tiny_export import call, kernel, opened
 
 from nsyswrap.render.page import render
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from browser import Visit
     from page_examples import PageOf
-    from playwright.sync_api import Page
 
 pytest_plugins = ("browser", "page_examples")
 WIDTH, HEIGHT = 718, 1000  # A4 within margins of 10 mm

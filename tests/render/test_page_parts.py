@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from recorded import SHIPPED, run_folder
 from tiny_export import call, diagnostic, kernel, memcpy, memset, nvtx, opened, row
 
@@ -17,10 +19,6 @@ from nsyswrap.render.page.charts import ColumnBar, columns_picture
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
-
     from nsyswrap.api import Capture
 
 pytestmark = pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timeline_page import ends, opened_all, picture, readout
@@ -10,8 +11,6 @@ from tiny_export import kernel, opened
 from nsyswrap.render.page import render
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from browser import Visit
     from page_examples import PageOf
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +15,6 @@ from nsyswrap.render.page.sections.ranges import ranges
 from nsyswrap.render.page.subject import Subject
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from browser import Visit
 
 pytest_plugins = ("browser",)

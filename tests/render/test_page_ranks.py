@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pytest
 import recorded
+from playwright.sync_api import Page
 from rank_exports import Step, member, steps
 
-from nsyswrap.analysis.ranks.members import processes
+from nsyswrap.analysis.ranks.members import Member, processes
 from nsyswrap.analysis.ranks.waiting import Steps
 from nsyswrap.analysis.ranks.waiting import steps as steps_of
 from nsyswrap.api import open_capture
@@ -23,9 +24,7 @@ from nsyswrap.reports.ranks import make, make_job
 
 if TYPE_CHECKING:
     from browser import Visit
-    from playwright.sync_api import Page
 
-    from nsyswrap.analysis.ranks.members import Member
 
 pytest_plugins = ("browser",)
 MANY, LATE, SLOW_FROM = 64, 37, 21  # ranks, the slow one, and its first slow step

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import recorded
+from conftest import Cli
 from rank_exports import Step, member, run_folder, steps
 from tiny_export import call, kernel, nvtx, write
 
+from nsyswrap.analysis.ranks.members import Member
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.render.page import render_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from browser import Visit
-    from conftest import Cli
 
-    from nsyswrap.analysis.ranks.members import Member
 
 pytest_plugins = ("browser",)
 

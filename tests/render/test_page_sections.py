@@ -5,23 +5,18 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tiny_export import everything, kernel, opened, write
 
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render, sections
-from nsyswrap.render.page.html import Section, element, section
+from nsyswrap.render.page.html import Markup, Section, element, section
 from nsyswrap.render.page.sections import SECTIONS
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports import find_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.render.page.html import Markup
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Table
 
 
 class Asked(Subject):

@@ -6,8 +6,9 @@ import io
 import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet as arrow
 from tiny_export import call, everything, kernel, opened
@@ -17,13 +18,7 @@ from nsyswrap.base.install import pip_install
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import parquet
 from nsyswrap.reports import NAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Table
 
 
 def read(table: Table) -> pa.Table:

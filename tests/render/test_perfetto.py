@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from tiny_export import (
     row,
     um_cpu_fault,
 )
-from traced import read, tiny, traced
+from traced import Read, read, tiny, traced
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.names import strip_version
@@ -36,10 +37,6 @@ from nsyswrap.capture.schema import EVENTS, UNIFIED_MEMORY_KINDS
 from nsyswrap.render.perfetto import compose, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traced import Read
-
     from nsyswrap.api import Capture
 
 ON_GPU = ("kernel", "memcpy", "memset", "graph")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tiny_export import OSRT, PID, call, domain, global_id, kernel, memset, nvtx, on_cpu, opened, um_gpu_fault
 from traced import tiny, traced
 
@@ -20,11 +22,6 @@ from nsyswrap.render.timeline.packing import (
     nested,
     sublanes,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 
 def test_ranges_nest_around_calls_and_calls_around_what_they_call(tmp_path: Path) -> None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING
 
 import matplotlib.image as mpl_image
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
+from numpy.typing import NDArray
 from recorded import PICTURED, ROOT
 
 from nsyswrap.api import open_capture
 from nsyswrap.render.plots import NAMES
 from nsyswrap.render.plots.figure import content
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 pytestmark = pytest.mark.slow
 

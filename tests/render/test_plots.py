@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
@@ -12,6 +13,7 @@ from drawn import corners, drawn, steps
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
 from recorded import DOZEN, run_folder
 from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, opened, row
 
@@ -19,16 +21,11 @@ from nsyswrap.analysis.launches import launches_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.render.plots import NAMES, find_plot
-from nsyswrap.render.plots.figure import content
+from nsyswrap.render.plots.figure import Format, Sheet, content
 from nsyswrap.reports.wording.verdicts import launch_verdict
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
     from nsyswrap.api import Capture
-    from nsyswrap.render.plots.figure import Format, Sheet
 
 FORMATS: tuple[Format, ...] = ("png", "svg", "pdf")
 HOSTILE: tuple[str | bytes, ...] = (

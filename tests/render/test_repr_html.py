@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +18,6 @@ from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.summary import summarize
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from browser import Visit
 
 pytest_plugins = ("browser",)

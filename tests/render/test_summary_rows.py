@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from batch_folders import rows_of
 from pyarrow import parquet
 from tiny_export import call, kernel, write
 
 from nsyswrap.cli.collect import collect
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_summaries_as_parquet_have_the_values_of_the_csv(tmp_path: Path) -> None:

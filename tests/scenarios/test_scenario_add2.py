@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from scenario_scripts import load, run_without_torch, torch_on_cpu
@@ -15,12 +15,7 @@ from scenario_scripts import load, run_without_torch, torch_on_cpu
 from nsyswrap.base.install import pip_install
 from nsyswrap.record.in_program import measure as measurement
 from nsyswrap.record.in_program import nvtx_binding
-from nsyswrap.record.in_program.script import main
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nsyswrap.record.in_program.script import Timing
+from nsyswrap.record.in_program.script import Timing, main
 
 
 @pytest.fixture

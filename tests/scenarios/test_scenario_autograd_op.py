@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scenario_scripts import load, torch_on_cpu
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 from scenario_scripts import load, torch_on_cpu
 
 from nsyswrap.record.in_program.script import make_parser
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 @pytest.fixture

@@ -10,19 +10,17 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 from conftest import ROOT
 from scenario_scripts import SCENARIOS, load, torch_on_cpu
 
 from nsyswrap.base.errors import ScenarioFailed, Unavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
 
 SMALL = {"ranks": 2, "width": 16, "warmup": 1, "iterations": 3}
 FOREVER = "100000000"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from scenario_scripts import load, torch_on_cpu
@@ -13,9 +13,6 @@ from scenario_scripts import load, torch_on_cpu
 from nsyswrap.record.in_program import clocks
 from nsyswrap.record.in_program.profilers import STAYS_OFF
 from nsyswrap.record.in_program.script import add_keep_option, make_parser
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 ON_THE_CPU = ("sync", "nosync", "event")
 

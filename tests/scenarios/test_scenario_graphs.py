@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from scenario_scripts import load, torch_on_cpu
 
 from nsyswrap.record.in_program.script import make_parser
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import ModuleType
 
 COUNTS = {"n": 100, "kernels": 40, "warmup": 2, "iterations": 3}
 

@@ -9,9 +9,12 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
+from conftest import Cli
 from recorded import run_folder
 from scenario_scripts import SCENARIOS, load
 
@@ -20,12 +23,6 @@ from nsyswrap.base.errors import Unavailable
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.record.in_program import script as experiment
 from nsyswrap.record.scenarios import measured
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
-
-    from conftest import Cli
 
 SCRIPT = SCENARIOS / "hybrid.py"
 SMALL = ("--cells", "20000", "--warmup", "1", "--iterations", "3")

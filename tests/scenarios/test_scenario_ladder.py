@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 from scenario_scripts import load, torch_on_cpu
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
 
 VARIANTS = ("start", "loader", "fused", "optimizer", "no_item", "graph")
 

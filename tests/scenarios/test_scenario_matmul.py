@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 from scenario_scripts import load, torch_on_cpu
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 @pytest.fixture

@@ -7,18 +7,15 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import pytest
 from scenario_scripts import SCENARIOS, load, torch_on_cpu
 
 import nsyswrap
 from nsyswrap.record.in_program.script import make_parser
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
-
 
 STEPS = 4
 TYPES = {59: "push_pop", 60: "start_end", 34: "marks", 33: "category", 75: "domain"}  # eventType

@@ -8,14 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from scenario_scripts import SCENARIOS, load
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # What the program is given where nothing is asked for.
 DEFAULTS = {

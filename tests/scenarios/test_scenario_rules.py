@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +16,6 @@ from nsyswrap.record.nvcc import compile_cuda
 from nsyswrap.record.scenarios import find_scenario, kernels_dir, measured
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.api import Capture
 
 STEPS = 3  # of the recorded runs: one to warm up, two timed

@@ -6,7 +6,8 @@ import argparse
 import ast
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from types import ModuleType
+from typing import NoReturn
 
 import pytest
 from scenario_scripts import SCENARIOS, load, run_without_torch
@@ -15,9 +16,6 @@ from nsyswrap.base.install import pip_install
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.record.in_program.script import main
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 ALL = scenario.scenarios()
 every = pytest.mark.parametrize("found", ALL, ids=lambda found: found.name)

@@ -8,15 +8,13 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import ROOT
 from scenario_scripts import load, torch_on_cpu
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are not ours to mend
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scenario_scripts import load, torch_on_cpu
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.record.in_program import profilers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are not ours to mend
 

@@ -7,14 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT
 from scenario_scripts import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # The interpreter for several sizes. Then what the GPU runs, which the interpreter plays here. Then an error
 # that does no harm: with a padding of zeros all sums are right.

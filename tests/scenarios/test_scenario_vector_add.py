@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scenario_scripts import load, torch_on_cpu
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.record.in_program import profilers
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are not ours to mend
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import course_page
 import pytest
@@ -14,9 +15,6 @@ from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli.scenario_runs import closing_tables
 from nsyswrap.record.scenarios import find_scenario, measured, printed, scenarios
 from nsyswrap.render.names import readable_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
