@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.codes import Numbering
+from nsyswrap.analysis.arrays.codes import Factorizer
 from nsyswrap.analysis.arrays.groups import ascending, check_pairs, distinct, repeated
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
@@ -82,7 +82,7 @@ class CallTable:
     def __init__(self, low: int, width: int) -> None:
         """Take the lowest id, and how many from there on can occur."""
         self.low, self.width = low, width
-        self.numbers, self.owners = Numbering(sparse=True), _MOST_PROCESSES
+        self.numbers, self.owners = Factorizer(sparse=True), _MOST_PROCESSES
         self.position = np.empty(0, np.int32)
 
     @classmethod

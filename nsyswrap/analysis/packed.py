@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.codes import Numbering
+from nsyswrap.analysis.arrays.codes import Factorizer
 from nsyswrap.analysis.arrays.groups import rank_texts
 from nsyswrap.analysis.correlation import CallTable
 from nsyswrap.analysis.names import name_codes, strip_version
@@ -98,69 +98,58 @@ def launched(capture: Capture) -> Launched | None:
 
 @per_capture
 def _named(capture: Capture, kind: str) -> Named:
-    names = Numbering()
-    fields, ids = _name_fields(capture, kind)
-    packed = capture.stream(
-        kind,
-        (*SPANS, *fields),
-        lambda columns: {
-            "code": names.of(ids(columns)),
-            "duration_ns": narrow(columns["end_ns"] - columns["start_ns"]),
-        },
-    )
-    return Named(*names.ranked(packed["code"]), _durations(capture, kind, packed["duration_ns"]))
+    return _read(capture, kind, SPANS)[0]
 
 
 @per_capture
 def _with_launches(capture: Capture) -> tuple[Named, Named, Launched | None]:
     """Return API calls, kernels, and their launches."""
-    calls, columns, threads = _calls(capture)
-    table = CallTable.made(columns.pop("correlation"), threads, columns["thread"])
-    join = _Join(calls, columns, threads, table) if table and len(calls.ids) <= _FIELD else None
-    del table, columns
-    names = Numbering()
-    packed = _kernels(capture, join, names)
-    duration = _durations(capture, "kernel", packed["duration_ns"])
-    kernels = Named(*names.ranked(packed.pop("code")), duration)
-    if join is None or not join.possible:
+    threads = Factorizer(sparse=True)
+    calls, columns = _read(capture, "api", CALL_FIELDS, lambda block: _joined_on(block, threads))
+    of_threads, columns["thread"] = threads.ranked(columns["thread"])
+    table = CallTable.made(columns.pop("correlation"), of_threads, columns["thread"])
+    if table is None or len(calls.ids) > _FIELD:
+        return calls, _read(capture, "kernel", KERNEL_FIELDS)[0], None
+    join = _Join(calls, columns, of_threads, table)
+    kernels, packed = _read(capture, "kernel", KERNEL_FIELDS, join.joined)
+    if not join.possible:
         return calls, kernels, None
     number, keys = join.launches(packed["launch"])
     return calls, kernels, Launched(number, keys, packed["call_ns"], packed["queue_ns"])
 
 
-def _kernels(capture: Capture, join: _Join | None, names: Numbering) -> Columns:
-    fields, ids = _name_fields(capture, "kernel")
+def _read(
+    capture: Capture, kind: str, fields: tuple[str, ...], more: Callable[[Columns], Columns] = lambda _: {}
+) -> tuple[Named, Columns]:
+    """Return the names and selected durations of events, and what ``more`` makes of each block of fields."""
+    names, name = Factorizer(), NAME_FIELDS[capture.view.names] if kind == "kernel" else "name"
 
     def pack(columns: Columns) -> Columns:
+        ids = columns[name]
+        if name != "name":
+            ids = np.where(ids == MISSING, columns["name"], ids)
         duration = narrow(columns["end_ns"] - columns["start_ns"])
-        packed = {"code": names.of(ids(columns)), "duration_ns": duration}
-        return packed | (join.joined(columns) if join else {})
+        return {"code": names.of(ids), "duration_ns": duration, **more(columns)}
 
-    return capture.stream("kernel", tuple(dict.fromkeys([*KERNEL_FIELDS, *fields])), pack)
+    packed = capture.stream(kind, tuple(dict.fromkeys((*fields, "name", name))), pack)
+    ids, code = names.ranked(packed.pop("code"))
+    lasting = packed.pop("duration_ns")
+    if capture.view.selection.narrows:  # rows clipped by several NVTX ranges have several parts
+        lasting = narrow(capture.durations(kind))
+    return Named(ids, code, lasting), packed
 
 
-def _calls(capture: Capture) -> tuple[Named, Columns, NDArray[Any]]:
-    """Return the calls, what launches are joined on, and the distinct global ids of threads, ascending.
+def _joined_on(calls: Columns, threads: Factorizer) -> Columns:
+    """Return what launches are joined on.
 
     A call ends at ``end_high`` * 2^32 + ``end_low`` ns: the higher half takes a byte in the first 18 minutes.
     """
-    names, threads = Numbering(), Numbering(sparse=True)
-
-    def pack(columns: Columns) -> Columns:
-        return {
-            "code": names.of(columns["name"]),
-            "duration_ns": narrow(columns["end_ns"] - columns["start_ns"]),
-            "thread": threads.of(columns["global_tid"]),
-            "correlation": narrow(columns["correlation_id"]),
-            "end_high": _smallest(columns["end_ns"] >> _HALF),
-            "end_low": columns["end_ns"].astype(np.uint32),
-        }
-
-    packed = capture.stream("api", CALL_FIELDS, pack)
-    duration = _durations(capture, "api", packed.pop("duration_ns"))
-    named = Named(*names.ranked(packed.pop("code")), duration)
-    of_threads, packed["thread"] = threads.ranked(packed["thread"])
-    return named, packed, of_threads
+    return {
+        "thread": threads.of(calls["global_tid"]),
+        "correlation": narrow(calls["correlation_id"]),
+        "end_high": _smallest(calls["end_ns"] >> _HALF),
+        "end_low": calls["end_ns"].astype(np.uint32),
+    }
 
 
 def _smallest(values: NDArray[Any]) -> NDArray[Any]:
@@ -168,21 +157,6 @@ def _smallest(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(
         np.result_type(*map(np.min_scalar_type, (values.min(initial=0), values.max(initial=0))))
     )
-
-
-def _name_fields(capture: Capture, kind: str) -> tuple[list[str], Callable[[Columns], NDArray[Any]]]:
-    """Return the fields of the names that the view asks for, and what makes ids of them."""
-    field = NAME_FIELDS[capture.view.names] if kind == "kernel" else "name"
-    if field == "name":
-        return [field], lambda columns: columns["name"]
-    return ["name", field], lambda columns: np.where(
-        columns[field] == MISSING, columns["name"], columns[field]
-    )
-
-
-def _durations(capture: Capture, kind: str, lasting: NDArray[Any]) -> NDArray[Any]:
-    """Return the durations in the selected part; those of clipped rows can lie in several NVTX ranges."""
-    return narrow(capture.durations(kind)) if capture.view.selection.narrows else lasting
 
 
 # A launch in 64 bits: the numbers of the thread and of the call's name, and the device, each in 20 bits.
@@ -196,7 +170,7 @@ class _Join:
 
     def __init__(self, named: Named, calls: Columns, threads: NDArray[Any], table: CallTable) -> None:
         self._named, self._calls, self._threads, self._table = named, calls, threads, table
-        self._launch, self.possible = Numbering(sparse=True), True
+        self._launch, self.possible = Factorizer(sparse=True), True
 
     def joined(self, columns: Columns) -> Columns:
         """Return launch number, time of the call, and time from its end to the kernel's start."""

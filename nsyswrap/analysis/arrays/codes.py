@@ -27,8 +27,8 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 by the golden ratio: spreads nei
 _SHIFT = np.uint64(64 - _BITS)
 
 
-class Numbering:
-    """Numbers int64 values as they come, from several threads; ``ranked`` puts the numbers in order.
+class Factorizer:
+    """Codes int64 values block by block, from several threads; ``ranked`` puts the codes in order.
 
     A value is looked up in a table by its lowest bits, or by a hash if ``sparse``. Of values that share a
     place there only one can have it; a block with the others takes longer.

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from nsyswrap.analysis.arrays.codes import Numbering
+from nsyswrap.analysis.arrays.codes import Factorizer
 from nsyswrap.base.missing import MISSING
 
 
@@ -17,24 +17,24 @@ def test_blocks_are_numbered_as_a_whole(sparse: bool, values: int) -> None:  # n
     dice = np.random.default_rng(values)
     known = np.append(dice.integers(MISSING, 2**63 - 1, values), [MISSING, 0, -1, 2**63 - 1])
     rows = dice.choice(known, 150_000)
-    numbering = Numbering(sparse=sparse)
+    factorizer = Factorizer(sparse=sparse)
     with ThreadPoolExecutor(4) as pool:
-        numbers = np.concatenate(list(pool.map(numbering.of, np.array_split(rows, 40))))
-    ranked, codes = numbering.ranked(numbers)
+        numbers = np.concatenate(list(pool.map(factorizer.of, np.array_split(rows, 40))))
+    ranked, codes = factorizer.ranked(numbers)
     assert ranked.tolist() == np.unique(rows).tolist()
     assert (ranked[codes] == rows).all()
 
 
 def test_values_that_share_a_place_stay_apart() -> None:
-    numbering = Numbering()
+    factorizer = Factorizer()
     rows = np.array([5, 5 + 2**16, 5 + 2**17, 5])
-    numbers = np.concatenate([numbering.of(rows), numbering.of(rows[::-1].copy())])
-    ranked, codes = numbering.ranked(numbers)
+    numbers = np.concatenate([factorizer.of(rows), factorizer.of(rows[::-1].copy())])
+    ranked, codes = factorizer.ranked(numbers)
     assert ranked[codes].tolist() == [*rows.tolist(), *rows[::-1].tolist()]
     assert codes.dtype == np.uint8
 
 
 def test_nothing_has_no_numbers() -> None:
-    numbering = Numbering()
-    ranked, codes = numbering.ranked(numbering.of(np.empty(0, np.int64)))
+    factorizer = Factorizer()
+    ranked, codes = factorizer.ranked(factorizer.of(np.empty(0, np.int64)))
     assert len(ranked) == len(codes) == 0
