@@ -1,4 +1,4 @@
-"""Return names, classes, launch shapes and durations of events.
+"""Return names, classes and launch shapes of events.
 
 API calls are classified by their names: launching, synchronizing, allocating, loading, copying. Names are
 those of the runtime (``cudaLaunchKernel_v7000``) and of the driver (``cuLaunchKernel``).
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 
 
 MEMSET_NAME = "[CUDA memset]"
-
-
-def durations(capture: Capture, kind: str) -> NDArray[Any]:
-    """Return the selected duration of each event in ns."""
-    return capture.durations(kind)
 
 
 def name_codes(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | None]]:

@@ -98,11 +98,8 @@ def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | Non
         start, end = intervals or windows(view, mine)
         here = slice(*np.searchsorted(gaps.segments.gap, gaps.rows_of(process, device)))
         _, begins, ends, number = (part[here] for part in gaps.segments)
-        others = whole.of(
-            np.concatenate(
-                [rows[:0], *(at for owner, at in whole.rows_of.items() if _is_other(owner, process, device))]
-            )
-        )
+        of_others = (at for (pid, gpu), at in whole.rows_of.items() if gpu == device and pid != process)
+        others = whole.of(np.concatenate([rows[:0], *of_others]))
         idle = _with_others((_covered(begins, ends, number == i) for i in range(len(CAUSES))), others)
         made = _budget((process, device), (start, end), _layers(view, mine), idle)
         budgets.append(replace(made, gil_ns=_gil(view, gaps.rows_of(process, device), (start, end))))
@@ -112,11 +109,6 @@ def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | Non
 def _covered(start: NDArray[Any], end: NDArray[Any], marks: NDArray[Any]) -> Cover:
     rows = np.flatnonzero(marks)
     return union(start[rows], end[rows])
-
-
-def _is_other(owner: tuple[int, ...], process: int, device: int) -> bool:
-    """Return True for another process on the same device."""
-    return owner[1] == device and owner[0] != process
 
 
 def _gil(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.names import durations
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.insight.nvtx_phases import REPORT as PHASES
@@ -224,7 +223,7 @@ def gpu_totals(capture: Capture) -> dict[str, int | None]:
 
 
 def _total_ns(capture: Capture, kind: str) -> int:
-    return int(durations(capture, kind).sum()) if capture.has(kind) else 0
+    return int(capture.durations(kind).sum()) if capture.has(kind) else 0
 
 
 def _phases(capture: Capture) -> dict[str, list[object]]:

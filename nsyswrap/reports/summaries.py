@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import PART, ascending, group_keys, grouped, number_texts, rank_texts
-from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, counted_ranges
 from nsyswrap.analysis.packed import packed_events, packed_names
 from nsyswrap.base.missing import MISSING
@@ -137,7 +137,7 @@ def _packed(capture: Capture, kind: str, fields: tuple[str, ...]) -> dict[str, N
     timed = set(fields) >= set(SPANS)
     packed = capture.stream(kind, fields, pack)
     return packed | (
-        {"duration": durations(capture, kind)} if timed and capture.view.selection.narrows else {}
+        {"duration": capture.durations(kind)} if timed and capture.view.selection.narrows else {}
     )
 
 

@@ -65,7 +65,11 @@ def compare(
     few = () if no_verdicts else few_runs(base, new)
     other_steps = () if have_same_steps(base, new) else _other_steps(base, new)
     hidden = hidden_remarks(base, new)
-    others = _other_versions(base, new) if any(map(_differs, judgements)) else ()
+    others = (
+        _other_versions(base, new)
+        if any(judgement.outcome in ("slower", "faster") for judgement in judgements)
+        else ()
+    )
     remarks = (*few, *_left_out(base, new), *other_steps, *hidden, *others, *remarks_of(base, new))
     return Comparison(base, new, tuple(pairs), limits, obstacles, no_verdicts, remarks)
 
@@ -115,10 +119,6 @@ def _other_steps(base: Side, new: Side) -> tuple[str, ...]:
     if not any(run.steps for run in (*base.runs, *new.runs)):
         return ()
     return ("the runs have different steps: time by cause is that of the whole run",)
-
-
-def _differs(judgement: Judgement) -> bool:
-    return judgement.outcome in ("slower", "faster")
 
 
 def _other_versions(base: Side, new: Side) -> tuple[str, ...]:

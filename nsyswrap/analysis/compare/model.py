@@ -236,22 +236,22 @@ class Pair:
     @cached_property
     def base_typical_ns(self) -> float | None:
         """The median over the runs of the typical time of one."""
-        return _known_median(row.typical_ns for row in self.base if row)
+        return known_median(row.typical_ns for row in self.base if row)
 
     @cached_property
     def new_typical_ns(self) -> float | None:
         """The median over the runs of the typical time of one."""
-        return _known_median(row.typical_ns for row in self.new if row)
+        return known_median(row.typical_ns for row in self.new if row)
 
     @cached_property
     def base_per_step_ns(self) -> float | None:
         """The median over the runs of the time in a steady step."""
-        return _known_median(row.per_step_ns for row in self.base if row)
+        return known_median(row.per_step_ns for row in self.base if row)
 
     @cached_property
     def new_per_step_ns(self) -> float | None:
         """The median over the runs of the time in a steady step."""
-        return _known_median(row.per_step_ns for row in self.new if row)
+        return known_median(row.per_step_ns for row in self.new if row)
 
 
 @dataclass(frozen=True)
@@ -304,6 +304,7 @@ def _median(values: Iterable[float]) -> float:
     return float(median(values))
 
 
-def _known_median(values: Iterable[float | None]) -> float | None:
+def known_median(values: Iterable[float | None]) -> float | None:
+    """Return the median of the values that are known; None if none is."""
     known = [value for value in values if value is not None]
     return float(median(known)) if known else None

@@ -93,7 +93,7 @@ def hidden_modules(base: Side, new: Side) -> frozenset[str]:
     every = sides[0] | sides[1]
     if not all(sides) or _is_one_module(*sides) or _is_one_module(*reversed(sides)):
         return every
-    outer = tuple(frozenset(_around(side)) for side in sides)
+    outer = tuple(frozenset(outer for name in side for outer in _outer_names(name)) for side in sides)
     closed = {name for name in sides[0] & sides[1] if (name in outer[0]) != (name in outer[1])}
     return frozenset(name for name in every if name in closed or closed.intersection(_outer_names(name)))
 
@@ -118,10 +118,6 @@ def _modules(side: Side) -> frozenset[str]:
 def _is_one_module(few: AbstractSet[str], many: AbstractSet[str]) -> bool:
     """Return True if ``few`` may be models whose inside is not known. A model is named by its class."""
     return not any(_DOT in name for name in few) and (few < many or any(_DOT in name for name in many))
-
-
-def _around(names: Iterable[str]) -> Iterable[str]:
-    return (outer for name in names for outer in _outer_names(name))
 
 
 def _outer_names(name: str) -> list[str]:

@@ -67,13 +67,10 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
             left_out |= {group: more} if more else {}
         step = median_step(parts[0]) if parts else None
         label = label or str(capture.source)
-        return RunFigures(label, setup_of(view, run), rows, _steps(parts), left_out, step)
+        # The steps are those of the process with most GPU work, as the answer has them.
+        steps = int(parts[0].steps.steady.sum()) if parts and parts[0].steps.found else 0
+        return RunFigures(label, setup_of(view, run), rows, steps, left_out, step)
 
 
 def _busy_ns(part: JudgedPart) -> int:
     return sum(int(budget.busy_ns.sum()) for budget in part.budgets)
-
-
-def _steps(parts: list[JudgedPart]) -> int:
-    """Return the number of steady steps of the process with most GPU work, as the answer has it."""
-    return int(parts[0].steps.steady.sum()) if parts and parts[0].steps.found else 0

@@ -39,7 +39,7 @@ def setup_of(capture: Capture, run: Mapping[str, Any]) -> Setup:
         nsys=str(run.get("nsys", {}).get("version", "")) or info.exporter_version,
         options=_options(info, run.get("nsys", {})),
         graphs=_graphs(capture, run.get("nsys", {})),
-        command=_shown(_command(tuple(run.get("command", ())) or info.command), capture),
+        command=_command(tuple(run.get("command", ())) or info.command, capture),
         lost_events=sum(message.loss for message in capture.diagnostics),
         started=_known(str(run.get("started", "")) or info.started_utc),
         node=_known((facts.host.node if facts else "") or str(run.get("host", ""))),
@@ -54,11 +54,9 @@ def _known(text: str) -> str:
     return "" if _REDACTED in text else text
 
 
-def _command(command: tuple[str, ...]) -> tuple[str, ...]:
-    return () if any(_REDACTED in argument for argument in command) else command
-
-
-def _shown(command: tuple[str, ...], capture: Capture) -> tuple[str, ...]:
+def _command(command: tuple[str, ...], capture: Capture) -> tuple[str, ...]:
+    if any(_REDACTED in argument for argument in command):
+        return ()
     return shown.shown_command(command) if capture.view.shared else command
 
 
@@ -67,8 +65,9 @@ def _gpus(capture: Capture, made: RunConditions | None) -> tuple[str, ...]:
     if made and made.gpus:
         return tuple(sorted(gpu.gpu.name for gpu in made.gpus if gpu.gpu.name))
     names = set(capture.info.gpus)
-    # A device id does not tell which GPU it is: CUDA_VISIBLE_DEVICES renumbers them.
-    return tuple(names) * _count_gpus(capture) if len(names) == 1 else ()
+    if len(names) != 1:  # a device id does not tell which GPU it is: CUDA_VISIBLE_DEVICES renumbers them
+        return ()
+    return tuple(names) * len({uuid or place for place, uuid in _used(capture)})
 
 
 def used_uuids(capture: Capture) -> tuple[str, ...]:
@@ -76,10 +75,6 @@ def used_uuids(capture: Capture) -> tuple[str, ...]:
     uuids = {uuid for _, uuid in _used(capture)}
     known = all(map(plain_uuid, uuids))
     return tuple(sorted(u if u.startswith(("GPU-", "MIG-")) else f"GPU-{u}" for u in uuids)) if known else ()
-
-
-def _count_gpus(capture: Capture) -> int:
-    return len({uuid or place for place, uuid in _used(capture)})
 
 
 def _used(capture: Capture) -> Iterator[tuple[tuple[int, int], str]]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.kernel_names import OTHER
-from nsyswrap.analysis.names import durations, kernel_classes, name_codes
+from nsyswrap.analysis.names import kernel_classes, name_codes
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.render.colors import kernel_color
 from nsyswrap.render.names import distinct_names
@@ -76,7 +76,7 @@ def compute(capture: Capture) -> Kernels:
     table = table_for(capture, "cuda_gpu_kern_sum")
     names, classes = table.data["name"], _classes(capture)
     total_ns, *figures = (np.asarray(table.data[column]) for column in ("total_ns", "instances", "med_ns"))
-    graphs = durations(capture, "graph") if capture.has("graph") else np.empty(0, np.int64)
+    graphs = capture.durations("graph") if capture.has("graph") else np.empty(0, np.int64)
     without_graphs = int(np.asarray(find_report("cuda_gpu_sum").make(capture).data["total_ns"]).sum())
     total = max(without_graphs + int(graphs.sum()), 1)
     others = {"copies and memsets": without_graphs - int(total_ns.sum()), _GRAPHS: int(graphs.sum())}

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.analysis.compare.model import GROUPS, Group, Key, Row, RunFigures, Setup, Side
+from nsyswrap.analysis.compare.model import GROUPS, Group, Key, Row, RunFigures, Setup, Side, known_median
 from nsyswrap.analysis.compare.stored_names import public, stored_command, stored_key
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError
@@ -374,11 +374,11 @@ def _figures(key: Key, rows: Iterable[Row | None], name: str) -> dict[str, Any]:
         "detail": key_detail(key) or None,
         "runs_count": len(known),
         "count": round(median(row.count for row in known)),
-        "typical_ns": _median(row.typical_ns for row in known),
+        "typical_ns": known_median(row.typical_ns for row in known),
         "spread_percent": spread_percent(known),
-        "total_ns": _median(row.total_ns for row in known),
-        "per_step_ns": _median(row.per_step_ns for row in known),
-        "sm_clock_mhz": _median(row.clock_mhz for row in known),
+        "total_ns": known_median(row.total_ns for row in known),
+        "per_step_ns": known_median(row.per_step_ns for row in known),
+        "sm_clock_mhz": known_median(row.clock_mhz for row in known),
     }
 
 
@@ -412,8 +412,3 @@ def _clock(side: Side) -> str:
 
 def _if_shared(texts: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(filter(None, texts)))
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(median(known)) if known else None

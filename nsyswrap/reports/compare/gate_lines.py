@@ -74,7 +74,8 @@ def remark_lines(result: GateResult) -> list[str]:
 def row_line(pair: Pair) -> str:
     """Return name, times and change of a row."""
     judgement = pair.judgement
-    times = [_time(value) for value in (pair.base_typical_ns, pair.new_typical_ns)]
+    typical_ns = pair.base_typical_ns, pair.new_typical_ns
+    times = ["-" if ns is None else duration(ns) for ns in typical_ns]
     change = [] if judgement.ratio is None else [_percent(judgement.ratio)]
     if judgement.low is not None and judgement.high is not None:
         change.append(f"({_percent(judgement.low)} to {_percent(judgement.high)})")
@@ -82,10 +83,6 @@ def row_line(pair: Pair) -> str:
     why = f"; {judgement.why}" if judgement.why else ""
     figures = filter(None, (f"{times[0]} -> {times[1]}", " ".join(change), cost))
     return f"{_name(pair.key)}: {', '.join(figures)}{why}"
-
-
-def _time(ns: float | None) -> str:
-    return "-" if ns is None else duration(ns)
 
 
 def _percent(ratio: float) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
-from nsyswrap.analysis.names import durations, event_names, look_up
+from nsyswrap.analysis.names import event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.global_ids import process_ids, thread_ids
@@ -29,7 +29,7 @@ def compute(capture: Capture) -> Result:
     return Result(
         {
             "start_ns": api["start_ns"],
-            "duration_ns": durations(capture, "api"),
+            "duration_ns": capture.durations("api"),
             "name": event_names(capture, "api"),
             "return_value": api["return_value"],
             "correlation_id": api["correlation_id"],

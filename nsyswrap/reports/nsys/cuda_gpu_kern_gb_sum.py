@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.names import durations, name_codes, shapes
+from nsyswrap.analysis.names import name_codes, shapes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
@@ -22,7 +22,7 @@ def compute(capture: Capture) -> Result:
     grid_of, grids = shapes(capture, "grid")
     block_of, blocks = shapes(capture, "block")
     codes, (name, grid, block) = group_keys(name_of, grid_of, block_of)
-    rows = Grouped(codes, [names[code] for code in name], durations(capture, "kernel"))
+    rows = Grouped(codes, [names[code] for code in name], capture.durations("kernel"))
     return Result(
         {
             **time_summary(rows, "instances", "name"),

@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import MOST
-from nsyswrap.analysis.names import MEMSET_NAME, copy_name, durations, event_names, look_up
+from nsyswrap.analysis.names import MEMSET_NAME, copy_name, event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.capture.schema import NAMED, SPANS
@@ -80,7 +80,7 @@ def _operations(capture: Capture, kind: str) -> dict[str, Values]:
     return {
         **rows,
         **{field: np.where(rows[field] == 0, MISSING, rows[field]) for field in blank},
-        "duration_ns": durations(capture, kind),
+        "duration_ns": capture.durations(kind),
         "device": look_up(rows["device_id"], lambda device: f"{gpus.get(device, '')} ({device})"),
     }
 
@@ -111,7 +111,7 @@ def _memsets(capture: Capture) -> dict[str, Values]:
 
 def _moved(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     """Return the bytes of copies or memsets, and nsys' throughput; missing for a duration of 0."""
-    size, duration = capture.columns(kind, "bytes")["bytes"], durations(capture, kind)
+    size, duration = capture.columns(kind, "bytes")["bytes"], capture.durations(kind)
     per_second = NS_PER_S // np.maximum(duration, 1)
     if (size.astype(float) * per_second).max(initial=0) > MOST:
         raise OverflowError

@@ -13,7 +13,7 @@ from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, grouped
 from nsyswrap.analysis.arrays.spans import enclosures
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
-from nsyswrap.analysis.names import durations, name_codes
+from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, call_spans, nested_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
@@ -45,7 +45,7 @@ def compute(capture: Capture) -> Result:
     keys, codes = distinct(place_of[met.place] * len(kernel_names) + kernel_of[met.kernel])
     place, kernel = np.divmod(keys, len(kernel_names))
     name, process, thread, style = (values[place] for values in places)
-    stats = grouped(codes, durations(capture, "kernel")[met.kernel], len(keys))
+    stats = grouped(codes, capture.durations("kernel")[met.kernel], len(keys))
     order = np.lexsort((-stats.total, thread, process, name))
     inside = met.range >= 0
     numbers = {

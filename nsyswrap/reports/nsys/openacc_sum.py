@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.arrays.groups import group_keys, number_texts
-from nsyswrap.analysis.names import durations
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
@@ -22,7 +21,7 @@ def compute(capture: Capture) -> Result:
     places, keys = group_keys(capture.name_ids("openacc"), events["source_file"], events["source_line"])
     names = [_name(capture, *map(int, key)) for key in zip(*keys, strict=True)]
     return Result(
-        time_summary(Grouped(*number_texts(places, names), durations(capture, "openacc")), "calls", "name")
+        time_summary(Grouped(*number_texts(places, names), capture.durations("openacc")), "calls", "name")
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.names import durations
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
@@ -22,7 +21,7 @@ def compute(capture: Capture) -> Result:
     """
     codes, (_, ids) = group_keys(capture.columns("openmp", "table")["table"], capture.name_ids("openmp"))
     names = [capture.text(int(i)) for i in ids]
-    return Result(time_summary(Grouped(codes, names, durations(capture, "openmp")), "count", "name"))
+    return Result(time_summary(Grouped(codes, names, capture.durations("openmp")), "count", "name"))
 
 
 SCHEMA = Schema(

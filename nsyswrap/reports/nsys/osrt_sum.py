@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.arrays.groups import distinct
-from nsyswrap.analysis.names import durations
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import OSRT_CALL
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
@@ -21,7 +20,7 @@ def compute(capture: Capture) -> Result:
     traced = capture.columns("osrt", "event_class")["event_class"] == OSRT_CALL
     ids, codes = distinct(capture.name_ids("osrt")[traced])
     names = [capture.text(int(i)) for i in ids]
-    return Result(time_summary(Grouped(codes, names, durations(capture, "osrt")[traced]), "calls", "name"))
+    return Result(time_summary(Grouped(codes, names, capture.durations("osrt")[traced]), "calls", "name"))
 
 
 SCHEMA = Schema(

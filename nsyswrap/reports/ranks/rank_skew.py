@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.names import durations, name_codes
+from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.ranks.collectives import communicates, selected_kernels
 from nsyswrap.analysis.ranks.waiting import slowest, steps, waiting_verdict
 from nsyswrap.base.units import Unit
@@ -125,7 +125,7 @@ def _of(member: Member) -> dict[str, NDArray[Any]]:
     own = own[np.argsort(capture.columns("kernel", "start_ns")["start_ns"][own], kind="stable")]
     order = own[np.argsort(codes[own], kind="stable")]
     ends = np.cumsum(np.bincount(codes[own], minlength=len(names)))[:-1]
-    parts = np.split(durations(capture, "kernel")[order], ends)
+    parts = np.split(capture.durations("kernel")[order], ends)
     return {str(name): part for name, part in zip(names, parts, strict=False) if len(part)}
 
 

@@ -223,7 +223,9 @@ def _planned(folder: Path) -> Iterator[_Place]:
     for run in runs:
         if run.active:
             place = _Place(folder / RUNS / run.folder, folder, run.key)
-            yield from _ranks_or_run(place, _names(place.path))
+            yield from _ranks_or_run(
+                place, paths.names(place.path, paths.ignore)
+            )  # `_ending` says it may not be entered
 
 
 def _ranks_or_run(run: _Place, names: Collection[str]) -> Iterator[_Place]:
@@ -246,10 +248,6 @@ def _ranks_or_run(run: _Place, names: Collection[str]) -> Iterator[_Place]:
     yield from (
         run._replace(path=run.path / name, launch=run.path) for name in others if run.path / name not in known
     )
-
-
-def _names(folder: Path) -> list[str]:
-    return paths.names(folder, paths.ignore)  # `_ending` says that it may not be entered
 
 
 def _own_captures(folder: Path) -> dict[int, Path]:
