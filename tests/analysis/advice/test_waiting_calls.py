@@ -8,7 +8,7 @@ import pytest
 from advised import context_of, launched, looped, new
 from tiny_export import OSRT, on_cpu
 
-from nsyswrap.analysis.advice.waiting_calls import waits_in_host_code
+from nsyswrap.analysis.advice.host import waits_in_host_code
 
 if TYPE_CHECKING:
     from pathlib import Path
