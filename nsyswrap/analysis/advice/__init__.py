@@ -8,22 +8,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, ranks, remaining
+from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, remaining
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
-from nsyswrap.analysis.arrays.intervals import intersection
-from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
+from nsyswrap.analysis.arrays.intervals import NOTHING, intersection
+from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
 from nsyswrap.analysis.judged_part import READS as JUDGED_READS
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import call_classes, kernel_classes
 from nsyswrap.analysis.packed import packed_names
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+with lazy_imports():  # most captures have one process
+    from nsyswrap.analysis.ranks import job as jobs
+    from nsyswrap.analysis.ranks import members
+    from nsyswrap.analysis.ranks import waiting as waits
 
-    from nsyswrap.analysis.finding import Finding, FindingKind
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nsyswrap.analysis.finding import FindingKind
     from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.capture.capture import Capture
 
@@ -85,7 +92,7 @@ def advise_parts(
                 largest[piece.kind] = piece
         if len(parts) > 1:
             part.finish()
-    for piece in ranks.waiting_for_rank(capture, parts, least_percent):
+    for piece in _waiting_for_rank(capture, parts, least_percent):
         largest[piece.kind] = piece
         _take_out_waiting(largest, piece, least_percent)
     ordered = sorted(largest.values(), key=lambda piece: -(piece.ceiling_percent or 0))
@@ -123,4 +130,38 @@ def _shares(piece: Finding, others: Sequence[Finding]) -> tuple[FindingKind, ...
         if other is not piece
         and intersection(piece.evidence, other.evidence).length
         > _SHARED * max(1, min(piece.evidence.length, other.evidence.length))
+    )
+
+
+def _waiting_for_rank(
+    capture: Capture, parts: Sequence[JudgedPart], least_percent: float
+) -> Iterator[Finding]:
+    """Yield a finding if one process of several is regularly the last to arrive at collectives."""
+    if len(parts) <= 1 or not communicating(capture, gpu_operations_of(capture)).any():
+        return
+    job = jobs.make_job([members.Member(f"process {part.process_id}", None, part.view) for part in parts])
+    if not len(job.matched) or job.matched.doubts:
+        return
+    result = waits.waiting(job)
+    late = int(result.last.argmax())
+    most = int(result.for_ns[:, late].argmax())
+    waited = min(int(result.for_ns[most, late]), parts[most].window_ns)
+    if 100.0 * waited < least_percent * parts[most].window_ns or not waits.regular(
+        int(result.last[late]), int(result.collectives[late]), len(parts)
+    ):
+        return
+    names = [member.label for member in job.members]
+    yield Finding(
+        "waiting_for_rank",
+        {
+            "waits": names[most],
+            "late": names[late],
+            "waited_ns": waited,
+            "reason": waits.waiting_verdict(job),
+        },
+        NOTHING,
+        waited,
+        "bound",
+        "rank_waiting",
+        parts[most].window_ns,
     )
