@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.advice import WORTH_PERCENT
+from nsyswrap.analysis.no_gpu_work import no_gpu_work
+from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.analysis.step_budget import KERNELS, OTHER_KERNELS
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import clip, printable, screen_width, shorten
 from nsyswrap.base.units import duration
-from nsyswrap.reports.answer.findings import finding_lines, has_spikes
+from nsyswrap.reports import find_report
 from nsyswrap.reports.answer.line import (
     Line,
+    Shares,
     first_fitting,
     first_line,
+    merged,
     room,
+    shares_of,
     whole_percent,
 )
-from nsyswrap.reports.answer.shares import Shares, merged, shares_of
 from nsyswrap.reports.answer.steps import outlier_lines, start_up_lines
-from nsyswrap.reports.answer.without_gpu import without_gpu_lines
 from nsyswrap.reports.wording.advice import words
 from nsyswrap.reports.wording.states import BUSY_NAMES, IDLE_NAMES, OTHER_NAME
 
@@ -36,19 +41,33 @@ _MOST_NOTES = 2
 _BAR = 12  # columns that small parts leave to a bar
 _SMALL = 0.05
 _LEAST_PARTS = 2
+_MOST = 4  # findings in lines
+_SAME = 0.005  # of the time judged: a smaller difference shows in no figure
+_SPIKES = "spikes"  # the finding that is about outlier steps
+# Reports with the total time of each name, the name in their last column.
+_SUMMARIES = {
+    "nvtx_sum": "NVTX ranges",
+    "osrt_sum": "OS runtime calls",
+    "mpi_event_sum": "MPI calls",
+    "openmp_sum": "OpenMP",
+    "openacc_sum": "OpenACC",
+    "cuda_api_sum": "CUDA API calls",
+}
+_NAMES = 3  # of each summary
+_NAME_WIDTH = 30
 
 
 def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
     """Return the answer of a capture in lines: busy, idle causes, findings, then facts, doubts and notes."""
     if not answer.devices:
-        return list(without_gpu_lines(capture))
-    first, *others = finding_lines(answer)
+        return list(_without_gpu_lines(capture))
+    first, *others = _finding_lines(answer)
     return [
         *_busy_lines(answer),
         *_why_whole(answer),
         *(_withheld(answer.withheld) if answer.withheld else first),
         *start_up_lines(answer),
-        *(() if has_spikes(answer) else outlier_lines(answer)),
+        *(() if _has_spikes(answer) else outlier_lines(answer)),
         *(line for lines in others for line in lines),
         *_notes(answer),
     ]
@@ -131,7 +150,9 @@ def _parts(title: str, shares: Shares, total: int, parts: Mapping[str, int], *, 
 def _devices(answer: Answer) -> Line:
     """Return how busy each device was, as briefly as the line demands."""
     by_process = len({device.process_id for device in answer.devices}) > 1
-    texts = [f"{_name(device, by_process=by_process)}: {_percent(device)} %" for device in answer.devices]
+    texts = [
+        f"{_name(device, by_process=by_process)}: {_busy_percent(device)} %" for device in answer.devices
+    ]
     lines = [Line(text, "detail") for text in (", ".join(texts), *_brief_devices(answer))]
     for count in range(len(texts) - 1, 0, -1):
         fewer = f"{', '.join(texts[:count])}, {len(texts) - count} more"
@@ -144,7 +165,7 @@ def _brief_devices(answer: Answer) -> Iterator[str]:
     devices = sorted(answer.devices, key=lambda device: device.device_id)
     first, last = devices[0].device_id, devices[-1].device_id
     if [device.device_id - first for device in devices] == list(range(len(devices))):
-        yield f"GPU {first} to {last}: {', '.join(map(_percent, devices))} %"
+        yield f"GPU {first} to {last}: {', '.join(map(_busy_percent, devices))} %"
 
 
 def _name(device: DeviceTime, *, by_process: bool) -> str:
@@ -152,7 +173,7 @@ def _name(device: DeviceTime, *, by_process: bool) -> str:
     return f"GPU {device.device_id}{process}"
 
 
-def _percent(device: DeviceTime) -> str:
+def _busy_percent(device: DeviceTime) -> str:
     percent = whole_percent(100 * sum(device.busy_ns.values()) / max(device.window_ns, 1))
     return percent.removesuffix(" %")
 
@@ -177,3 +198,155 @@ def _notes(answer: Answer) -> Iterator[Line]:
     notes += [(wording.sentence, wording.report) for wording in map(words, answer.notes)]
     for note, report in notes[:_MOST_NOTES]:
         yield Line(f"Note: {printable(note)}", "note", report=report)
+
+
+def _has_spikes(answer: Answer) -> bool:
+    """Return True if the lines of the findings tell of the outlier steps."""
+    return any(finding.kind == _SPIKES for finding in _shown(answer))
+
+
+def _finding_lines(answer: Answer) -> Iterator[list[Line]]:
+    """Yield the lines of each finding, the first in full; of none, why there is none.
+
+    The last lines name the commands that show more. A withheld verdict has no findings.
+    """
+    findings = _shown(answer)
+    if answer.withheld:
+        yield []
+    elif not findings:
+        yield list(_nothing(answer))
+    for number, finding in enumerate(findings):
+        before = {other.kind for other in findings[:number]}
+        lines = (
+            _other(finding, answer, again=bool(before & {*finding.shares}))
+            if number
+            else _first(finding, answer)
+        )
+        yield [*lines, *_more(finding, answer)]
+    yield list(_commands(answer))
+
+
+def _worth(answer: Answer) -> list[Finding]:
+    return [finding for finding in answer.findings if finding.ceiling_ns is not None]
+
+
+def _shown(answer: Answer) -> list[Finding]:
+    return _worth(answer)[:_MOST]
+
+
+def _first(finding: Finding, answer: Answer) -> Iterator[Line]:
+    wording = words(finding)
+    yield Line(printable(wording.sentence), "finding", "bad", heading=wording.heading)
+    remedy = wording.remedy
+    most = f"would save at most {_most_percent(finding)}{_of_a_step(answer)}"
+    texts = [f"{remedy} {most} ({_times(finding, answer)})"] if _is_of_these_steps(finding, answer) else []
+    texts.append(f"{remedy} {most}")
+    yield Line(clip(first_fitting(texts, room("detail")), room("detail")), "detail")
+
+
+def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
+    """Yield a finding in one line; in two if its headline is too long."""
+    wording = words(finding)
+    common = ", partly the same time" if again else ""
+    most = f"at most {_most_percent(finding)}{common}"
+    sentence = printable(wording.sentence)
+    one = Line(f"{sentence}: {most}", "finding", "warning", heading=wording.heading)
+    if not wording.heading:
+        one = Line(most, "finding", "warning", heading=sentence)
+    if screen_width(one.text) <= room("finding"):
+        yield one
+        return
+    yield Line(sentence, "finding", "warning", heading=wording.heading)
+    remedy = wording.remedy
+    texts = [
+        f"{remedy}: at most {_most_percent(finding)}{_of_a_step(answer)}{common}",
+        f"{remedy}: {most}",
+        most,
+    ]
+    yield Line(first_fitting(texts, room("detail")), "detail")
+
+
+def _most_percent(finding: Finding) -> str:
+    return whole_percent(finding.ceiling_percent or 0.0)
+
+
+def _of_a_step(answer: Answer) -> str:
+    return " of a step" if answer.steps else ""
+
+
+def _is_of_these_steps(finding: Finding, answer: Answer) -> bool:
+    """Return False if a finding is about another process, whose steps have another duration."""
+    steps = answer.steps
+    return steps is None or abs(finding.window_ns / (steps.mean_ns * steps.count) - 1) < _SAME
+
+
+def _times(finding: Finding, answer: Answer) -> str:
+    """Return the time saved and the time judged, of the mean step if there are steps."""
+    count = answer.steps.count if answer.steps else 1
+    saved, judged = (duration(ns / count) for ns in (finding.ceiling_ns or 0, finding.window_ns))
+    unit = judged.rpartition(" ")[2]
+    return f"{saved.removesuffix(f' {unit}')} of {judged}"
+
+
+def _more(finding: Finding, answer: Answer) -> Iterator[Line]:
+    """Yield what else there is to say about some findings."""
+    if finding.kind == "waiting_for_rank":
+        yield Line("compare all ranks", "detail", typed="--by rank")
+    if finding.kind == _SPIKES:
+        yield from outlier_lines(answer, "detail")
+
+
+def _nothing(answer: Answer) -> Iterator[Line]:
+    """Yield that nothing costs much, or the largest cause if the GPU idles."""
+    cause, ns = next(iter(answer.idle_ns.items()), ("", 0))
+    if answer.share(ns) < WORTH_PERCENT:
+        yield Line(f"No single cause costs {WORTH_PERCENT:.0f} % or more", "finding", "good")
+        return
+    text = f"{IDLE_NAMES[cause]}, {whole_percent(answer.share(ns))} of the {answer.part}"
+    yield Line(text, "finding", "warning", heading="Largest cause of idle time")
+    yield Line("list the gaps", "detail", typed="-r gpu_idle")
+
+
+def _commands(answer: Answer) -> Iterator[Line]:
+    findings = len(_worth(answer))
+    if findings > _MOST:
+        more = findings - _MOST
+        text = f"{more} more finding{'' if more == 1 else 's'}, and advice on all"
+        yield Line(text, "note", typed="--advice")
+    elif findings:
+        yield Line("Advice with a line of code for each", "note", typed="--advice")
+    processes = {device.process_id for device in answer.devices} - {MISSING}
+    if len(processes) > 1 and all(finding.kind != "waiting_for_rank" for finding in answer.findings):
+        yield Line(f"Compare the {len(processes)} processes", "note", typed="--by rank")
+
+
+def _without_gpu_lines(capture: Capture) -> Iterator[Line]:
+    """Yield why there is no GPU work, and the names with the most time of everything else."""
+    if capture.view.selection.narrows:
+        yield Line("No GPU work in the selection", "verdict", "bad")
+    else:
+        cause = no_gpu_work(capture.whole, run_facts(capture.source))[0]
+        yield Line(printable(str(cause)), "verdict", "bad", heading="No GPU work")
+    for name, title in _SUMMARIES.items():
+        yield from _longest(capture, name, title)
+
+
+def _longest(capture: Capture, report: str, title: str) -> Iterator[Line]:
+    try:
+        table = find_report(report).make(capture)
+    except NotInCapture:
+        return
+    names, totals = table.columns[-1].name, table.data["total_ns"]
+    rows = [(name, ns) for name, ns in zip(table.data[names], totals, strict=True) if ns > 0][:_NAMES]
+    if not rows:
+        return
+    # nsys puts the domain and a colon before a range; nothing before the colon is the default domain
+    texts = [
+        f"{shorten(printable(str(name)).removeprefix(':'), _NAME_WIDTH)} {duration(ns)}" for name, ns in rows
+    ]
+    more = report if len(table) > len(rows) else ""
+    lines = [
+        Line(f"{title}: {', '.join(texts[:count])}", "fact", report=more)
+        for count in range(len(texts), 0, -1)
+    ]
+    yield first_line(lines)

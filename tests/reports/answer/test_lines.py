@@ -12,7 +12,7 @@ from tiny_export import call, kernel, nvtx, opened, write
 
 from nsyswrap.render.summary_screen import answer_texts
 from nsyswrap.reports.answer import answer_lines, screen_texts
-from nsyswrap.reports.answer.shares import apportioned, shares_of
+from nsyswrap.reports.answer.line import apportioned, shares_of
 
 if TYPE_CHECKING:
     from pathlib import Path
