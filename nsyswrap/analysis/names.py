@@ -150,8 +150,7 @@ def call_names(capture: Capture, kind: str = "api") -> Texts:
     if capture.view.selection.narrows:
         every = call_names(capture.whole, kind)
         return Texts(every.codes[capture.columns(kind, "row")["row"] - 1], every.texts)
-    ids, positions = distinct(capture.name_ids(kind))
-    return Texts(positions, [capture.text(i) for i in ids.tolist()])
+    return look_up(capture.name_ids(kind), capture.text)
 
 
 @per_capture

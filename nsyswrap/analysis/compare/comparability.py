@@ -75,8 +75,10 @@ def _differences(base: Side, new: Side) -> list[Obstacle]:
 
 def _disturbances(base: Side, new: Side) -> Iterable[Obstacle]:
     checks: dict[str, Callable[[Side], str]] = {
-        "lost events": _lost,
-        "another process on the GPU": _shared,
+        "lost events": lambda side: _runs([run for run in side.runs if run.setup.lost_events], side),
+        "another process on the GPU": lambda side: _runs(
+            [run for run in side.runs if run.setup.other_processes], side
+        ),
         "throttling": lambda side: "" if _always_at_power_limit(base, new) else _throttled(side),
     }
     for about, text in checks.items():
@@ -85,27 +87,19 @@ def _disturbances(base: Side, new: Side) -> Iterable[Obstacle]:
             yield Obstacle(about, sides[0] or "none", sides[1] or "none")
 
 
-def _lost(side: Side) -> str:
-    runs = [run for run in side.runs if run.setup.lost_events]
-    return f"{_runs(len(runs), side)}" if runs else ""
-
-
-def _shared(side: Side) -> str:
-    runs = [run for run in side.runs if run.setup.other_processes]
-    return f"{_runs(len(runs), side)}" if runs else ""
-
-
 def _throttled(side: Side) -> str:
     setups = [run.setup for run in side.runs if (run.setup.throttled_percent or 0) > MOST_THROTTLED_PERCENT]
     if not setups:
         return ""
     most = max(setup.throttled_percent or 0 for setup in setups)
     reasons = ", ".join(_distinct(setup.throttle_reason for setup in setups)) or "reason not known"
-    return f"{_runs(len(setups), side)}, up to {most:.0f} % of the samples: {reasons}"
+    return f"{_runs(setups, side)}, up to {most:.0f} % of the samples: {reasons}"
 
 
-def _runs(number: int, side: Side) -> str:
-    return f"{number} of {len(side.runs)} runs" if len(side.runs) > 1 else "1 run"
+def _runs(some: Sequence[object], side: Side) -> str:
+    if not some:
+        return ""
+    return f"{len(some)} of {len(side.runs)} runs" if len(side.runs) > 1 else "1 run"
 
 
 def _always_at_power_limit(base: Side, new: Side) -> bool:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import shlex
-import statistics
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
@@ -19,6 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.analysis.compare.comparability import sm_clock
 from nsyswrap.analysis.compare.model import GROUPS, Group, Key, Row, RunFigures, Setup, Side, known_median
 from nsyswrap.analysis.compare.stored_names import public, stored_command, stored_key
 from nsyswrap.base import paths
@@ -147,7 +147,7 @@ def spread_percent(rows: Iterable[Row | None]) -> float | None:
     values = [row.typical_ns for row in rows if row and row.typical_ns]
     if len(values) < 2:  # noqa: PLR2004 - one run has no spread
         return None
-    return 100 * (max(values) - min(values)) / statistics.median(values)
+    return 100 * (max(values) - min(values)) / median(values)
 
 
 def side_rows(side: Side) -> dict[Key, tuple[Row | None, ...]]:
@@ -396,18 +396,13 @@ def setup_lines(side: Side) -> list[str]:
         ),
         "driver": _if_shared(setup.driver for setup in setups),
         "nsys": _if_shared(f"{setup.nsys} {setup.options}".strip() for setup in setups),
-        "SM clock": _clock(side),
+        "SM clock": f"{clock:.0f} MHz" if (clock := sm_clock(side)) else "",
         "versions": _if_shared(
             ", ".join(f"{name} {version}" for name, version in sorted(setup.versions.items()))
             for setup in setups
         ),
     }
     return [f"{name:9} {text}" for name, text in facts.items() if text]
-
-
-def _clock(side: Side) -> str:
-    clocks = [run.setup.sm_clock_mhz for run in side.runs if run.setup.sm_clock_mhz]
-    return f"{median(clocks):.0f} MHz" if clocks else ""
 
 
 def _if_shared(texts: Iterable[str]) -> str:
