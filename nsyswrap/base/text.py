@@ -47,7 +47,7 @@ _TO_ASCII = str.maketrans(
 )
 _GLUE = "\x1f"  # no text that is printable has it, and textwrap does not break lines there
 _NUMBER = r"0*([0-9]+)"  # in a name
-_PLURAL = r"\b([a-z]+?)(ies|s)\b"
+_PLURAL = r"\b([a-z]+?)(ies|(?<=ss|ch|sh)es|s)\b"
 _BEFORE_UNIT = r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))"
 _in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
 
