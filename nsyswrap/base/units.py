@@ -140,6 +140,12 @@ def duration(ns: float) -> str:
     return human(float(ns), Unit.NS)
 
 
+def duration_of(part_ns: float, whole_ns: float) -> str:
+    """Format a duration and the one that it is a part of; a unit that both have stands once."""
+    (part, unit), (whole, of) = (_number_and_unit(float(ns), "time") for ns in (part_ns, whole_ns))
+    return f"{part}{'' if unit == of else f' {unit}'} of {whole} {of}"
+
+
 def parse_share(text: str) -> float:
     """Return ``5%`` or ``5`` as a share, 0.05.
 
@@ -179,13 +185,17 @@ def _scaled_time(value: Number, time_unit: TimeUnit) -> str:
 
 
 def _scaled(value: Number, kind: str) -> str:
+    return " ".join(_number_and_unit(value, kind))
+
+
+def _number_and_unit(value: Number, kind: str) -> tuple[str, str]:
     scales = _SCALES[kind]
     factor, label = next((s for s in reversed(scales) if _rounded(value / s[0]) < _THOUSAND), scales[0])
     scaled = value / factor
     if factor == 1 and float(scaled).is_integer():
-        return f"{scaled:.0f} {label}"
+        return f"{scaled:.0f}", label
     decimals = next((decimals for limit, decimals in _DECIMALS if _rounded(scaled) < limit), 0)
-    return f"{scaled:.{decimals}f} {label}"
+    return f"{scaled:.{decimals}f}", label
 
 
 def _rounded(value: float) -> float:

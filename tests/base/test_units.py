@@ -6,7 +6,17 @@ import math
 
 import pytest
 
-from nsyswrap.base.units import Rounding, TimeUnit, Unit, csv_cell, csv_label, human, percent, round_tenth
+from nsyswrap.base.units import (
+    Rounding,
+    TimeUnit,
+    Unit,
+    csv_cell,
+    csv_label,
+    duration_of,
+    human,
+    percent,
+    round_tenth,
+)
 
 
 @pytest.mark.parametrize(
@@ -147,3 +157,11 @@ def test_every_unit_has_a_way_to_be_written() -> None:
 )
 def test_a_share_is_nothing_or_all_only_where_it_is(value: float, text: str) -> None:
     assert percent(value) == text
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [(1e6, 2e6, "1.00 of 2.00 ms"), (999_600, 2e6, "1.00 of 2.00 ms"), (999, 2e6, "999 ns of 2.00 ms")],
+)
+def test_a_part_of_a_duration_has_its_unit_if_that_is_another(part: float, whole: float, text: str) -> None:
+    assert duration_of(part, whole) == text

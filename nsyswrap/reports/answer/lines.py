@@ -11,7 +11,7 @@ from nsyswrap.analysis.step_budget import KERNELS, OTHER_KERNELS
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import clip, printable, screen_width, shorten
-from nsyswrap.base.units import duration
+from nsyswrap.base.units import duration, duration_of
 from nsyswrap.reports import find_report
 from nsyswrap.reports.answer.line import (
     Line,
@@ -283,9 +283,7 @@ def _is_of_these_steps(finding: Finding, answer: Answer) -> bool:
 def _times(finding: Finding, answer: Answer) -> str:
     """Return the time saved and the time judged, of the mean step if there are steps."""
     count = answer.steps.count if answer.steps else 1
-    saved, judged = (duration(ns / count) for ns in (finding.ceiling_ns or 0, finding.window_ns))
-    unit = judged.rpartition(" ")[2]
-    return f"{saved.removesuffix(f' {unit}')} of {judged}"
+    return duration_of((finding.ceiling_ns or 0) / count, finding.window_ns / count)
 
 
 def _more(finding: Finding, answer: Answer) -> Iterator[Line]:
