@@ -23,6 +23,8 @@ from nsyswrap.record.nvcc import find_nvcc
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from nsyswrap.base.units import Rounding
+
 pytest_plugins = ("tiers",)
 
 hypothesis.settings.register_profile("busy machine", deadline=None)
@@ -67,6 +69,20 @@ def _text(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError:
         return ""
+
+
+@pytest.fixture(scope="module")
+def rounding(nsys: str) -> Rounding:
+    """How the nsys of this machine rounds."""
+    from nsys_says import era_of  # noqa: PLC0415 - loads reports, which few tests need
+
+    return era_of(nsys)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the recordings that the tests of a file unpack."""
+    return tmp_path_factory.mktemp("recorded")
 
 
 @pytest.fixture(scope="session", autouse=True)

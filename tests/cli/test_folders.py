@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 from batch_folders import batch_of, captured, ended, planned, rows_of
 from conftest import Cli
 from rank_exports import Step, run_folder, steps
+from report_tables import read_csv
 from tiny_export import call, kernel, row, write
 
 from nsyswrap.base.run_folder import BATCH, EXPORT, REPORT, RUN
@@ -51,10 +50,6 @@ def batch(tmp_path: Path) -> Path:
     return folder
 
 
-def of_csv(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 @pytest.mark.usefixtures("runs")
 def test_a_screen_for_each_capture(cli: Cli) -> None:
     done = cli("report", "runs")
@@ -86,7 +81,7 @@ def test_the_captures_without_a_screen_are_named(cli: Cli, tmp_path: Path) -> No
 @pytest.mark.usefixtures("runs")
 def test_reports_are_of_all_captures(cli: Cli) -> None:
     done = cli("report", "runs", "-r", KERNELS, "--format", "csv")
-    assert {(line["Capture"], line["Total Time (ns)"]) for line in of_csv(done.stdout)} == {
+    assert {(line["Capture"], line["Total Time (ns)"]) for line in read_csv(done.stdout)} == {
         ("a", "10"),
         ("b-run", "20"),
         ("c", "30"),
@@ -102,7 +97,7 @@ def test_what_each_capture_answers(cli: Cli) -> None:
 @pytest.mark.usefixtures("batch")
 def test_a_batch_without_the_runs_that_a_plan_left_out(cli: Cli) -> None:
     done = cli("report", "out", "-r", KERNELS, "--format", "csv")
-    assert sorted(line["Total Time (ns)"] for line in of_csv(done.stdout)) == ["10", "20"]
+    assert sorted(line["Total Time (ns)"] for line in read_csv(done.stdout)) == ["10", "20"]
     assert "nsyswrap: runs without a capture: out/runs/00003\n" in done.stderr
 
 
@@ -110,7 +105,7 @@ def test_what_a_killed_run_left_is_no_capture(cli: Cli, runs: Path) -> None:
     small(runs / "killed" / ".recording-x" / EXPORT, 40)
     (runs / "killed" / RUN).write_text("{}")
     done = cli("report", "runs", "-r", KERNELS, "--format", "csv")
-    assert {line["Capture"] for line in of_csv(done.stdout)} == {"a", "b-run", "c"}
+    assert {line["Capture"] for line in read_csv(done.stdout)} == {"a", "b-run", "c"}
     assert done.stderr == "nsyswrap: runs without a capture: runs/killed\n"
 
 
@@ -250,13 +245,13 @@ SIDE_BY_SIDE = "nsyswrap: in: shown side by side, not as ranks: 2 of 12 captures
 @pytest.mark.usefixtures("half_named")
 def test_ranks_are_taken_only_if_all_captures_are_ranks(cli: Cli, tmp_path: Path) -> None:
     done = cli("report", "in", "-r", KERNELS, "--format", "csv")
-    assert len(of_csv(done.stdout)) == 12
+    assert len(read_csv(done.stdout)) == 12
     assert done.stderr == SIDE_BY_SIDE
     done = cli("report", "in")
     assert done.stdout.count("\n== ") == 4
     assert "in/c9.sqlite, in/rank0.sqlite, in/rank1.sqlite" in done.stderr
     assert cli("report", "in", "--csv", "out", "-r", KERNELS).returncode == 0
-    assert len(of_csv((tmp_path / "out" / f"{KERNELS}.csv").read_text())) == 12
+    assert len(read_csv((tmp_path / "out" / f"{KERNELS}.csv").read_text())) == 12
     done = cli("view", "in", "-o", "page.html")
     assert done.stderr == f"{SIDE_BY_SIDE}wrote page.html\n"
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -269,14 +264,14 @@ def test_ranks_are_taken_only_if_all_captures_are_ranks(cli: Cli, tmp_path: Path
     assert cli("collect", "in", "-o", "all").returncode == 0
     assert len(rows_of(tmp_path / "all" / "results.csv")) == 12
     done = cli("report", "in", "--by", "rank", "-r", KERNELS, "--format", "csv")
-    assert len(of_csv(done.stdout)) == 12  # as it was asked for
+    assert len(read_csv(done.stdout)) == 12  # as it was asked for
 
 
 def test_captures_of_two_launches_are_shown_side_by_side(cli: Cli, tmp_path: Path) -> None:
     for name in ("a.rank0", "a.rank1", "b.rank0", "b.rank1"):
         small(tmp_path / "in" / f"{name}.sqlite")
     done = cli("report", "in", "-r", KERNELS, "--format", "csv")
-    assert [line["Capture"] for line in of_csv(done.stdout)] == ["a.rank0", "a.rank1", "b.rank0", "b.rank1"]
+    assert [line["Capture"] for line in read_csv(done.stdout)] == ["a.rank0", "a.rank1", "b.rank0", "b.rank1"]
     assert "shown side by side, not as ranks: in/a.rank0.sqlite and in/b.rank0.sqlite: both" in done.stderr
     assert cli("report", "in", "--by", "rank", "-r", KERNELS).returncode == 2
     assert cli("report", "in/a.rank0.sqlite", "in/b.rank0.sqlite").stderr == ""  # named on purpose
@@ -287,7 +282,7 @@ def test_what_lies_beside_the_ranks_of_a_launch_is_shown(cli: Cli, tmp_path: Pat
         run_folder(tmp_path / "job", rank, 2, *steps(Step(100, 400)))
     small(tmp_path / "job" / "before" / "x.sqlite")
     done = cli("report", "job", "-r", KERNELS, "--format", "csv")
-    assert {line["Capture"] for line in of_csv(done.stdout)} == {"rank-0", "rank-1", "x"}
+    assert {line["Capture"] for line in read_csv(done.stdout)} == {"rank-0", "rank-1", "x"}
     assert "2 of 3 captures name a rank" in done.stderr
 
 
@@ -296,7 +291,7 @@ def test_a_run_that_left_captures_named_by_rank_and_others(cli: Cli, tmp_path: P
     for ns, name in enumerate(("x.rank0", "x.rank1", "y"), 10):
         small(folder / f"{name}.sqlite", ns)
     done = cli("report", folder, "-r", KERNELS, "--format", "csv")
-    assert [line["Capture"] for line in of_csv(done.stdout)] == ["x.rank0", "x.rank1", "y"]
+    assert [line["Capture"] for line in read_csv(done.stdout)] == ["x.rank0", "x.rank1", "y"]
     cli("collect", batch_of(tmp_path / "b"))
     assert [row["kernels"] for row in rows_of(tmp_path / "b" / "results.csv")] == ["1", "1", "1"]
 
@@ -309,9 +304,9 @@ def test_names_with_numbers_are_in_the_order_of_the_numbers(cli: Cli, tmp_path: 
     names = [f"report.{number}" for number in numbers]
     for words in ((), ("--by", "rank")):
         done = cli("report", "in", "-r", KERNELS, "--format", "csv", *words)
-        assert [next(iter(line.values())) for line in of_csv(done.stdout)] == names
+        assert [next(iter(line.values())) for line in read_csv(done.stdout)] == names
     done = cli("report", "deep", "-r", KERNELS, "--format", "csv")
-    assert [line["Capture"] for line in of_csv(done.stdout)] == [f"job{number}" for number in numbers]
+    assert [line["Capture"] for line in read_csv(done.stdout)] == [f"job{number}" for number in numbers]
     cli("view", "in", "-o", "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert re.findall("<title>(.*) · nsyswrap</title>", page) == [" · ".join(names)]
@@ -320,7 +315,7 @@ def test_names_with_numbers_are_in_the_order_of_the_numbers(cli: Cli, tmp_path: 
         assert [row["run"] for row in rows_of(tmp_path / "all" / "results.csv")] == names
     shuffled = [f"in/{name}.sqlite" for name in sorted(names)]  # as a shell lists them
     cli("report", *shuffled, "--by", "rank", "-r", KERNELS, "--format", "csv", "-o", "x.csv")
-    assert [line["Rank"] for line in of_csv((tmp_path / "x.csv").read_text())] == names
+    assert [line["Rank"] for line in read_csv((tmp_path / "x.csv").read_text())] == names
 
 
 def test_what_a_failed_import_left_is_named(cli: Cli, tmp_path: Path) -> None:

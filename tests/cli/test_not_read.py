@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import shutil
@@ -16,6 +14,7 @@ import pytest
 from compared_runs import make_repeats
 from conftest import MAIN, Cli
 from rank_exports import FAST, run_folder, steps
+from report_tables import read_csv
 from table_folders import as_parquet
 from tiny_export import call, kernel, nvtx, row, write
 
@@ -62,10 +61,6 @@ def bad(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, int]:
     return reason, code
 
 
-def of_csv(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 @pytest.mark.parametrize("form", ["csv", "tsv", "text", "markdown", "json", "parquet", "files"])
 def test_a_report_of_the_others(cli: Cli, tmp_path: Path, bad: tuple[str, int], form: str) -> None:
     reason, code = bad
@@ -96,7 +91,7 @@ def test_the_columns_do_not_depend_on_how_many_can_be_read(cli: Cli, tmp_path: P
         done = cli("report", "in", *words, "--format", "json", **NO_NSYS)
         reports = json.loads(done.stdout)["reports"]
         assert {report["columns"][0]["name"] for report in reports} == {"capture"}
-    [line] = of_csv(cli("report", "in", "-r", KERNELS, "--format", "csv").stdout)
+    [line] = read_csv(cli("report", "in", "-r", KERNELS, "--format", "csv").stdout)
     assert line["Capture"] == "good"
 
 
@@ -218,7 +213,7 @@ def test_a_folder_of_tables_without_pyarrow_is_one_of_them(cli: Cli, tmp_path: P
         "report", "good.sqlite", "better.sqlite", "tables", "-r", KERNELS, "--format", "csv", PYTHONPATH=path
     )
     assert done.returncode == 69
-    assert [line["Capture"] for line in of_csv(done.stdout)] == ["good", "better"]
+    assert [line["Capture"] for line in read_csv(done.stdout)] == ["good", "better"]
     assert "tables: reading a " in done.stderr
 
 

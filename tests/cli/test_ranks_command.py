@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import shutil
@@ -14,6 +12,7 @@ import recorded
 from conftest import Cli
 from pyarrow import parquet
 from rank_exports import Step, run_folder, steps
+from report_tables import read_csv
 from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.base.run_folder import EXPORT, RUN
@@ -34,10 +33,6 @@ def launch(tmp_path: Path) -> Path:
     return folder
 
 
-def of_csv(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 def test_unasked_it_says_who_waits_and_why(cli: Cli, launch: Path) -> None:
     done = cli("report", launch, "--by", "rank")
     assert done.returncode == 0
@@ -48,7 +43,7 @@ def test_unasked_it_says_who_waits_and_why(cli: Cli, launch: Path) -> None:
 
 def test_every_report_has_the_rank_in_front(cli: Cli, launch: Path) -> None:
     done = cli("report", launch, "--by", "rank", "-r", "cuda_gpu_kern_sum:base", "--format", "csv")
-    found = [(row["Rank"], row["Name"], row["Total Time (ns)"]) for row in of_csv(done.stdout)]
+    found = [(row["Rank"], row["Name"], row["Total Time (ns)"]) for row in read_csv(done.stdout)]
     assert [row for row in found if row[1] == "gemm"] == [("0", "gemm", "600"), ("2", "gemm", "1800")]
     assert {row[0] for row in found} == {"0", "2"}
 
@@ -56,7 +51,7 @@ def test_every_report_has_the_rank_in_front(cli: Cli, launch: Path) -> None:
 def test_ranks_come_in_their_order_whatever_they_are_called(cli: Cli, tmp_path: Path) -> None:
     paths = [write(tmp_path / f"job.rank{number}.sqlite", kernel("k", 0, number)) for number in (10, 9)]
     done = cli("report", *paths, "--by", "rank", "-r", "cuda_gpu_kern_sum", "--format", "csv")
-    assert [row["Rank"] for row in of_csv(done.stdout)] == ["9", "10"]
+    assert [row["Rank"] for row in read_csv(done.stdout)] == ["9", "10"]
 
 
 def test_a_folder_of_captures_that_name_their_ranks_is_a_launch(cli: Cli, tmp_path: Path) -> None:
@@ -66,7 +61,7 @@ def test_a_folder_of_captures_that_name_their_ranks_is_a_launch(cli: Cli, tmp_pa
     (tmp_path / "job" / "job.rank9.nsys-rep").write_text("the report of this export")
     for options in (["--by", "rank"], []):
         done = cli("report", "job", *options, "-r", "rank_waiting", "--format", "csv")
-        assert [row["rank"] for row in of_csv(done.stdout)] == ["9", "10"], done.stderr
+        assert [row["rank"] for row in read_csv(done.stdout)] == ["9", "10"], done.stderr
 
 
 @pytest.mark.parametrize("command", [["report"], ["view", "-o", "page.html"]])
@@ -87,34 +82,39 @@ def test_processes_of_a_torchrun_are_named_by_their_ranks(cli: Cli, tmp_path: Pa
     write(tmp_path / "run" / EXPORT, *rows)
     (tmp_path / "run" / RUN).write_text(json.dumps(run))
     done = cli("report", "run", "--by", "rank", "-r", "cuda_gpu_kern_sum", "--format", "csv")
-    assert [(row["Rank"], row["Total Time (ns)"]) for row in of_csv(done.stdout)] == [("0", "0"), ("1", "10")]
+    assert [(row["Rank"], row["Total Time (ns)"]) for row in read_csv(done.stdout)] == [
+        ("0", "0"),
+        ("1", "10"),
+    ]
 
 
 def test_captures_that_say_no_rank_keep_their_labels(cli: Cli, tmp_path: Path) -> None:
     sides = {"left": FAST, "right": SLOW}
     paths = [write(tmp_path / f"{name}.sqlite", *steps(step)) for name, step in sides.items()]
     done = cli("report", *paths, "--by", "rank", "-r", "rank_waiting", "--format", "csv")
-    assert [row["rank"] for row in of_csv(done.stdout)] == ["left", "right"]
+    assert [row["rank"] for row in read_csv(done.stdout)] == ["left", "right"]
 
 
 def test_the_file_in_a_run_folder_is_of_its_rank(cli: Cli, launch: Path) -> None:
     paths = [launch / f"rank-{rank}" / EXPORT for rank in (2, 0)]
     done = cli("report", *paths, "-r", "rank_waiting", "--format", "csv")
-    assert [row["rank"] for row in of_csv(done.stdout)] == ["0", "2"]
+    assert [row["rank"] for row in read_csv(done.stdout)] == ["0", "2"]
 
 
 def test_a_single_rank_still_has_its_number(cli: Cli, launch: Path) -> None:
     done = cli("report", launch / "rank-2", "--by", "rank", "-r", "cuda_gpu_kern_sum", "--format", "csv")
-    assert {row["Rank"] for row in of_csv(done.stdout)} == {"2"}
+    assert {row["Rank"] for row in read_csv(done.stdout)} == {"2"}
 
 
 def test_a_capture_of_several_processes_is_taken_apart(cli: Cli, tmp_path: Path) -> None:
     run = recorded.run_folder("ddp/straggler", tmp_path)
     done = cli("report", run, "--by", "rank", "-r", "rank_waiting", "--format", "csv")
-    assert [row["rank"][:8] for row in of_csv(done.stdout)] == ["process "] * 2
+    assert [row["rank"][:8] for row in read_csv(done.stdout)] == ["process "] * 2
     assert "names no rank: each of its 2 processes is taken as one" in done.stderr
     per_process = cli("report", run, "--by", "rank", "-r", "cuda_gpu_sum", "--format", "csv")
-    assert {row["Rank"] for row in of_csv(per_process.stdout)} == {row["rank"] for row in of_csv(done.stdout)}
+    assert {row["Rank"] for row in read_csv(per_process.stdout)} == {
+        row["rank"] for row in read_csv(done.stdout)
+    }
 
 
 def test_a_damaged_rank_is_told_and_the_others_are_shown(cli: Cli, launch: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_damaged_rank_is_told_and_the_others_are_shown(cli: Cli, launch: Path)
     (launch / "rank-1" / EXPORT).write_bytes(b"SQLite format 3\0 and nothing more")
     done = cli("report", launch, "--by", "rank", "-r", "rank_waiting", "--format", "csv")
     assert done.returncode == 65
-    assert [row["rank"] for row in of_csv(done.stdout)] == ["0", "2"]
+    assert [row["rank"] for row in read_csv(done.stdout)] == ["0", "2"]
     assert "nsyswrap: rank 1: " in done.stderr
 
 
@@ -170,7 +170,7 @@ def test_one_program_is_compared_with_nothing(cli: Cli, tmp_path: Path, argument
 
 def test_a_report_over_ranks_implies_them(cli: Cli, launch: Path) -> None:
     done = cli("report", launch, "-r", "rank_steps", "--format", "csv")
-    assert [row["slowest_rank"] for row in of_csv(done.stdout)] == ["2"] * 6
+    assert [row["slowest_rank"] for row in read_csv(done.stdout)] == ["2"] * 6
     assert "rank_steps compares ranks: --by rank is assumed" in done.stderr
 
 
@@ -187,7 +187,7 @@ def test_the_newest_launch_is_shown_unasked(cli: Cli, tmp_path: Path) -> None:
         run = run_folder(folder, rank, 2, *steps(step))
         (run / "status.json").write_text("{}")
     done = cli("report", "--by", "rank", "-r", "rank_waiting", "--format", "csv")
-    assert [row["waiting_ns"] for row in of_csv(done.stdout)] == ["200", "0"]
+    assert [row["waiting_ns"] for row in read_csv(done.stdout)] == ["200", "0"]
 
 
 def test_the_other_formats(cli: Cli, launch: Path, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_the_other_formats(cli: Cli, launch: Path, tmp_path: Path) -> None:
 
 def test_a_part_of_every_rank(cli: Cli, launch: Path) -> None:
     done = cli("report", launch, "-r", "rank_waiting", "--nvtx", "step/3", "--format", "csv")
-    assert [(row["collectives"], row["own_ns"]) for row in of_csv(done.stdout)] == [
+    assert [(row["collectives"], row["own_ns"]) for row in read_csv(done.stdout)] == [
         ("1", "100"),
         ("1", "300"),
     ]

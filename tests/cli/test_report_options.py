@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli
 from recorded import PICTURED
+from report_tables import read_csv
 from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
 
 from nsyswrap.base.run_folder import EXPORT
@@ -41,10 +41,6 @@ def export(tmp_path: Path) -> Path:
     )
 
 
-def rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 @pytest.mark.parametrize(
     ("options", "names", "total"),
     [
@@ -64,8 +60,8 @@ def test_a_part_of_a_capture(
 ) -> None:
     done = cli("report", export, "-r", KERNELS, "--format", "csv", *options)
     assert done.returncode == 0
-    assert sorted(line["Name"] for line in rows(done.stdout)) == names
-    assert sum(int(line["Total Time (ns)"]) for line in rows(done.stdout)) == total
+    assert sorted(line["Name"] for line in read_csv(done.stdout)) == names
+    assert sum(int(line["Total Time (ns)"]) for line in read_csv(done.stdout)) == total
     assert ("no events in the selection" in done.stderr) == (not names)
     assert "nsyswrap: selected: " in done.stderr
 
@@ -124,7 +120,10 @@ def test_options_of_a_report_stand_behind_its_name(cli: Cli, export: Path, tmp_p
         "gpu_time_util_threshold=100_chunks=2.csv",
     ]
     prefixed = (tmp_path / "out" / "cuda_gpu_kern_sum_nvtx-name.csv").read_text(encoding="utf-8")
-    assert sorted(line["Name"] for line in rows(prefixed)) == ["a/first", "second"]  # b is another process'
+    assert sorted(line["Name"] for line in read_csv(prefixed)) == [
+        "a/first",
+        "second",
+    ]  # b is another process'
 
 
 @pytest.mark.parametrize("options", [[], ["--by", "rank"], ["-o", "all.csv"]])
@@ -180,7 +179,7 @@ def test_several_captures_make_one_table(cli: Cli, export: Path, tmp_path: Path)
     other = write(tmp_path / "other.sqlite", kernel("other", 0, 5))
     done = cli("report", export, other, "-r", KERNELS, "--format", "csv")
     assert done.returncode == 0
-    assert [(line["Capture"], line["Name"]) for line in rows(done.stdout)] == [
+    assert [(line["Capture"], line["Name"]) for line in read_csv(done.stdout)] == [
         ("x", "first"),
         ("x", "second"),
         ("other", "other"),
@@ -192,7 +191,7 @@ def test_several_captures_make_one_table(cli: Cli, export: Path, tmp_path: Path)
 def test_of_several_captures_one_that_is_bad_does_not_hide_the_others(cli: Cli, export: Path) -> None:
     done = cli("report", "gone.sqlite", export, "-r", KERNELS, "--format", "csv")
     assert done.returncode == 65
-    assert len(rows(done.stdout)) == 2
+    assert len(read_csv(done.stdout)) == 2
     assert done.stderr.startswith("nsyswrap: gone.sqlite not found")
 
 
@@ -234,7 +233,7 @@ def test_formulas_are_guarded_when_asked(cli: Cli, tmp_path: Path) -> None:
     export = write(tmp_path / "x.sqlite", kernel("=1+1", 0, 5))
     plain = cli("report", export, "-r", KERNELS, "--format", "csv").stdout
     safe = cli("report", export, "-r", KERNELS, "--format", "csv", "--csv-safe").stdout
-    assert (rows(plain)[0]["Name"], rows(safe)[0]["Name"]) == ("=1+1", "'=1+1")
+    assert (read_csv(plain)[0]["Name"], read_csv(safe)[0]["Name"]) == ("=1+1", "'=1+1")
 
 
 def test_what_was_built_in_is_said_once(cli: Cli, tmp_path: Path) -> None:

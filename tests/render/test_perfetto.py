@@ -44,11 +44,6 @@ SAME = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
 NOT_DRAWN = ("synchronization", "diagnostic", "gpu", "mpi_rank", "nvtx", "um_cpu_fault", *ON_REQUEST)
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
 @pytest.mark.parametrize("name", capture_names()[::2])
 @pytest.mark.slow
 def test_everything_recorded_is_drawn_where_it_was(name: str, scratch: Path, tmp_path: Path) -> None:

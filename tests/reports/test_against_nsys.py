@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from nsys_says import UNITS, era_of, made_by_us, said_by
+from nsys_says import UNITS, made_by_us, said_by
 from tiny_export import (
     API,
     Row,
@@ -56,11 +56,6 @@ CALL_NAMES: list[str | int] = [
 ]
 RANGES = ["step", "", "a/b", "é, x", None]
 PROCESSES = (5, 100, 101)
-
-
-@pytest.fixture(scope="module")
-def rounding(nsys: str) -> Rounding:
-    return era_of(nsys)
 
 
 class Dice(random.Random):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from nsys_says import era_of, made_by_us, said_by
+from nsys_says import made_by_us, said_by
 from recorded import run_folder
 from tiny_export import (
     MPI_COLLECTIVE,
@@ -56,11 +56,6 @@ CALLS: list[str | int] = [
 ]
 STEPS = ("step", "a/b", "a/1", "é, x")
 DOMAINS = ("", "@lib", "@other", "@é")
-
-
-@pytest.fixture(scope="module")
-def rounding(nsys: str) -> Rounding:
-    return era_of(nsys)
 
 
 def differing(

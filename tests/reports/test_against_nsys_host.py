@@ -10,7 +10,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from nsys_says import UNITS, era_of, made_by_us, said_by
+from nsys_says import UNITS, made_by_us, said_by
 from tiny_export import (
     MPI_COLLECTIVE,
     MPI_OTHER,
@@ -51,11 +51,6 @@ OPENACC = ("DATA", "LAUNCH", "OTHER")
 STRINGS = {1: "b", 2: "b"}
 NAMES: list[str | int] = [*STRINGS, "A", "é", "c, d", 7, 8]  # StringIds has no 7 and no 8
 THREADS = [global_id(100, 100), global_id(100, 101), global_id(200, 200), None]
-
-
-@pytest.fixture(scope="module")
-def rounding(nsys: str) -> Rounding:
-    return era_of(nsys)
 
 
 class Dice(random.Random):

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from nsys_says import UNITS, era_of, made_by_us, said_by
+from nsys_says import UNITS, made_by_us, said_by
 from tiny_export import Row, call, changed, domain, global_id, kernel, memcpy, memset, nvtx, write
 
 from nsyswrap import open_capture
@@ -30,11 +30,6 @@ KERNELS: list[str | int] = ["k", "K", "a, b", 7]
 PROCESSES = (5, 100, 101)
 THREADS = (5, 100)
 MARK, CATEGORY = 34, 33
-
-
-@pytest.fixture(scope="module")
-def rounding(nsys: str) -> Rounding:
-    return era_of(nsys)
 
 
 class Dice(random.Random):

@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from nsys_says import RULES, era_of, made_by_us, said_by
+from nsys_says import RULES, made_by_us, said_by
 from tiny_export import (
     MEM_KINDS,
     Row,
@@ -57,11 +57,6 @@ OVERHEADS = (
     "cuda profiling overhead",
     "CUDA profiling data flush",
 )
-
-
-@pytest.fixture(scope="module")
-def rounding(nsys: str) -> Rounding:
-    return era_of(nsys)
 
 
 class Dice(random.Random):

@@ -65,11 +65,6 @@ def test_nothing_is_left_out_here() -> None:
     }  # no runtime to record
 
 
-@pytest.fixture(scope="session")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("recorded")
-
-
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_recorded_captures(capture: str, scratch: Path) -> None:
     export = run_folder(capture, scratch) / EXPORT

@@ -34,11 +34,6 @@ FIXTURES = (SHIPPED, KEPT, CROSS_CHECKS, GOLDEN)
 NVTX_TYPES = {"push_pop": 59, "start_end": 60, "marks": 34}
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("recorded")
-
-
 def opened(name: str, scratch: Path) -> Capture:
     return open_capture(run_folder(name, scratch))
 

@@ -17,11 +17,6 @@ from nsyswrap.record.scenarios import find_scenario, measured, printed, scenario
 from nsyswrap.render.names import readable_name
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("recorded")
-
-
 def rows(scenario: str, scratch: Path) -> dict[tuple[str, str], dict[Any, Any]]:
     """Return the closing table: variant and operator -> the figures by column."""
     found = find_scenario(scenario)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from csv import DictReader
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,6 +39,11 @@ def table_of(capture: Capture, asked: str, rounding: Rounding | None = None) -> 
 def csv_text(table: Table) -> str:
     [text] = csv.render([table]).values()
     return text
+
+
+def read_csv(text: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV by column name."""
+    return list(DictReader(io.StringIO(text)))
 
 
 def csv_of(capture: Capture, asked: str, rounding: Rounding | None = None) -> str:

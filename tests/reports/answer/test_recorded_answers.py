@@ -35,11 +35,6 @@ EXPORTS = {path.stem: path for path in sorted(PUBLIC.glob("*.sqlite"))}
 FIRST = 8  # lines of the screen hold the answer
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("recorded")
-
-
 @pytest.fixture(scope="module", params=[*capture_names(), *EXPORTS])  # one answer for all tests of it
 def capture(request: pytest.FixtureRequest, scratch: Path) -> Capture:
     name = request.param
