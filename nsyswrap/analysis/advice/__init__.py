@@ -154,10 +154,10 @@ def _waiting_for_rank(
     yield Finding(
         "waiting_for_rank",
         {
+            **waits.late_rank(job),
             "waits": names[most],
             "late": names[late],
             "waited_ns": waited,
-            "reason": waits.waiting_verdict(job),
         },
         NOTHING,
         waited,

@@ -15,7 +15,6 @@ import numpy as np
 from nsyswrap.analysis.nvtx_ranges import ALL, own_texts
 from nsyswrap.analysis.range_tree.range_texts import of_an_operation
 from nsyswrap.base.missing import MISSING
-from nsyswrap.base.units import duration, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,9 +121,7 @@ def _launched_inside(start: NDArray[Any], end: NDArray[Any], times: GpuTimes) ->
 
 
 _BY_CHANCE = 0.05  # among equal ranks: no rank is named if its count is at least this likely
-_MATTERS_PERCENT = 5.0  # of a rank's GPU time: no rank is named for less waiting
-_LONGER = 1.1  # times the own GPU time of the others: less counts as equal
-_MOST = 0.5  # of the wait: a smaller difference in own GPU time is not the whole reason
+MATTERS_PERCENT = 5.0  # of a rank's GPU time: no rank is named for less waiting
 
 
 @dataclass(frozen=True)
@@ -158,45 +155,51 @@ def waiting(job: Job) -> Waiting:
     return result
 
 
-def waiting_verdict(job: Job) -> str:
-    """Return a sentence on the rank that the others wait for; empty without matched collectives."""
+def late_rank(job: Job) -> dict[str, Any]:
+    """Return the rank that the others wait for, as plain values by name; empty without matched collectives.
+
+    ``outcome`` is "doubtful" (``doubt`` says why), "no waiting", "no single rank", or "one rank". The last
+    has the rank that is late, how often it was the last, the rank that waited most for it, and the own GPU
+    time of the late rank beside the median of the others. ``other`` is the only other rank, else empty.
+    """
     if job.matched.doubts:
-        return f"cannot tell which rank delays the others: {job.matched.doubts[0]}"
-    total = len(job.matched)
-    if not total:
-        return ""
+        return {"outcome": "doubtful", "doubt": job.matched.doubts[0]}
+    if not len(job.matched):
+        return {}
     result = waiting(job)
     gpu_ns = np.array([int((times.own_ns + times.communication_ns).sum()) for times in job.times])
     waited = result.for_ns.sum(axis=1) * 100 / np.maximum(gpu_ns, 1)
+    hidden = result.hidden_ns * 100 / np.maximum(gpu_ns, 1)
+    numbers = {"most_percent": float(waited.max()), "hidden_percent": float(hidden.max())}
     late = int(result.last.argmax())
     times, of = int(result.last[late]), int(result.collectives[late])
     most = int(result.for_ns[:, late].argmax())
     share = float(result.for_ns[most, late] * 100 / max(int(gpu_ns[most]), 1))
-    if share < _MATTERS_PERCENT and waited.max() < _MATTERS_PERCENT:
-        return (
-            f"no rank delays the others; waiting takes at most {percent(waited.max())} of a rank's GPU time"
-            f"{_hidden(result, gpu_ns)}"
-        )
-    if share < _MATTERS_PERCENT or not regular(times, of, len(job.members)):
-        return (
-            f"no single rank is regularly last in the {total:,} collectives; waiting takes up to "
-            f"{percent(waited.max())} of a rank's GPU time"
-        )
-    exposed = int(result.for_ns[most, late])
-    return (
-        f"{job.members[late].label} was last in {times:,} of {of:,} collectives; "
-        f"{job.members[most].label} waited {duration(exposed)} for it, {percent(share)} of its GPU time, "
-        f"{_reason(job, late, exposed)}{_hidden(result, gpu_ns)}"
-    )
+    if share < MATTERS_PERCENT and waited.max() < MATTERS_PERCENT:
+        return {"outcome": "no waiting", **numbers}
+    if share < MATTERS_PERCENT or not regular(times, of, len(job.members)):
+        return {"outcome": "no single rank", "collectives": len(job.matched), **numbers}
+    return {
+        "outcome": "one rank",
+        "late": job.members[late].label,
+        "last_times": times,
+        "last_of": of,
+        "waits": job.members[most].label,
+        "exposed_ns": int(result.for_ns[most, late]),
+        "exposed_percent": share,
+        **_own_times(job, late),
+        **numbers,
+    }
 
 
-def _hidden(result: Waiting, gpu_ns: NDArray[Any]) -> str:
-    """Return how much more waiting lies under own kernels, if it is much; otherwise an empty text."""
-    under = result.hidden_ns * 100 / np.maximum(gpu_ns, 1)
-    if under.max() < _MATTERS_PERCENT:
-        return ""
-    most = f"up to {percent(under.max())} of that rank's GPU time"
-    return f"; waiting under a rank's own kernels is not counted: {most}"
+def _own_times(job: Job, late: int) -> dict[str, Any]:
+    own = [int(times.own_ns.sum()) for times in job.times]
+    numbers = [number for number in range(len(own)) if number != late]
+    return {
+        "own_ns": own[late],
+        "others_ns": float(np.median([own[number] for number in numbers])),
+        "other": job.members[numbers[0]].label if len(numbers) == 1 else "",
+    }
 
 
 def regular(times: int, of: int, ranks: int) -> bool:
@@ -209,18 +212,3 @@ def regular(times: int, of: int, ranks: int) -> bool:
         return False
     rest = (1 - share) * math.log((1 - share) / (1 - fair)) if share < 1 else 0.0
     return ranks * math.exp(-of * (share * math.log(share / fair) + rest)) < _BY_CHANCE
-
-
-def _reason(job: Job, late: int, waited_ns: int) -> str:
-    """Return whether the additional own GPU time of the last rank explains the wait, as text."""
-    own = [int(times.own_ns.sum()) for times in job.times]
-    numbers = [number for number in range(len(own)) if number != late]
-    others = float(np.median([own[number] for number in numbers]))
-    of = f"of {job.members[numbers[0]].label}" if len(numbers) == 1 else "(median of the others)"
-    work = f"{job.members[late].label}'s own GPU work takes {duration(own[late])}"
-    comparison = f"{work} against {duration(others)} {of}"
-    if own[late] <= _LONGER * others:
-        return f"but {comparison}, which points to its host code"
-    more = own[late] - others
-    explained = "" if more >= _MOST * waited_ns else f"; this explains at most {duration(more)} of the wait"
-    return f"because {comparison}{explained}"

@@ -18,10 +18,11 @@ import numpy as np
 
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.ranks.collectives import communicates, selected_kernels
-from nsyswrap.analysis.ranks.waiting import slowest, steps, waiting_verdict
+from nsyswrap.analysis.ranks.waiting import late_rank, slowest, steps
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, with_rank_names
 from nsyswrap.reports.table import Column, Schema, Table, table_of
+from nsyswrap.reports.wording.ranks import waiting_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,7 +89,9 @@ def table(job: Job) -> Table:
         for row in sorted(part, key=lambda row: -int(str(row[by_skew])))
     ]
     made = table_of(with_rank_names(SCHEMA, job), rows)
-    return replace(made, notes=(*job.notes, *notes), verdict=waiting_verdict(job), selection=job.selection)
+    return replace(
+        made, notes=(*job.notes, *notes), verdict=waiting_sentence(late_rank(job)), selection=job.selection
+    )
 
 
 def _judged(

@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.ranks.job import alignment_note, lateness_ns, offsets_ns
-from nsyswrap.analysis.ranks.waiting import waiting, waiting_verdict
+from nsyswrap.analysis.ranks.waiting import late_rank, waiting
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, with_rank_names
 from nsyswrap.reports.table import Column, Schema, Table, table_of
+from nsyswrap.reports.wording.ranks import waiting_sentence
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.job import Job
@@ -99,7 +100,10 @@ def table(job: Job) -> Table:
     notes = (*job.notes, alignment_note(job, offsets) if len(job.matched) else _nothing(job))
     made = table_of(with_rank_names(SCHEMA, job), rows)
     return replace(
-        made, notes=tuple(filter(None, notes)), verdict=waiting_verdict(job), selection=job.selection
+        made,
+        notes=tuple(filter(None, notes)),
+        verdict=waiting_sentence(late_rank(job)),
+        selection=job.selection,
     )
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import duration
 from nsyswrap.reports.wording.numbers import filled
 from nsyswrap.reports.wording.states import CAUSE_NAMES
+
+with lazy_imports():  # most captures have one process
+    from nsyswrap.reports.wording import ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -193,7 +197,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     "waiting_for_rank": Wording(
         "Waiting for a rank",
         "{waits} waited {waited_ns} for {late}",
-        "{reason}",
+        "{sentence}",
         "Equal work on all ranks",
         "balance the work between ranks, or find the cause of the delay: --by rank compares all ranks",
         "nsyswrap report CAPTURE --by rank",
@@ -404,6 +408,10 @@ def _spikes(numbers: Numbers) -> _Variant:
     return {"heading": "Outlier", "sentence": one}, more
 
 
+def _waiting_for_rank(numbers: Numbers) -> _Variant:
+    return {}, {"sentence": ranks.waiting_sentence(numbers)}
+
+
 def _few_blocks(numbers: Numbers) -> _Variant:
     texts = {"blocks": f"{numbers['median_blocks']:g}", "multiprocessors": str(numbers["multiprocessors"])}
     return {}, texts
@@ -465,6 +473,7 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "loading_in_loop": _loading_in_loop,
     "spikes": _spikes,
     "few_blocks": _few_blocks,
+    "waiting_for_rank": _waiting_for_rank,
     "idle_profiler": _idle,
     "idle_queued": _idle_queued,
     "idle_load": _idle,

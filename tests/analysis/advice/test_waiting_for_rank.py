@@ -49,9 +49,16 @@ def test_one_process_waits_for_the_other(tmp_path: Path) -> None:
         "waits": "process 200",
         "late": "process 300",
         "waited_ns": 2800,
-        "reason": "process 300 was last in 7 of 7 collectives; process 200 waited 2.80 µs for"
-        " it, 38.2 % of its GPU time, because process 300's own GPU work takes 6.70 µs against 3.90 µs of"
-        " process 200",
+        "outcome": "one rank",
+        "last_times": 7,
+        "last_of": 7,
+        "exposed_ns": 2800,
+        "exposed_percent": pytest.approx(38.2, abs=0.05),
+        "own_ns": 6700,
+        "others_ns": 3900.0,
+        "other": "process 200",
+        "most_percent": pytest.approx(38.2, abs=0.05),
+        "hidden_percent": 0.0,
     }
 
 

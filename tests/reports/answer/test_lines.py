@@ -33,7 +33,15 @@ def capture(tmp_path: Path) -> Capture:
 
 
 def waiting_for(name: str, ceiling_ms: float | None) -> Finding:
-    return finding("waiting_for_rank", ceiling_ms, waits="7", late=name, waited_ns=20 * MS, reason=name)
+    return finding(
+        "waiting_for_rank",
+        ceiling_ms,
+        waits="7",
+        late=name,
+        waited_ns=20 * MS,
+        outcome="doubtful",
+        doubt=name,
+    )
 
 
 def missing(loss: str) -> Finding:

@@ -22,6 +22,21 @@ OUTLIERS = {"median_ns": 1000.0, "outlier_ns": 2000.0, "more_ns": 6000, "steps":
 RANGE = ("a", 3, 3, 190_000.0, 940_000.0)
 RANGES = {"tolerance_percent": 10.0, "ranges": (RANGE,)}
 MANY_RANGES = {"tolerance_percent": 10.0, "ranges": ((None, 1, 2000, 1.0, 2.0), RANGE, RANGE, RANGE)}
+LATE = {
+    "outcome": "one rank",
+    "waits": "process 200",
+    "late": "process 300",
+    "waited_ns": 2800,
+    "last_times": 7,
+    "last_of": 7,
+    "exposed_ns": 2800,
+    "exposed_percent": 38.2,
+    "own_ns": 6700,
+    "others_ns": 3900.0,
+    "other": "process 200",
+    "hidden_percent": 0.0,
+}
+DOUBT = {"outcome": "doubtful", "doubt": "why"}
 IDLE = {"idle_ns": 300, "computes": True}
 
 # Kind, numbers, heading, sentence, evidence.
@@ -195,10 +210,38 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     ),
     (
         "waiting_for_rank",
-        {"waits": "process 200", "late": "process 300", "waited_ns": 2800, "reason": "it was last"},
+        {
+            "waits": "process 200",
+            "late": "process 300",
+            "waited_ns": 2800,
+            "outcome": "doubtful",
+            "doubt": "why",
+        },
         "Waiting for a rank",
         "process 200 waited 2.80 µs for process 300",
-        "it was last",
+        "cannot tell which rank delays the others: why",
+    ),
+    (
+        "waiting_for_rank",
+        LATE,
+        "Waiting for a rank",
+        "process 200 waited 2.80 µs for process 300",
+        (
+            "process 300 was last in 7 of 7 collectives; process 200 waited 2.80 µs for it, 38.2 % of its "
+            "GPU time, because process 300's own GPU work takes 6.70 µs against 3.90 µs of process 200"
+        ),
+    ),
+    (
+        "waiting_for_rank",
+        {**LATE, "own_ns": 4000, "other": "", "hidden_percent": 9.0},
+        "Waiting for a rank",
+        "process 200 waited 2.80 µs for process 300",
+        (
+            "process 300 was last in 7 of 7 collectives; process 200 waited 2.80 µs for it, 38.2 % of its "
+            "GPU time, but process 300's own GPU work takes 4.00 µs against 3.90 µs (median of the others), "
+            "which points to its host code; waiting under a rank's own kernels is not counted: up to 9.0 % "
+            "of that rank's GPU time"
+        ),
     ),
     (
         "idle_profiler",

@@ -1,0 +1,62 @@
+"""The sentence on the rank that the others wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.ranks.waiting import MATTERS_PERCENT
+from nsyswrap.base.units import duration
+from nsyswrap.reports.wording.numbers import filled
+
+if TYPE_CHECKING:
+    from nsyswrap.analysis.finding import Numbers
+
+_LONGER = 1.1  # times the own GPU time of the others: less counts as equal
+_MOST = 0.5  # of the wait: a smaller difference in own GPU time is not the whole reason
+_SENTENCES = {
+    "doubtful": "cannot tell which rank delays the others: {doubt}",
+    "no waiting": (
+        "no rank delays the others; waiting takes at most {most_percent} of a rank's GPU time{hidden}"
+    ),
+    "no single rank": (
+        "no single rank is regularly last in the {collectives} collectives; waiting takes up to "
+        "{most_percent} of a rank's GPU time"
+    ),
+    "one rank": (
+        "{late} was last in {last_times} of {last_of} collectives; {waits} waited {exposed_ns} for it, "
+        "{exposed_percent} of its GPU time, {reason}{hidden}"
+    ),
+}
+
+
+def waiting_sentence(numbers: Numbers) -> str:
+    """Return a sentence on what ``late_rank`` found; empty if that is nothing."""
+    if not numbers:
+        return ""
+    more = {"hidden": _hidden(numbers), "reason": _reason(numbers)}
+    return filled(_SENTENCES[numbers["outcome"]], {**numbers, **more})
+
+
+def _hidden(numbers: Numbers) -> str:
+    """Return how much more waiting lies under own kernels, if it is much; otherwise an empty text."""
+    if numbers.get("hidden_percent", 0.0) < MATTERS_PERCENT:
+        return ""
+    most = (
+        "; waiting under a rank's own kernels is not counted: up to {hidden_percent} of that rank's GPU time"
+    )
+    return filled(most, numbers)
+
+
+def _reason(numbers: Numbers) -> str:
+    """Return whether the additional own GPU time of the last rank explains the wait."""
+    if "own_ns" not in numbers:
+        return ""
+    of = f"of {numbers['other']}" if numbers["other"] else "(median of the others)"
+    work = "{late}'s own GPU work takes {own_ns} against {others_ns}"
+    comparison = f"{filled(work, numbers)} {of}"
+    if numbers["own_ns"] <= _LONGER * numbers["others_ns"]:
+        return f"but {comparison}, which points to its host code"
+    more = numbers["own_ns"] - numbers["others_ns"]
+    if more >= _MOST * numbers["exposed_ns"]:
+        return f"because {comparison}"
+    return f"because {comparison}; this explains at most {duration(more)} of the wait"
