@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,12 @@ from tiny_export import PID, Row, call, changed, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.advice import WORTH_PERCENT, advise_parts
 from nsyswrap.analysis.advice.context import AdviceContext
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.reports import NAMES, ranks
 from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nsyswrap.analysis.finding import Finding
     from nsyswrap.api import Capture
 
 STEP_NS = 1000

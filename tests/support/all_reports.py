@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
@@ -11,8 +12,6 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.cli import cli
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.api import Capture
 
 # nsys' rules take the first rows of a table up to their limit, and sort these: here they take all.

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tiny_export import KERNEL, NVTX
 
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.base.marks import MEASURE_MARK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _TIMES = ("start", "end", "timestamp", "duration", "startTime", "stopTime", "eventSyncTimestamp")
 _HOOK_DOMAIN = "nsyswrap"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps, Outlier, StartUp
 from nsyswrap.analysis.arrays.intervals import NOTHING
-from nsyswrap.analysis.finding import Finding
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.finding import FindingKind
+from nsyswrap.analysis.finding import Finding, FindingKind
 
 MS = 1_000_000
 

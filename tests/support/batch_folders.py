@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from tiny_export import kernel, write
 
 from nsyswrap.base.batch_file import spec_key
-from nsyswrap.base.run_folder import CLAIM, EXPORT, RUN, SPEC, RunFolder, Status
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from nsyswrap.base.run_folder import Outcome
+from nsyswrap.base.run_folder import CLAIM, EXPORT, RUN, SPEC, Outcome, RunFolder, Status
 
 DONE = Status("done", 0, 0, 0)
 

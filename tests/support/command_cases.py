@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 from compared_runs import make_repeats, make_run
 from releases import lay_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 UNREAD, UNWRITTEN, USAGE, PLAN, NO_TOOL, EXECUTED = (65,), (73,), (2,), (78,), (69,), (126, 127)
 THINGS = {

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tiny_export import call, kernel, nvtx, write
 
-from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.base.run_folder import Outcome
+from nsyswrap.base.run_folder import EXPORT, RUN, Outcome, RunFolder, Status
 
 STEPS = 20
 

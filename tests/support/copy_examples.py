@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiny_export import memcpy, row
+from tiny_export import Row, memcpy, row
+
+from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:
-    from tiny_export import Row
-
     from nsyswrap.api import Capture
-    from nsyswrap.reports.table import Table
 
 TO_DEVICE, TO_HOST, INSIDE, HOST, PEER = 1, 2, 8, 9, 10
 PAGEABLE, PINNED, DEVICE, MANAGED = 0, 1, 2, 4

@@ -13,10 +13,8 @@ import base64
 import random
 import re
 import string
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 # kind | name of the value | value
 NAMED = """

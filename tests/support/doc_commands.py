@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 GPU, NSYS, TORCH = "a GPU", "nsys", "nsys and PyTorch"  # the tests run these where there is one
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

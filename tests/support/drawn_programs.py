@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import random
+from typing import NamedTuple
 
-from tiny_export import call, domain, global_id, graph, kernel, memcpy, memset, nvtx, row
-
-if TYPE_CHECKING:
-    import random
-
-    from tiny_export import Row
+from tiny_export import Row, call, domain, global_id, graph, kernel, memcpy, memset, nvtx, row
 
 LAUNCH = "cudaLaunchKernel_v7000"
 KERNELS = ("k", "void gemm<float>(int)", "softmax_forward", "ncclDevKernel_AllReduce_Sum_f32_RING_LL()")

@@ -23,21 +23,17 @@ import tempfile
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.nsys.command import check_export
-from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, STATUS, WORK, RunFolder
+from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, STATUS, WORK, RunFolder, Status
 from nsyswrap.record import guard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from nsyswrap.base.run_folder import Status
 
 MARK = "NSYSWRAP_TEST_RUN"  # stands in the environment of all that a run starts
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import csv
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from nsyswrap.base.conditions import COLUMNS
 from nsyswrap.record.conditions import nvml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import pytest
 
 OK, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, TOO_SMALL = 0, 3, 4, 6, 7
 _MIG = 1000  # the handle of a MIG device is that of its GPU and this

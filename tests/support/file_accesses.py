@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from pathlib import Path
 
 _EVENTS = {"open", "os.listdir", "os.scandir", "sqlite3.connect"}
 _counters: list[tuple[str, Counter[str]]] = []

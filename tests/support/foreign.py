@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from collections.abc import Callable
+from pathlib import Path
 
 SOMEBODY = 4242  # the id of the other user, who needs no entry in passwd
 # Root without its capabilities is an ordinary user: it owns its files, and may not look at those of others.

@@ -17,10 +17,10 @@ import shutil
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/support")]
@@ -31,9 +31,6 @@ from recorded import run_folder, run_names  # noqa: E402
 from releases import lay_batch  # noqa: E402
 
 from nsyswrap import __version__  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _LIMITS = server.Limits(seconds=300.0, bytes=8_000_000_000)
 _VERSION = __version__.encode()

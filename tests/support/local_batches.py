@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from nsyswrap.record.batch.folder import open_batch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.record.batch.folder import RunState
+from nsyswrap.record.batch.folder import RunState, open_batch
 
 PROGRAM = """
 import os, sys, time

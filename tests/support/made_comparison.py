@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from made_runs import SETUP, exact_row
 
-from nsyswrap.analysis.compare.model import GROUPS, Comparison, Judgement, Key, Pair, Row, RunFigures, Side
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nsyswrap.analysis.compare.model import Group, Outcome
+from nsyswrap.analysis.compare.model import (
+    GROUPS,
+    Comparison,
+    Group,
+    Judgement,
+    Key,
+    Outcome,
+    Pair,
+    Row,
+    RunFigures,
+    Side,
+)
 
 RUNS, STEPS = 5, 20
 SLOWER = Judgement("slower", 1.08, 1.071, 1.089)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from made_runs import SETUP, made_side
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nsyswrap.analysis.compare.model import Setup, Side
+from nsyswrap.analysis.compare.model import Setup, Side
 
 
 def made_points(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.units import Rounding, TimeUnit
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from nsyswrap.api import Capture
-    from nsyswrap.base.units import Rounding, TimeUnit
 
 RULES = (
     "cuda_memcpy_async",

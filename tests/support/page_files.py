@@ -5,18 +5,16 @@ from __future__ import annotations
 import random
 import sqlite3
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.sqlite import statement
 from nsyswrap.capture.sqlite_pages import Miscounted, PageFile, count_rows, find_leaves, read_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TABLE = "NVTX_EVENTS"
 PAGE_SIZES = st.sampled_from([512, 1024, 4096, 65536])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tiny_export import PID, Row, diagnostic, global_id, kernel, nvtx, row
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 USER = "zaphod"
 HOST = "magrathea7"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tiny_export import Row, call, kernel, nvtx, row, write
 
@@ -12,12 +13,7 @@ from nsyswrap.analysis.ranks.members import Member
 from nsyswrap.api import Capture
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
 from nsyswrap.reports import ranks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Table
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
 BROADCAST = "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096>)"

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from tiny_export import API, GRAPH, KERNEL, MEMCPY, MEMSET, NVTX
 
 from nsyswrap.analysis.kernel_names import classify as class_of_kernel
 from nsyswrap.analysis.names import call_class as class_of_call
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TABLES = (KERNEL, MEMCPY, MEMSET, GRAPH)  # in the order in which operations with equal starts come
 PROCESS = ~0xFFFFFF

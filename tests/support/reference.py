@@ -13,9 +13,10 @@ import io
 import os
 import re
 import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from unittest import mock
 
 import click
@@ -25,12 +26,8 @@ from nsyswrap.capture.schema import EVENTS
 from nsyswrap.cli import cli, main
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import INSIGHT, NSYS, find_report, module, ranks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from nsyswrap.reports.ranks import RankReport
-    from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.ranks import RankReport
+from nsyswrap.reports.table import Column, Report
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from csv import DictReader
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tiny_export import opened, row
+from tiny_export import Row, opened, row
 
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.units import Rounding
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import parse
+from nsyswrap.reports.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from tiny_export import Row
-
     from nsyswrap.api import Capture
-    from nsyswrap.base.units import Rounding
-    from nsyswrap.reports.table import Table
 
 STATISTICS = "Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
 

@@ -15,11 +15,10 @@ import io
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from browser import chromium_path
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from recorded import PICTURED, ROOT, SHIPPED, run_folder
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
@@ -31,9 +30,6 @@ from nsyswrap.render.page import render
 from nsyswrap.render.plots import NAMES
 from nsyswrap.render.plots.figure import content
 from nsyswrap.reports.summary import summarize
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 _TRAINING = "ladder/start"  # a training loop, recorded on an H200
 _FIRST = SHIPPED / "add2" / "none"  # what the README's picture and the terminal show

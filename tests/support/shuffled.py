@@ -6,10 +6,7 @@ import random
 import shutil
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 def shuffled(export: Path, target: Path, seed: int = 1) -> Path:

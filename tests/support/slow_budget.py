@@ -8,18 +8,14 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from raw_events import TABLES, Call
+from raw_events import TABLES, Call, Events, Operation
 from tiny_export import KERNEL
 
 from nsyswrap.analysis.names import call_class
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from raw_events import Events, Operation
 
 # What is looked for first, written here once more.
 COMPUTE = (

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
 from statistics import quantiles
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from raw_events import PROCESS, TABLES
+from raw_events import PROCESS, TABLES, Call, Events, Range
 from tiny_export import KERNEL, MEMCPY
 
 from nsyswrap.analysis.names import call_class
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-
-    from raw_events import Call, Events, Range
 
 
 class Work(NamedTuple):

@@ -16,17 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import slurm_database
 from waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 NODES = ("n1", "n2", "n3")
 MARK = "NSYSWRAP_TEST_CLUSTER"  # in the environment of every daemon and, through sbatch, of every job

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from tiny_export import PID, call, graph, kernel, nvtx, opened
+from numpy.typing import NDArray
+from tiny_export import PID, Row, call, graph, kernel, nvtx, opened
 
-from nsyswrap.analysis.steps import steps_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-    from tiny_export import Row
-
-    from nsyswrap.analysis.steps import Steps
+from nsyswrap.analysis.steps import Steps, steps_of
 
 LENGTH = 10_000  # ns of a step
 LAUNCH, GRAPH_LAUNCH, WAIT = "cudaLaunchKernel", "cudaGraphLaunch", "cudaStreamSynchronize"

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import ipc, parquet
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _MANY = 1000  # rows of a batch of an Arrow stream
 # Columns that nsys writes as 64 bits without a sign; SQLite holds the same bits with one.

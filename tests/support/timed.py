@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import subprocess
+from pathlib import Path
 
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
-
-    from conftest import Cli
+from conftest import Cli
 
 _LIMITS_S = (1, 5, 25, 100)
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page, Position
+from playwright.sync_api import Locator, Page, Position
 
 
 def timeline(page: Page) -> Locator:

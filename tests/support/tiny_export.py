@@ -8,16 +8,13 @@ string a row may give the text itself (bytes: text that is no UTF-8), or an id f
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from nsyswrap.api import Capture
 from nsyswrap.capture import schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from nsyswrap.capture.view_options import KernelNames
+from nsyswrap.capture.view_options import KernelNames
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"

@@ -7,10 +7,8 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, NamedTuple
 
 _REQUIRED = {
     "M": {"name", "pid", "tid", "args"},

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import gzip
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from tiny_export import Row, opened
 
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.perfetto import compose, write
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from nsyswrap.capture.capture import Capture
 
 CLEARED, NEEDED = 1, 2
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 PATIENCE_S = 240  # bounds a wait for what goes wrong; it checks nothing
 OUTLASTS_S = 600  # how long a program goes on that has to be stopped

@@ -17,13 +17,11 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import IO, Any, NoReturn
 
 SERVE = "import sys, warm_cli; warm_cli.serve(int(sys.argv.pop()))"
 _LENGTH = 8  # bytes, before each request
