@@ -223,9 +223,8 @@ def _planned(folder: Path) -> Iterator[_Place]:
     for run in runs:
         if run.active:
             place = _Place(folder / RUNS / run.folder, folder, run.key)
-            yield from _ranks_or_run(
-                place, paths.names(place.path, paths.ignore)
-            )  # `_ending` says it may not be entered
+            names = paths.names(place.path, paths.ignore)  # `_ending` says that it may not be entered
+            yield from _ranks_or_run(place, names)
 
 
 def _ranks_or_run(run: _Place, names: Collection[str]) -> Iterator[_Place]:
