@@ -27,7 +27,7 @@ from nsyswrap.cli.options import (
     output_option,
     selection_options,
 )
-from nsyswrap.cli.output import data_stream, note, note_not_read, print_data, step
+from nsyswrap.cli.output import data_stream, note, note_not_read, note_remarks, print_data, step
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
@@ -210,8 +210,7 @@ def _opened(
 
 def _open_selected(path: Path, selection: Selection, *, shared: bool = False) -> Capture:
     capture = opener(selection, shared=shared)(path)
-    for remark in capture.remarks:
-        note(f"nsyswrap: {path}: {remark}")
+    note_remarks(path, capture.remarks)
     if capture.selected:
         note(f"nsyswrap: selected: {capture.selected}")
     return capture

@@ -13,7 +13,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import replaced_note, shortest_labels
 from nsyswrap.cli.help import completes, option
-from nsyswrap.cli.output import note, note_not_read, unreadable_noted
+from nsyswrap.cli.output import note, note_not_read, note_remarks, unreadable_noted
 
 if TYPE_CHECKING:
     from nsyswrap.base.not_read import NotRead
@@ -269,9 +269,8 @@ def open_all(
                 raise
             left_out.append(not_read.not_read(label, path, error))
             continue
-        for remark in capture.remarks:
-            if not as_screens or remark != capture.ending:
-                note(f"nsyswrap: {path}: {remark}")
+        shown = (text for text in capture.remarks if not as_screens or text != capture.ending)
+        note_remarks(path, shown)
         opened[label] = capture
     note_not_read(left_out)
     return opened, left_out

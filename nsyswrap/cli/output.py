@@ -65,6 +65,12 @@ def note(message: str, *, is_command: bool = False) -> None:
     _print(message, sys.stderr, is_command=is_command)
 
 
+def note_remarks(name: object, remarks: Iterable[str]) -> None:
+    """Print what readers must know about a capture, each text on one line: its name can have line breaks."""
+    for remark in remarks:
+        note(printable(f"nsyswrap: {name}: {remark}"))
+
+
 def on_github() -> bool:
     """Return True in a job of GitHub Actions, whose runner takes lines of both streams for commands."""
     return os.environ.get("GITHUB_ACTIONS") == "true"

@@ -20,7 +20,7 @@ from nsyswrap.base.recent_runs import program_of, repeats_in
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status, ending, make_folder
 from nsyswrap.base.text import counted, printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
-from nsyswrap.cli.output import confirm, note, note_not_read, note_silence, progress_line, say
+from nsyswrap.cli.output import confirm, note, note_not_read, note_remarks, note_silence, progress_line, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,8 +69,7 @@ def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> int
         note_silence(opened[0])
         for run, capture in of_runs.items():
             withheld = answer.withheld_because(capture)
-            for remark in (*capture.remarks, *([advice.words(withheld).what] if withheld else [])):
-                note(f"nsyswrap: {run}: {remark}")
+            note_remarks(run, (*capture.remarks, *([advice.words(withheld).what] if withheld else [])))
     note(f"\none run     nsyswrap report {shlex.quote(str(runs[0]))}")
     note(f"all runs    nsyswrap collect {shlex.quote(str(folder))}")
     return exit_code_of(left_out)

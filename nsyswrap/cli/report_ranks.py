@@ -16,7 +16,7 @@ from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read
 from nsyswrap.base.units import Unit
 from nsyswrap.cli.folders import captures_in
 from nsyswrap.cli.options import newest_capture
-from nsyswrap.cli.output import make_tables, note, note_not_read, step, wrapped
+from nsyswrap.cli.output import make_tables, note, note_not_read, note_remarks, step, wrapped
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import Request, ranks
 from nsyswrap.reports.make import CAPTURE, MadeReports, Missing, combine
@@ -46,8 +46,7 @@ def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[
                 raise
             left_out.append(not_read(place.label, place.path, error))
             continue
-        for remark in capture.remarks:
-            note(f"nsyswrap: {place.label}: {remark}")
+        note_remarks(place.label, capture.remarks)
         members.append(Member(place.label, place.number, capture, place.host))
     note_not_read(left_out, are_ranks=True)
     if len(wanted) == 1 and wanted[0].number is None:

@@ -91,6 +91,15 @@ def test_the_command_line_says_so_and_a_redacted_copy_holds_what_was_written(
         assert db.execute(f"SELECT start FROM {KERNEL}").fetchall() == [(0,), (7,)]  # noqa: S608
 
 
+@pytest.mark.parametrize("command", ["report", "export --perfetto trace.json"])
+def test_the_name_of_an_export_stays_on_the_line_that_says_so(cli: Cli, tmp_path: Path, command: str) -> None:
+    (tmp_path / "line\nbreak").mkdir()
+    path = interrupted(tmp_path / "line\nbreak", "WAL")
+    word, *options = command.split()
+    first, *_ = cli(word, path, *options).stderr.splitlines()
+    assert first.startswith(f"nsyswrap: {tmp_path}/line\\nbreak/killed/writing.sqlite: ")
+
+
 def test_a_journal_beside_what_a_link_points_to_counts(tmp_path: Path, scratch: Path) -> None:
     path = interrupted(tmp_path, "WAL")
     (tmp_path / "link.sqlite").symlink_to(path)
