@@ -107,12 +107,15 @@ def expected(cell: Cell) -> set[Ending]:
         return killed | {Ending(-number, "program_failed"), *late} if cell.phase == AFTER else killed
     if cell.victim == NSYSWRAP:
         stopped = {Ending(128 + number, "interrupted", f"stopped by {number.name}")}
-        codes = (-number, 130, 1)  # by the signal, or as Python ends at Ctrl-C, also while it starts
+        # By the signal, as a command without a run, or as Python ends at Ctrl-C, also while it starts.
+        codes = (-number, 128 + number, 130, 1)
         too_early = {Ending(code, None) for code in codes} if cell.phase == START else set[Ending]()
         too_late = {Ending(-number, "program_failed"), Ending(130, "program_failed")} if late else late
         return stopped | too_early | too_late | late
     if cell.victim == ITS_PROGRAM:
         return {Ending(128 + number, "program_failed")}
+    if cell == Cell(LAUNCHER, number, START) and number is not signal.SIGKILL:  # before it ignores signals
+        return {UNDISTURBED, Ending(_SAYS_NSYS_FAILED, "nsys_failed", "nsys did not start")}
     if number is not signal.SIGKILL or cell.victim in (GUARD, BOTH_GUARDS, IMPORTER):
         return {UNDISTURBED}
     early = {UNDISTURBED} if cell.phase == START and cell.victim != NSYS else set[Ending]()  # it starts again
@@ -227,10 +230,12 @@ def readable_by_others(path: Path, root: Path) -> bool:
     return bool(path.stat().st_mode & 0o044) and all(folder.stat().st_mode & 0o011 for folder in above)
 
 
-def broken_promises(run: Endured, exit_code: int, *, is_abandoned: bool = False) -> list[str]:
+def broken_promises(
+    run: Endured, exit_code: int, *, is_abandoned: bool = False, is_early: bool = False
+) -> list[str]:
     """Return what a run that ended, however it did, should not have left or said.
 
-    ``is_abandoned``: nobody was left to clean up.
+    ``is_abandoned``: nobody was left to clean up. ``is_early``: the guard may not have begun.
     """
     said = [f"left running: {left}"] if (left := run.left_running()) else []
     secrets = list(run.holding_secret())
@@ -243,6 +248,7 @@ def broken_promises(run: Endured, exit_code: int, *, is_abandoned: bool = False)
             if path.exists() and path.stat().st_mode & 0o077
         ]
         left_in = [path for path in (run.folder / "tmp").iterdir() if not list(path.glob("nsys-report-*"))]
+        left_in = [path for path in left_in if not (is_early and _is_empty(path))]
         said += [f"temporary file left: {path}" for path in left_in]
     is_left = (run.run / STATUS).exists()
     named = _HOLDS_ENVIRONMENT if is_left else {*_HOLDS_ENVIRONMENT, EXPORT}
@@ -258,6 +264,11 @@ def broken_promises(run: Endured, exit_code: int, *, is_abandoned: bool = False)
         return [*said, str(error)]
     said += [f"private folder left: {path}" for path in run.run.glob(f"{WORK}*")]
     return said + _false_words(run, exit_code, status)
+
+
+def _is_empty(folder: Path) -> bool:
+    """Return True if a folder holds no files, but folders and links at most."""
+    return not any(path.is_file() and not path.is_symlink() for path in folder.rglob("*"))
 
 
 def _false_words(run: Endured, exit_code: int, status: Status) -> list[str]:
@@ -304,7 +315,8 @@ def killed(moment: Moment, folder: Path, environment: Mapping[str, str]) -> list
         code = process.wait(ENDS_WITHIN_S)
         if process.stdout:
             process.stdout.close()
-    said = broken_promises(run, code, is_abandoned=cell.victim == ALL)
+    is_early = cell == Cell(NSYSWRAP, signal.SIGKILL, START)
+    said = broken_promises(run, code, is_abandoned=cell.victim == ALL, is_early=is_early)
     allowed = expected(cell) if pids else {UNDISTURBED}  # it had ended
     if not any(_is(run, code, ending) for ending in allowed):
         status = (run.run / STATUS).read_text() if (run.run / STATUS).exists() else "no status"
