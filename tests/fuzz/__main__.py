@@ -56,12 +56,13 @@ def main() -> int:
 
 
 def _serve() -> int:
-    """Answer each line, the first case and how many, with a line of JSON."""
+    """Answer each line, the first case, how many, and their kinds if not all, with a line of JSON."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes the folder of the case
     for line in sys.stdin:
-        first, count = map(int, line.split())
-        kinds = tuple(server.SUBJECTS)
-        done = [server.outcome(*server.numbered(seed, kinds)) for seed in range(first, first + count)]
+        first, count, *chosen = line.split()
+        kinds = tuple(chosen) or tuple(server.SUBJECTS)
+        seeds = range(int(first), int(first) + int(count))
+        done = [server.outcome(*server.numbered(seed, kinds)) for seed in seeds]
         result = {
             "codes": Counter(one.code for one in done),
             "harmless answered": sum(one.must_answer and one.code == 0 for one in done),
