@@ -85,6 +85,9 @@ class ArrowExport(Export):
         for table, file in files.items():
             with self._damage_of(file):
                 self._files[table] = _File(file)
+            columns = self._files[table].columns
+            if repeated := [name for name in columns if columns.count(name) > 1]:
+                raise DamagedCapture(f"{file} has the column {repeated[0]} twice", _EXPORT_AGAIN)
             if self._files[table].rows > _ROWS_PER_BYTE * paths.size(file):
                 raise DamagedCapture(
                     f"{file} claims {self._files[table].rows:,} rows, too many for its size", _EXPORT_AGAIN

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fuzz.sql_files import naming_super_journal
 from test_private_copy import interrupted, scratch
-from tiny_export import KERNEL, NVTX, kernel, nvtx, write
+from tiny_export import KERNEL, NVTX, OSRT, kernel, nvtx, on_cpu, write
 
 from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture, OutputError
 from nsyswrap.capture.export import Export
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["scratch"]
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS start, i AS end FROM n"
 HUGE = "SELECT hex(zeroblob(400000000)) AS text"
+
+
+def test_calls_that_all_end_before_they_start_are_not_drawn(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.sqlite", kernel("k", 0, 5), on_cpu(OSRT, "poll", 30, 20))
+    done = cli("view", path, "-o", "page.html")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])

@@ -79,6 +79,36 @@ def test_nested_values_are_refused(
         assert f"StringIds.{column} contains values that are not " in done.stderr
 
 
+@each_format
+def test_a_column_that_is_there_twice_is_refused(
+    write_tables: Callable[[Path, Path], Path], export: Path, tmp_path: Path, cli: Cli
+) -> None:
+    folder = write_tables(export, tmp_path / "tables")
+    _replace(folder, pa.table([[1, 2], ["a", "b"], [2, 3]], ["id", "value", "id"]))
+    [file] = folder.glob("StringIds.*")
+    done = cli("report", folder)
+    again = "export the .nsys-rep again with `nsys export`"
+    said = f"nsyswrap: {file} has the column id twice\n  {again}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (65, "", said)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.date32(), pa.time64("ns")], ids=str)
+def test_a_start_that_is_no_time_is_refused_in_one_line(
+    kind: pa.DataType, export: Path, tmp_path: Path, cli: Cli
+) -> None:
+    folder = as_parquet(export, tmp_path / "tables")
+    table = parquet.read_table(folder / "NVTX_EVENTS.parquet")
+    start = pa.array([None] * table.num_rows, kind)
+    at = table.column_names.index("start")
+    parquet.write_table(table.set_column(at, "start", start), folder / "NVTX_EVENTS.parquet")
+    done = cli("report", folder, "-r", "nvtx_sum", "-r", "cuda_gpu_kern_sum", "--format", "csv")
+    assert (done.returncode, done.stdout) == (65, "")
+    note, *error = done.stderr.splitlines()
+    assert "has no META_DATA_CAPTURE" in note
+    said = f"nsyswrap: {folder}: NVTX_EVENTS.start contains values that are not integers ({kind})"
+    assert error == [said, "  export the .nsys-rep again with `nsys export`"]
+
+
 def _replace(folder: Path, table: pa.Table) -> None:
     """Write the table StringIds anew, in the format of the folder."""
     [file] = folder.glob("StringIds.*")

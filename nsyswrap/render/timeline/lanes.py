@@ -157,6 +157,8 @@ def _smallest(codes: NDArray[Any], count: int) -> NDArray[Any]:
 
 def _rows_by_code(codes: NDArray[Any], count: int) -> list[NDArray[Any]]:
     """Return the positions that have each of ``count`` codes, ascending."""
+    if not count:  # np.split returns one part
+        return []
     return np.split(order_by_code(codes, count), np.cumsum(np.bincount(codes, minlength=count))[:-1])
 
 
