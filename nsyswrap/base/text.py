@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 with lazy_imports():  # none of these for --help and completion
     import locale
     import pathlib
+    import shlex
     import textwrap
 
     from rich import cells
@@ -68,6 +69,14 @@ def printable(text: str, keep: str = "", *, colors: bool = False) -> str:
     if not text.replace("\n" if "\n" in keep else "", "").isprintable():
         text = re.sub(_STYLE_OR_CONTROL if colors else _CONTROL, escaped, text)
     return as_ascii(text) if _in_ascii.get() else text
+
+
+def quoted(word: str) -> str:
+    """Return a word for bash. A line break, and what else does not print, is written as an escape."""
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = word.replace("\\", r"\\").replace("'", r"\'")
+    return f"$'{printable(plain)}'"
 
 
 def without_commands(text: str) -> str:

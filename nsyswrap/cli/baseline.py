@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -18,7 +17,7 @@ from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, NotRead, exit_code_of, not_read, nothing_read
-from nsyswrap.base.text import counted, natural_key
+from nsyswrap.base.text import counted, natural_key, quoted
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
 from nsyswrap.cli.help import Group, option
@@ -77,7 +76,7 @@ def save(name: str, given: Sequence[str], *, force: bool) -> None:
     kernels = len({key for run in side.runs for key in run.rows if key.group == "kernel"})
     size = human(paths.size(path), Unit.BYTES)
     note(f"nsyswrap: saved {path}: {counted(len(side.runs), 'runs')}, {counted(kernels, 'kernels')}, {size}")
-    note(f"compare     nsyswrap compare {shlex.quote(str(path))} PATH...")
+    note(f"compare     nsyswrap compare {quoted(str(path))} PATH...")
     sys.exit(exit_code_of(side.left_out))
 
 

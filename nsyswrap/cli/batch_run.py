@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun
 from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
-from nsyswrap.base.text import counted, printable
+from nsyswrap.base.text import counted, printable, quoted
 from nsyswrap.cli.batch_status import in_words, progress, run_again, wait_for_holder
 from nsyswrap.cli.output import note, print_data, say
 from nsyswrap.record.batch import executors
@@ -209,16 +208,8 @@ def _print_runs(
 ) -> None:
     """Print a line for each run, as it would be typed. A comment has the state of a run that has ended."""
     for number, spec in specs.items():
-        env = [f"{name}={_quoted(value)}" for name, value in spec.env.items()]
-        typed = " ".join([*env, *map(_quoted, spec.words)])
+        env = [f"{name}={quoted(value)}" for name, value in spec.env.items()]
+        typed = " ".join([*env, *map(quoted, spec.words)])
         state = states[number]
         remark = "" if number in wanted else f"  # {state.state}"
         say(printable(f"{state.folder.name}: {typed}{remark}"))
-
-
-def _quoted(word: str) -> str:
-    """Return a word for bash. A line break, and what else does not print, is written as an escape."""
-    if word.isprintable():
-        return shlex.quote(word)
-    plain = word.replace("\\", r"\\").replace("'", r"\'")
-    return f"$'{printable(plain)}'"

@@ -6,7 +6,6 @@ sides alike. With all runs of one side first, a drift would look like a change o
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, claim_output, make_folder
+from nsyswrap.base.text import quoted
 from nsyswrap.cli.help import option
 from nsyswrap.cli.options import with_options
 from nsyswrap.cli.output import note, note_broken, note_renamed, progress_line
@@ -141,7 +141,7 @@ def _note_output(folder: Path) -> None:
     """Name the files with what the program of a run printed."""
     for name in (PROGRAM_OUTPUT, PROGRAM_ERRORS):
         if paths.size(folder / name):
-            note(f"  it printed  {shlex.quote(str(folder / name))}")
+            note(f"  it printed  {quoted(str(folder / name))}")
 
 
 def check_gpu_work(base: Side, new: Side) -> None:

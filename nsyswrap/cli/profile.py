@@ -18,6 +18,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, Status, check_share, default_output
+from nsyswrap.base.text import quoted
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
 from nsyswrap.cli.output import (
@@ -310,7 +311,7 @@ def _show(run: Run, asked: ProfileOptions) -> None:
     finally:
         if run.status.message:
             note(f"nsyswrap: {run.status.message}" + (f"\n  {run.status.hint}" if run.status.hint else ""))
-        folder = shlex.quote(str(run.folder))
+        folder = quoted(str(run.folder))
         if paths.exists(run.folder / RUN):
             note(f"\nrun folder  {folder}/")
         if paths.exists(run.folder / EXPORT):

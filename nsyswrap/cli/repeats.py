@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 import sys
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, NotRead, exit_code_of, not_read
 from nsyswrap.base.recent_runs import program_of, repeats_in
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status, ending, make_folder
-from nsyswrap.base.text import counted, printable, screen_width, shorten
+from nsyswrap.base.text import counted, printable, quoted, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.output import confirm, note, note_not_read, note_remarks, note_silence, progress_line, say
 
@@ -70,8 +69,8 @@ def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> int
         for run, capture in of_runs.items():
             withheld = answer.withheld_because(capture)
             note_remarks(run, (*capture.remarks, *([advice.words(withheld).what] if withheld else [])))
-    note(f"\none run     nsyswrap report {shlex.quote(str(runs[0]))}")
-    note(f"all runs    nsyswrap collect {shlex.quote(str(folder))}")
+    note(f"\none run     nsyswrap report {quoted(str(runs[0]))}")
+    note(f"all runs    nsyswrap collect {quoted(str(folder))}")
     return exit_code_of(left_out)
 
 

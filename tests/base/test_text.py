@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import subprocess
 
 import pytest
 from rich.cells import cell_len
@@ -14,6 +15,7 @@ from nsyswrap.base.text import (
     counted,
     natural_key,
     printable,
+    quoted,
     screen_width,
     shorten,
     shorten_all,
@@ -208,3 +210,10 @@ def test_what_a_runner_of_github_takes_for_a_command_is_defused() -> None:
         "\\x3a:error::a\n \t\\x3a:set-env name=A::b\nx \\x23#[add-mask]1\nat::native ##x\nc ::d::"
     )
     assert without_commands("###[x ::") == "#\\x23#[x ::"
+
+
+@pytest.mark.parametrize("word", ["plain", "a b", "line\nbreak", "it's\n\\", "\x1b[2J'"], ids=repr)
+def test_a_word_for_bash_stays_on_its_line(word: str) -> None:
+    command = ["bash", "-c", f"printf %s {quoted(word)}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == word
+    assert quoted(word).isprintable()
