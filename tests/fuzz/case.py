@@ -1,8 +1,9 @@
 """One case of the fuzz: a command on mutated files, and what it may print.
 
-A subject module (``raw``, ``sql``, ``files``) has ``case(random, folder)``, which writes the inputs into the
-empty ``folder`` and returns a ``Case``. It draws from ``random`` only, so that a seed gives the same case on
-every machine. What it imports of nsyswrap the server has imported before it forks.
+A subject module (``raw``, ``sql``, ``files``, ``hostile``, ``tables``, ``baselines``) has
+``case(random, folder)``, which writes the inputs into the empty ``folder`` and returns a ``Case``. It draws
+from ``random`` only, so that a seed gives the same case on every machine. What it imports of nsyswrap the
+server has imported before it forks.
 """
 
 from __future__ import annotations

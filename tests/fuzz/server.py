@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nsyswrap
-from fuzz import files, hostile, raw, sql
+from fuzz import baselines, files, hostile, raw, sql, tables
 from fuzz.case import Case
 from nsyswrap.base.version import version
 from nsyswrap.cli import main
@@ -36,8 +36,10 @@ SUBJECTS: dict[str, Callable[[random.Random, Path], Case]] = {
     "sql": sql.case,
     "files": files.case,
     "hostile": hostile.case,
+    "tables": tables.case,
+    "baselines": baselines.case,
 }
-_ORDER = (*("raw", "sql") * 9, "files", "hostile")
+_ORDER = (*("raw", "sql") * 8, "files", "hostile", "tables", "baselines")
 MEMORY_BYTES = 2_000_000_000
 DEADLINE_S = 10.0
 _PATIENCE = 3  # a machine that is busy gives a command a third of its time
