@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.range_texts import BACKWARD
 from nsyswrap.analysis.range_tree.kernels import node_kernels_of
-from nsyswrap.analysis.range_tree.range_texts import BACKWARD
 from nsyswrap.base.text import printable
 from nsyswrap.render.names import distinct_names
 

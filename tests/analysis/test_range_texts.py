@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nsyswrap.analysis.range_tree.range_texts import (
+from nsyswrap.analysis.range_texts import (
     BACKWARD,
     ENGINE,
     FORWARD,

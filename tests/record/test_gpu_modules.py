@@ -19,8 +19,8 @@ from gpus_here import DEVICES, NO_GPU
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
+from nsyswrap.analysis.range_texts import BACKWARD, FORWARD
 from nsyswrap.analysis.range_tree import range_tree_of, tree_figures_of
-from nsyswrap.analysis.range_tree.range_texts import BACKWARD, FORWARD
 
 ROOT = Path(__file__).resolve().parents[2]
 GPT, IMAGES = (ROOT / "tests" / "record" / "programs" / f"train_{name}.py" for name in ("gpt", "images"))

@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels
-from nsyswrap.analysis.range_tree.range_texts import MODULES_DOMAIN
+from nsyswrap.analysis.range_texts import MODULES_DOMAIN
 from nsyswrap.analysis.steps.marked import marked_numbers
 from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
 from nsyswrap.analysis.timing_audit.purpose import seems_measured

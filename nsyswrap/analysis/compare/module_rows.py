@@ -15,9 +15,9 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.compare.model import Key, Side
 from nsyswrap.analysis.compare.rows import Events
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
+from nsyswrap.analysis.range_texts import BACKWARD, MODULE
 from nsyswrap.analysis.range_tree import RangeTree, range_tree_of
 from nsyswrap.analysis.range_tree.labels import numbered
-from nsyswrap.analysis.range_tree.range_texts import BACKWARD, MODULE
 from nsyswrap.base.text import counted
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from nsyswrap.analysis.compare.model import Key, Row
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, texts_and_domains
-from nsyswrap.analysis.range_tree.range_texts import RANGE, read_text
+from nsyswrap.analysis.range_texts import RANGE, read_text
 from nsyswrap.analysis.transfers import MEMSET_KIND, transfers
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.missing import MISSING

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.range_texts import BACKWARD, ENGINE, OPERATION
 from nsyswrap.analysis.range_tree.module_numbers import OUTSIDE, recorded_numbers
-from nsyswrap.analysis.range_tree.range_texts import BACKWARD, ENGINE, OPERATION
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import PROCESS_MASK
 

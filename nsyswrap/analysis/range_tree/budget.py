@@ -15,7 +15,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.intervals import NOTHING, joined, union
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import KINDS, communicating, pieces_of, places_of
-from nsyswrap.analysis.range_tree.range_texts import BACKWARD
+from nsyswrap.analysis.range_texts import BACKWARD
 from nsyswrap.analysis.range_tree.tree import NOWHERE, range_tree_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
 from nsyswrap.analysis.judged_part import chosen_views
-from nsyswrap.analysis.range_tree.range_texts import BACKWARD, FORWARD
+from nsyswrap.analysis.range_texts import BACKWARD, FORWARD
 from nsyswrap.analysis.range_tree.tree import NOWHERE, range_tree_of
 from nsyswrap.capture.per_capture import per_capture
 

@@ -10,8 +10,8 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, names
 from nsyswrap.analysis.judged_part import chosen_views
+from nsyswrap.analysis.range_texts import MODULE, OPERATION
 from nsyswrap.analysis.range_tree.figures import computing
-from nsyswrap.analysis.range_tree.range_texts import MODULE, OPERATION
 from nsyswrap.analysis.range_tree.tree import range_tree_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains
-from nsyswrap.analysis.range_tree.range_texts import MODULE, MODULES_DOMAIN
+from nsyswrap.analysis.range_texts import MODULE, MODULES_DOMAIN
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import NVTX_MARK
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.range_tree.range_texts import RANGE
+from nsyswrap.analysis.range_texts import RANGE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.range_tree.range_texts import RangeText
+    from nsyswrap.analysis.range_texts import RangeText
 
     Ints = NDArray[Any]
 

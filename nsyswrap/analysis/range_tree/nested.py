@@ -10,8 +10,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
-from nsyswrap.analysis.range_tree.names_in_place import named_in_place
-from nsyswrap.analysis.range_tree.range_texts import (
+from nsyswrap.analysis.range_texts import (
     BACKWARD,
     ENGINE,
     HIDDEN,
@@ -20,6 +19,7 @@ from nsyswrap.analysis.range_tree.range_texts import (
     RangeText,
     read_text,
 )
+from nsyswrap.analysis.range_tree.names_in_place import named_in_place
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:

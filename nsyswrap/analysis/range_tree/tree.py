@@ -18,9 +18,9 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import call_spans
+from nsyswrap.analysis.range_texts import BACKWARD, ENGINE, MODULE, OPERATION
 from nsyswrap.analysis.range_tree.autograd import forward_of
 from nsyswrap.analysis.range_tree.nested import nested_ranges
-from nsyswrap.analysis.range_tree.range_texts import BACKWARD, ENGINE, MODULE, OPERATION
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import per_capture
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.nvtx_ranges import ALL, own_texts
-from nsyswrap.analysis.range_tree.range_texts import of_an_operation
+from nsyswrap.analysis.range_texts import of_an_operation
 from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
