@@ -44,9 +44,9 @@ class JudgedSteps:
     """The steady steps of one process; times in ns.
 
     ``label`` says what repeats. ``first`` and ``last`` are step numbers, from 0 over the whole program;
-    ``total`` counts all steps. ``mean_ns`` and ``median_ns`` are of the durations on the host; the median is
-    of the GPU's pace if that adds up to the same time. ``warm_up`` counts the leading steps that are left out
-    as warm-up; it is 0 if ``chosen``: then the user named the steps by number.
+    ``total`` counts all steps. ``mean_ns`` and ``median_ns`` are of their durations. ``warm_up`` counts the
+    leading steps that are left out as warm-up; 0 if ``chosen``: then the user named the steps by number.
+    ``gpu_percent`` is the share of the process' GPU time, summed over its operations, that lies in them.
     """
 
     label: str
@@ -59,6 +59,7 @@ class JudgedSteps:
     median_ns: float
     outliers: tuple[Outlier, ...]
     chosen: bool = False
+    gpu_percent: float = 100.0
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def answer_of(capture: Capture) -> Answer:
     return Answer(
         part="steady part" if steady else whole,
         why_whole="" if main is None or steady else main.steps.why_none,
-        steps=_judged_steps(main, chosen=chosen) if main is not None and steady else None,
+        steps=_judged_steps(capture.whole, main, chosen=chosen) if main is not None and steady else None,
         start_up=_start_up(capture, main) if main is not None and steady and not chosen else None,
         devices=devices,
         findings=tuple(findings),
@@ -167,7 +168,7 @@ def _added(times: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
-def _judged_steps(part: JudgedPart, *, chosen: bool) -> JudgedSteps:
+def _judged_steps(whole: Capture, part: JudgedPart, *, chosen: bool) -> JudgedSteps:
     steps, durations = part.steps, part.steps.duration_ns
     numbers = np.flatnonzero(steps.steady)
     return JudgedSteps(
@@ -178,10 +179,18 @@ def _judged_steps(part: JudgedPart, *, chosen: bool) -> JudgedSteps:
         warm_up=steps.warm_up,
         total=len(steps),
         mean_ns=float(durations[numbers].mean()),
-        median_ns=float(np.median(steps.times_ns(numbers))),
+        median_ns=float(np.median(steps.duration_ns[numbers])),
         outliers=tuple(_outlier(part, int(number)) for number in np.flatnonzero(steps.outlier)),
         chosen=chosen,
+        gpu_percent=100.0 * _gpu_ns(part.view, steps.global_pid) / max(_gpu_ns(whole, steps.global_pid), 1),
     )
+
+
+def _gpu_ns(view: Capture, process: int) -> int:
+    """Return the GPU time of a process, summed over its operations."""
+    operations = gpu_operations_of(view)
+    rows = [rows for (owner, _), rows in operations.rows_of.items() if owner == process]
+    return sum(int((operations.end_ns[mine] - operations.start_ns[mine]).sum()) for mine in rows)
 
 
 def _outlier(part: JudgedPart, number: int) -> Outlier:
@@ -192,7 +201,7 @@ def _outlier(part: JudgedPart, number: int) -> Outlier:
     more = {state: int(times[place] - np.median(times[usual])) for state, times in first.state_ns.items()}
     largest = sorted(more, key=lambda state: -more[state])[:_MOST_STATES]
     filled = {state: more[state] for state in largest if more[state] > 0}
-    return Outlier(number + part.steps.first, int(part.steps.times_ns(numbers)[place]), filled)
+    return Outlier(number + part.steps.first, int(part.steps.duration_ns[numbers][place]), filled)
 
 
 def _start_up(capture: Capture, part: JudgedPart) -> StartUp:

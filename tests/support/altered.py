@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -45,7 +46,7 @@ def scaled(path: Path, target: Path, factor: float) -> Path:
 
 
 def renamed(path: Path, target: Path) -> Path:
-    """Write a copy of an export in which all kernels and NVTX ranges have other names.
+    """Write a copy of an export in which all kernels and NVTX ranges have other names, with the same numbers.
 
     Communication kernels keep theirs: nothing else tells that they communicate. So do the steps that
     nsyswrap's hook marked: they are known by their names.
@@ -54,10 +55,12 @@ def renamed(path: Path, target: Path) -> Path:
     def name(values: dict[str, object]) -> dict[str, object]:
         return {**values, "name": _range(str(values.get("name", "")))}
 
-    names: dict[str, str] = {}
+    names: dict[str, int] = {}
 
     def _range(text: str) -> str:
-        return names.setdefault(text, f"renamed range {len(names)}")
+        place = names.setdefault(re.sub(r"\d+", "*", text), len(names))
+        letters = "".join(chr(ord("a") + int(digit)) for digit in str(place))
+        return " ".join(("renamed range", letters, *re.findall(r"\d+", text)))
 
     shutil.copyfile(path, target)
     with closing(_opened(target)) as db, db:

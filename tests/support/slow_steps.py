@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -9,20 +10,20 @@ from itertools import pairwise
 from statistics import quantiles
 from typing import NamedTuple
 
-from raw_events import PROCESS, TABLES, Call, Events, Range
-from tiny_export import KERNEL, MEMCPY
+from raw_events import PROCESS, TABLES, Call, Events, Operation
+from tiny_export import GRAPH, KERNEL, MEMCPY
 
 from nsyswrap.analysis.names import call_class
 
 
 class Work(NamedTuple):
-    """A call that starts GPU work or waits for it, in order of start; ``does`` says which."""
+    """A call that starts GPU work or waits for it, by start; ``does`` says which, ``gpu`` how long."""
 
     call: Call
     does: Hashable
     works: bool
     first: bool
-    gpu_end: int
+    gpu: int
     before: int  # time since the end of all earlier ones
 
 
@@ -33,15 +34,16 @@ class SlowSteps(NamedTuple):
     label: str
     times: list[tuple[int, int]]
     marks: list[str]
-    pace: list[int]
+    least: int
 
     @property
     def steady(self) -> list[int]:
-        """The numbers of the steps of the steady part: three or more, of similar times."""
+        """The numbers of the steps of the steady part: three or more of similar times, or all two."""
         numbers = [i for i, mark in enumerate(self.marks) if mark in ("steady", "outlier")]
-        if len(numbers) < 3:
+        if len(numbers) < self.least:
             return []
-        low, _, high = quantiles([self.pace[i] for i in numbers], n=4, method="inclusive")
+        lasting = [self.times[i][1] - self.times[i][0] for i in numbers]
+        low, _, high = quantiles(lasting, n=4, method="inclusive")
         return numbers if high <= 5 * low else []
 
 
@@ -51,10 +53,10 @@ class Found(NamedTuple):
     label: str
     starts: list[int]
     ends: list[int]
-    drains: bool
     differs: list[bool]
     first_use: bool
     single: bool = False
+    is_range: bool = False
 
 
 def slow_steps(events: Events) -> list[SlowSteps]:
@@ -63,18 +65,18 @@ def slow_steps(events: Events) -> list[SlowSteps]:
     for process in processes:
         works = _works(events, process)
         found = _repeated_range(events, works) or _repeated_sequence(works)
-        every.append(_steps(process, found, works) if found else SlowSteps(process, "", [], [], []))
+        every.append(_steps(events, process, found) if found else SlowSteps(process, "", [], [], 3))
     return every
 
 
 def _works(events: Events, process: int) -> list[Work]:
     does: dict[Call, Hashable] = {}
-    ends: dict[Call, int] = {}
+    lasting: Counter[Call] = Counter()
     kernels: set[Call] = set()
     for one in events.operations:
         if one.call is None:
             continue
-        ends[one.call] = max(one.end, ends.get(one.call, one.call.end))
+        lasting[one.call] += one.end - one.start
         launch = TABLES[one.table] == KERNEL or one.graph is not None
         if launch and one.call not in kernels:
             kernels.add(one.call)
@@ -92,55 +94,105 @@ def _works(events: Events, process: int) -> list[Work]:
         kind = what[:2] if call in kernels else what  # type: ignore[index]
         before = call.start - (reached if reached is not None else call.start)
         reached = max(call.end, call.end if reached is None else reached)
-        works.append(Work(call, kind, call in does, first, ends.get(call, call.end), before))
+        works.append(Work(call, kind, call in does, first, lasting[call], before))
     return works
 
 
+class _Loop(NamedTuple):
+    """A name on one thread and its outermost ranges, with the GPU time launched in them."""
+
+    label: str
+    spans: list[tuple[int, int]]
+    own: int
+
+
 def _repeated_range(events: Events, works: list[Work]) -> Found | None:
-    launching = Counter(work.call.thread for work in works if work.works)
+    launches = [work for work in works if work.works]
+    launching = Counter(work.call.thread for work in launches)
     threads = {thread for thread, count in launching.items() if count >= 0.1 * launching.total()}
-    own = [one for one in events.ranges if one.thread in threads and not one.domain]
-    launches = [work.call.start for work in works if work.works]
-    candidates = []
-    for thread, name in sorted({(one.thread, one.name) for one in own}):
-        named = [one for one in own if (one.thread, one.name) == (thread, name)]
-        outer: list[Range] = []
-        for one in named:
-            if not outer or one.start >= max(other.end for other in outer):
-                outer.append(one)
-        if len(outer) < 3:
-            continue
-        depth = statistics.mean(sum(_around(other, one) for other in own) for one in named)
-        inside = sum(any(one.start <= start < one.end for one in outer) for start in launches)
-        candidates.append((outer, round(depth), inside))
-    for least in (10, 3):
-        wide = [one for one in candidates if len(one[0]) >= least and _spans_much(one[0], launches)]
-        if wide:
-            outer, _, _ = min(wide, key=lambda one: (one[1], -one[2], one[0][0].start))
-            return _range_occurrences(outer, works)
-    return None
+    own = sorted(
+        (one for one in events.ranges if one.thread in threads and not one.domain),
+        key=lambda one: (one.start, -one.end),
+    )
+    named: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    for one in own:
+        spans = named.setdefault(
+            (one.thread, _label(one.name, [o.name for o in own if o.thread == one.thread])), []
+        )
+        if not spans or one.start >= max(end for _, end in spans):
+            spans.append((one.start, one.end))
+    loops = [
+        _Loop(label, spans, sum(_launched(launches, *span) for span in spans))
+        for (_, label), spans in named.items()
+    ]
+    loops = [loop for loop in loops if _repeats(loop, launches)]
+    roots = [one for one in loops if not any(_inside(one, other) for other in loops)]
+    chosen = [loop for root in roots for loop in _levels(root, loops, launches)]
+    if not chosen:
+        return None
+    chosen.sort(key=lambda one: -one.own)
+    alike = [one for one in chosen if abs(len(one.spans) - len(chosen[0].spans)) <= 1]
+    return _range_occurrences(min(alike, key=lambda one: one.spans[0]), works)
 
 
-def _around(outer: Range, inner: Range) -> bool:
-    here = outer.thread == inner.thread and outer is not inner
-    return here and outer.start <= inner.start and inner.end <= outer.end and outer[:2] != inner[:2]
+def _label(name: str, names: list[str]) -> str:
+    """Return the name with ``*`` for its number, if the numbers of such names rise by one step."""
+    pattern = re.sub(r"\d+", "*", name)
+    alike = [other for other in names if re.sub(r"\d+", "*", other) == pattern]
+    numbers = [int("".join(re.findall(r"\d+", other)) or 0) for other in alike]
+    rises = {later - earlier for earlier, later in pairwise(numbers)}
+    return pattern if len(rises) == 1 and min(rises) > 0 else name
 
 
-def _spans_much(outer: list[Range], launches: list[int]) -> bool:
-    first, last = outer[0].start, outer[-1].end
-    inside = sum(first <= start < last for start in launches)
-    time = min(last, launches[-1]) - max(first, launches[0])
-    part = max(inside / len(launches), time / max(launches[-1] - launches[0], 1))
-    return inside > 0 and part >= 0.25
+def _launched(launches: list[Work], start: int, end: int) -> int:
+    return sum(work.gpu for work in launches if start <= work.call.start < end)
 
 
-def _range_occurrences(outer: list[Range], works: list[Work]) -> Found:
-    last = outer[-1]
-    gpu_end = max((w.gpu_end for w in works if w.works and last.start <= w.call.start < last.end), default=0)
-    starts = [one.start for one in outer]
-    ends = [*starts[1:], max(last.end, gpu_end)]
+def _repeats(loop: _Loop, launches: list[Work]) -> bool:
+    first, last = loop.spans[0][0], loop.spans[-1][1]
+    total = sum(work.gpu for work in launches)
+    if len(loop.spans) < 3:
+        return len(loop.spans) == 2 and loop.own >= 0.8 * total
+    inside = sum(first <= work.call.start < last for work in launches)
+    begin, end = launches[0].call.start, launches[-1].call.start
+    time = max(min(last, end) - max(first, begin), 0) / max(end - begin, 1)
+    gpu = _launched(launches, first, last) / max(total, 1)
+    gpu *= len(loop.spans) >= 10
+    return inside > 0 and max(inside / len(launches), time, gpu) >= 0.25
+
+
+def _inside(one: _Loop, other: _Loop) -> bool:
+    """Whether nine of ten ranges of the one lie in ranges of the other, which are longer."""
+    lengths = [statistics.mean(end - start for start, end in loop.spans) for loop in (one, other)]
+    held = [any(a <= start and end <= b for a, b in other.spans) for start, end in one.spans]
+    return lengths[0] < lengths[1] and statistics.mean(held) >= 0.9
+
+
+def _levels(outer: _Loop, loops: list[_Loop], launches: list[Work]) -> list[_Loop]:
+    """Return what is a loop: the outer one, or what repeats in it three times and more, and alone."""
+    often = [
+        one
+        for one in loops
+        if _inside(one, outer)
+        and statistics.median(sum(a <= start < b for start, _ in one.spans) for a, b in outer.spans) >= 3
+    ]
+    inner = [one for one in often if not any(_inside(one, other) for other in often)]
+    if len(inner) != 1 or len(outer.spans) >= 10:
+        return [outer]
+    edges = [*(start for start, _ in outer.spans), outer.spans[-1][1]]
+    everything = _launched(launches, edges[0], edges[-1])
+    phases = 0
+    for start, end in outer.spans:
+        held = [span for span in inner[0].spans if start <= span[0] < end]
+        phases += _launched(launches, held[0][0], held[-1][1]) if held else 0
+    return [outer] if everything - phases >= 0.1 * everything else _levels(inner[0], loops, launches)
+
+
+def _range_occurrences(loop: _Loop, works: list[Work]) -> Found:
+    starts = [start for start, _ in loop.spans]
+    ends = [*starts[1:], loop.spans[-1][1]]
     first_use = any(work.first and starts[0] <= work.call.start < ends[0] for work in works)
-    return Found(f"'{last.name}'", starts, ends, gpu_end > last.end, [False] * len(outer), first_use)
+    return Found(f"'{loop.label}'", starts, ends, [False] * len(starts), first_use, is_range=True)
 
 
 class _Anchor(NamedTuple):
@@ -148,6 +200,7 @@ class _Anchor(NamedTuple):
     length: int
     equal: list[bool]
     gap: float
+    weight: float
 
 
 def _repeated_sequence(works: list[Work]) -> Found | None:
@@ -164,16 +217,27 @@ def _repeated_sequence(works: list[Work]) -> Found | None:
         usual, times = Counter(held).most_common(1)[0]
         equal = [one == usual for one in held]
         start, end = spans[equal.index(True)]
-        enough = times >= 2 and times >= 0.6 * len(held) and times * (end - start) >= 0.25 * len(works)
-        if enough and any(work.works for work in works[start:end]):
+        inside = [work for (i, j), same in zip(spans, equal, strict=True) if same for work in works[i:j]]
+        gpu = sum(work.gpu for work in inside) / max(sum(work.gpu for work in works), 1)
+        much = times * (end - start) >= 0.25 * len(works) or (gpu >= 0.25 and len(positions) >= 10)
+        if times >= 2 and times >= 0.6 * len(held) and much and any(work.works for work in works[start:end]):
             gap = statistics.median(works[i].before for i in positions[1:])
-            anchors.append(_Anchor(positions, end - start, equal, gap))
+            begins = [(works[i].call.start, works[j].call.start) for i, j in spans]
+            lasting = sum(b - a for (a, b), same in zip(begins, equal, strict=True) if same)
+            time = lasting / max(works[-1].call.start - works[0].call.start, 1)
+            anchors.append(_Anchor(positions, end - start, equal, gap, gpu + time))
     if not anchors:
         return None
+    best = _begins(anchors)
+    heavy = [one for one in anchors if len(one.positions) >= 10 and one.weight >= 1]
+    return _sequence_occurrences(works, _begins(heavy) if best.weight < 0.2 and heavy else best)
+
+
+def _begins(anchors: list[_Anchor]) -> _Anchor:
     anchors = [one for one in anchors if len(one.positions) >= 10] or anchors
     fewest = min(len(one.positions) for one in anchors)
     period = [one for one in anchors if len(one.positions) <= fewest + 1]
-    return _sequence_occurrences(works, max(period, key=lambda one: (sum(one.equal), one.gap)))
+    return max(period, key=lambda one: (sum(one.equal), one.gap))
 
 
 def _sequence_occurrences(works: list[Work], anchor: _Anchor) -> Found:
@@ -192,16 +256,15 @@ def _sequence_occurrences(works: list[Work], anchor: _Anchor) -> Found:
     else:  # cut off by the end of the program: the one before it is the last
         last = works[positions[-2] : positions[-1]]
         starts.pop()
-    host, end = max(work.call.end for work in last), max(work.gpu_end for work in last)
-    ends = [*starts[1:], max(host, end)]
-    return Found(label, starts, ends, end > host, differs[: len(starts)], first_use, single)
+    ends = [*starts[1:], max(work.call.end for work in last)]
+    return Found(label, starts, ends, differs[: len(starts)], first_use, single)
 
 
-def _steps(process: int, found: Found, works: list[Work]) -> SlowSteps:
-    durations = [end - start for start, end in zip(found.starts, found.ends, strict=True)]
-    count, half = len(durations), len(durations) // 2
-    pace = _pace(found, works)
-    unusual = [_is_long(i, range(half, count), durations, pace) or found.differs[i] for i in range(count)]
+def _steps(events: Events, process: int, found: Found) -> SlowSteps:
+    times = _times(events, process, found)
+    lasting = [end - start for start, end in times]
+    count, half = len(times), len(times) // 2
+    unusual = [_is_long(i, range(half, count), lasting) or found.differs[i] for i in range(count)]
     unusual[0] |= found.first_use
     warm_up = 0
     for number in range(half):
@@ -211,28 +274,44 @@ def _steps(process: int, found: Found, works: list[Work]) -> SlowSteps:
             warm_up = number + 1
     if warm_up >= half:
         warm_up = int(found.first_use)
-    steady = _longest_run(durations, found.differs, warm_up)
-    outliers = {i for i in steady if _is_long(i, steady, durations, pace) and not found.single}
-    outliers -= {steady[-1]} if steady and found.drains and steady[-1] == count - 1 else set()
-    outliers = outliers if len(outliers) <= 0.25 * len(steady) else set()
+    if found.is_range and count <= 3:
+        warm_up = 0
+    steady = _longest_run(lasting, found.differs, warm_up)
+    outliers = {i for i in steady if _is_long(i, steady, lasting) and not found.single}
+    if len(outliers) > 0.25 * len(steady) or count < 3:
+        outliers = set()
     mark: Callable[[int], str] = lambda i: (  # noqa: E731
         "warm-up" if i < warm_up else "outlier" if i in outliers else "steady" if i in steady else "left out"
     )
-    times = list(zip(found.starts, found.ends, strict=True))
-    return SlowSteps(process, found.label, times, [mark(i) for i in range(count)], pace)
+    least = 2 if found.is_range and count == 2 else 3
+    return SlowSteps(process, found.label, times, [mark(i) for i in range(count)], least)
 
 
-def _pace(found: Found, works: list[Work]) -> list[int]:
-    """Return the time from the completion of the step before to that of each, with all their GPU work."""
-    done = [
-        max([end, *(work.gpu_end for work in works if work.works and work.call.start < end)])
-        for end in (found.starts[0], *found.ends)
+def _times(events: Events, process: int, found: Found) -> list[tuple[int, int]]:
+    """Return when each step begins and ends: when its work is complete and the host begins the next."""
+    mine = [one for one in events.operations if one.call and one.process == process]
+    launched = [
+        [one for one in mine if one.call and start <= one.call.start < end]
+        for start, end in zip(found.starts, found.ends, strict=True)
     ]
-    return [later - earlier for earlier, later in pairwise(done)]
+
+    def often(operations: list[list[Operation]]) -> set[tuple[int, ...]]:
+        in_steps = Counter(stream for each in operations for stream in {one.stream for one in each})
+        return {stream for stream, steps in in_steps.items() if steps >= 0.5 * len(operations)}
+
+    kernels = [[one for one in each if TABLES[one.table] in (KERNEL, GRAPH)] for each in launched]
+    main = often(kernels) or often(launched) or {one.stream for each in launched for one in each}
+    earlier = [
+        one.end for one in mine if one.call and one.call.start < found.starts[0] and one.stream in main
+    ]
+    edges = [max([found.starts[0], *earlier])]
+    for end, each in zip(found.ends, launched, strict=True):
+        edges.append(max([edges[-1], end, *(one.end for one in each if one.stream in main)]))
+    return list(pairwise(edges))
 
 
-def _is_long(i: int, usual: Sequence[int], *times: Sequence[int]) -> bool:
-    return all(one[i] > 1.5 * statistics.median(one[j] for j in usual) for one in times)
+def _is_long(i: int, usual: Sequence[int], lasting: Sequence[int]) -> bool:
+    return lasting[i] > 1.5 * statistics.median(lasting[j] for j in usual)
 
 
 def _longest_run(durations: Sequence[int], differs: Sequence[bool], warm_up: int) -> list[int]:

@@ -23,10 +23,16 @@ class Drawing:
         self._number = 0
 
     def launch(self, name: str, start: int, *, tid: int = PID, api_ns: int = 5, gpu_ns: int = 20) -> None:
-        self._number += 1
         begin = start + api_ns
+        self._number += 1
         self.rows.append(call(LAUNCH, start, begin, self._number, tid=tid))
         self.rows.append(kernel(name, begin, begin + gpu_ns, self._number, streamId=tid))
+
+    def queue(self, name: str, start: int, runs: tuple[int, int], *, stream: int = PID) -> None:
+        """Launch a kernel that runs at a time of its own."""
+        self._number += 1
+        self.rows.append(call(LAUNCH, start, start + 5, self._number))
+        self.rows.append(kernel(name, *runs, self._number, streamId=stream))
 
     def replay(self, start: int) -> None:
         self._number += 1

@@ -227,7 +227,7 @@ def spikes(context: AdviceContext) -> Iterator[Finding]:
     more = int((lost[numbers] - usual).sum())
     if not context.worth(more):
         return
-    pace = steps.pace_ns
+    pace = steps.duration_ns
     yield context.finding(
         "spikes",
         difference(union(steps.start_ns[numbers], steps.end_ns[numbers]), explained),

@@ -116,6 +116,12 @@ def few_runs(base: Side, new: Side) -> tuple[str, ...]:
 
 def _other_steps(base: Side, new: Side) -> tuple[str, ...]:
     """Return that the steps of the runs are not the same, if a run has any."""
+    if base.other_steps or new.other_steps:
+        remark = (
+            "no steps are compared: those of the baseline are of an earlier definition; "
+            "save it again: nsyswrap baseline save NAME PATH"
+        )
+        return (remark,)
     if not any(run.steps for run in (*base.runs, *new.runs)):
         return ()
     return ("the runs have different steps: time by cause is that of the whole run",)

@@ -126,13 +126,15 @@ class Side:
     """The base or the new side of a comparison: its name, as the user wrote it, and its runs.
 
     ``nsyswrap`` is the version that computed the figures of a baseline; empty: this one, or not known.
-    ``left_out`` are runs that it names, too, and that are not done or cannot be read.
+    ``left_out`` are runs that it names, too, and that are not done or cannot be read. ``other_steps``: it is
+    a baseline whose steps were defined otherwise; it comes without them.
     """
 
     name: str
     runs: tuple[RunFigures, ...]
     nsyswrap: str = ""
     left_out: tuple[NotRead, ...] = ()
+    other_steps: bool = False
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def step_rows(parts: Sequence[JudgedPart]) -> Fields:
         steps = part.steps
         key = Key("step", steps.label)
         if steps.found and key not in fields:
-            ns = steps.times_ns(np.flatnonzero(steps.steady))[~steps.outlier[steps.steady]]
+            ns = steps.duration_ns[steps.steady][~steps.outlier[steps.steady]]
             fields |= Events([key], np.zeros(len(ns), np.int64), ns).rows()
     return fields
 

@@ -1,9 +1,9 @@
 """Find the steps that a program repeats, and tell its steady part from start-up and warm-up.
 
-Steps are numbered from 0. A step lasts from the start of one occurrence to the start of the next, on the
-host. The last step ends when its occurrence and the GPU work launched in it are over. Occurrences are a
-repeated NVTX range, or the repeating sequence of launches if no range repeats, or what the user names.
-Steps that the hook in the program marked count before them, with their own numbers.
+Steps are numbered from 0. A step begins where the one before it ends: when the GPU work launched in that
+one is complete, and the host has begun the next. Occurrences are a repeated NVTX range, or the repeating
+sequence of launches if no range repeats, or what the user names. Steps that the hook in the program marked
+count before them, with their own numbers.
 
 Warm-up steps are the leading ones that are unusually long or launch something else than most. Outliers are
 later steps of more than 1.5 times the median duration. One or two very long steps that launch something else
@@ -24,6 +24,7 @@ from nsyswrap.analysis.steps.launch_sequence import repeated_sequence
 from nsyswrap.analysis.steps.marked import MARKED, marked_steps
 from nsyswrap.analysis.steps.occurrences import calls_by_process, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, repeated_range
+from nsyswrap.analysis.steps.spans import step_spans
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.suggest import did_you_mean
@@ -42,18 +43,16 @@ _LONG = 1.5  # times the median duration
 _MOST_OUTLIERS = 0.25  # of the steps: more of them are no exception
 _WIDE = 5  # ratio of the upper to the lower quartile of steps that differ too much
 _BREAK, _MOST_BREAKS = 20, 2  # times the median duration; more breaks than that are outliers
-_SAME = 0.1  # of the time: a smaller difference is none
 _LOOK_AHEAD = 2  # usual steps in a row that end the warm-up
 _CHOICE = re.compile(r"(?:(?P<name>.*)/)?(?P<first>\d+)(?:-(?P<last>\d+))?", re.DOTALL)
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The steps of one process, in order; times in ns on the host.
+    """The steps of one process, in order and disjoint; times in ns.
 
     ``label`` says what repeats. ``steady`` marks the steps of the steady part, ``outlier`` the unusually long
-    ones among them. ``pace_ns`` is the time from the completion of the step before, GPU work included, to
-    its own: the GPU's pace where the host runs ahead. ``warm_up`` counts the leading steps that are warm-up.
+    ones among them. ``warm_up`` counts the leading steps that are warm-up.
     ``why_none`` says why there is no steady part; it is empty if there is one. ``remark`` says what else
     readers must know about the steps. ``first`` is the number of the first step.
     """
@@ -64,7 +63,6 @@ class Steps:
     end_ns: NDArray[Any]
     steady: NDArray[Any]
     outlier: NDArray[Any]
-    pace_ns: NDArray[Any]
     why_none: str = ""
     warm_up: int = 0
     remark: str = ""
@@ -74,7 +72,7 @@ class Steps:
     def none(cls, global_pid: int, why: str) -> Steps:
         """Return no steps."""
         times, marks = np.empty(0, np.int64), np.empty(0, bool)
-        return cls(global_pid, "", times, times, marks, marks, times, why)
+        return cls(global_pid, "", times, times, marks, marks, why)
 
     def __len__(self) -> int:
         """Return the number of all steps."""
@@ -89,13 +87,6 @@ class Steps:
     def duration_ns(self) -> NDArray[Any]:
         """The duration of each step in ns."""
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
-
-    def times_ns(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Return the GPU's pace if it adds up to the steps' time on the host, else their durations."""
-        pace, durations = self.pace_ns[numbers], self.duration_ns[numbers]
-        same = abs(int(pace.sum()) - int(durations.sum())) <= _SAME * int(durations.sum())
-        times: NDArray[Any] = pace if same else durations
-        return times
 
     @property
     def window(self) -> tuple[int, int]:
@@ -168,49 +159,42 @@ def _steps(
     occurrences: Occurrences,
     choice: tuple[str, tuple[int, int] | None],
 ) -> Steps:
-    start, end, (name, numbers) = occurrences.start_ns, occurrences.end_ns, choice
-    number, pace = np.arange(len(start)) + occurrences.first, _pace(occurrences, calls)
-    first = occurrences.first
+    (start, end), (name, numbers) = step_spans(whole, calls, occurrences), choice
+    lasting, first = end - start, occurrences.first
+    number = np.arange(len(start)) + first
     if numbers:
         steady = (number >= numbers[0]) & (number <= numbers[1])
         why = "" if steady.any() else f"only {counted(len(start), 'steps')}"
-        none = np.zeros_like(steady)
-        return Steps(process, occurrences.label, start, end, steady, none, pace, why, first=first)
-    if occurrences.is_marked and len(start) < LEAST_STEPS:  # the user chose to record these alone
+        return Steps(process, occurrences.label, start, end, steady, np.zeros_like(steady), why, first=first)
+    if len(start) < LEAST_STEPS and (occurrences.is_range or occurrences.is_marked):
         steady = np.ones(len(start), bool)
-        return Steps(process, occurrences.label, start, end, steady, ~steady, pace, first=first)
-    warm_up = _warm_up(occurrences, pace)
-    steady = _between_breaks(occurrences, warm_up)
-    why = _why_unsteady(occurrences.label, pace[steady], chosen=bool(name) or occurrences.is_marked)
+        return Steps(process, occurrences.label, start, end, steady, ~steady, first=first)
+    warm_up = _warm_up(occurrences, lasting)
+    steady = _between_breaks(occurrences, lasting, warm_up)
+    why = _why_unsteady(occurrences.label, lasting[steady], chosen=bool(name) or occurrences.is_marked)
     beside = occurrences.is_range and works_beside(whole, calls, occurrences)
     remark = f"another thread launches its own GPU work beside {occurrences.label}" if beside else ""
-    outlier = _outliers(occurrences, steady, pace)
-    return Steps(process, occurrences.label, start, end, steady, outlier, pace, why, warm_up, remark, first)
+    outlier = _outliers(occurrences, lasting, steady)
+    return Steps(process, occurrences.label, start, end, steady, outlier, why, warm_up, remark, first)
 
 
-def _why_unsteady(label: str, pace: NDArray[Any], *, chosen: bool) -> str:
+def _why_unsteady(label: str, lasting: NDArray[Any], *, chosen: bool) -> str:
     """Return why these steps are no steady part; empty if they are one. What the user names may vary."""
-    if len(pace) < LEAST_STEPS:
+    if len(lasting) < LEAST_STEPS:
         return f"{label} repeats too few times"
-    short, long = np.quantile(pace, (0.25, 0.75))
+    short, long = np.quantile(lasting, (0.25, 0.75))
     if chosen or long <= _WIDE * short:
         return ""
     return f"{label} varies from {duration(short)} to {duration(long)}"
 
 
-def _pace(occurrences: Occurrences, calls: Calls) -> NDArray[Any]:
-    """Return the time from the completion of each occurrence's GPU work to that of the next, in ns."""
-    work = calls.of(calls.works)
-    done = np.append(MISSING, np.maximum.accumulate(work.gpu_end_ns))
-    ends = np.append(occurrences.start_ns[:1], occurrences.end_ns)
-    return np.diff(np.maximum(ends, done[np.searchsorted(work.start_ns, ends)]))
-
-
-def _warm_up(occurrences: Occurrences, pace: NDArray[Any]) -> int:
+def _warm_up(occurrences: Occurrences, lasting: NDArray[Any]) -> int:
     """Return the number of warm-up steps: the leading unusual ones, at most half of all."""
-    unusual = occurrences.differs.copy() | _is_long(occurrences, pace, np.arange(len(pace)) >= len(pace) // 2)
+    if occurrences.is_range and len(lasting) <= LEAST_STEPS:
+        return 0
+    unusual = occurrences.differs | _is_long(lasting, np.arange(len(lasting)) >= len(lasting) // 2)
     unusual[0] |= bool(occurrences.first_uses[0])
-    most, warm_up = len(pace) // 2, 0
+    most, warm_up = len(lasting) // 2, 0
     for number in np.flatnonzero(unusual).tolist():
         if number > warm_up + _LOOK_AHEAD - 1 or number >= most:
             break
@@ -218,20 +202,15 @@ def _warm_up(occurrences: Occurrences, pace: NDArray[Any]) -> int:
     return int(occurrences.first_uses[0]) if warm_up >= most else warm_up
 
 
-def _is_long(occurrences: Occurrences, pace: NDArray[Any], usual: NDArray[Any]) -> NDArray[Any]:
-    """Mark occurrences that are long on the host and in pace, compared with the median of the usual ones.
-
-    A host that runs ahead makes some steps long: those in which it waits for room in the launch queue.
-    """
-    times = (occurrences.end_ns - occurrences.start_ns, pace)
-    long: NDArray[Any] = np.all([ns > _LONG * np.median(ns[usual]) for ns in times], axis=0)
+def _is_long(lasting: NDArray[Any], usual: NDArray[Any]) -> NDArray[Any]:
+    """Mark the steps that are long compared with the median of the usual ones."""
+    long: NDArray[Any] = lasting > _LONG * np.median(lasting[usual])
     return long
 
 
-def _between_breaks(occurrences: Occurrences, warm_up: int) -> NDArray[Any]:
+def _between_breaks(occurrences: Occurrences, lasting: NDArray[Any], warm_up: int) -> NDArray[Any]:
     """Mark the steps after warm-up; if one or two breaks part them, the last of the longest runs."""
-    number = np.arange(len(occurrences.start_ns))
-    lasting = occurrences.end_ns - occurrences.start_ns
+    number = np.arange(len(lasting))
     after = number >= warm_up
     breaks = np.flatnonzero(after & occurrences.differs & (lasting > _BREAK * np.median(lasting[after])))
     if not 0 < len(breaks) <= _MOST_BREAKS:
@@ -241,11 +220,10 @@ def _between_breaks(occurrences: Occurrences, warm_up: int) -> NDArray[Any]:
     return (number > edges[longest]) & (number < edges[longest + 1])  # type: ignore[no-any-return]
 
 
-def _outliers(occurrences: Occurrences, steady: NDArray[Any], pace: NDArray[Any]) -> NDArray[Any]:
+def _outliers(occurrences: Occurrences, lasting: NDArray[Any], steady: NDArray[Any]) -> NDArray[Any]:
     """Mark the steady steps that are unusually long, unless there are many or steps mean nothing."""
     outlier = steady & (not occurrences.single)
     if steady.any():
-        outlier &= _is_long(occurrences, pace, steady)
-        outlier[-1] &= not occurrences.drains
+        outlier &= _is_long(lasting, steady)
     few = np.count_nonzero(outlier) <= _MOST_OUTLIERS * np.count_nonzero(steady)
     return outlier if few else np.zeros_like(outlier)

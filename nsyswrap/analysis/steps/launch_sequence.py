@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, order_by_code
-from nsyswrap.analysis.steps.occurrences import Occurrences
+from nsyswrap.analysis.steps.occurrences import MANY, Occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,19 +18,23 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.steps.occurrences import Calls
 
 _LEAST = 3  # occurrences
-_MANY = 10  # occurrences: a longer period with as many is the step, what repeats inside it is not
 _LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls
 _PAUSE = 20  # times the median time between calls
-_LEAST_PART = 0.25  # of all calls lie in such intervals
+_LEAST_PART = 0.25  # of all calls, or of the GPU time, lie in such intervals
+_LIGHT, _HALF = 0.2, 1.0  # weights, of 2: a sequence with little gives way to one with half
 
 
 class _Anchor(NamedTuple):
-    """A call that may begin each step: its positions, its typical interval, and which intervals equal it."""
+    """A call that may begin each step: its positions, its typical interval, and which intervals equal it.
+
+    ``weight`` is the part of the GPU time, and of the time, that lies in these: from 0 to 2.
+    """
 
     positions: NDArray[Any]
     length: int
     equal: NDArray[Any]
     gap_ns: float
+    weight: float
 
 
 def repeated_sequence(calls: Calls) -> Occurrences | None:
@@ -43,11 +47,19 @@ def repeated_sequence(calls: Calls) -> Occurrences | None:
     anchors = _anchors(calls)
     if not anchors:
         return None
-    many = [anchor for anchor in anchors if len(anchor.positions) >= _MANY]
+    best = _begins_step(anchors)
+    heavy = [anchor for anchor in anchors if len(anchor.positions) >= MANY and anchor.weight >= _HALF]
+    if best.weight < _LIGHT and heavy:  # another loop holds most of the time
+        best = _begins_step(heavy)
+    return _occurrences(calls, best)
+
+
+def _begins_step(anchors: list[_Anchor]) -> _Anchor:
+    """Return the call that begins the longest period that repeats often, after the longest idle time."""
+    many = [anchor for anchor in anchors if len(anchor.positions) >= MANY]
     fewest = min(len(anchor.positions) for anchor in many or anchors)
     period = [anchor for anchor in many or anchors if len(anchor.positions) <= fewest + 1]
-    best = max(period, key=lambda anchor: (np.count_nonzero(anchor.equal), anchor.gap_ns))
-    return _occurrences(calls, best)
+    return max(period, key=lambda anchor: (np.count_nonzero(anchor.equal), anchor.gap_ns))
 
 
 def _anchors(calls: Calls) -> list[_Anchor]:
@@ -61,6 +73,8 @@ def _anchors(calls: Calls) -> list[_Anchor]:
     before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
     paused = before > _PAUSE * np.median(before)
     paused[0] = True  # nothing came before the first call
+    gpu_ns = np.append(0, np.cumsum(calls.gpu_ns))
+    lasting = max(int(calls.start_ns[-1] - calls.start_ns[0]), 1)
     anchors = []
     every, after_pause = np.arange(len(codes)), np.flatnonzero(paused)
     for positions in chain(_candidates(codes, sums, every), _candidates(codes, sums, after_pause)):
@@ -71,11 +85,15 @@ def _anchors(calls: Calls) -> list[_Anchor]:
         if equal.mean() < _LEAST_EQUAL:
             continue
         length = int(np.diff(positions)[equal][0])
-        part = np.count_nonzero(equal) * length / len(codes)
         first = positions[equal.argmax()]
-        part *= bool(calls.works[first : first + length].any())  # waits alone are no steps
-        if part >= _LEAST_PART and equal.sum() >= _LEAST - 1:
-            anchors.append(_Anchor(positions, length, equal, float(np.median(before[positions[1:]]))))
+        if equal.sum() < _LEAST - 1 or not calls.works[first : first + length].any():  # waits are no steps
+            continue
+        gpu = np.diff(gpu_ns[positions])[equal].sum() / max(gpu_ns[-1], 1)
+        much = gpu >= _LEAST_PART and len(positions) >= MANY
+        if much or np.count_nonzero(equal) * length / len(codes) >= _LEAST_PART:
+            time = np.diff(calls.start_ns[positions])[equal].sum() / lasting
+            gap = float(np.median(before[positions[1:]]))
+            anchors.append(_Anchor(positions, length, equal, gap, float(gpu + time)))
     return anchors
 
 
@@ -113,14 +131,12 @@ def _occurrences(calls: Calls, anchor: _Anchor) -> Occurrences:
     complete = np.array_equal(np.sort(rest), np.sort(calls.code[usual]))
     edges = np.append(positions, positions[-1] + length) if complete else positions
     start, last = calls.start_ns[edges[:-1]], slice(edges[-2], edges[-1])
-    host_end = calls.end_ns[last].max()
-    end = max(host_end, calls.gpu_end_ns[last].max())
+    end = calls.end_ns[last].max()
     label, single = _label(calls, usual)
     return Occurrences(
         label,
         start,
         np.append(start[1:], end),
-        drains=bool(end > host_end),
         differs=np.append(~anchor.equal, False)[: len(start)],
         first_uses=np.add.reduceat(calls.first[: edges[-1]], edges[:-1]) > 0,
         single=single,

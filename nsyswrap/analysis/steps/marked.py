@@ -45,16 +45,13 @@ def marked_steps(whole: Capture, process: int, calls: Calls) -> Occurrences | No
     start, end, number = events["start_ns"][rows[order]], events["end_ns"][rows[order]], number[order]
     if not len(number) or (np.diff(number) != 1).any() or (np.diff(start) < 0).any():
         return None
-    last = calls.works & (calls.start_ns >= start[-1]) & (calls.start_ns < end[-1])
-    work_end = int(calls.gpu_end_ns[last].max(initial=0))
     # What was launched before the first recorded step is not known, so nothing is a first use then.
     firsts = np.sort(calls.start_ns[calls.first]) if number[0] == 0 else np.empty(0, np.int64)
-    ends = np.append(start[1:], max(int(end[-1]), work_end))
+    ends = np.append(start[1:], end[-1])
     return Occurrences(
         repr(MARKED),
         start,
         ends,
-        drains=work_end > end[-1],
         differs=np.zeros(len(start), bool),
         first_uses=np.searchsorted(firsts, ends) > np.searchsorted(firsts, start),
         first=int(number[0]),

@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
+MANY = 10  # occurrences
+KERNEL_CODE = len(KINDS) * 1000  # of a call that launches the first of the names of launches_of
 _OWN_PART = 0.25  # of the launches: a thread with fewer is no program of its own
 
 
 class Occurrences(NamedTuple):
     """Occurrences of one thing in one process, in order; times in ns.
 
-    ``label`` says what repeats. An occurrence ends where the next one begins; ``drains`` is True if the last
-    one ends with GPU work that outlasts it. ``differs`` marks those with other launches than most.
+    ``label`` says what repeats. An occurrence ends where the next one begins, the last one with its last call
+    or its range. ``differs`` marks those with other launches than most.
     ``first_uses`` marks those with the first launch of a kernel in the process. ``single`` is True if each
     is a single GPU operation: its duration as a step has no meaning. ``is_range`` is True for an NVTX range.
     ``is_marked``: nsyswrap's hook marked these steps; ``first`` is the number of the first one.
@@ -38,7 +40,6 @@ class Occurrences(NamedTuple):
     label: str
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
-    drains: bool
     differs: NDArray[Any]
     first_uses: NDArray[Any]
     single: bool = False
@@ -55,7 +56,7 @@ class Calls(Columns):
     launches, which kind of copy it starts, how it waits.
     ``gpu_end_ns`` is the end of its GPU work, or of the call if there is none. ``works`` marks calls that
     start GPU work, ``first`` those that launch a kernel for the first time, ``graph`` those that launch a
-    CUDA graph.
+    CUDA graph. ``gpu_ns`` is the time of its GPU work.
     """
 
     row: NDArray[Any]
@@ -67,6 +68,7 @@ class Calls(Columns):
     works: NDArray[Any]
     first: NDArray[Any]
     graph: NDArray[Any]
+    gpu_ns: NDArray[Any]
 
 
 def calls_by_process(whole: Capture, processes: Sequence[int]) -> Iterator[tuple[int, Calls]]:
@@ -95,18 +97,23 @@ def _every_call(whole: Capture) -> tuple[Calls, NDArray[Any]]:
         number[copies] = len(KINDS) * (1 + distinct(copy_kinds)[1])
     code[operations.call[known]] = number
     launches = launches_of(whole)
-    code[launches.call] = len(KINDS) * 1000 + launches.name
+    code[launches.call] = KERNEL_CODE + launches.name
     works, first, graph = (np.zeros(len(code), bool) for _ in range(3))
     works[operations.call[known]] = True
     first[launches.call[launches.first]] = True
     graph[launches.call] = np.array([name == GRAPH_NAME for name in launches.names], bool)[launches.name]
+    gpu_ns = np.zeros(len(code), np.int64)
+    lasting = operations.end_ns[known] - operations.start_ns[known]
+    gpu_ns[operations.call[known]] = lasting
+    if np.count_nonzero(works) < len(known):  # a graph's kernels have one call
+        gpu_ns = np.bincount(operations.call[known], weights=lasting, minlength=len(code)).astype(np.int64)
     gpu_end = api["end_ns"].copy()
     np.maximum.at(gpu_end, operations.call[known], operations.end_ns[known])
     rows = np.flatnonzero(code != -1)
     rows = rows[np.argsort(api["start_ns"][rows], kind="stable")]
     row = np.arange(len(code), dtype=np.int32)
-    columns = (api["global_tid"], api["start_ns"], api["end_ns"], gpu_end, code, works, first, graph)
-    return Calls(row, *columns), rows
+    times = (api["global_tid"], api["start_ns"], api["end_ns"], gpu_end)
+    return Calls(row, *times, code, works, first, graph, gpu_ns), rows
 
 
 def works_beside(whole: Capture, calls: Calls, occurrences: Occurrences) -> bool:

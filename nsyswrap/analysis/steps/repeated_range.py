@@ -1,63 +1,125 @@
-"""Find the NVTX range that marks the steps of a process."""
+"""Find the NVTX range that marks the steps of a process.
+
+Ranges are weighed by the GPU time that is launched from one start to the next and by the time that they
+span, not by the number of launches. A range around another one is the step, unless what it holds repeats on
+its own: see ``_loops``.
+"""
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.arrays.spans import Spans, tree
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
-from nsyswrap.analysis.steps.occurrences import Occurrences
+from nsyswrap.analysis.steps.numbered import families
+from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, Occurrences
 from nsyswrap.capture.schema import PROCESS_MASK
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.steps.occurrences import Calls
     from nsyswrap.capture.capture import Capture
 
-_LEAST, _MANY = 3, 10  # occurrences; an outer range with many is the step, else an inner one with many
-_LEAST_PART = 0.25  # of the launches, or of the time with GPU work, between its first and its last occurrence
+_LEAST = 3  # occurrences
+_TWO_PART = 0.8  # of the GPU time: two occurrences with it are steps
+_LEAST_PART = 0.25  # of the launches, the GPU time or the time, from its first to its last occurrence
 _OWN_PART = 0.1  # of the process' launches: a thread with fewer does not mark steps
+_INSIDE = 0.9  # of the occurrences lie in another range: it is around them
+_HALF = 0.5  # of the occurrences: more are most
+_OUTSIDE = 0.1  # of a range's GPU time: what it launches outside of inner ranges matters
+_GLOB = re.compile(r"[*?\[]")
+_MOST = 200  # names, those with most GPU time: others lie deep inside
+_OPTIMIZER = "Optimizer.step"
+_OPTIMIZER_KERNEL = re.compile(r"multi_tensor_apply|adam|sgd(?!emm)|lamb_|rmsprop|adagrad", re.IGNORECASE)
 
 
-class _Candidate(NamedTuple):
-    """A range name on one thread: its spans by start, mean depth, and the launches inside."""
+class _Range(NamedTuple):
+    """A range name on one thread: its spans by start, mean depth, and GPU time launched inside, in ns."""
 
     label: str
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
     depth: float
-    launches: int
+    own_ns: int
+
+    @property
+    def mean_ns(self) -> float:
+        """The mean duration of an occurrence."""
+        return float((self.end_ns - self.start_ns).mean())
+
+
+class _Work:
+    """The launches of a process by start, and the GPU time launched before each; times in ns."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.start_ns = calls.start_ns[calls.works]
+        self.end_ns = int(calls.gpu_end_ns[calls.works].max(initial=0))
+        self._before = np.append(0, np.cumsum(calls.gpu_ns[calls.works]))
+
+    def launched_ns(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+        """Return the GPU time launched in each interval."""
+        first, last = np.searchsorted(self.start_ns, start), np.searchsorted(self.start_ns, end)
+        return self._before[np.maximum(first, last)] - self._before[first]  # type: ignore[no-any-return]
+
+    def parts(self, one: _Range) -> tuple[float, float]:
+        """Return the parts of the GPU time and of the time that lie between first start and last end."""
+        first, last = int(one.start_ns[0]), int(one.end_ns[-1])
+        gpu = int(self.launched_ns(np.array([first]), np.array([last]))[0])
+        time = min(last, int(self.start_ns[-1])) - max(first, int(self.start_ns[0]))
+        lasting = max(int(self.start_ns[-1] - self.start_ns[0]), 1)
+        return gpu / max(int(self._before[-1]), 1), max(time, 0) / lasting
+
+    def repeats(self, one: _Range) -> bool:
+        """Return True if the range repeats often enough, and spans a good part of the launches or the time.
+
+        Of many occurrences the GPU time counts, too: that of a few can be one slow kernel.
+        """
+        if len(one.start_ns) < _LEAST:
+            return len(one.start_ns) > 1 and one.own_ns >= _TWO_PART * int(self._before[-1])
+        first, last = np.searchsorted(self.start_ns, (one.start_ns[0], one.end_ns[-1]))
+        gpu, time = self.parts(one)
+        much = gpu >= _LEAST_PART and len(one.start_ns) >= MANY
+        return bool(last > first) and (much or max(time, (last - first) / len(self.start_ns)) >= _LEAST_PART)
 
 
 def repeated_range(whole: Capture, process: int, calls: Calls) -> Occurrences | None:
     """Return the occurrences of the range that marks steps, or None if there is none.
 
-    It repeats on a thread that launches GPU work, in the program's own domain, and spans a good part of the
-    launches. Of several the outermost one with many occurrences counts; of these the one with most launches
-    inside; of these the earliest.
+    It repeats on a thread that launches GPU work, in the program's own domain. Of several loops the one with
+    the largest parts of GPU time and time counts. Of ranges side by side the first one begins the step.
     """
-    candidates = [one for one in _candidates(whole, process, calls) if len(one.start_ns) >= _LEAST]
-    many = [one for one in candidates if len(one.start_ns) >= _MANY]
-    launches = calls.start_ns[calls.works]
-    for group in (many, candidates):
-        wide = [one for one in group if _spans_much(one, launches)]
-        if wide:
-            best = min(wide, key=lambda one: (round(one.depth), -one.launches, one.start_ns[0]))
-            return _occurrences(best, calls)
-    return None
+    work = _Work(calls)
+    ranges = [one for one in _ranges(whole, process, calls, work) if work.repeats(one)]
+    if not ranges:
+        return None
+    ranges = sorted(ranges, key=lambda one: -one.own_ns)[:_MOST]
+    updates = _updates(whole, process, calls)
+    children = _children(ranges)
+    loops = [loop for root in children[-1] for loop in _loops(root, ranges, children, work, updates)]
+    best = max(_side_by_side([ranges[loop] for loop in loops]), key=lambda one: sum(work.parts(one)))
+    return _occurrences(best, calls)
 
 
 def named_range(whole: Capture, process: int, calls: Calls, name: str) -> Occurrences | None:
-    """Return the occurrences of a range of this name, with ``@DOMAIN`` if it is not the default domain."""
-    named = [one for one in _candidates(whole, process, calls, every=True) if one.label == name]
-    if not named:
+    """Return the occurrences of a range of this name, as any table, tree or screen prints it.
+
+    That is ``NAME@DOMAIN`` or ``DOMAIN:NAME`` outside of the default domain, and ``NAME *`` or ``NAME`` for
+    names with a number; ``*``, ``?`` and ``[..]`` stand for parts of a name.
+    """
+    work = _Work(calls)
+    ranges = list(_ranges(whole, process, calls, work, name))
+    if not ranges:
         return None
-    return _occurrences(max(named, key=lambda one: (one.launches, len(one.start_ns))), calls)
+    return _occurrences(max(ranges, key=lambda one: (one.own_ns, len(one.start_ns))), calls)
 
 
 def range_names(whole: Capture) -> list[str]:
@@ -68,64 +130,214 @@ def range_names(whole: Capture) -> list[str]:
     return [text for text in range_labels(whole, rows)[1] if text is not None]
 
 
-def _candidates(whole: Capture, process: int, calls: Calls, *, every: bool = False) -> list[_Candidate]:
-    """Return each name on each launching thread, without ranges inside a range of the same name."""
+def _ranges(whole: Capture, process: int, calls: Calls, work: _Work, name: str = "") -> Iterator[_Range]:
+    """Yield each name on each launching thread, or those that a given name means.
+
+    Occurrences inside one of the same name are left out.
+    """
     if not whole.has("nvtx"):
-        return []
+        return
     rows, spans = closed_ranges(whole)
     mine = spans.thread & PROCESS_MASK == process
-    if not every:
+    if not name:
         mine &= np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
         threads, launches = np.unique(calls.thread[calls.works], return_counts=True)
         mine &= np.isin(spans.thread, threads[launches >= _OWN_PART * launches.sum()])
     rows, spans = rows[mine], Spans(*(field[mine] for field in spans))
-    if not len(rows):
-        return []
     names, texts = range_labels(whole, rows)
+    if name:
+        kept = np.isin(names, _meant(name, texts))
+        names, spans = names[kept], Spans(*(field[kept] for field in spans))
+    if not len(names):
+        return
     depth = np.maximum(tree(spans).depth, 0)  # MISSING if two ranges have the same times
-    codes, (_, text) = group_keys(spans.thread, names)
-    launches = calls.start_ns[calls.works]
-    candidates = []
-    often = np.bincount(codes) >= (1 if every else _LEAST)  # each operation of PyTorch has its own text
-    for code in np.flatnonzero(often).tolist():
-        label, which = int(text[code]), codes == code
-        if texts[label] is None:
-            continue
-        start, end = spans.start[which], spans.end[which]
-        outer = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
-        start, end = start[outer], end[outer]
-        cover = union(start, end)
-        inside = np.searchsorted(launches, cover.end) - np.searchsorted(launches, cover.start)
-        candidates.append(
-            _Candidate(str(texts[label]), start, end, float(depth[which].mean()), int(inside.sum()))
-        )
-    return candidates
+    for thread in ascending(spans.thread).tolist():
+        here = np.flatnonzero(spans.thread == thread)
+        groups = [(name, np.arange(len(here)))] if name else _groups(names[here], texts)
+        for label, which in groups:
+            start, end = spans.start[here[which]], spans.end[here[which]]
+            outer = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
+            start, end = start[outer], end[outer]
+            own = int(work.launched_ns(start, end).sum())
+            yield _Range(label, start, end, float(depth[here[which]].mean()), own)
 
 
-def _spans_much(one: _Candidate, start: NDArray[Any]) -> bool:
-    """Return True if the occurrences span a good part of the launches or of the time with GPU work.
+def _groups(names: NDArray[Any], texts: Sequence[str | None]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield each name of a thread with the positions of its ranges; names whose number counts are one."""
+    alone = np.ones(len(names), bool)
+    for family in families(names, texts):
+        alone[family.rows] = False
+        yield family.label, family.rows
+    used, codes = distinct(names)
+    count = np.bincount(codes[alone], minlength=len(used))
+    for code in np.flatnonzero(count > 1).tolist():  # each operation of PyTorch has its own text
+        if (text := texts[used[code]]) is not None:
+            yield text, np.flatnonzero(alone & (codes == code))
 
-    ``start`` has the starts of the launches, in order.
+
+def _meant(name: str, texts: Sequence[str | None]) -> list[int]:
+    """Return the positions of the texts that a name means: the text itself, else what it stands for."""
+    domain, colon, text = name.partition(":")
+    for wanted in (name, f"{text}@{domain}") if colon and domain else (name,):
+        if wanted in texts:
+            return [texts.index(wanted)]
+        if _GLOB.search(wanted) and (hits := _matching(wanted, texts)):
+            return hits
+        # A number behind the name: `step` means `step 0`, `step 1` ..
+        numbered = re.compile(rf"{re.escape(wanted.partition('@')[0])}[ _:#-]*\d+ *(@.*)?")
+        if hits := [code for code, one in enumerate(texts) if one and numbered.fullmatch(one)]:
+            return hits
+    return []
+
+
+def _matching(wanted: str, texts: Sequence[str | None]) -> list[int]:
+    return [code for code, text in enumerate(texts) if text and fnmatchcase(text, wanted)]
+
+
+def _children(ranges: Sequence[_Range]) -> dict[int, list[int]]:
+    """Return the positions of the ranges right inside each one; -1 has those inside none."""
+    by_size = sorted(range(len(ranges)), key=lambda one: (ranges[one].mean_ns, -ranges[one].depth))
+    children: dict[int, list[int]] = {one: [] for one in (-1, *by_size)}
+    for place, one in enumerate(by_size):
+        around = (other for other in by_size[place + 1 :] if _is_inside(ranges[one], ranges[other]))
+        children[next(around, -1)].append(one)
+    return children
+
+
+def _is_inside(inner: _Range, outer: _Range) -> bool:
+    at = np.searchsorted(outer.start_ns, inner.start_ns, "right") - 1
+    held = (at >= 0) & (inner.end_ns <= outer.end_ns[at])
+    return bool(held.mean() >= _INSIDE)
+
+
+def _loops(
+    one: int, ranges: Sequence[_Range], children: dict[int, list[int]], work: _Work, updates: NDArray[Any]
+) -> list[int]:
+    """Return the ranges that are loops: this one, or those that repeat in it.
+
+    The inner ranges count only if they come three times in one of this, one after another and not in turns.
+    Where each inner range holds an update of the optimizer, it is the step; where only the outer one does,
+    that is. Otherwise the outer one is the step if it comes ten times, or launches much outside of them.
     """
-    first, last = one.start_ns[0], one.end_ns[-1]
-    launches = int(np.diff(np.searchsorted(start, (first, max(first, last))))[0])
-    time = min(last, start[-1]) - max(first, start[0])
-    part = max(launches / len(start), time / max(start[-1] - start[0], 1))
-    return bool(launches > 0 and part >= _LEAST_PART)
+    outer = ranges[one]
+    inner = _without_turns(outer, list(_often(outer, one, ranges, children)), ranges)
+    next_ns = np.append(outer.start_ns[1:], outer.end_ns[-1])
+    if updating := [
+        child for child in inner if _holds(ranges[child].start_ns, ranges[child].end_ns, updates)
+    ]:
+        inner = updating
+    elif _holds(outer.start_ns, next_ns, updates) or len(outer.start_ns) >= MANY:
+        return [one]
+    else:
+        everything = int(work.launched_ns(outer.start_ns, next_ns).sum())
+        inside = sum(_phase_ns(outer, ranges[child], work) for child in inner)
+        if everything - inside >= _OUTSIDE * everything:
+            return [one]
+    return [loop for child in inner for loop in _loops(child, ranges, children, work, updates)]
 
 
-def _occurrences(one: _Candidate, calls: Calls) -> Occurrences:
+def _often(
+    outer: _Range, one: int, ranges: Sequence[_Range], children: dict[int, list[int]]
+) -> Iterator[int]:
+    """Yield the outermost ranges in this one that come three times in it."""
+    for child in children[one]:
+        if np.median(_numbers(outer, ranges[child])) >= _LEAST:
+            yield child
+        else:
+            yield from _often(outer, child, ranges, children)
+
+
+def _numbers(outer: _Range, inner: _Range) -> NDArray[Any]:
+    """Return how many of the inner ranges begin in each of the outer."""
+    first, last = (np.searchsorted(inner.start_ns, edge) for edge in (outer.start_ns, outer.end_ns))
+    return last - first
+
+
+def _without_turns(outer: _Range, inner: list[int], ranges: Sequence[_Range]) -> list[int]:
+    """Return the inner ranges that do not come in turns with each other."""
+    phases = {one: _phases(outer, ranges[one]) for one in inner}
+    return [
+        one
+        for one, phase in phases.items()
+        if not any(_in_turns(phase, other) for place, other in phases.items() if place != one)
+    ]
+
+
+def _in_turns(one: tuple[NDArray[Any], NDArray[Any]], other: tuple[NDArray[Any], NDArray[Any]]) -> bool:
+    """Return True if two phases overlap in most of the outer ranges."""
+    (first, last), (begin, end) = one, other
+    overlap = (first < end) & (begin < last) & (first <= last) & (begin <= end)
+    return bool(overlap.mean() > _HALF)
+
+
+def _phases(outer: _Range, inner: _Range) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the first and the last start of the inner range in each outer one; first > last without any."""
+    first = np.searchsorted(inner.start_ns, outer.start_ns)
+    last = np.searchsorted(inner.start_ns, outer.end_ns) - 1
+    starts = np.append(inner.start_ns, np.iinfo(np.int64).max)
+    return starts[first], np.where(last >= first, starts[last], -1)
+
+
+def _phase_ns(outer: _Range, inner: _Range, work: _Work) -> int:
+    """Return the GPU time launched from the first to the last inner range of each outer one."""
+    first = np.searchsorted(inner.start_ns, outer.start_ns)
+    last = np.searchsorted(inner.start_ns, outer.end_ns) - 1
+    held = last >= first
+    return int(work.launched_ns(inner.start_ns[first[held]], inner.end_ns[last[held]]).sum())
+
+
+def _holds(start: NDArray[Any], end: NDArray[Any], updates: NDArray[Any]) -> bool:
+    """Return True if the intervals hold an update of the optimizer each."""
+    held = np.searchsorted(updates, end) > np.searchsorted(updates, start)
+    return bool(held.mean() >= _INSIDE)
+
+
+def _updates(whole: Capture, process: int, calls: Calls) -> NDArray[Any]:
+    """Return the times of the optimizer's updates, ascending: of its ranges, else of its kernels."""
+    if not whole.has("nvtx"):
+        return np.empty(0, np.int64)
+    rows, spans = closed_ranges(whole)
+    mine = spans.thread & PROCESS_MASK == process
+    names, texts = range_labels(whole, rows[mine])
+    steps = np.array([bool(text and text.startswith(_OPTIMIZER)) for text in texts], bool)
+    times = spans.start[mine][steps[names]] if len(texts) else np.empty(0, np.int64)
+    if len(times):
+        return times
+    kernels = enumerate(launches_of(whole).names)
+    codes = [KERNEL_CODE + place for place, name in kernels if name and _OPTIMIZER_KERNEL.search(name)]
+    return calls.start_ns[np.isin(calls.code, codes)]
+
+
+def _side_by_side(ranges: Sequence[_Range]) -> Iterator[_Range]:
+    """Yield of each group of ranges that come in turns the first one in a step.
+
+    The range with most GPU time says how often the step comes; a rarer one, as a checkpoint, is in it.
+    """
+    left = sorted(ranges, key=lambda one: -one.own_ns)
+    while left:
+        main = left[0]
+        group = [one for one in left if one is main or _overlap(one, main)]
+        left = [one for one in left if not any(one is other for other in group)]
+        alike = [one for one in group if abs(len(one.start_ns) - len(main.start_ns)) <= 1]
+        yield min(alike, key=lambda one: (one.start_ns[0], one.depth))
+
+
+def _overlap(one: _Range, other: _Range) -> bool:
+    """Return True if one of two ranges begins while the other is in turn, for most of its occurrences."""
+    few, many = sorted((one, other), key=lambda of: len(of.start_ns))
+    at = np.searchsorted(few.start_ns, many.start_ns)
+    return bool(np.mean((at > 0) & (at < len(few.start_ns))) > _HALF)
+
+
+def _occurrences(one: _Range, calls: Calls) -> Occurrences:
     start = one.start_ns
-    last = calls.works & (calls.start_ns >= start[-1]) & (calls.start_ns < one.end_ns[-1])
-    work_end = int(calls.gpu_end_ns[last].max(initial=0))
-    ends = np.append(start[1:], max(int(one.end_ns[-1]), work_end))
+    ends = np.append(start[1:], one.end_ns[-1])
     firsts = np.sort(calls.start_ns[calls.first])
     first_uses = np.searchsorted(firsts, ends) > np.searchsorted(firsts, start)
     return Occurrences(
         f"'{one.label}'",
         start,
         ends,
-        drains=work_end > one.end_ns[-1],
         differs=np.zeros(len(start), bool),
         first_uses=first_uses,
         is_range=True,

@@ -19,7 +19,17 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.compare.comparability import sm_clock
-from nsyswrap.analysis.compare.model import GROUPS, Group, Key, Row, RunFigures, Setup, Side, known_median
+from nsyswrap.analysis.compare.model import (
+    GROUPS,
+    WHOLE_RUN,
+    Group,
+    Key,
+    Row,
+    RunFigures,
+    Setup,
+    Side,
+    known_median,
+)
 from nsyswrap.analysis.compare.stored_names import public, stored_command, stored_key
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError
@@ -36,6 +46,7 @@ if TYPE_CHECKING:
 FOLDER = Path("nsyswrap-baselines")  # of those with a name
 FORMAT = 1  # increases with every change of the content that an older nsyswrap would misread
 SIZE = 200_000  # bytes that a file has at most, unless it has very many rows
+_STEPS = 2  # how steps are defined: since 2 by the completion of their work
 _MARK = "nsyswrap_baseline"  # the first key; its value is the format
 _HEAD = 64  # bytes of a file that contain the mark
 _PAIRS = (32, 16, 8, 4, 2)  # of duration and count in a run of a kernel: so many as fit into SIZE
@@ -85,6 +96,7 @@ class _Stored:
     runs: list[_StoredRun]
     rows: list[_StoredRow]
     nsyswrap: str = ""
+    step_definition: int = 1
 
 
 def baseline_text(side: Side) -> str:
@@ -161,7 +173,7 @@ def side_rows(side: Side) -> dict[Key, tuple[Row | None, ...]]:
 def _text(side: Side, most: int) -> str:
     rows = [_stored_row(key, rows, most) for key, rows in side_rows(side).items()]
     runs = [_stored_run(run) for run in side.runs]
-    about = {"name": side.name, "nsyswrap": side.nsyswrap}
+    about = {"name": side.name, "nsyswrap": side.nsyswrap, "step_definition": _STEPS}
     content = json.loads(json.dumps({**about, "runs": runs, "rows": rows}))  # as it will be read: lists
     head = json.dumps({_MARK: FORMAT, "sha256": checksum(content), **about}, indent=1)
     return f'{head[:-2]},\n "runs": {_lines(runs)},\n "rows": {_lines(rows)}\n}}\n'
@@ -258,14 +270,24 @@ def _setup(setup: Setup) -> dict[str, Any]:
 
 
 def _side(stored: _Stored) -> Side:
-    """Raises ValueError for rows that do not fit the runs."""
+    """Return the side; steps of another definition are left out.
+
+    Raises ValueError for rows that do not fit the runs.
+    """
     if not stored.runs:
         raise ValueError("it has no runs")
+    same = stored.step_definition == _STEPS
     columns = {
         Key(row.group, row.name, row.detail, row.mode): _rows(row, len(stored.runs)) for row in stored.rows
     }
     if len(columns) < len(stored.rows):
         raise ValueError("a row occurs twice")
+    if not same:
+        columns = {
+            key: [row and replace(row, per_step_ns=None) for row in rows]
+            for key, rows in columns.items()
+            if key.group != "step" and (key.group != "budget" or key.detail == WHOLE_RUN)
+        }
     if any(run.steps < 0 or not _is_possible(asdict(run.setup).values()) for run in stored.runs):
         raise ValueError("a figure of a run is below 0 or too large")
     return Side(
@@ -275,12 +297,13 @@ def _side(stored: _Stored) -> Side:
                 run.label,
                 run.setup,
                 {key: row for key, rows in columns.items() if (row := rows[number])},
-                run.steps,
+                run.steps if same else 0,
                 run.left_out,
             )
             for number, run in enumerate(stored.runs)
         ),
         stored.nsyswrap,
+        other_steps=not same,
     )
 
 

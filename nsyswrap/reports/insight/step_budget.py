@@ -1,9 +1,10 @@
 """What each device did in each step of the program: compute, exposed communication and copies, idle by cause.
 
-A step lasts from the start of one occurrence to the start of the next, on the host. Occurrences are those of
-the NVTX range that repeats on a launching thread. Without such a range they are those of the repeating
-sequence of launches. --steps NAME or --steps 10-13 choose them. The last step ends when its occurrence and
-the GPU work launched in it are over.
+A step ends when the GPU work launched in its occurrence is complete and the next occurrence begins; the next
+step begins there. So it lasts as long as the GPU's work where the host runs ahead, and as long as the host's
+where the GPU waits. Work on a stream that works in fewer than half of the steps does not count for this.
+Occurrences are those of the NVTX range that repeats on a launching thread. Without such a range they are
+those of the repeating sequence of launches. --steps NAME or --steps 10-13 choose them.
 
 The steady part leaves out warm-up: leading steps that take unusually long or launch something else than most.
 Outliers are steady steps of more than 1.5 times the median duration. They belong to the steady part.
@@ -312,8 +313,8 @@ SCHEMA = Schema(
         ),
         Column("process_id", "PID", Unit.ID, "process of the step", 7),
         Column("device_id", "Device", Unit.ID, "device of the process", 1),
-        _time("start_ns", "Start", "start of the step on the host, or of the part", 8),
-        _time("duration_ns", "Duration", "from the start of the step to that of the next", -1),
+        _time("start_ns", "Start", "start of the step, or of the part", 8),
+        _time("duration_ns", "Duration", "from the end of the step before to its own", -1),
         _time("busy_ns", "Busy", "time with at least one operation of the process on the device", -1),
         _time("compute_ns", "Compute", "time with a kernel or graph that does not communicate"),
         *(_class_column(state) for state in COMPUTE),

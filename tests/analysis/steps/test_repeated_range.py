@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from step_drawings import LENGTH, Drawing, every, numbers, only, starts, training
 from tiny_export import PID, domain
 
@@ -35,14 +36,23 @@ def test_few_outer_ranges_are_steps_if_nothing_in_them_repeats_more(tmp_path: Pa
     assert only(tmp_path, drawing).label == "'epoch'"
 
 
-def test_of_ranges_side_by_side_the_one_with_more_launches(tmp_path: Path) -> None:
+def test_of_ranges_side_by_side_the_first_begins_the_step(tmp_path: Path) -> None:
     drawing = Drawing()
     for start in every(12):
         drawing.range("load", start, start + 4000)
         drawing.launch("copy", start + 100)
         drawing.range("compute", start + 5000, start + 9000)
         drawing.kernels("ab", start + 5100)
-    assert only(tmp_path, drawing).label == "'compute'"
+    assert only(tmp_path, drawing).label == "'load'"
+
+
+def test_a_rare_range_beside_the_steps_is_in_them(tmp_path: Path) -> None:
+    drawing = training(24)
+    for start in every(3, 5500, 8 * LENGTH):
+        drawing.range("checkpoint", start, start + 4000)
+        drawing.launch("save", start + 10, gpu_ns=50)
+    steps = only(tmp_path, drawing)
+    assert (steps.label, len(steps)) == ("'step'", 24)
 
 
 def test_a_range_of_a_thread_that_launches_nothing(tmp_path: Path) -> None:
@@ -110,7 +120,7 @@ def test_the_last_step_lasts_until_its_work_is_done(tmp_path: Path) -> None:
     drawing.launch("a", last + 100, gpu_ns=19_895)  # until 20,000 after its start
     steps = only(tmp_path, drawing)
     assert steps.end_ns[-1] == last + 20_000
-    assert numbers(steps.outlier) == []  # draining the queue is no outlier
+    assert numbers(steps.outlier) == [11]
 
 
 def test_gradient_accumulation(tmp_path: Path) -> None:
@@ -134,3 +144,111 @@ def test_variable_lengths_are_steps_without_outliers(tmp_path: Path) -> None:
     steps = only(tmp_path, drawing)
     assert (len(steps), numbers(steps.outlier)) == (16, [])
     assert steps.found
+
+
+def numbered(names: list[str], apart: int = LENGTH) -> Drawing:
+    """Ranges with these names, one after another, each around two kernels."""
+    drawing = Drawing()
+    for start, name in zip(every(len(names), length=apart), names, strict=True):
+        drawing.range(name, start, start + apart - 1000)
+        drawing.kernels("ab", start + 100)
+    return drawing
+
+
+@pytest.mark.parametrize(
+    ("names", "label", "count"),
+    [
+        ([f"step {i}" for i in range(12)], "'step *'", 12),
+        ([f"step {i}" for i in range(40, 52)], "'step *'", 12),
+        ([f"batch_{i:04}" for i in range(0, 120, 10)], "'batch_*'", 12),
+        ([f"run {i}" for i in (*range(10), *range(10))], "'run *'", 20),  # starts again: runs of one loop
+        ([f"epoch {i // 6} step {i}" for i in range(18)], "'epoch * step *'", 18),
+        ([f"step {i} loss 0.{(7 * i) % 10}" for i in range(12)], "'step * loss 0.*'", 12),
+    ],
+)
+def test_names_whose_number_counts_are_one_range(
+    names: list[str], label: str, count: int, tmp_path: Path
+) -> None:
+    steps = only(tmp_path, numbered(names))
+    assert (steps.label, starts(steps)) == (label, every(count))
+
+
+def test_numbers_that_do_not_count_tell_variants_apart(tmp_path: Path) -> None:
+    names = [f"A{1 + i // 10}" for i in range(30)]  # ten of each
+    assert len(only(tmp_path, numbered(names))) == 10
+
+
+def test_layers_of_a_model_are_parts_of_a_step(tmp_path: Path) -> None:
+    names = [f"layer {i % 4}" for i in range(48)]
+    steps = only(tmp_path, numbered(names))
+    assert (steps.label, len(steps)) == ("'layer 0'", 12)
+
+
+def nested(outer: int, inner: int, *, update: str = "", more: str = "") -> Drawing:
+    """Ranges 'batch' of 'micro'; an optimizer's kernel in either, or another kernel at the batch's end."""
+    drawing, length = Drawing(), (inner + 1) * 1000
+    for start in every(outer, length=length):
+        drawing.range("batch", start, start + length - 10)
+        for micro in every(inner, start + 10, 1000):
+            drawing.range("micro", micro, micro + 900)
+            drawing.launch("work", micro + 10, gpu_ns=400)
+            if update == "micro":
+                drawing.launch("multi_tensor_apply_kernel", micro + 500)
+        if update == "batch":
+            drawing.launch("multi_tensor_apply_kernel", start + length - 500)
+        if more:
+            drawing.launch(more, start + length - 500, gpu_ns=inner * 400)
+    return drawing
+
+
+@pytest.mark.parametrize(
+    ("drawing", "label"),
+    [
+        (nested(6, 20), "'micro'"),  # nothing outside of them
+        (nested(12, 20), "'batch'"),
+        (nested(6, 20, update="batch"), "'batch'"),
+        (nested(12, 20, update="micro"), "'micro'"),
+        (nested(6, 20, more="validate"), "'batch'"),
+        (nested(6, 2), "'batch'"),
+    ],
+)
+def test_which_of_two_levels_is_the_step(drawing: Drawing, label: str, tmp_path: Path) -> None:
+    assert only(tmp_path, drawing).label == label
+
+
+def test_the_loop_with_most_time_is_judged(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for start in every(100, length=500):
+        drawing.range("evaluate", start, start + 400)
+        drawing.launch("forward", start + 10)
+    for start in every(12, 100 * 500):
+        drawing.range("train", start, start + 9000)
+        drawing.launch("backward", start + 10, gpu_ns=8000)
+    assert only(tmp_path, drawing).label == "'train'"
+
+
+def test_two_ranges_with_most_of_the_time_are_steps(tmp_path: Path) -> None:
+    steps = only(tmp_path, numbered(["step", "step"]))
+    assert (steps.found, starts(steps), numbers(steps.outlier)) == (True, every(2), [])
+
+
+def test_two_ranges_around_little_are_none(tmp_path: Path) -> None:
+    drawing = numbered(["check", "check"], apart=9 * LENGTH)
+    drawing.launch("large", 9 * LENGTH - 500, gpu_ns=6 * LENGTH)
+    assert not only(tmp_path, drawing).found
+
+
+@pytest.mark.parametrize("name", ["step", "step *", "ste?*", "step [0-9]*"])
+def test_a_name_means_its_numbers(name: str, tmp_path: Path) -> None:
+    steps = only(tmp_path, numbered([f"step {i}" for i in range(12)]), name)
+    assert starts(steps) == every(12)
+
+
+@pytest.mark.parametrize("name", ["step@train", "train:step", "train:step *"])
+def test_names_of_other_domains(name: str, tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.rows.append(domain("train", 3))
+    for i, start in enumerate(every(12)):
+        drawing.range(f"step {i}" if "*" in name else "step", start, start + 5000, domainId=3)
+        drawing.kernels("ab", start + 100)
+    assert starts(only(tmp_path, drawing, name)) == every(12)

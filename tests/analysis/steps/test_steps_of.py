@@ -67,11 +67,10 @@ class TestWarmUp:
     def test_many_long_steps_are_no_outliers(self, tmp_path: Path) -> None:
         assert numbers(only(tmp_path, self.lasting(*(1, 1, 2) * 5)).outlier) == []
 
-    @pytest.mark.parametrize("count", [3, 4])
-    def test_fewer_than_three_steady_steps(self, count: int, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("count", "warm_up"), [(2, 0), (3, 0), (4, 1)])
+    def test_few_steps_have_no_warm_up(self, count: int, warm_up: int, tmp_path: Path) -> None:
         steps = only(tmp_path, self.lasting(*(1,) * count))
-        assert (len(steps), steps.found) == (count, count == 4)
-        assert bool(steps.why_none) == (count == 3)
+        assert (len(steps), steps.warm_up, steps.found) == (count, warm_up, True)
 
 
 class TestProcesses:

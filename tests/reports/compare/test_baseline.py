@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from made_runs import SETUP, MadeKernel, made_side
 
+from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Setup, Side
 from nsyswrap.analysis.compare.stored_names import LONGEST, stored_command, stored_key, with_full_names
 from nsyswrap.base.errors import CaptureError
@@ -267,3 +268,21 @@ def test_another_layout_of_the_file_is_read(tmp_path: Path) -> None:
 def test_a_side_without_runs_cannot_be_saved() -> None:
     with pytest.raises(ValueError, match="run"):
         baseline_text(Side("main", ()))
+
+
+def test_steps_of_an_earlier_definition_are_left_out_and_named(tmp_path: Path) -> None:
+    step, whole = Key("step", "'step'"), Key("budget", "compute", "whole run")
+    side = side_with(
+        {ADD: replace(ROW, per_step_ns=5.5), step: ROW, Key("budget", "compute"): ROW, whole: ROW}
+    )
+    content = json.loads(baseline_text(side))
+    del content["step_definition"], content["sha256"]  # as one saved before it was written down
+    mark = content.pop("nsyswrap_baseline")
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({"nsyswrap_baseline": mark, "sha256": checksum(content), **content}))
+    read = read_baseline(path)
+    assert {*read.runs[0].rows} == {ADD, whole}
+    assert (read.runs[0].rows[ADD].per_step_ns, read.runs[0].steps) == (None, 0)
+    remarks = compare(read, side).remarks
+    [remark] = [text for text in remarks if text.startswith("no steps are compared")]
+    assert remark.endswith("save it again: nsyswrap baseline save NAME PATH")

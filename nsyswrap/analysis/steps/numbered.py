@@ -1,0 +1,64 @@
+"""Take ranges whose names differ in a number that counts as one: ``step 0``, ``step 1`` .. are ``step *``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.groups import ascending, distinct, order_by_code
+from nsyswrap.analysis.range_texts import of_an_operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+_NUMBER = re.compile(r"\d+")
+_DIGITS = 18  # of a number: more are a hash or an address
+
+
+class Family(NamedTuple):
+    """Ranges with one name but for a number: the name with ``*`` there, and their positions by start."""
+
+    label: str
+    rows: NDArray[Any]
+
+
+def families(names: NDArray[Any], texts: Sequence[str | None]) -> Iterator[Family]:
+    """Yield the ranges of one thread whose number counts; ``names`` has codes of ``texts``, by start."""
+    by_pattern: dict[str, int] = {}
+    pattern = np.full(len(texts), -1)
+    for code in ascending(names).tolist():
+        text = texts[code]
+        if text and _NUMBER.search(text) and not of_an_operation(text):
+            pattern[code] = by_pattern.setdefault(_NUMBER.sub("*", text), len(by_pattern))
+    rows = np.flatnonzero(pattern[names] >= 0)
+    found = pattern[names[rows]]
+    edges = np.cumsum(np.bincount(found, minlength=len(by_pattern)))
+    for mine in np.split(rows[order_by_code(found, len(by_pattern))], edges[:-1]) if by_pattern else ():
+        used, codes = distinct(names[mine])
+        numbers = [_NUMBER.findall(texts[code] or "") for code in used.tolist()]
+        if len(used) < 2 or any(len(number) > _DIGITS for of_text in numbers for number in of_text):  # noqa: PLR2004
+            continue
+        values = np.array(numbers, np.int64)
+        varies = (values != values[0]).any(axis=0)
+        if any(_counts(values[codes, place]) for place in np.flatnonzero(varies).tolist()):
+            yield Family(_label(texts[used[0]] or "", varies.tolist()), mine)
+
+
+def _counts(values: NDArray[Any]) -> bool:
+    """Return True if the values rise by a constant step, from the first one again in each run.
+
+    Where runs outnumber the values of one, each value is a part of what repeats: a layer of a model.
+    """
+    rises, again = np.diff(values), values[1:] == values[0]
+    steps, runs = rises[~again], 1 + np.count_nonzero(again)
+    return bool(len(steps) and steps[0] > 0 and (steps == steps[0]).all() and runs**2 <= len(values))
+
+
+def _label(text: str, varies: list[bool]) -> str:
+    """Return the text with ``*`` in place of each number that varies."""
+    numbers = iter(varies)
+    return _NUMBER.sub(lambda number: "*" if next(numbers) else number[0], text)
