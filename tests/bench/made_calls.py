@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    Ints = NDArray[np.int64]
-    Columns = dict[str, Ints]
+Ints = NDArray[np.int64]
+Columns = dict[str, Ints]
 
 
 class Call(NamedTuple):
