@@ -59,6 +59,7 @@ def _steps(steps: JudgedSteps) -> dict[str, Any]:
         "mean_ns": steps.mean_ns,
         "median_ns": steps.median_ns,
         "outliers": [{**asdict(outlier), "filled_ns": dict(outlier.filled_ns)} for outlier in steps.outliers],
+        "gpu_percent": steps.gpu_percent,
     }
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.units import duration
-from nsyswrap.reports.answer.line import Line, first_fitting, room
+from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent
 from nsyswrap.reports.wording.states import state_name
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.answer.line import Kind
 
 _LOADING_PART = 0.01  # of the start-up: less loading is not said
+_MOST_PERCENT = 90  # of the GPU time: what is left is not said
 _FEW = 5  # outliers that are listed by number
 _FIRST = 3  # numbers of many outliers
 _LEAST_PART = 0.05  # of the extra time: a state with less is not named
@@ -23,11 +24,14 @@ _ALL = 1.05  # of the extra time: where the host runs ahead, a step on the host 
 
 
 def start_up_lines(answer: Answer) -> Iterator[Line]:
-    """Yield how long the start-up took, and how many warm-up steps are left out."""
+    """Yield how long the start-up took, and which warm-up steps and how much GPU time are left out."""
     if answer.steps is None or answer.start_up is None:
         return
     start_up, warm_up = answer.start_up, answer.steps.warm_up
-    left_out = f"{warm_up:,} warm-up step{'' if warm_up == 1 else 's'} left out" if warm_up else ""
+    parts = [f"{warm_up:,} warm-up step{'' if warm_up == 1 else 's'}"] if warm_up else []
+    if answer.steps.gpu_percent < _MOST_PERCENT:
+        parts.append(f"{whole_percent(100 - answer.steps.gpu_percent)} of GPU time")
+    left_out = f"{', '.join(parts)} left out" if parts else ""
     if not start_up.duration_ns:
         if left_out:
             yield Line(left_out, "fact")

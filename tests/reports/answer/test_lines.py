@@ -154,6 +154,19 @@ def test_warm_up_steps_are_left_out(capture: Capture) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("percent", "ends"),
+    [
+        (89.6, "; 3 warm-up steps, 10 % of GPU time left out"),
+        (0.4, "; 3 warm-up steps, 99.6 % of GPU time left out"),
+        (90.0, ", 150 ms of it loading; 3 warm-up steps left out"),
+    ],
+)
+def test_much_gpu_time_outside_of_the_steps_is_said(capture: Capture, percent: float, ends: str) -> None:
+    part = answer(steps=steps(warm_up=3, first=3, total=33, gpu_percent=percent))
+    assert lines(capture, part)[4] == f"Start-up: 3.50 s before step 3{ends}"
+
+
 def test_steps_that_the_user_chose(capture: Capture) -> None:
     chosen = answer(steps=steps(chosen=True, first=10, last=39, total=50), start_up=None)
     assert lines(capture, chosen)[0].startswith("GPU busy 15 % of steps 10 to 39: 30 x 'step', 2.00 ms each")
