@@ -16,14 +16,17 @@ from collections.abc import Iterable
 from contextlib import closing
 from itertools import count, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from made_calls import CALLS, Columns, Ints, made_calls, made_kinds, without_lost
+from made_calls import CALLS, made_calls, made_kinds, without_lost
 from made_gpu_work import GpuWork
 from made_kernels import Kernels, made_kernels, made_names
 
 from nsyswrap.capture.schema import EVENTS, PROCESS_MASK, STRINGS
+
+if TYPE_CHECKING:
+    from made_calls import Columns, Ints
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "recorded" / "ddp" / "even" / "report.sqlite.xz"
 KERNEL, MEMCPY, MEMSET, API = (EVENTS[kind].table for kind in ("kernel", "memcpy", "memset", "api"))
