@@ -14,7 +14,7 @@ import numpy as np
 
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places, values
-from nsyswrap.capture.redact.rules import REMOVED
+from nsyswrap.capture.redact.search import REMOVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -11,7 +11,7 @@ import pytest
 from tiny_export import row, write
 
 from nsyswrap.capture import schema
-from nsyswrap.capture.redact import check, rules
+from nsyswrap.capture.redact import check, search
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "recorded"
 SHIPPED = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded"
@@ -42,7 +42,7 @@ def tables_of(export: Path, folder: Path) -> set[str]:
 
 
 def without_rule(tables: set[str]) -> set[str]:
-    return {table for table in tables if rules.rule_of(table) is None and not table.startswith("sqlite_")}
+    return {table for table in tables if search.rule_of(table) is None and not table.startswith("sqlite_")}
 
 
 def test_every_table_that_reports_read_has_a_rule() -> None:
@@ -62,13 +62,13 @@ def test_every_table_of_every_export_has_a_rule(tmp_path: Path) -> None:
 
 
 def test_the_longest_pattern_is_the_rule() -> None:
-    assert rules.rule_of("CUPTI_ACTIVITY_KIND_OPENACC_DATA") == rules.Rule(searched=("srcFile",))
-    assert rules.rule_of("CUPTI_ACTIVITY_KIND_NEW") == rules.Rule(kept=("name",))
-    assert rules.rule_of("NEW") is None
+    assert search.rule_of("CUPTI_ACTIVITY_KIND_OPENACC_DATA") == search.Rule(searched=("srcFile",))
+    assert search.rule_of("CUPTI_ACTIVITY_KIND_NEW") == search.Rule(kept=("name",))
+    assert search.rule_of("NEW") is None
 
 
 def test_strings_that_a_rule_searches_are_string_columns() -> None:
-    columns = {column for rule in rules.RULES.values() for column in rule.searched}
+    columns = {column for rule in search.RULES.values() for column in rule.searched}
     assert all(schema.STRING_COLUMN.fullmatch(column) for column in columns)
 
 

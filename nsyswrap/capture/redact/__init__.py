@@ -24,11 +24,11 @@ from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import places
-from nsyswrap.capture.redact.rules import rule_of
+from nsyswrap.capture.redact.search import rule_of
 from nsyswrap.capture.sqlite_file import copies_of
 
 with lazy_imports():
-    from nsyswrap.capture.redact import cells, holding, proof, values
+    from nsyswrap.capture.redact import cells, holding, places, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -145,7 +145,7 @@ def _search(export: Export) -> tuple[Search, cells.Strings]:
 
 def _kept(part: Path, search: Search, strings: cells.Strings, source: Path) -> dict[str, int]:
     """Count the names that hold a value. Raises OutputError if the file holds one in any other place."""
-    remaining = proof.values_in(part, search)
+    remaining = places.values_in(part, search)
     if not remaining:
         return {}
     with closing(_opened(part)) as db:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.sqlite import quoted, statement, tables_of
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places
-from nsyswrap.capture.redact.rules import NUMBERS, PERSONAL_KEYS, REMOVED, rule_of
+from nsyswrap.capture.redact.search import NUMBERS, PERSONAL_KEYS, REMOVED, rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,8 +13,16 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.sqlite import statement
 from nsyswrap.capture import schema
 from nsyswrap.capture.redact import places
-from nsyswrap.capture.redact.rules import IDENTIFIERS, REMOVED, rule_of
-from nsyswrap.capture.redact.search import SHORTEST, SYSTEM_FOLDERS, Search, ValueSearch, people_in
+from nsyswrap.capture.redact.search import (
+    IDENTIFIERS,
+    REMOVED,
+    SHORTEST,
+    SYSTEM_FOLDERS,
+    Search,
+    ValueSearch,
+    people_in,
+    rule_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
