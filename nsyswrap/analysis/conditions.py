@@ -21,7 +21,7 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.base.units import NS_PER_S
 from nsyswrap.capture.global_ids import process_ids
-from nsyswrap.capture.gpu_samples import read_samples
+from nsyswrap.capture.info import read_samples
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.base.conditions import Conditions, Gpu
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.gpu_samples import Samples
+    from nsyswrap.capture.info import Samples
 
 FEWEST_SAMPLES = 5  # half a second of work: fewer show neither a share nor a range
 _INTERVAL_NS = int(INTERVAL_S * NS_PER_S)

@@ -11,8 +11,8 @@ import pytest
 from nsyswrap.base.conditions import COLUMNS
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.run_folder import CONDITIONS
-from nsyswrap.capture import gpu_samples
-from nsyswrap.capture.gpu_samples import read_samples
+from nsyswrap.capture import info
+from nsyswrap.capture.info import read_samples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,6 +104,6 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_a_large_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / CONDITIONS
     path.touch()
-    os.truncate(path, gpu_samples.MOST_BYTES + 1)  # without using the disk
+    os.truncate(path, info.MOST_BYTES + 1)  # without using the disk
     with pytest.raises(CaptureError, match=r"cannot be read: larger than 64 MiB"):
         read_samples(tmp_path, gpus=1)
