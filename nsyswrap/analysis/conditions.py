@@ -20,9 +20,9 @@ from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.base.units import NS_PER_S
-from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.info import read_samples
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.selection import process_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,9 +15,9 @@ from nsyswrap.analysis.names import CLASSES, LOAD, call_classes
 from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.per_capture import forget, per_capture
 from nsyswrap.capture.schema import CUDA_OVERHEAD_TYPES, PROCESS_MASK, SPANS
+from nsyswrap.capture.selection import process_ids
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

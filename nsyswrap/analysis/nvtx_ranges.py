@@ -15,9 +15,9 @@ from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, 
 from nsyswrap.analysis.arrays.spans import Spans, Tree, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, SPANS
+from nsyswrap.capture.selection import process_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys, rows_by
-from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import FREED, MANAGED, METRIC_GPU, ON_DEVICE, PINNED
+from nsyswrap.capture.selection import process_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import pandas as pd
 
 from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
-from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.selection import process_ids, thread_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,14 @@ import numpy as np
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.suggest import did_you_mean
-from nsyswrap.capture.schema import ID_MASK, NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
+from nsyswrap.capture.schema import (
+    ID_MASK,
+    NVTX_DOMAIN,
+    NVTX_PUSH_POP,
+    NVTX_START_END,
+    PID_SHIFT,
+    PROCESS_MASK,
+)
 from nsyswrap.capture.stream import one_of
 from nsyswrap.capture.window import LEAST, MOST, Window, whole_time
 
@@ -321,3 +328,26 @@ def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Win
     if selection.clip and "event_type" in events:
         kept |= events["event_type"] == NVTX_DOMAIN  # domains name ranges, whenever they were created
     return kept
+
+
+_MACHINE_SHIFT = 48
+
+
+def process_ids(global_ids: NDArray[Any]) -> NDArray[Any]:
+    """Return the operating system's process id in each global thread or process id."""
+    return np.where(global_ids == MISSING, MISSING, global_ids >> PID_SHIFT & ID_MASK)
+
+
+def thread_ids(global_tids: NDArray[Any]) -> NDArray[Any]:
+    """Return the operating system's thread id in each global thread id."""
+    return np.where(global_tids == MISSING, MISSING, global_tids & ID_MASK)
+
+
+def global_process_ids(global_ids: NDArray[Any]) -> NDArray[Any]:
+    """Return the global process id of each global thread or process id."""
+    return np.where(global_ids == MISSING, MISSING, global_ids & PROCESS_MASK)
+
+
+def machine_ids(global_ids: NDArray[Any]) -> NDArray[Any]:
+    """Return an id of the machine for each global id: device ids repeat between machines."""
+    return global_ids >> _MACHINE_SHIFT

@@ -22,7 +22,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.render.formats.json import describe
 
 with lazy_imports():  # an optional dependency

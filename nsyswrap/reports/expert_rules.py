@@ -10,8 +10,8 @@ from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.names import calls_named, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import EVENTS, PROCESS_MASK, SPANS
+from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.table import Column, Option, Result
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from nsyswrap.analysis.gpu_operations import (
     window,
 )
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.global_ids import machine_ids
+from nsyswrap.capture.selection import machine_ids
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from nsyswrap.analysis.diagnostics.run_checks import is_at_full_clock, other_pro
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.global_ids import machine_ids, process_ids
+from nsyswrap.capture.selection import machine_ids, process_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

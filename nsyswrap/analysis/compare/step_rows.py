@@ -14,7 +14,7 @@ from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of, p
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.step_budget import STATES, budgets_of
 from nsyswrap.base.units import NS_PER_S
-from nsyswrap.capture.global_ids import machine_ids
+from nsyswrap.capture.selection import machine_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

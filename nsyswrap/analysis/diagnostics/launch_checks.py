@@ -28,8 +28,8 @@ from nsyswrap.analysis.gpu_operations import KINDS, all_processes_known, gpu_ope
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes, strip_version
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration
-from nsyswrap.capture.global_ids import global_process_ids
 from nsyswrap.capture.schema import SPANS
+from nsyswrap.capture.selection import global_process_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ from nsyswrap.analysis.diagnostics.check import info, unknown, warning
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture import schema
-from nsyswrap.capture.global_ids import global_process_ids
 from nsyswrap.capture.schema import SPANS
+from nsyswrap.capture.selection import global_process_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

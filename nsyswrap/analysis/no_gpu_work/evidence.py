@@ -16,7 +16,7 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.gpu_users import gpu_users_of
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import RunFolder, run_of
-from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.selection import process_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

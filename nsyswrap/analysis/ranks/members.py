@@ -15,9 +15,8 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.rank_folders import rank_in
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, run_of
 from nsyswrap.base.text import natural_key, shortest_labels
-from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.identity import identity_of
-from nsyswrap.capture.selection import EVERYTHING
+from nsyswrap.capture.selection import EVERYTHING, process_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -24,8 +24,8 @@ from nsyswrap.analysis.arrays.groups import ascending, group_keys
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.global_ids import machine_ids
 from nsyswrap.capture.schema import PROCESS_MASK
+from nsyswrap.capture.selection import machine_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

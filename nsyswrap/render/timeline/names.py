@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, MEMSET, GpuOperations
 from nsyswrap.base.missing import MISSING
-from nsyswrap.capture.global_ids import machine_ids
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT, PROCESS_MASK
+from nsyswrap.capture.selection import machine_ids
 from nsyswrap.render import colors
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 

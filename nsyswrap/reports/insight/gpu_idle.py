@@ -29,9 +29,9 @@ from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
+from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 from nsyswrap.reports.wording.states import CAUSE_NAMES

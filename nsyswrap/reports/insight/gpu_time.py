@@ -32,7 +32,7 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.capture.global_ids import machine_ids, process_ids
+from nsyswrap.capture.selection import machine_ids, process_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.launch_bound import ended_by
 from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.base.units import Unit
-from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ from nsyswrap.analysis.step_budget import (
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.capture.global_ids import process_ids
+from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 

@@ -36,8 +36,8 @@ from nsyswrap.analysis.timing_audit.causation import HOW_TO_TELL, adopted_notes,
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human
-from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS
+from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture import schema
-from nsyswrap.capture.global_ids import process_ids
 from nsyswrap.capture.schema import SPANS, UNIFIED_MEMORY_KINDS
+from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.columns import TOTAL_TIME
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 from nsyswrap.reports.unified_memory import window_notes

@@ -13,7 +13,7 @@ import numpy as np
 
 from nsyswrap.analysis.names import calls_named, look_up
 from nsyswrap.base.units import Unit
-from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, limited, take
 from nsyswrap.reports.table import Column, Option, Report, Result, Schema
 

@@ -10,8 +10,8 @@ from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.names import event_names, look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NAMED
+from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:

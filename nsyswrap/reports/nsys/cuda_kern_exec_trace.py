@@ -14,8 +14,8 @@ from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import event_names, shapes
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NAMED
+from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.columns import KERNEL_NAMES
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 

@@ -10,7 +10,7 @@ from nsyswrap.analysis.names import look_up
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture import schema
-from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.nvtx_ranges import OPERATIONS, READS, STYLES, projections
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
-from nsyswrap.capture.global_ids import process_ids, thread_ids
+from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:

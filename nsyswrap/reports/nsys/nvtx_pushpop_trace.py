@@ -15,8 +15,8 @@ from nsyswrap.analysis.nvtx_ranges import READS, nested_ranges
 from nsyswrap.base.missing import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit
-from nsyswrap.capture.global_ids import process_ids, thread_ids
 from nsyswrap.capture.schema import NVTX_PUSH_POP
+from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 if TYPE_CHECKING:
