@@ -31,7 +31,7 @@ _MOST_STATES = 2  # that filled an outlier
 class Outlier:
     """An unusually long step: its number, its duration, and the states with most extra time in ns.
 
-    The duration is measured as the median of the steps is. The extra time is that of the step on the host.
+    The extra time is that beyond the typical step, on the first device.
     """
 
     number: int

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"\d+", re.ASCII)
+_PLACE = "\0"  # of a number in a pattern; no name has it
 _DIGITS = 18  # of a number: more are a hash or an address
 
 
@@ -32,8 +33,8 @@ def families(names: NDArray[Any], texts: Sequence[str | None]) -> Iterator[Famil
     pattern = np.full(len(texts), -1)
     for code in ascending(names).tolist():
         text = texts[code]
-        if text and _NUMBER.search(text) and not of_an_operation(text):
-            pattern[code] = by_pattern.setdefault(_NUMBER.sub("*", text), len(by_pattern))
+        if text and _NUMBER.search(text) and _PLACE not in text and not of_an_operation(text):
+            pattern[code] = by_pattern.setdefault(_NUMBER.sub(_PLACE, text), len(by_pattern))
     rows = np.flatnonzero(pattern[names] >= 0)
     found = pattern[names[rows]]
     edges = np.cumsum(np.bincount(found, minlength=len(by_pattern)))

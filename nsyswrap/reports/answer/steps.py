@@ -20,7 +20,7 @@ _MOST_PERCENT = 90  # of the GPU time: what is left is not said
 _FEW = 5  # outliers that are listed by number
 _FIRST = 3  # numbers of many outliers
 _LEAST_PART = 0.05  # of the extra time: a state with less is not named
-_ALL = 1.05  # of the extra time: where the host runs ahead, a step on the host has more
+_ALL = 1.05  # of the extra time: states that have more do not explain it
 
 
 def start_up_lines(answer: Answer) -> Iterator[Line]:

@@ -178,6 +178,12 @@ def test_numbers_that_do_not_count_tell_variants_apart(tmp_path: Path) -> None:
     assert len(only(tmp_path, numbered(names))) == 10
 
 
+@pytest.mark.parametrize("names", [["1*2", "**1"], ["step \u0663", "step \u0664"], ["9" * 30, "8" * 30]])
+def test_names_that_only_look_like_numbers(names: list[str], tmp_path: Path) -> None:
+    steps = only(tmp_path, numbered(names * 12))
+    assert (steps.label, len(steps)) == (f"'{names[0]}'", 12)
+
+
 def test_layers_of_a_model_are_parts_of_a_step(tmp_path: Path) -> None:
     names = [f"layer {i % 4}" for i in range(48)]
     steps = only(tmp_path, numbered(names))
