@@ -179,7 +179,7 @@ def _judged_steps(whole: Capture, part: JudgedPart, *, chosen: bool) -> JudgedSt
         warm_up=steps.warm_up,
         total=len(steps),
         mean_ns=float(durations[numbers].mean()),
-        median_ns=float(np.median(steps.duration_ns[numbers])),
+        median_ns=float(np.median(durations[numbers])),
         outliers=tuple(_outlier(part, int(number)) for number in np.flatnonzero(steps.outlier)),
         chosen=chosen,
         gpu_percent=100.0 * _gpu_ns(part.view, steps.global_pid) / max(_gpu_ns(whole, steps.global_pid), 1),
@@ -201,7 +201,7 @@ def _outlier(part: JudgedPart, number: int) -> Outlier:
     more = {state: int(times[place] - np.median(times[usual])) for state, times in first.state_ns.items()}
     largest = sorted(more, key=lambda state: -more[state])[:_MOST_STATES]
     filled = {state: more[state] for state in largest if more[state] > 0}
-    return Outlier(number + part.steps.first, int(part.steps.duration_ns[numbers][place]), filled)
+    return Outlier(number + part.steps.first, int(part.steps.duration_ns[number]), filled)
 
 
 def _start_up(capture: Capture, part: JudgedPart) -> StartUp:

@@ -34,6 +34,7 @@ _UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9,
 _UNITS |= {"nsec": 1, "usec": 10**3, "msec": 10**6, "sec": 10**9, "min": 60 * 10**9, "hour": 3600 * 10**9}
 _PART = re.compile(r"([+-]?(?:\d{1,99}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)([a-z]+|$)", re.ASCII)
 _INSTANCES = re.compile(r"(.*)/([0-9]{1,18})(?:-([0-9]{1,18}))?", re.DOTALL)
+_MACHINE_SHIFT = 48  # of a global id
 _MOST_CHARACTERS = 500  # of a list of names in a message
 
 
@@ -328,9 +329,6 @@ def select(events: Mapping[str, NDArray[Any]], selection: Selection, window: Win
     if selection.clip and "event_type" in events:
         kept |= events["event_type"] == NVTX_DOMAIN  # domains name ranges, whenever they were created
     return kept
-
-
-_MACHINE_SHIFT = 48
 
 
 def process_ids(global_ids: NDArray[Any]) -> NDArray[Any]:

@@ -3,7 +3,8 @@
     python tests/support/frozen.py BEFORE.json [FOLDER ...]    write the hashes, or name what differs
 
 Every command runs on every recorded capture, and on those in the folders. The file is written where there is
-none. Versions of nsyswrap are masked, and the random names of clip paths in SVG.
+none. Versions of nsyswrap are masked; in SVG also the names
+of clip paths, which are addresses, and what layout rounds now up, now down: all but three decimals.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from nsyswrap import __version__  # noqa: E402
 
 _LIMITS = server.Limits(seconds=300.0, bytes=8_000_000_000)
 _VERSION = __version__.encode()
-_CLIP_PATH = re.compile(rb"p[0-9a-f]{10}\b")  # in a picture
+_CLIP_PATH = re.compile(rb"p[0-9a-f]{10}\b")
+_DECIMALS = re.compile(rb"(\.\d{3})\d+")
 CAPTURE = (
     *(f"report c -r all --format {form}" for form in ("csv", "json", "markdown", "text", "tsv")),
     *(f"report c --format {form}" for form in ("text", "json", "markdown")),
@@ -116,7 +118,10 @@ def outcome(job: tuple[str, str]) -> str:
             if path.is_file() and "home" not in path.parts:
                 content.update(path.relative_to(place).as_posix().encode() + b"\0")
                 masked = path.read_bytes().replace(_VERSION, b"VERSION")
-                content.update(_CLIP_PATH.sub(b"CLIP", masked.replace(str(place).encode(), b"FOLDER")))
+                masked = masked.replace(str(place).encode(), b"FOLDER")
+                if path.suffix == ".svg":
+                    masked = _DECIMALS.sub(rb"\1", _CLIP_PATH.sub(b"CLIP", masked))
+                content.update(masked)
         return content.hexdigest()[:16]
     finally:
         shutil.rmtree(place)

@@ -1,9 +1,9 @@
-"""Take ranges whose names differ in a number that counts as one: ``step 0``, ``step 1`` .. are ``step *``."""
+"""Take ranges that count as one: ``step 0``, ``step 1``, .. are ``step *``."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,15 +20,11 @@ _PLACE = "\0"  # of a number in a pattern; no name has it
 _DIGITS = 18  # of a number: more are a hash or an address
 
 
-class Family(NamedTuple):
-    """Ranges with one name but for a number: the name with ``*`` there, and their positions by start."""
+def numbered_ranges(names: NDArray[Any], texts: Sequence[str | None]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield names whose number counts, with ``*`` in its place, and the positions of their ranges.
 
-    label: str
-    rows: NDArray[Any]
-
-
-def families(names: NDArray[Any], texts: Sequence[str | None]) -> Iterator[Family]:
-    """Yield the ranges of one thread whose number counts; ``names`` has codes of ``texts``, by start."""
+    ``names`` has the ranges of one thread by start, as codes of ``texts``.
+    """
     by_pattern: dict[str, int] = {}
     pattern = np.full(len(texts), -1)
     for code in ascending(names).tolist():
@@ -46,7 +42,7 @@ def families(names: NDArray[Any], texts: Sequence[str | None]) -> Iterator[Famil
         values = np.array(numbers, np.int64)
         varies = (values != values[0]).any(axis=0)
         if any(_counts(values[codes, place]) for place in np.flatnonzero(varies).tolist()):
-            yield Family(_label(texts[used[0]] or "", varies.tolist()), mine)
+            yield _label(texts[used[0]] or "", varies.tolist()), mine
 
 
 def _counts(values: NDArray[Any]) -> bool:
@@ -57,6 +53,12 @@ def _counts(values: NDArray[Any]) -> bool:
     rises, again = np.diff(values), values[1:] == values[0]
     steps, runs = rises[~again], 1 + np.count_nonzero(again)
     return bool(len(steps) and steps[0] > 0 and (steps == steps[0]).all() and runs**2 <= len(values))
+
+
+def is_numbered(text: str, name: str) -> bool:
+    """Return True if a text is the name with a number in place of each ``*``, or with one behind it."""
+    parts = r"\d+".join(map(re.escape, re.split(r"\*+", name)))
+    return bool(re.fullmatch(parts if "*" in name else rf"{parts}[ _:#-]*\d+ *", text, re.ASCII))
 
 
 def _label(text: str, varies: list[bool]) -> str:

@@ -17,7 +17,7 @@ from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
-from nsyswrap.analysis.steps.numbered import families
+from nsyswrap.analysis.steps.numbered import is_numbered, numbered_ranges
 from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, Occurrences
 from nsyswrap.capture.schema import PROCESS_MASK
 
@@ -36,7 +36,6 @@ _OWN_PART = 0.1  # of the process' launches: a thread with fewer does not mark s
 _INSIDE = 0.9  # of the occurrences lie in another range: it is around them
 _HALF = 0.5  # of the occurrences: more are most
 _OUTSIDE = 0.1  # of a range's GPU time: what it launches outside of inner ranges matters
-_GLOB = re.compile(r"[*?\[]")
 _MOST = 200  # names, those with most GPU time: others lie deep inside
 _OPTIMIZER = "Optimizer.step"
 _OPTIMIZER_KERNEL = re.compile(r"multi_tensor_apply|adam|sgd(?!emm)|lamb_|rmsprop|adagrad", re.IGNORECASE)
@@ -62,7 +61,6 @@ class _Work:
 
     def __init__(self, calls: Calls) -> None:
         self.start_ns = calls.start_ns[calls.works]
-        self.end_ns = int(calls.gpu_end_ns[calls.works].max(initial=0))
         self._before = np.append(0, np.cumsum(calls.gpu_ns[calls.works]))
 
     def launched_ns(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
@@ -165,9 +163,9 @@ def _ranges(whole: Capture, process: int, calls: Calls, work: _Work, name: str =
 def _groups(names: NDArray[Any], texts: Sequence[str | None]) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield each name of a thread with the positions of its ranges; names whose number counts are one."""
     alone = np.ones(len(names), bool)
-    for family in families(names, texts):
-        alone[family.rows] = False
-        yield family.label, family.rows
+    for label, rows in numbered_ranges(names, texts):
+        alone[rows] = False
+        yield label, rows
     used, codes = distinct(names)
     count = np.bincount(codes[alone], minlength=len(used))
     for code in np.flatnonzero(count > 1).tolist():  # each operation of PyTorch has its own text
@@ -177,21 +175,18 @@ def _groups(names: NDArray[Any], texts: Sequence[str | None]) -> Iterator[tuple[
 
 def _meant(name: str, texts: Sequence[str | None]) -> list[int]:
     """Return the positions of the texts that a name means: the text itself, else what it stands for."""
-    domain, colon, text = name.partition(":")
-    for wanted in (name, f"{text}@{domain}") if colon and domain else (name,):
-        if wanted in texts:
-            return [texts.index(wanted)]
-        if _GLOB.search(wanted) and (hits := _matching(wanted, texts)):
-            return hits
-        # A number behind the name: `step` means `step 0`, `step 1` ..
-        numbered = re.compile(rf"{re.escape(wanted.partition('@')[0])}[ _:#-]*\d+ *(@.*)?")
-        if hits := [code for code, one in enumerate(texts) if one and numbered.fullmatch(one)]:
-            return hits
+    domain, _, text = name.partition(":")
+    for wanted in (name, f"{text}@{domain}") if text and domain else (name,):
+        base, at, where = wanted.partition("@")
+        own = {
+            code: one.removesuffix(at + where)
+            for code, one in enumerate(texts)
+            if one and one.endswith(at + where)
+        }
+        for means in (str.__eq__, is_numbered, fnmatchcase):
+            if found := [code for code, one in own.items() if means(one, base)]:
+                return found
     return []
-
-
-def _matching(wanted: str, texts: Sequence[str | None]) -> list[int]:
-    return [code for code, text in enumerate(texts) if text and fnmatchcase(text, wanted)]
 
 
 def _children(ranges: Sequence[_Range]) -> dict[int, list[int]]:
@@ -241,16 +236,11 @@ def _often(
 ) -> Iterator[int]:
     """Yield the outermost ranges in this one that come three times in it."""
     for child in children[one]:
-        if np.median(_numbers(outer, ranges[child])) >= _LEAST:
+        first, last = _first_and_last(outer, ranges[child])
+        if np.median(last - first) >= _LEAST - 1:
             yield child
         else:
             yield from _often(outer, child, ranges, children)
-
-
-def _numbers(outer: _Range, inner: _Range) -> NDArray[Any]:
-    """Return how many of the inner ranges begin in each of the outer."""
-    first, last = (np.searchsorted(inner.start_ns, edge) for edge in (outer.start_ns, outer.end_ns))
-    return last - first
 
 
 def _without_turns(outer: _Range, inner: list[int], ranges: Sequence[_Range]) -> list[int]:
@@ -270,18 +260,25 @@ def _in_turns(one: tuple[NDArray[Any], NDArray[Any]], other: tuple[NDArray[Any],
     return bool(overlap.mean() > _HALF)
 
 
+def _first_and_last(outer: _Range, inner: _Range) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the positions of the first and the last inner range that begin in each outer one.
+
+    The last one is before the first one where there are none.
+    """
+    first = np.searchsorted(inner.start_ns, outer.start_ns)
+    return first, np.searchsorted(inner.start_ns, outer.end_ns) - 1
+
+
 def _phases(outer: _Range, inner: _Range) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the first and the last start of the inner range in each outer one; first > last without any."""
-    first = np.searchsorted(inner.start_ns, outer.start_ns)
-    last = np.searchsorted(inner.start_ns, outer.end_ns) - 1
+    first, last = _first_and_last(outer, inner)
     starts = np.append(inner.start_ns, np.iinfo(np.int64).max)
     return starts[first], np.where(last >= first, starts[last], -1)
 
 
 def _phase_ns(outer: _Range, inner: _Range, work: _Work) -> int:
     """Return the GPU time launched from the first to the last inner range of each outer one."""
-    first = np.searchsorted(inner.start_ns, outer.start_ns)
-    last = np.searchsorted(inner.start_ns, outer.end_ns) - 1
+    first, last = _first_and_last(outer, inner)
     held = last >= first
     return int(work.launched_ns(inner.start_ns[first[held]], inner.end_ns[last[held]]).sum())
 
@@ -326,7 +323,7 @@ def _overlap(one: _Range, other: _Range) -> bool:
     """Return True if one of two ranges begins while the other is in turn, for most of its occurrences."""
     few, many = sorted((one, other), key=lambda of: len(of.start_ns))
     at = np.searchsorted(few.start_ns, many.start_ns)
-    return bool(np.mean((at > 0) & (at < len(few.start_ns))) > _HALF)
+    return bool(((at > 0) & (at < len(few.start_ns))).mean() > _HALF)
 
 
 def _occurrences(one: _Range, calls: Calls) -> Occurrences:

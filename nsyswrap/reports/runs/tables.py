@@ -14,6 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.step_times import step_times
+from nsyswrap.analysis.steps import LEAST_STEPS
 from nsyswrap.base.bare_run import BareRun, bare_run_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
@@ -299,7 +300,10 @@ def _step_pair(capture: Capture, bare: BareRun) -> tuple[str, tuple[float, float
         raise NotInCapture("no repeated NVTX range marks them")
     times = bare.ranges.get(steps.name)
     if times is None:
-        raise NotInCapture(f"'{steps.name}' was not timed without nsys; possibly the program ends by _exit")
+        why = "possibly the program ends by _exit"
+        if steps.count < LEAST_STEPS or "*" in steps.name:
+            why = "only what comes three times under one name is"
+        raise NotInCapture(f"'{steps.name}' was not timed without nsys; {why}")
     if times.count != steps.count:
         counts = f"{times.count:,} without nsys, {steps.count:,} recorded"
         raise NotInCapture(f"the counts of '{steps.name}' differ: {counts}")

@@ -250,6 +250,23 @@ def test_a_name_means_its_numbers(name: str, tmp_path: Path) -> None:
     assert starts(steps) == every(12)
 
 
+def test_the_name_on_the_screen_is_taken_whatever_it_holds(tmp_path: Path) -> None:
+    drawing = numbered([f"layer[{i}]" for i in range(12)])
+    (tmp_path / "again").mkdir()
+    label = only(tmp_path, drawing).label[1:-1]
+    assert (label, starts(only(tmp_path / "again", drawing, label))) == ("layer[*]", every(12))
+
+
+def test_a_number_in_another_domain_is_another_name(tmp_path: Path) -> None:
+    drawing = numbered([f"step {i}" for i in range(12)])
+    for number, name in ((3, "train"), (4, "test")):
+        drawing.rows.append(domain(name, number))
+        for i, start in enumerate(every(number, 2000)):
+            drawing.range(f"step {i}", start, start + 50, domainId=number)
+            drawing.kernels("c", start + 10)
+    assert starts(only(tmp_path, drawing, "train:step *")) == every(3, 2000)
+
+
 @pytest.mark.parametrize("name", ["step@train", "train:step", "train:step *"])
 def test_names_of_other_domains(name: str, tmp_path: Path) -> None:
     drawing = Drawing()

@@ -25,7 +25,7 @@ def capture(folder: Path, pace: int = 100, name: str = "step") -> Capture:
         row
         for n in range(STEPS)
         for row in (
-            nvtx(name, n * pace, n * pace + 60),
+            nvtx(name.format(n), n * pace, n * pace + 60),
             call("cudaLaunchKernel", n * pace + 5, n * pace + 15, n + 1),
             kernel("k", n * pace + 20, n * pace + 60, n + 1),
         )
@@ -132,6 +132,13 @@ def test_overlapping_ranges(bare: list[float], profiled: list[float], overlaps: 
 def test_steps_that_cannot_be_compared(tmp_path: Path, bare: dict[str, Any], why_not: str) -> None:
     costs, reason = profiling_costs([capture(tmp_path / "a")], [run(1.5, **bare)])
     assert ([cost.name for cost in costs], reason) == ([PROGRAM_TIME], why_not)
+
+
+def test_numbered_steps_are_not_timed_without_nsys(tmp_path: Path) -> None:
+    _, reason = profiling_costs([capture(tmp_path / "a", name="step {}")], [run(1.5)])
+    assert reason.endswith(
+        "'step *' was not timed without nsys; only what comes three times under one name is"
+    )
 
 
 def test_runs_with_different_steps(tmp_path: Path) -> None:
