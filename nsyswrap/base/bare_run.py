@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.files import typed
@@ -12,24 +12,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RangeTimes:
-    """The occurrences of one NVTX range, and the median time in ns from the start of one to the next."""
-
-    count: int
-    median_ns: float
-
-
-@dataclass(frozen=True)
 class BareRun:
-    """A run without nsys. ``program_s``: the time from exec to exit in s, None if it is not known.
-
-    ``ranges`` has the NVTX ranges of the default domain that repeat. ``no_ranges`` says why none were timed.
-    """
+    """A run without nsys. ``program_s``: the time from exec to exit in s, None if it is not known."""
 
     exit_code: int
     program_s: float | None
-    ranges: Mapping[str, RangeTimes] = field(default_factory=dict)
-    no_ranges: str = ""
 
 
 def bare_run_of(run: Mapping[str, Any]) -> BareRun | None:

@@ -333,6 +333,6 @@ def _show_capture(run: Run, asked: ProfileOptions) -> None:
         say(tables_text(tables, layout), styled=True)
     note_silence(capture, on_screen=not asked.reports)
     if asked.compare_bare and run.status.outcome == "done":
-        repeats.show_costs([run.folder], [capture])
+        repeats.show_cost([run.folder])
     if asked.csv_folder and tables:
         write_csv(asked.csv_folder, tables, layout)

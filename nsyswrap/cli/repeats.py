@@ -64,7 +64,7 @@ def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> int
         read, opened = list(of_runs), list(of_runs.values())
         facts = [RunFolder(run).read_run() for run in read]
         say("\n".join(_spread_lines(tables.spread(opened, facts), read, program_of(facts[0]))))
-        show_costs(read, opened)
+        show_cost(read)
         note_silence(opened[0])
         for run, capture in of_runs.items():
             withheld = answer.withheld_because(capture)
@@ -74,16 +74,16 @@ def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> int
     return exit_code_of(left_out)
 
 
-def show_costs(runs: Sequence[Path], opened: Sequence[Capture]) -> None:
+def show_cost(runs: Sequence[Path]) -> None:
     """Print what profiling cost in runs that are done, if they have a run without nsys each."""
     facts = [RunFolder(run).read_run() for run in runs]
     if not any("bare" in one for one in facts):
         return
-    costs, why_not = tables.profiling_costs(opened, facts)
-    if costs:
-        say("\n".join(["", *_cost_lines(costs)]))
-    if why_not:
-        note(f"nsyswrap: {why_not}" if costs else f"nsyswrap: cost of profiling not known: {why_not}")
+    cost, why_not = tables.profiling_cost(facts)
+    if cost:
+        say("\n".join(["", *_cost_lines(cost)]))
+    else:
+        note(f"nsyswrap: cost of profiling not known: {why_not}")
 
 
 def _is_done(run: Path) -> bool:
@@ -133,26 +133,22 @@ def _spread_lines(figures: Sequence[Figure], runs: Sequence[Path], program: str)
     return lines
 
 
-def _cost_lines(costs: Sequence[Cost]) -> list[str]:
-    pairs = max(len(cost.bare.values) for cost in costs)
+def _cost_lines(cost: Cost) -> list[str]:
+    pairs = len(cost.bare.values)
     head = ("cost of profiling", "without nsys", "profiled", "difference")
-    rows = [
-        (cost.name, _text(cost.bare.median), _text(cost.profiled.median), _difference(cost)) for cost in costs
-    ]
-    lines = _aligned([head, *rows])
-    if costs[0].name == tables.PROGRAM_TIME:
-        lines.append("Program time: without the start of nsys and its report.")
+    row = (tables.PROGRAM_TIME, _text(cost.bare.median), _text(cost.profiled.median), _difference(cost))
+    lines = [*_aligned([head, row]), "Program time: without the start of nsys and its report."]
     if pairs == 1:
         return [*lines, "The run without nsys was first.", f"One run each: {_NOISE}."]
     lines.append(f"Medians of {pairs:,} pairs of runs. In each pair the run without nsys was first.")
     if pairs < _FEWEST_PAIRS:
         return [*lines, f"{pairs} pairs: too few to tell the difference from noise."]
-    return [*lines, *(_overlap(cost) for cost in costs if cost.overlaps)]
+    return [*lines, _overlap(cost)] if cost.overlaps else lines
 
 
 def _overlap(cost: Cost) -> str:
     return (
-        f"{printable(cost.name)}: {_range(cost.bare.values)} without nsys and "
+        f"{tables.PROGRAM_TIME}: {_range(cost.bare.values)} without nsys and "
         f"{_range(cost.profiled.values)} profiled overlap:\n  {_NOISE}."
     )
 

@@ -9,54 +9,37 @@ import time
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
-from nsyswrap.base import paths
 from nsyswrap.base.bare_run import BareRun
-from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.run_folder import RunFolder, Status
-from nsyswrap.record import guard, nvtx_listener, outcome
+from nsyswrap.record import guard, outcome
 from nsyswrap.record.private_folders import private_folders
 from nsyswrap.record.program_time import ProgramTime
 from nsyswrap.record.run import descriptors, launched
 from nsyswrap.record.supervisor import POLL_S, REPEAT_S, STOP_PROGRAM_S, signals_noted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nsyswrap.record.spec import RunSpec
 
 
 def run_bare(spec: RunSpec) -> tuple[Status, BareRun]:
     """Run the program of ``spec`` with its environment, streams and time limit, but without nsys.
 
-    Return how it ended, and its time and NVTX ranges. The run folder is neither made nor changed.
+    Return how it ended, and its time. The run folder is neither made nor changed.
     Raises OutputError if no temporary folder can be made.
     """
     place = outcome.temporary_place(spec.env)
     with private_folders(RunFolder(spec.output), place) as private, private.guarded():
-        variables, why_none = _listening(spec, private.temporary)
-        status, program_s = _run(spec, {**variables, guard.MARK: private.token}, private.token)
-        ranges = nvtx_listener.repeated_ranges(paths.matching(private.temporary, "process.*"))
-    return status, BareRun(status.exit_code, program_s, ranges, why_none)
+        status, program_s = _run(spec, private.token)
+    return status, BareRun(status.exit_code, program_s)
 
 
-def _listening(spec: RunSpec, folder: Path) -> tuple[dict[str, str], str]:
-    """Return the variables that make NVTX time its ranges into ``folder``; without them, why not."""
-    if nvtx_listener.LIBRARY in {**os.environ, **spec.env}:
-        return {}, f"{nvtx_listener.LIBRARY} is set"
-    try:
-        library = nvtx_listener.compiled()
-    except NsyswrapError as error:
-        return {}, error.message
-    return {nvtx_listener.LIBRARY: str(library), nvtx_listener.TIMES: str(folder / "process")}, ""
-
-
-def _run(spec: RunSpec, variables: dict[str, str], token: str) -> tuple[Status, float | None]:
+def _run(spec: RunSpec, token: str) -> tuple[Status, float | None]:
     """Run the program, and end what is left of it. Return its duration in s, too."""
     with signals_noted() as received, descriptors(spec) as own, closing(ProgramTime()) as timed:
         process = subprocess.Popen(
             launched(spec.program, (*own, timed.writer)),
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **spec.env, **variables},
+            env={**os.environ, **spec.env, guard.MARK: token},
             pass_fds=(*own, timed.writer),
             start_new_session=True,  # as under nsys
         )

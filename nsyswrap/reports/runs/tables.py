@@ -13,10 +13,7 @@ from datetime import datetime, timezone
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.analysis.step_times import step_times
-from nsyswrap.analysis.steps import LEAST_STEPS
-from nsyswrap.base.bare_run import BareRun, bare_run_of
-from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.bare_run import bare_run_of
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.reports import SUMMARIES, find_report
@@ -244,9 +241,8 @@ def _figures(capture: Capture, run: Mapping[str, Any]) -> dict[tuple[str, Unit],
 
 @dataclass(frozen=True)
 class Cost:
-    """One time of equal runs without nsys and under nsys, in ns: the values of each run."""
+    """The time of the program without nsys and under nsys, in ns: the values of equal runs."""
 
-    name: str
     bare: Figure
     profiled: Figure
 
@@ -267,55 +263,19 @@ class Cost:
         return min(profiled) <= max(bare) and min(bare) <= max(profiled)
 
 
-def profiling_costs(captures: Sequence[Capture], runs: Sequence[Mapping[str, Any]]) -> tuple[list[Cost], str]:
-    """Return what profiling cost, by program and by step, and why one of these is not known.
+def profiling_cost(runs: Sequence[Mapping[str, Any]]) -> tuple[Cost | None, str]:
+    """Return what profiling cost the program, or None and the reason why it is not known.
 
-    Only runs whose run without nsys ended well are compared.
+    ``runs``: the run.json of each run. Only runs whose run without nsys ended well are compared.
     """
-    pairs = [
-        (capture, run, bare)
-        for capture, run in zip(captures, runs, strict=True)
-        if (bare := bare_run_of(run)) and not bare.exit_code
-    ]
+    pairs = [(bare, run) for run in runs if (bare := bare_run_of(run)) and not bare.exit_code]
     if not pairs:
-        return [], "the run without nsys failed"
-    programs = [(_ns(bare.program_s), _ns(run.get("program_s"))) for _, run, bare in pairs]
-    whole = _cost(PROGRAM_TIME, programs)
-    try:
-        steps = [_step_pair(capture, bare) for capture, _, bare in pairs]
-    except NotInCapture as error:
-        return whole, f"steps not compared: {error.message}"
-    names = {name for name, _ in steps}
-    if len(names) > 1:
-        return whole, f"steps not compared: the runs differ: {', '.join(sorted(names))}"
-    return [*whole, *_cost(names.pop(), [times for _, times in steps])], ""
-
-
-def _step_pair(capture: Capture, bare: BareRun) -> tuple[str, tuple[float, float]]:
-    """Return the name of the step, and its time without nsys and under nsys. Raises NotInCapture."""
-    if bare.no_ranges:
-        raise NotInCapture(bare.no_ranges)
-    steps = step_times(capture)
-    if steps is None:
-        raise NotInCapture("no repeated NVTX range marks them")
-    times = bare.ranges.get(steps.name)
-    if times is None:
-        why = "possibly the program ends by _exit"
-        if steps.count < LEAST_STEPS or "*" in steps.name:
-            why = "only what comes three times under one name is"
-        raise NotInCapture(f"'{steps.name}' was not timed without nsys; {why}")
-    if times.count != steps.count:
-        counts = f"{times.count:,} without nsys, {steps.count:,} recorded"
-        raise NotInCapture(f"the counts of '{steps.name}' differ: {counts}")
-    return f"step '{steps.name}', {steps.count:,} x", (times.median_ns, steps.median_ns)
-
-
-def _cost(name: str, pairs: Sequence[tuple[float | None, float | None]]) -> list[Cost]:
-    known = [(bare, profiled) for bare, profiled in pairs if bare and profiled]
+        return None, "the run without nsys failed"
+    times = [(_ns(bare.program_s), _ns(run.get("program_s"))) for bare, run in pairs]
+    known = [(bare, profiled) for bare, profiled in times if bare and profiled]
     if not known:
-        return []
-    bare, profiled = (Figure(name, Unit.NS, values) for values in zip(*known, strict=True))
-    return [Cost(name, bare, profiled)]
+        return None, "the program was not timed"
+    return Cost(*(Figure(PROGRAM_TIME, Unit.NS, values) for values in zip(*known, strict=True))), ""
 
 
 def _ns(seconds: float | None) -> float | None:

@@ -8,7 +8,7 @@ import pytest
 from tiny_export import call, kernel, nvtx, opened
 
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.runs.tables import PROGRAM_TIME, Cost, Figure, profiling_costs, spread
+from nsyswrap.reports.runs.tables import PROGRAM_TIME, Cost, Figure, profiling_cost, spread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 STEPS = 6
 
 
-def capture(folder: Path, pace: int = 100, name: str = "step") -> Capture:
+def capture(folder: Path, pace: int = 100) -> Capture:
     """Six steps, one each ``pace``; each has a launch call of 10 and a kernel of 40."""
     folder.mkdir()
     rows = [
         row
         for n in range(STEPS)
         for row in (
-            nvtx(name.format(n), n * pace, n * pace + 60),
+            nvtx("step", n * pace, n * pace + 60),
             call("cudaLaunchKernel", n * pace + 5, n * pace + 15, n + 1),
             kernel("k", n * pace + 20, n * pace + 60, n + 1),
         )
@@ -34,14 +34,7 @@ def capture(folder: Path, pace: int = 100, name: str = "step") -> Capture:
 
 
 def run(program_s: float | None, /, **bare: Any) -> dict[str, Any]:
-    return {
-        "program_s": program_s,
-        "bare": {"exit_code": 0, "program_s": 1.0, "ranges": {}, "no_ranges": "", **bare},
-    }
-
-
-def ranges(median_ns: float, count: int = STEPS, name: str = "step") -> dict[str, Any]:
-    return {name: {"count": count, "median_ns": median_ns}}
+    return {"program_s": program_s, "bare": {"exit_code": 0, "program_s": 1.0, **bare}}
 
 
 def test_the_figures_of_three_runs(tmp_path: Path) -> None:
@@ -88,22 +81,21 @@ def test_a_slow_first_run(values: list[float], slow: bool) -> None:  # noqa: FBT
     assert Figure(PROGRAM_TIME, Unit.NS, values).first_is_slow is slow
 
 
-def test_the_cost_of_profiling(tmp_path: Path) -> None:
-    """Program: 1 s without nsys, 1.5 s under it. Step: 80 ns, then 100."""
-    costs, why_not = profiling_costs([capture(tmp_path / "a")], [run(1.5, ranges=ranges(80))])
+def test_the_cost_of_profiling() -> None:
+    """1 s without nsys, 1.5 s under it."""
+    cost, why_not = profiling_cost([run(1.5)])
+    assert cost is not None
     assert why_not == ""
-    program, step = costs
-    assert (program.name, program.difference_ns, program.difference_percent) == (PROGRAM_TIME, 5e8, 50)
-    assert (step.name, step.bare.values, step.profiled.values) == ("step 'step', 6 x", (80,), (100,))
-    assert step.difference_percent == 25
+    assert (cost.bare.values, cost.profiled.values) == ((1e9,), (1.5e9,))
+    assert (cost.difference_ns, cost.difference_percent) == (5e8, 50)
 
 
-def test_pairs_are_compared_by_their_medians(tmp_path: Path) -> None:
-    captures = [capture(tmp_path / str(n)) for n in range(3)]
+def test_pairs_are_compared_by_their_medians() -> None:
     runs = [run(under, program_s=bare) for under, bare in ((1.2, 1.0), (1.1, 1.15), (2.0, 1.05))]
-    [program], _ = profiling_costs(captures, runs)
-    assert program.difference_ns == pytest.approx(1.5e8)  # 1.2 - 1.05
-    assert program.overlaps  # 1.1 under nsys, 1.15 without
+    cost, _ = profiling_cost(runs)
+    assert cost is not None
+    assert cost.difference_ns == pytest.approx(1.5e8)  # 1.2 - 1.05
+    assert cost.overlaps  # 1.1 under nsys, 1.15 without
 
 
 @pytest.mark.parametrize(
@@ -111,49 +103,18 @@ def test_pairs_are_compared_by_their_medians(tmp_path: Path) -> None:
     [([1, 2], [3, 4], False), ([3, 4], [1, 2], False), ([1, 3], [2, 4], True), ([1, 2], [2, 3], True)],
 )
 def test_overlapping_ranges(bare: list[float], profiled: list[float], overlaps: bool) -> None:  # noqa: FBT001
-    cost = Cost("x", Figure("x", Unit.NS, bare), Figure("x", Unit.NS, profiled))
+    cost = Cost(Figure("x", Unit.NS, bare), Figure("x", Unit.NS, profiled))
     assert cost.overlaps is overlaps
 
 
 @pytest.mark.parametrize(
-    ("bare", "why_not"),
+    ("profiled", "why_not"),
     [
-        ({"no_ranges": "no C compiler"}, "steps not compared: no C compiler"),
-        (
-            {},
-            "steps not compared: 'step' was not timed without nsys; possibly the program ends by _exit",
-        ),
-        (
-            {"ranges": ranges(80, 7)},
-            "steps not compared: the counts of 'step' differ: 7 without nsys, 6 recorded",
-        ),
+        (run(1.5, exit_code=3), "the run without nsys failed"),
+        (run(1.5, program_s=None), "the program was not timed"),
+        (run(None), "the program was not timed"),
     ],
 )
-def test_steps_that_cannot_be_compared(tmp_path: Path, bare: dict[str, Any], why_not: str) -> None:
-    costs, reason = profiling_costs([capture(tmp_path / "a")], [run(1.5, **bare)])
-    assert ([cost.name for cost in costs], reason) == ([PROGRAM_TIME], why_not)
-
-
-def test_numbered_steps_are_not_timed_without_nsys(tmp_path: Path) -> None:
-    _, reason = profiling_costs([capture(tmp_path / "a", name="step {}")], [run(1.5)])
-    assert reason.endswith(
-        "'step *' was not timed without nsys; only what comes three times under one name is"
-    )
-
-
-def test_runs_with_different_steps(tmp_path: Path) -> None:
-    captures = [capture(tmp_path / "a"), capture(tmp_path / "b", name="epoch")]
-    runs = [run(1.5, ranges=ranges(80)), run(1.5, ranges=ranges(80, name="epoch"))]
-    costs, reason = profiling_costs(captures, runs)
-    assert [cost.name for cost in costs] == [PROGRAM_TIME]
-    assert reason == "steps not compared: the runs differ: step 'epoch', 6 x, step 'step', 6 x"
-
-
-def test_a_run_without_nsys_that_failed(tmp_path: Path) -> None:
-    costs, reason = profiling_costs([capture(tmp_path / "a")], [run(1.5, exit_code=3)])
-    assert (costs, reason) == ([], "the run without nsys failed")
-
-
-def test_a_time_that_is_not_known(tmp_path: Path) -> None:
-    costs, _ = profiling_costs([capture(tmp_path / "a")], [run(None, ranges=ranges(80))])
-    assert [cost.name for cost in costs] == ["step 'step', 6 x"]
+def test_a_cost_that_is_not_known(profiled: dict[str, Any], why_not: str) -> None:
+    assert profiling_cost([profiled]) == (None, why_not)
+    assert profiling_cost([profiled, run(1.5)])[0] == profiling_cost([run(1.5)])[0]
