@@ -1,4 +1,7 @@
-"""Comparisons of real runs on a real GPU: equal programs, a slower kernel, another launch, a busy GPU."""
+"""Comparisons of real runs on a real GPU: equal programs, a slower kernel, another launch, a busy GPU.
+
+The tests of the gate leave each comparison as JSON beside its runs: ``pytest -k gate --basetemp FOLDER``.
+"""
 
 from __future__ import annotations
 
@@ -127,3 +130,92 @@ def test_a_second_process_on_the_gpu_cannot_be_compared(cli: Cli, tmp_path: Path
     done = cli("compare", tmp_path / "base", tmp_path / "new")
     assert done.returncode == 65
     assert "process" in done.stderr
+
+
+# Steps of four kernels. A step can stall, a kernel can have another name, and the host can run ahead.
+LOOP = r"""
+#include <chrono>
+#include <string>
+#include <thread>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#else
+#define nvtxRangePushA(name)
+#define nvtxRangePop()
+#endif
+
+template <int K> __global__ void work(float *x, int rounds) {
+  float v = x[threadIdx.x];
+  for (int i = 0; i < rounds; ++i) v = v * 1.0001f + 0.5f;
+  x[threadIdx.x] = v;
+}
+
+__global__ void other(float *x, int rounds) {
+  float v = x[threadIdx.x];
+  for (int i = 0; i < rounds; ++i) v = v * 1.0001f + 0.5f;
+  x[threadIdx.x] = v;
+}
+
+int main(int argc, char **argv) {
+  const std::string mode = argv[1];
+  const int rounds = mode == "ahead-twice" ? 40000 : 20000;
+  const bool ahead = mode.rfind("ahead", 0) == 0;
+  float *x;
+  if (cudaMalloc(&x, 4096) != cudaSuccess) return 1;
+  cudaMemset(x, 0, 4096);
+  for (int step = 0; step < 120; ++step) {
+    nvtxRangePushA("step");
+    work<0><<<1, 128>>>(x, rounds);
+    work<1><<<2, 128>>>(x, rounds + 2000);
+    if (mode == "renamed") other<<<3, 128>>>(x, 2 * rounds);
+    else work<2><<<3, 128>>>(x, rounds);
+    work<3><<<4, 128>>>(x, rounds - 2000);
+    if (!ahead) cudaDeviceSynchronize();
+    if (mode == "stall" && step % 10 == 9) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    nvtxRangePop();
+  }
+  cudaDeviceSynchronize();
+  return cudaGetLastError() != cudaSuccess;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def loop(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> str:
+    folder = tmp_path_factory.mktemp("loop")
+    (folder / "loop.cu").write_text(LOOP)
+    subprocess.run([nvcc, "-std=c++17", "-arch=native", "-o", "loop", "loop.cu"], cwd=folder, check=True)
+    return str(folder / "loop")
+
+
+def gated(
+    cli: Cli, folder: Path, base: tuple[str, ...], new: tuple[str, ...], *options: str
+) -> tuple[int, dict[str, Any]]:
+    """Return the exit code of a gate over five runs a side, and the JSON of the comparison."""
+    into = ("--into", folder / "runs", "--format", "json", "-o", folder / "comparison.json")
+    done = cli("compare", "--run", "5", "--gate", "--strict", *options, *into, "--", *base, "--", *new)
+    print(done.stderr)
+    return done.returncode, json.loads((folder / "comparison.json").read_text())
+
+
+@pytest.mark.parametrize("mode", ["plain", "ahead"])
+def test_the_gate_never_fails_equal_runs(cli: Cli, tmp_path: Path, loop: str, mode: str) -> None:
+    code, _ = gated(cli, tmp_path, (loop, mode), (loop, mode))
+    assert code in (0, 3)
+
+
+def test_the_gate_sees_a_stall_in_each_tenth_step(cli: Cli, tmp_path: Path, loop: str) -> None:
+    code, _ = gated(cli, tmp_path, (loop, "plain"), (loop, "stall"))
+    assert code == 1
+
+
+def test_the_gate_sees_a_kernel_that_is_renamed_and_slower(cli: Cli, tmp_path: Path, loop: str) -> None:
+    code, _ = gated(cli, tmp_path, (loop, "plain"), (loop, "renamed"), "--metric", "kernels")
+    assert code == 1
+
+
+def test_the_gate_sees_twice_the_work_of_a_host_that_runs_ahead(cli: Cli, tmp_path: Path, loop: str) -> None:
+    code, comparison = gated(cli, tmp_path, (loop, "ahead"), (loop, "ahead-twice"))
+    assert code == 1
+    assert comparison["outcome"] == "slower"
+    assert comparison["headline"]["change_percent"] == pytest.approx(100, abs=15)
