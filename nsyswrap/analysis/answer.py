@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.analysis.advice import advice_of
+from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_part import judged_parts, loading_ns
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.analysis.step_budget import Budget
+    from nsyswrap.analysis.steps import Steps
     from nsyswrap.capture.capture import Capture
 
 _EARLY_PERCENT = 5.0  # of the operations that begin before their launch call: the clocks are damaged
@@ -63,8 +65,23 @@ class JudgedSteps:
 
 
 @dataclass(frozen=True)
+class OtherLoop:
+    """A loop of the program beside the one that is judged: label, number of steps, and their mean in ns.
+
+    ``busy_percent`` is the part of these steps in which a GPU worked for the process, ``gpu_percent`` the
+    part of the process' GPU time that lies in them.
+    """
+
+    label: str
+    count: int
+    mean_ns: float
+    busy_percent: float
+    gpu_percent: float
+
+
+@dataclass(frozen=True)
 class StartUp:
-    """The time before the first steady step, and the time in it for loading modules and compiling, in ns."""
+    """The time before the first loop, and the time in it for loading modules and compiling, in ns."""
 
     duration_ns: int
     loading_ns: int
@@ -90,7 +107,8 @@ class Answer:
     """How busy the GPU was, why it was idle, and what to do.
 
     ``part`` is "steady part", "whole capture" or "selected part"; ``why_whole`` says why there is no steady
-    part. ``steps`` and ``start_up`` are those of the process with the most GPU work. ``withheld`` says why
+    part. ``steps``, ``start_up`` and ``other_loops`` are of the process with the most GPU work; the start-up
+    ends with the warm-up steps if no other loop is before them. ``withheld`` says why
     there is no verdict: then ``findings`` is empty. ``remarks`` are on the steps; ``notes`` are what else
     readers must know, and what could not be looked at.
     """
@@ -104,6 +122,7 @@ class Answer:
     withheld: Finding | None
     remarks: tuple[str, ...]
     notes: tuple[Finding, ...]
+    other_loops: tuple[OtherLoop, ...] = ()
 
     @property
     def window_ns(self) -> int:
@@ -146,6 +165,9 @@ def answer_of(capture: Capture) -> Answer:
         withheld=withheld,
         remarks=tuple(dict.fromkeys(part.steps.remark for part in parts if part.steps.remark)),
         notes=tuple(notes),
+        other_loops=_other_loops(capture.whole, main.steps)
+        if main is not None and steady and not chosen
+        else (),
     )
 
 
@@ -193,6 +215,33 @@ def _gpu_ns(view: Capture, process: int) -> int:
     return sum(int((operations.end_ns[mine] - operations.start_ns[mine]).sum()) for mine in rows)
 
 
+def _other_loops(whole: Capture, steps: Steps) -> tuple[OtherLoop, ...]:
+    """Return the loops beside the one that is judged, in order of time."""
+    if not steps.others:
+        return ()
+    operations = gpu_operations_of(whole)
+    rows = np.concatenate(
+        [mine for (owner, _), mine in operations.rows_of.items() if owner == steps.global_pid]
+    )
+    start, end = operations.start_ns[rows], operations.end_ns[rows]
+    busy, total = union(start, end), max(int((end - start).sum()), 1)
+    loops = []
+    for other in sorted(steps.others, key=lambda one: int(one.start_ns[0])):
+        lasting = max(int(other.duration_ns.sum()), 1)
+        at = np.searchsorted(other.start_ns, start, "right") - 1
+        inside = (at >= 0) & (start < other.end_ns[at])
+        loops.append(
+            OtherLoop(
+                other.label,
+                len(other),
+                lasting / len(other),
+                100.0 * int(busy.within(other.start_ns, other.end_ns).sum()) / lasting,
+                100.0 * int((end - start)[inside].sum()) / total,
+            )
+        )
+    return tuple(loops)
+
+
 def _outlier(part: JudgedPart, number: int) -> Outlier:
     """Return an outlier with the states that exceed those of the typical step most, on the first device."""
     numbers = np.flatnonzero(part.steps.steady)
@@ -208,6 +257,7 @@ def _start_up(capture: Capture, part: JudgedPart) -> StartUp:
     if part.steps.first:  # the start-up was not recorded
         return StartUp(0, 0)
     start, end = capture.info.recorded_from_ns, part.steps.window[0]
+    end = min([end, *(int(other.start_ns[0]) for other in part.steps.others)])
     loading = loading_ns(capture.whole, part.steps.global_pid, start, end)
     return StartUp(max(end - start, 0), loading)
 

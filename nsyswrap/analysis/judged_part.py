@@ -108,14 +108,15 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
         if len(processes) > 1 and process != MISSING:
             chosen = replace(chosen, processes=(int(process_ids(np.array([process]))[0]),))
         if steps.found:
-            start, end = steps.window
+            (start, end), stretches = steps.window, steps.stretches
             chosen = replace(chosen, start_ns=start, end_ns=end, clip=True)
+            chosen = replace(chosen, spans=stretches) if len(stretches) > 1 else chosen
         view = capture.viewed(selection=chosen)
         if len(gpu_operations_of(view)):
             parts.append(JudgedPart(view, steps))
         else:  # nothing ran in the steps: all of the process is judged
             chosen = replace(
-                chosen, start_ns=selection.start_ns, end_ns=selection.end_ns, clip=selection.clip
+                chosen, start_ns=selection.start_ns, end_ns=selection.end_ns, spans=(), clip=selection.clip
             )
             why = f"no GPU work in {steps.label}"
             parts.append(JudgedPart(capture.viewed(selection=chosen), Steps.none(process, why)))

@@ -46,6 +46,7 @@ class Selection:
     ``clip`` True clips rows at the ends of the window, False keeps them whole, as nsys does. ``first`` True
     takes the first of the selected NVTX ranges alone, as nsys does, False all of them. None leaves either to
     the reports: nsys' own take the first range and whole rows, the others all ranges and clipped rows.
+    ``spans`` are the parts of the time from ``start_ns`` to ``end_ns`` that count, if not all of it does.
     """
 
     start_ns: int | None = None
@@ -55,6 +56,7 @@ class Selection:
     processes: tuple[int, ...] = ()
     clip: bool | None = None
     first: bool | None = None
+    spans: tuple[tuple[int, int], ...] = ()
 
     @property
     def windowed(self) -> bool:
@@ -204,6 +206,10 @@ def resolve(selection: Selection, capture: HasEvents) -> Window:
     Of an NVTX range all instances count, or those with the numbers asked for. As in nsys, a range of the
     process' first thread selects the process, any other range its thread.
     """
+    if selection.spans:
+        start, end = np.array(selection.spans, np.int64).T
+        anyone = np.full(len(start), MISSING)
+        return Window(start, end, anyone, anyone)
     if not selection.nvtx:
         ends = selection.start_ns, selection.end_ns
         return whole_time(

@@ -14,16 +14,16 @@ part without three steady steps, or if the upper quartile of their times is over
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.steps.launch_sequence import repeated_sequence
+from nsyswrap.analysis.steps.loops import loops_of
 from nsyswrap.analysis.steps.marked import MARKED, marked_steps
 from nsyswrap.analysis.steps.occurrences import calls_by_process, works_beside
-from nsyswrap.analysis.steps.repeated_range import named_range, range_names, repeated_range
+from nsyswrap.analysis.steps.repeated_range import named_range, range_names
 from nsyswrap.analysis.steps.spans import step_spans
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.missing import MISSING
@@ -54,7 +54,8 @@ class Steps:
     ``label`` says what repeats. ``steady`` marks the steps of the steady part, ``outlier`` the unusually long
     ones among them. ``warm_up`` counts the leading steps that are warm-up.
     ``why_none`` says why there is no steady part; it is empty if there is one. ``remark`` says what else
-    readers must know about the steps. ``first`` is the number of the first step.
+    readers must know about the steps. ``first`` is the number of the first step. ``others`` are the steps of
+    the other loops of the process.
     """
 
     global_pid: int
@@ -67,6 +68,7 @@ class Steps:
     warm_up: int = 0
     remark: str = ""
     first: int = 0
+    others: tuple[Steps, ...] = ()
 
     @classmethod
     def none(cls, global_pid: int, why: str) -> Steps:
@@ -93,6 +95,13 @@ class Steps:
         """Start and end of the steady part in ns. There must be one."""
         return int(self.start_ns[self.steady][0]), int(self.end_ns[self.steady][-1])
 
+    @property
+    def stretches(self) -> tuple[tuple[int, int], ...]:
+        """Start and end in ns of each run of steady steps without a gap between them."""
+        start, end = self.start_ns[self.steady], self.end_ns[self.steady]
+        first = np.append(True, start[1:] > end[:-1])
+        return tuple(zip(start[first].tolist(), end[np.append(first[1:], True)].tolist(), strict=True))
+
 
 @per_capture
 def steps_of(capture: Capture) -> tuple[Steps, ...]:
@@ -111,17 +120,16 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
         if name:
             occurrences = marked_steps(whole, process, calls) if name == MARKED else None
             occurrences = occurrences or named_range(whole, process, calls, name)
+            loops = [occurrences] if occurrences else []
         else:
-            occurrences = (
-                marked_steps(whole, process, calls)
-                or repeated_range(whole, process, calls)
-                or repeated_sequence(calls)
-            )
-        if occurrences is None:
+            loops = loops_of(whole, process, calls)
+        if not loops:
             nothing = "no repeated range or sequence spans 25 % of the launches"
             found.append(Steps.none(process, f"no NVTX range {name!r} in this process" if name else nothing))
-        else:
-            found.append(_steps(whole, process, calls, occurrences, (name, numbers)))
+            continue
+        judged = _steps(whole, process, calls, loops[0], (name, numbers))
+        others = tuple(_steps(whole, process, calls, loop, ("", None)) for loop in loops[1:])
+        found.append(replace(judged, others=others))
     if name and not any(len(steps) for steps in found):
         raise NotInCapture(
             f"{capture.source}: no NVTX range named {name!r} holds GPU work",

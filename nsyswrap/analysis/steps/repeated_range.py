@@ -89,22 +89,23 @@ class _Work:
         return bool(last > first) and (much or max(time, (last - first) / len(self.start_ns)) >= _LEAST_PART)
 
 
-def repeated_range(whole: Capture, process: int, calls: Calls) -> Occurrences | None:
-    """Return the occurrences of the range that marks steps, or None if there is none.
+def repeated_ranges(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
+    """Return the occurrences of each range that marks steps, that with most time first; empty without any.
 
-    It repeats on a thread that launches GPU work, in the program's own domain. Of several loops the one with
-    the largest parts of GPU time and time counts. Of ranges side by side the first one begins the step.
+    They repeat on a thread that launches GPU work, in the program's own domain. Loops are weighed by their
+    parts of the GPU time and of the time. Of ranges side by side the first one begins the step.
     """
     work = _Work(calls)
     ranges = [one for one in _ranges(whole, process, calls, work) if work.repeats(one)]
     if not ranges:
-        return None
+        return []
     ranges = sorted(ranges, key=lambda one: -one.own_ns)[:_MOST]
     updates = _updates(whole, process, calls)
     children = _children(ranges)
     loops = [loop for root in children[-1] for loop in _loops(root, ranges, children, work, updates)]
-    best = max(_side_by_side([ranges[loop] for loop in loops]), key=lambda one: sum(work.parts(one)))
-    return _occurrences(best, calls)
+    chosen = list(_side_by_side([ranges[loop] for loop in loops]))
+    chosen.sort(key=lambda one: -sum(work.parts(one)))
+    return [_occurrences(one, [other for other in chosen if other is not one], calls) for one in chosen]
 
 
 def named_range(whole: Capture, process: int, calls: Calls, name: str) -> Occurrences | None:
@@ -117,7 +118,7 @@ def named_range(whole: Capture, process: int, calls: Calls, name: str) -> Occurr
     ranges = list(_ranges(whole, process, calls, work, name))
     if not ranges:
         return None
-    return _occurrences(max(ranges, key=lambda one: (one.own_ns, len(one.start_ns))), calls)
+    return _occurrences(max(ranges, key=lambda one: (one.own_ns, len(one.start_ns))), [], calls)
 
 
 def range_names(whole: Capture) -> list[str]:
@@ -313,7 +314,7 @@ def _side_by_side(ranges: Sequence[_Range]) -> Iterator[_Range]:
     left = sorted(ranges, key=lambda one: -one.own_ns)
     while left:
         main = left[0]
-        group = [one for one in left if one is main or _overlap(one, main)]
+        group = [one for one in left if one is main or (_overlap(one, main) and not _in_phases(one, main))]
         left = [one for one in left if not any(one is other for other in group)]
         alike = [one for one in group if abs(len(one.start_ns) - len(main.start_ns)) <= 1]
         yield min(alike, key=lambda one: (one.start_ns[0], one.depth))
@@ -326,9 +327,23 @@ def _overlap(one: _Range, other: _Range) -> bool:
     return bool(((at > 0) & (at < len(few.start_ns))).mean() > _HALF)
 
 
-def _occurrences(one: _Range, calls: Calls) -> Occurrences:
+def _in_phases(one: _Range, other: _Range) -> bool:
+    """Return True if two ranges come in phases, as training and evaluation: several of each in a row."""
+    which = np.repeat((True, False), (len(one.start_ns), len(other.start_ns)))
+    which = which[np.argsort(np.concatenate((one.start_ns, other.start_ns)), kind="stable")]
+    edges = np.flatnonzero(np.diff(which)) + 1
+    runs, first = np.diff(np.concatenate(([0], edges, [len(which)]))), int(not which[0])
+    return all(len(mine) and np.median(mine) >= _LEAST for mine in (runs[first::2], runs[1 - first :: 2]))
+
+
+def _occurrences(one: _Range, others: Sequence[_Range], calls: Calls) -> Occurrences:
+    """Return the occurrences of a range: each ends where the next one, or one of another loop, begins."""
     start = one.start_ns
     ends = np.append(start[1:], one.end_ns[-1])
+    for other in others:
+        begins = np.append(other.start_ns, np.iinfo(np.int64).max)
+        begins = begins[np.searchsorted(other.start_ns, one.end_ns)]
+        ends = np.where(begins < ends, one.end_ns, ends)
     firsts = np.sort(calls.start_ns[calls.first])
     first_uses = np.searchsorted(firsts, ends) > np.searchsorted(firsts, start)
     return Occurrences(

@@ -22,8 +22,9 @@ def step_spans(whole: Capture, calls: Calls, occurrences: Occurrences) -> tuple[
     """Return start and end of each step in ns. Each begins where the one before it ends.
 
     A step ends when the GPU work launched in its occurrence is complete and the next occurrence begins; the
-    last one when its work is complete and its own call or range ends. The first one begins with its
-    occurrence, or when all that was launched before it is complete. So the steps of a host that runs ahead
+    last one, and one after which the program does something else, when its work is complete and its own call
+    or range ends. The first one, and one after something else, begins with its occurrence, or when all that
+    was launched before it is complete. So the steps of a host that runs ahead
     last as long as their GPU work, and those of a host that waits as long as its occurrences. Work of
     streams that work in fewer than half of the steps, as that of an asynchronous checkpoint, does not count;
     nor do copies on a stream of their own, if kernels are in half of the steps.
@@ -38,16 +39,24 @@ def step_spans(whole: Capture, calls: Calls, occurrences: Occurrences) -> tuple[
     step = np.searchsorted(start_ns, at, "right") - 1
     inside = step >= 0
     inside[inside] = at[inside] < end_ns[step[inside]]
-    before = rows[step < 0]
-    rows, step = rows[inside], step[inside]
-    main = _main_streams(operations.stream[rows], step, operations.computes[rows], len(start_ns))
-    counts = np.isin(operations.stream[rows], main)
-    complete = np.append(start_ns[1:], end_ns[-1])
-    np.maximum.at(complete, step[counts], operations.end_ns[rows[counts]])
-    before = before[np.isin(operations.stream[before], main)]
-    first = max(int(start_ns[0]), int(operations.end_ns[before].max(initial=0)))
-    edges = np.maximum.accumulate(np.append(first, complete))
-    return edges[:-1], edges[1:]
+    stream, own = operations.stream[rows], operations.end_ns[rows]
+    main = _main_streams(stream[inside], step[inside], operations.computes[rows[inside]], len(start_ns))
+    counts = np.isin(stream, main)
+    complete = end_ns.copy()
+    np.maximum.at(complete, step[inside & counts], own[inside & counts])
+    after_gap = np.append(True, start_ns[1:] > end_ns[:-1])
+    before = _complete_before(start_ns[after_gap], at[counts], own[counts])
+    edges = np.maximum.accumulate(np.append(max(int(start_ns[0]), int(before[0])), complete))
+    start, end = edges[:-1].copy(), edges[1:]
+    start[after_gap] = np.maximum(start[after_gap], np.maximum(start_ns[after_gap], before))
+    return start, np.maximum(start, end)
+
+
+def _complete_before(times: NDArray[Any], at: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
+    """Return when all work launched before each of these times is complete; 0 where there is none."""
+    order = np.argsort(at, kind="stable")
+    reached = np.append(0, np.maximum.accumulate(end[order]))
+    return reached[np.searchsorted(at[order], times)]
 
 
 def _main_streams(

@@ -44,6 +44,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in answer.findings],
         "notes": [*answer.remarks, *(words(note).what for note in answer.notes)],
         "sources": dict(SOURCES),
+        "other_loops": [asdict(loop) for loop in answer.other_loops],
     }
 
 

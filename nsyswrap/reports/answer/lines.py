@@ -23,7 +23,7 @@ from nsyswrap.reports.answer.line import (
     shares_of,
     whole_percent,
 )
-from nsyswrap.reports.answer.steps import outlier_lines, start_up_lines
+from nsyswrap.reports.answer.steps import loop_lines, outlier_lines, start_up_lines
 from nsyswrap.reports.wording.advice import words
 from nsyswrap.reports.wording.states import BUSY_NAMES, IDLE_NAMES, OTHER_NAME
 
@@ -66,6 +66,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
         *_busy_lines(answer),
         *_why_whole(answer),
         *(_withheld(answer.withheld) if answer.withheld else first),
+        *loop_lines(answer),
         *start_up_lines(answer),
         *(() if _has_spikes(answer) else outlier_lines(answer)),
         *(line for lines in others for line in lines),

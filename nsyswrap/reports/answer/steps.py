@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.text import printable, shorten
 from nsyswrap.base.units import duration
 from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent
 from nsyswrap.reports.wording.states import state_name
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _LOADING_PART = 0.01  # of the start-up: less loading is not said
 _MOST_PERCENT = 90  # of the GPU time: what is left is not said
+_MOST_LOOPS = 3  # beside the one that is judged
 _FEW = 5  # outliers that are listed by number
 _FIRST = 3  # numbers of many outliers
 _LEAST_PART = 0.05  # of the extra time: a state with less is not named
@@ -44,6 +46,22 @@ def start_up_lines(answer: Answer) -> Iterator[Line]:
     end = f"; {left_out}" if left_out else ""
     texts = [f"{text}{loading}{end}", f"{text}{loading.removesuffix(' modules')}{end}", f"{text}{end}"]
     yield Line(first_fitting(texts, room("fact")), "fact")
+
+
+def loop_lines(answer: Answer) -> Iterator[Line]:
+    """Yield a line for each other loop of the program, those with most time first."""
+    loops = sorted(answer.other_loops, key=lambda loop: -loop.count * loop.mean_ns)
+    for loop in loops[:_MOST_LOOPS]:
+        label = printable(loop.label.removeprefix("a sequence of "))
+        each = f", {duration(loop.mean_ns)} each"
+        busy = f": GPU busy {whole_percent(loop.busy_percent)}"
+        total = f" ({duration(loop.count * loop.mean_ns)})"
+        before = f"Another loop: {loop.count:,} x "
+        columns = room("fact") - len(before) - len(each) - len(busy)
+        texts = [f"{before}{label}{each}{total}{busy}", f"{before}{shorten(label, columns)}{each}{busy}"]
+        yield Line(first_fitting(texts, room("fact")), "fact")
+    if len(loops) > _MOST_LOOPS:
+        yield Line(f"{len(loops) - _MOST_LOOPS} more loops", "fact")
 
 
 def outlier_lines(answer: Answer, kind: Kind = "fact") -> Iterator[Line]:

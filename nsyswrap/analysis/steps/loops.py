@@ -1,0 +1,94 @@
+"""Choose which loops of a process have steps, and which of them is judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.steps.launch_sequence import repeated_sequence
+from nsyswrap.analysis.steps.marked import marked_steps
+from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY
+from nsyswrap.analysis.steps.repeated_range import repeated_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.steps.occurrences import Calls, Occurrences
+    from nsyswrap.capture.capture import Capture
+
+_LEAST_PART = 0.1  # of the GPU time or of the time: a loop with less has no line
+_OFTEN, _LEAST_PART_OFTEN = 20, 0.02  # a loop that comes so often needs less
+_HALF = 0.5  # of the occurrences have a kernel
+_LIGHT, _MOST = 0.2, 1.0  # weights, of 2: marked steps with little give way to a loop with half
+
+
+def loops_of(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
+    """Return the loops of a process, the one that is judged first; empty if nothing repeats.
+
+    Steps that nsyswrap's hook marked are judged, then ranges of the program, then what repeats among the
+    launches. What repeats before, between and after these are loops, too, if they hold a good part of the
+    GPU time or of the time. The loop with most of both is judged, but ranges before what is unmarked.
+    """
+    marked = marked_steps(whole, process, calls)
+    found = [marked] if marked else repeated_ranges(whole, process, calls)
+    found = found or [one for one in [repeated_sequence(calls)] if one]
+    if not found:
+        return []
+    weights = _Weights(calls)
+    others = [one for one in found[1:] if weights.counts(one)]
+    others += [one for one in _beside(calls, found, weights) if weights.counts(one)]
+    others.sort(key=lambda one: -sum(weights.parts(one)))
+    first = found[0]
+    heavy = [one for one in others if len(one.start_ns) >= MANY and sum(weights.parts(one)) >= _MOST]
+    if heavy and not marked and sum(weights.parts(first)) < _LIGHT:
+        return [heavy[0], first, *(one for one in others if one is not heavy[0])]
+    return [first, *others]
+
+
+class _Weights:
+    """The parts of a process' GPU time, and of its time from first to last call, that loops hold."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._gpu_ns = np.append(0, np.cumsum(calls.gpu_ns))
+        self._lasting = max(int(calls.end_ns.max() - calls.start_ns[0]), 1)
+
+    def parts(self, one: Occurrences) -> tuple[float, float]:
+        """Return the part of the GPU time that is launched in the usual occurrences, and that of the time."""
+        first, last = self._rows(one)
+        gpu = (self._gpu_ns[last] - self._gpu_ns[first])[~one.differs].sum() / max(int(self._gpu_ns[-1]), 1)
+        return float(gpu), float((one.end_ns - one.start_ns)[~one.differs].sum() / self._lasting)
+
+    def counts(self, one: Occurrences) -> bool:
+        """Return True if a loop has kernels, and holds enough of the GPU time or of the time."""
+        kernels = np.append(0, np.cumsum(self._calls.code >= KERNEL_CODE))
+        first, last = self._rows(one)
+        least = _LEAST_PART_OFTEN if len(one.start_ns) >= _OFTEN else _LEAST_PART
+        return bool((kernels[last] > kernels[first]).mean() >= _HALF and max(self.parts(one)) >= least)
+
+    def worth(self, stretch: Calls) -> bool:
+        """Return True if calls next to each other hold enough of the GPU time or of the time for a loop."""
+        time = int(stretch.end_ns.max() - stretch.start_ns[0]) / self._lasting
+        gpu = int(stretch.gpu_ns.sum()) / max(int(self._gpu_ns[-1]), 1)
+        return max(time, gpu) >= _LEAST_PART_OFTEN
+
+    def _rows(self, one: Occurrences) -> tuple[NDArray[Any], NDArray[Any]]:
+        start = self._calls.start_ns
+        return np.searchsorted(start, one.start_ns), np.searchsorted(start, one.end_ns)
+
+
+def _beside(calls: Calls, found: list[Occurrences], weights: _Weights) -> Iterator[Occurrences]:
+    """Yield what repeats among the launches before, between and after the occurrences of other loops."""
+    free = np.ones(len(calls.start_ns), bool)
+    for one in found:
+        at = np.searchsorted(one.start_ns, calls.start_ns, "right") - 1
+        free &= (at < 0) | (calls.start_ns >= one.end_ns[at])
+    edges = np.flatnonzero(np.diff(free, prepend=False, append=False))
+    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        stretch = calls.of(np.arange(first, last))
+        if weights.worth(stretch) and (more := repeated_sequence(stretch)):
+            yield more
+            yield from _beside(stretch, [more], weights)

@@ -1,0 +1,119 @@
+"""The loops of a program: those that come in turns, and those before and after the one that is judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from step_drawings import LENGTH, Drawing, every, only, training
+from tiny_export import call, memcpy, opened
+
+from nsyswrap.analysis.answer import answer_of
+from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.reports.answer.steps import loop_lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EPOCH, TRAIN, EVALUATE = 20 * LENGTH, 12, 6  # ns of an epoch, and its steps of each kind
+
+
+def epochs(count: int = 4) -> Drawing:
+    """Epochs of training steps of 10 us, then evaluation steps of 5 us, and a pause."""
+    drawing = Drawing()
+    for epoch in every(count, length=EPOCH):
+        for start in every(TRAIN, epoch):
+            drawing.range("train", start, start + LENGTH - 100)
+            drawing.launch("a", start + 10, gpu_ns=6000)
+        for start in every(EVALUATE, epoch + TRAIN * LENGTH, LENGTH // 2):
+            drawing.range("eval", start, start + LENGTH // 2 - 100)
+            drawing.launch("b", start + 10, gpu_ns=2000)
+    return drawing
+
+
+def test_training_and_evaluation_in_turns_are_two_loops(tmp_path: Path) -> None:
+    steps = only(tmp_path, epochs())
+    assert (steps.label, len(steps)) == ("'train'", 4 * TRAIN)
+    [other] = steps.others
+    assert (other.label, len(other)) == ("'eval'", 4 * EVALUATE)
+
+
+def test_a_step_ends_where_another_loop_begins(tmp_path: Path) -> None:
+    steps = only(tmp_path, epochs())
+    lasting = [*[LENGTH] * (TRAIN - 1), LENGTH - 100] * 4
+    assert steps.duration_ns.tolist() == lasting
+    assert steps.others[0].duration_ns.tolist() == [*[LENGTH // 2] * (EVALUATE - 1), LENGTH // 2 - 100] * 4
+
+
+def test_the_time_between_belongs_to_no_step(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *epochs().rows)
+    [part] = judged_parts(capture)
+    assert part.window_ns == part.steps.duration_ns[part.steps.steady].sum()
+    [device] = answer_of(capture).devices
+    assert (device.window_ns, sum(device.busy_ns.values())) == (part.window_ns, (4 * TRAIN - 1) * 6000)
+
+
+def test_work_that_ends_late_delays_the_next_loop(tmp_path: Path) -> None:
+    drawing = epochs(2)
+    last = (TRAIN - 1) * LENGTH
+    drawing.launch("late", last + 500, gpu_ns=15_000)
+    steps = only(tmp_path, drawing)
+    assert steps.end_ns[TRAIN - 1] == last + 505 + 15_000
+    assert steps.others[0].start_ns[0] == steps.end_ns[TRAIN - 1]
+
+
+def test_a_checkpoint_after_some_steps_stays_with_them(tmp_path: Path) -> None:
+    drawing = training(30)
+    for start in every(2, 14 * LENGTH + 6000, 15 * LENGTH):
+        drawing.range("checkpoint", start, start + 3000)
+        drawing.launch("save", start + 10)
+    steps = only(tmp_path, drawing)
+    assert (len(steps), steps.others) == (30, ())
+
+
+def test_what_repeats_after_the_ranges_is_a_loop(tmp_path: Path) -> None:
+    drawing = training(20)
+    for start in every(60, 25 * LENGTH, 1000):
+        drawing.kernels("pqr", start)
+    steps = only(tmp_path, drawing)
+    assert [(one.label, len(one)) for one in (steps, *steps.others)] == [
+        ("'step'", 20),
+        ("a sequence of 3 GPU operations", 60),
+    ]
+
+
+def test_a_short_loop_is_not_named(tmp_path: Path) -> None:
+    drawing = training(200)
+    for start in every(15, 205 * LENGTH, 500):
+        drawing.kernels("pq", start)
+    assert only(tmp_path, drawing).others == ()
+
+
+def test_copies_are_no_loop(tmp_path: Path) -> None:
+    drawing = training(20)
+    for i, start in enumerate(every(30, -40 * LENGTH)):
+        drawing.rows.append(call("cudaMemcpyAsync", start, start + 100, 5000 + i))
+        drawing.rows.append(memcpy(1, start + 10, start + 90, 8, correlationId=5000 + i))
+    assert only(tmp_path, drawing).others == ()
+
+
+def test_a_loop_with_most_time_is_judged_before_small_ranges(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for start in every(4, length=1000):
+        drawing.range("warm", start, start + 900)
+        drawing.launch("w", start + 10)
+    for start in every(40, 10 * LENGTH):
+        drawing.launch("a", start, gpu_ns=8000)
+        drawing.launch("b", start + 50, gpu_ns=1000)
+    steps = only(tmp_path, drawing)
+    assert (steps.label, len(steps)) == ("a sequence of 2 GPU operations", 40)
+
+
+def test_the_screen_names_each_loop(tmp_path: Path) -> None:
+    answer = answer_of(opened(tmp_path, *epochs().rows))
+    [loop] = answer.other_loops
+    mean = (EVALUATE - 1 + 0.98) / EVALUATE * LENGTH / 2
+    assert (loop.label, loop.count, round(loop.mean_ns)) == ("'eval'", 24, round(mean))
+    assert loop.busy_percent == 100 * 2000 / loop.mean_ns
+    assert loop.gpu_percent == 100 * 24 * 2000 / (48 * 6000 + 24 * 2000)
+    [line] = loop_lines(answer)
+    assert str(line) == "Another loop: 24 x 'eval', 4.98 µs each (120 µs): GPU busy 40 %"
