@@ -16,8 +16,8 @@ import numpy as np
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.conditions import INTERVAL_S, THROTTLE_REASONS, conditions_of
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.base.units import NS_PER_S
 from nsyswrap.capture.info import read_samples

@@ -10,7 +10,7 @@ from nsyswrap.analysis.arrays.groups import ascending, distinct, group_keys, num
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.analysis.packed import launched, packed_events, packed_names
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.capture.stream import in_blocks

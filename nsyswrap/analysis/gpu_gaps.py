@@ -31,7 +31,7 @@ from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.thread_activity import ACTIVITIES, activity_segments, forget_courses
 from nsyswrap.analysis.thread_activity import Segments as ActivitySegments
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow
 from nsyswrap.capture.window import Intervals

@@ -15,8 +15,8 @@ from nsyswrap.analysis.arrays.intervals import Cover, union
 from nsyswrap.analysis.correlation import call_table, launch_pairs_of, process_notes
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look_up
 from nsyswrap.analysis.packed import packed_names
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.per_capture import discard, per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import select

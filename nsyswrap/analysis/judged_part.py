@@ -14,7 +14,7 @@ from nsyswrap.analysis.launches import READS as LAUNCH_READS
 from nsyswrap.analysis.names import CLASSES, LOAD, call_classes
 from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import forget, per_capture
 from nsyswrap.capture.schema import CUDA_OVERHEAD_TYPES, PROCESS_MASK, SPANS
 from nsyswrap.capture.selection import process_ids

@@ -20,7 +20,7 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.analysis.gpu_operations import READS as OPERATION_READS
 from nsyswrap.analysis.names import name_codes
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.export import EXACT
 from nsyswrap.capture.per_capture import discard, per_capture
 from nsyswrap.capture.schema import NAMED, SPANS

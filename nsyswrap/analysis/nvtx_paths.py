@@ -12,7 +12,7 @@ from nsyswrap.analysis.gil import of_the_program
 from nsyswrap.analysis.nvtx_ranges import call_spans, domain_names, nested_ranges
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN, without_fields
 from nsyswrap.analysis.range_tree.tree import NOWHERE, range_tree_of, ranges_around
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.schema import NVTX_PUSH_POP
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, repeated
 from nsyswrap.analysis.arrays.spans import Spans, Tree, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, SPANS
 from nsyswrap.capture.selection import process_ids

@@ -14,7 +14,7 @@ from nsyswrap.analysis.arrays.codes import Factorizer
 from nsyswrap.analysis.arrays.groups import rank_texts
 from nsyswrap.analysis.correlation import CallTable
 from nsyswrap.analysis.names import name_codes, strip_version
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import discard, per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.capture.stream import looked_up, narrow

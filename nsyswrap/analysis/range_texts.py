@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from nsyswrap.analysis.gil import GIL_DOMAIN
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 STEPS_DOMAIN, MODULES_DOMAIN = "nsyswrap", "nsyswrap.modules"  # of `nsyswrap profile --steps`, `--modules`
 HIDDEN, RANGE, MODULE, OPERATION, ENGINE = range(5)  # kinds of ranges; HIDDEN ones are in no tree

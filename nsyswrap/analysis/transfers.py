@@ -27,7 +27,7 @@ from nsyswrap.analysis.gpu_operations import (
     selected_ns,
 )
 from nsyswrap.analysis.names import with_name
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.schema import ON_DEVICE, PAGEABLE, SPANS, UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.capture.stream import one_of
 

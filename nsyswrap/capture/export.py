@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from nsyswrap.base import paths
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.sqlite import EXHAUSTED, ReadOnly, quoted, read_only, statement, tables_of
 from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import EVENTS, ID_MASK, PID_SHIFT
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.block_times import block_times
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import select

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.suggest import did_you_mean
 from nsyswrap.capture.schema import (
     ID_MASK,

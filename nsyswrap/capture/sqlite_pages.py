@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.sqlite import statement
 from nsyswrap.base.threads import in_threads
 from nsyswrap.capture.sqlite_records import (

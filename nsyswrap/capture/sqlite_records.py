@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

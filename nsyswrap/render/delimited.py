@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Texts
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import printable, without_commands
 from nsyswrap.base.units import (
     EXACT_TENTHS,

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.nvtx_ranges import own_texts
 from nsyswrap.base import links, paths
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, OutputError, Unavailable
 from nsyswrap.base.files import private_folder
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version
 from nsyswrap.capture import schema

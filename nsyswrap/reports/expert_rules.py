@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.names import calls_named, look_up
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import EVENTS, PROCESS_MASK, SPANS
 from nsyswrap.capture.selection import process_ids

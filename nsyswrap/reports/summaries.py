@@ -11,7 +11,7 @@ from nsyswrap.analysis.arrays.groups import PART, ascending, group_keys, grouped
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, counted_ranges
 from nsyswrap.analysis.packed import packed_events, packed_names
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS

@@ -11,9 +11,9 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.correlation import process_notes
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, Rounding, Unit, round_tenth
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import EVENTS, collecting

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nsyswrap.analysis.arrays.codes import Factorizer
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -8,7 +8,7 @@ import pytest
 from tiny_export import PID, call, global_id, graph, kernel, memcpy, memset, opened, row
 
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from nsyswrap.analysis.gpu_operations import (
     previous_ends,
     window,
 )
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.selection import machine_ids
 
 if TYPE_CHECKING:

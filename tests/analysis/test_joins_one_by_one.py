@@ -16,7 +16,7 @@ from tiny_export import call, global_id, kernel, write
 from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.api import Capture
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 IDS = st.one_of(st.none(), st.sampled_from([0, 1, 2, 2**40]))
 PROCESSES = st.sampled_from([5, 100, 0xFFFFFF])

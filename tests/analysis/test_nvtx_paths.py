@@ -9,7 +9,7 @@ from made_modules import training
 from tiny_export import call, domain, kernel, nvtx, opened
 
 from nsyswrap.analysis.nvtx_paths import call_paths
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ from nsyswrap.analysis import execution_phases
 from nsyswrap.analysis.execution_phases import phases_of
 from nsyswrap.analysis.packed import launched, packed_events, packed_names
 from nsyswrap.api import Capture
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import sqlite_pages, stream
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from nsyswrap.analysis.range_texts import (
     RangeText,
     read_text,
 )
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tiny_export import Row, call, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.timing_audit import TOLERANCE_NS, VERDICTS, audit
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import pytest
 from tiny_export import PID, Row, call, global_id, graph, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.timing_audit import VERDICTS, Audit, audit
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,8 +26,8 @@ from tiny_export import (
 )
 
 from nsyswrap import open_capture
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotACapture, NotInCapture, UsageError
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 
 if TYPE_CHECKING:

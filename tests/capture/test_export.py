@@ -16,8 +16,8 @@ from tiny_export import API, KERNEL, NVTX, call, everything, kernel, memcpy, nvt
 
 from nsyswrap import reports
 from nsyswrap.api import Capture
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import export as export_module
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export

@@ -21,7 +21,7 @@ from tiny_export import Row, memcpy, um_cpu_fault, um_gpu_fault, write
 
 from nsyswrap.analysis.arrays.groups import Groups, distinct, group_keys, grouped, number_texts
 from nsyswrap.api import Capture
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Rounding, TimeUnit, Unit, csv_cell, human, round_tenth
 from nsyswrap.capture.selection import parse_selection, parse_time
 from nsyswrap.capture.window import LEAST, MOST, whole_time

@@ -23,8 +23,8 @@ from tiny_export import (
     um_gpu_fault,
 )
 
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.selection import Selection, parse_selection, parse_time
 from nsyswrap.capture.window import LEAST, MOST, whole_time
 

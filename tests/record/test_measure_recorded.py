@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import nsyswrap
-from nsyswrap.base.marks import MEASURE_MARK
+from nsyswrap.base.constants import MEASURE_MARK
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from tiny_export import PID, call, domain, global_id, kernel, memcpy, nvtx, open
 
 from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures, paths, tree
 from nsyswrap.analysis.nvtx_ranges import counted_ranges, kernel_ranges, nested_ranges
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.missing import MISSING
 
 if TYPE_CHECKING:
     from pathlib import Path

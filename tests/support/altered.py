@@ -13,7 +13,7 @@ from pathlib import Path
 from tiny_export import KERNEL, NVTX
 
 from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.base.marks import MEASURE_MARK
+from nsyswrap.base.constants import MEASURE_MARK
 
 _TIMES = ("start", "end", "timestamp", "duration", "startTime", "stopTime", "eventSyncTimestamp")
 _HOOK_DOMAIN = "nsyswrap"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.sqlite import statement
 from nsyswrap.capture.sqlite_pages import Miscounted, PageFile, count_rows, find_leaves, read_columns
 

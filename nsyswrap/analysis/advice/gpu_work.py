@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating
 from nsyswrap.analysis.packed import packed_names
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from nsyswrap.analysis.range_texts import MODULES_DOMAIN
 from nsyswrap.analysis.steps.marked import marked_numbers
 from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
 from nsyswrap.analysis.timing_audit.purpose import seems_measured
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import NVTX_DOMAIN
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import MOST, check_pairs, distinct, group_keys, order_by_code, repeated
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,8 +18,8 @@ from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, texts_and_domains
 from nsyswrap.analysis.range_texts import RANGE, read_text
 from nsyswrap.analysis.transfers import MEMSET_KIND, transfers
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import NVTX_PUSH_POP, PROCESS_MASK
 
 if TYPE_CHECKING:

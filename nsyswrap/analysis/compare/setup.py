@@ -10,8 +10,8 @@ from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.analysis.conditions import plain_uuid, run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import is_at_full_clock, other_processes
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.selection import machine_ids, process_ids
 
 if TYPE_CHECKING:

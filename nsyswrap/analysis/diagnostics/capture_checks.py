@@ -22,8 +22,8 @@ from nsyswrap.analysis.diagnostics.check import (
 from nsyswrap.analysis.names import strip_version
 from nsyswrap.analysis.no_gpu_work import missing_processes
 from nsyswrap.base.check import Check
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.info import message_level, newer_than_known
 from nsyswrap.capture.schema import SPANS

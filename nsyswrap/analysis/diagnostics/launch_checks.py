@@ -26,7 +26,7 @@ from nsyswrap.analysis.diagnostics.check import (
 )
 from nsyswrap.analysis.gpu_operations import KINDS, all_processes_known, gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes, strip_version
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import duration
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import global_process_ids

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.no_gpu_work.evidence import Evidence, run_facts
 from nsyswrap.base.check import Check, Level
-from nsyswrap.base.missing import MISSING
-from nsyswrap.base.nsys.releases import FIRST_NSYS
+from nsyswrap.base.constants import FIRST_NSYS, MISSING
 from nsyswrap.base.units import duration
 from nsyswrap.capture.per_capture import per_capture
 

@@ -12,9 +12,9 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.base.conditions import conditions_of
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.gpu_users import gpu_users_of
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.selection import process_ids
 

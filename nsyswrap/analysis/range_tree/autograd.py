@@ -15,7 +15,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.range_texts import BACKWARD, ENGINE, OPERATION
 from nsyswrap.analysis.range_tree.module_numbers import OUTSIDE, recorded_numbers
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.schema import PROCESS_MASK
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from nsyswrap.analysis.judged_part import chosen_views
 from nsyswrap.analysis.range_texts import MODULE, OPERATION
 from nsyswrap.analysis.range_tree.figures import computing
 from nsyswrap.analysis.range_tree.tree import range_tree_of
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:

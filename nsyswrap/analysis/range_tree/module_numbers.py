@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains
 from nsyswrap.analysis.range_texts import MODULE, MODULES_DOMAIN
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.schema import NVTX_MARK
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from nsyswrap.analysis.range_texts import (
     read_text,
 )
 from nsyswrap.analysis.range_tree.names_in_place import named_in_place
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ from nsyswrap.analysis.nvtx_ranges import call_spans
 from nsyswrap.analysis.range_texts import BACKWARD, ENGINE, MODULE, OPERATION
 from nsyswrap.analysis.range_tree.autograd import forward_of
 from nsyswrap.analysis.range_tree.nested import nested_ranges
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:

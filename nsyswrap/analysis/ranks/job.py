@@ -15,7 +15,7 @@ import numpy as np
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.ranks.collectives import Matched, communicates, match
 from nsyswrap.analysis.ranks.members import hosts
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import duration
 from nsyswrap.capture import schema
 from nsyswrap.capture.open import open_export

@@ -14,7 +14,7 @@ import numpy as np
 
 from nsyswrap.analysis.nvtx_ranges import ALL, own_texts
 from nsyswrap.analysis.range_texts import of_an_operation
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,8 +25,8 @@ from nsyswrap.analysis.steps.marked import MARKED, marked_steps
 from nsyswrap.analysis.steps.occurrences import calls_by_process, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names
 from nsyswrap.analysis.steps.spans import step_spans
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.suggest import did_you_mean
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration

@@ -37,7 +37,7 @@ from nsyswrap.analysis.nvtx_ranges import closed_ranges
 from nsyswrap.analysis.timing_audit.causation import launched_for, ranging_threads
 from nsyswrap.analysis.timing_audit.measured import measured_times
 from nsyswrap.analysis.timing_audit.range_work import nearby_work, operations_of, own_work
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.nvtx_ranges import own_texts
+from nsyswrap.base.constants import MEASURE_MARK, MISSING
 from nsyswrap.base.files import parsed
-from nsyswrap.base.marks import MEASURE_MARK
-from nsyswrap.base.missing import MISSING
 from nsyswrap.capture.schema import PROCESS_MASK
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from nsyswrap.analysis.names import CLASSES, COPY, SYNCHRONISE, call_classes, ca
 from nsyswrap.analysis.nvtx_ranges import range_labels
 from nsyswrap.analysis.timing_audit import audit
 from nsyswrap.analysis.timing_audit.causation import causing_threads
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import ascending, group_keys
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.schema import PROCESS_MASK
 from nsyswrap.capture.selection import machine_ids
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.check import Check
-from nsyswrap.base.nsys.releases import FIRST_NSYS
+from nsyswrap.base.constants import FIRST_NSYS
 from nsyswrap.record import gpus, proc
 from nsyswrap.record.gpus import NO_LIBRARY, Devices
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
-from nsyswrap.base.marks import MEASURE_MARK
+from nsyswrap.base.constants import MEASURE_MARK
 from nsyswrap.base.units import Unit, human
 from nsyswrap.record.in_program import nvtx_binding
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version
 from nsyswrap.render.formats import Document, Format, Layout

@@ -14,7 +14,7 @@ from nsyswrap.analysis.gpu_operations import KINDS, operations_of_kind
 from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges, own_texts
 from nsyswrap.analysis.range_tree.module_numbers import marks_of_modules
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_MARK, SPANS
 from nsyswrap.render.perfetto.slices import Argument, Looks, Slices, laid_out, look_fields

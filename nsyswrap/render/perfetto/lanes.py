@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
 from nsyswrap.render.timeline.names import gpu_name, process_name, sublane_suffix, thread_name
 

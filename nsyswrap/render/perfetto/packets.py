@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.render.perfetto import wire
 from nsyswrap.render.perfetto.wire import Cells, field, number_field
 from nsyswrap.render.timeline.names import NO_NAME

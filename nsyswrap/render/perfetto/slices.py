@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.analysis.gpu_operations import KINDS, names_of_kind
 from nsyswrap.analysis.names import kernel_classes, name_codes
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.render.timeline.names import NO_NAME
 from nsyswrap.render.timeline.packing import drawing_order, sublanes

@@ -16,8 +16,8 @@ from matplotlib.patches import StepPatch
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import duration, moment, percent
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.plots import Plot, nothing_selected

@@ -39,7 +39,7 @@ from nsyswrap.analysis.names import (
     strip_version,
 )
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.timeline.names import (
     CALLS,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, MEMSET, GpuOperations
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT, PROCESS_MASK
 from nsyswrap.capture.selection import machine_ids
 from nsyswrap.render import colors

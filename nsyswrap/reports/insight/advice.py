@@ -24,7 +24,7 @@ from nsyswrap.analysis.answer import withheld_because
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import judged_parts
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.per_capture import discard
 from nsyswrap.reports.table import Column, Paragraph, Report, Result, Schema, spend

@@ -12,8 +12,8 @@ import numpy as np
 from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, overhead, run_checks
 from nsyswrap.analysis.diagnostics.check import marked, unknown
 from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.table import Column, Report, Result, Schema

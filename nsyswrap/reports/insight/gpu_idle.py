@@ -27,7 +27,7 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS

@@ -30,7 +30,7 @@ from nsyswrap.analysis.gpu_operations import (
     window,
     windows,
 )
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.selection import machine_ids, process_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema

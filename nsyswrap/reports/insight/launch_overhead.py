@@ -22,7 +22,7 @@ from nsyswrap.analysis.arrays.groups import Groups
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import READS
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.stream import in_blocks, narrow
 from nsyswrap.reports.columns import KERNEL_NAMES

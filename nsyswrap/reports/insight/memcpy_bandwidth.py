@@ -37,7 +37,7 @@ from nsyswrap.analysis.transfers import (
     transfers,
     waiting_calls,
 )
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import TOTAL_TIME

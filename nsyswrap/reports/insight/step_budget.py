@@ -45,7 +45,7 @@ from nsyswrap.analysis.step_budget import (
     OTHER_PROCESS,
     budgets_of,
 )
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.selection import process_ids

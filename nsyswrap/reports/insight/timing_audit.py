@@ -33,7 +33,7 @@ from nsyswrap.analysis.timing_audit import (
     audit,
 )
 from nsyswrap.analysis.timing_audit.causation import HOW_TO_TELL, adopted_notes, overlap_notes
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.schema import SPANS

@@ -24,7 +24,7 @@ from nsyswrap.analysis.transfers import (
     pages_by_process,
     per_s,
 )
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture import schema

@@ -13,7 +13,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import MOST
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, event_names, look_up
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.reports.expert_rules import COPY_COLUMNS, READS, ROWS, started_by
 from nsyswrap.reports.table import Report, Result, Schema
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.nvtx_ranges import OPERATIONS, READS, STYLES, projections
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.columns import stat_columns, stat_values
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema

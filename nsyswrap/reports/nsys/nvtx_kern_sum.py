@@ -15,7 +15,7 @@ from nsyswrap.analysis.arrays.spans import enclosures
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.nvtx_ranges import READS, STYLES, call_spans, nested_ranges
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.columns import TOTAL_TIME, stat_columns, stat_values

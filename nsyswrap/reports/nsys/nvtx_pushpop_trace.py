@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.spans import paths, tree
 from nsyswrap.analysis.nvtx_ranges import READS, nested_ranges
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.schema import NVTX_PUSH_POP

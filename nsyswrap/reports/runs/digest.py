@@ -19,9 +19,9 @@ from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import other_processes
 from nsyswrap.analysis.ranks.members import Member, check_different, missing_ranks, places
 from nsyswrap.base import paths
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
-from nsyswrap.base.missing import MISSING
 from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
 from nsyswrap.base.units import Number, Unit
 from nsyswrap.base.version import version

@@ -11,7 +11,7 @@ from nsyswrap.analysis.diagnostics.check import counted, marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.diagnostics.run_checks import doubts
 from nsyswrap.analysis.no_gpu_work import has_gpu_work, missing_processes
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import duration
 
 if TYPE_CHECKING:

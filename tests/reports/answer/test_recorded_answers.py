@@ -14,8 +14,8 @@ from rich.cells import cell_len
 
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
 from nsyswrap.api import open_capture
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.missing import MISSING
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.answer import answer_lines, as_dict, screen_texts

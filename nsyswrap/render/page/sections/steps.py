@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.thread_activity import forget_courses
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import duration, percent
 from nsyswrap.render.colors import REST, state_color
 from nsyswrap.render.page.charts import ColumnBar, Part, columns_picture, stacked_bar

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
 from nsyswrap.analysis.nvtx_paths import call_paths
-from nsyswrap.base.missing import MISSING
+from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.timeline.names import CALLS, KERNELS
 
