@@ -1,4 +1,6 @@
-"""The version of nsyswrap: a release, or a development version of the next one that names its commit.
+"""This installation of nsyswrap: its version, and how to add what an optional feature needs.
+
+The version is a release, or a development version of the next one that names its commit.
 
     0.3.0                         a release
     0.3.0.dev0+g1a2b3c4d          the code of a commit
@@ -12,6 +14,7 @@ checkout of nsyswrap git knows it, and in an archive ``git archive`` has written
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
 
 with lazy_imports():  # used for the first question alone
     import pathlib
+    import re
+    import shlex
+    import shutil
+    from importlib import metadata
 
     from nsyswrap.base import git
 
@@ -44,6 +51,27 @@ def version() -> str:
 def version_at_once() -> str:
     """Return the version without running git: the commit of a checkout counts as not known."""
     return _built() or _named("" if _ARCHIVED.startswith("$") else _ARCHIVED)
+
+
+def pip_install(extra: str) -> str:
+    """Return the command that installs the packages of an extra, such as ``parquet``.
+
+    It names these packages and not ``nsyswrap[parquet]``: an installation from a checkout would look for
+    nsyswrap in the package index, or replace itself. Without an installation it names the checkout.
+    """
+    try:
+        requirements = metadata.requires("nsyswrap") or ()
+    except metadata.PackageNotFoundError:
+        requirements = ()
+    of_extra = [
+        requirement.partition(";")[0].strip()
+        for requirement in requirements
+        if re.search(rf"""extra\s*==\s*['"]{extra}['"]""", requirement)
+    ]
+    first, python = shutil.which("python3"), sys.executable
+    if first and pathlib.Path(first).parent == pathlib.Path(python).parent:
+        python = "python3"  # sys.executable can be another name of it
+    return shlex.join([python, "-m", "pip", "install", *(of_extra or [f"{_root()}[{extra}]"])])
 
 
 def __getattr__(name: str) -> str:

@@ -16,8 +16,8 @@ import numpy as np
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture, NotACapture, Unavailable, Unreadable
-from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.version import pip_install
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.schema import CAPTURE_MARKS, CAPTURE_METADATA, STRINGS
 from nsyswrap.capture.sqlite_pages import Leaves

@@ -15,7 +15,6 @@ import click
 
 from nsyswrap.base import links, paths
 from nsyswrap.base.errors import CaptureError, UsageError
-from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import exit_code_of, nothing_read
 from nsyswrap.base.run_folder import BATCH
@@ -23,6 +22,7 @@ from nsyswrap.base.suggest import unknown
 from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.base.text import ascii_layout, counted, natural_key, printable
 from nsyswrap.base.threads import usable_cpus
+from nsyswrap.base.version import pip_install
 from nsyswrap.cli.help import Command, completes, option
 from nsyswrap.cli.options import OUTPUT, SHOW, csv_safe_option, output_option, with_options
 from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout, unreadable_noted

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base import settings
 from nsyswrap.base.errors import CaptureError, NsyswrapError, Unavailable, UsageError
 from nsyswrap.base.files import brief
-from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import printable
+from nsyswrap.base.version import pip_install
 from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.options import with_options
 from nsyswrap.cli.output import note, on_github

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 with lazy_imports():
-    from nsyswrap.base import install, suggest
+    from nsyswrap.base import suggest, version
     from nsyswrap.record import nvcc
     from nsyswrap.record.in_program import script
 
@@ -275,7 +275,7 @@ def _missing(needs: Iterable[str]) -> list[str]:
 def _lacks_module(name: str) -> str:
     if importlib.util.find_spec(name):
         return ""
-    return f"{name} is not installed ({install.pip_install('scenarios')})"
+    return f"{name} is not installed ({version.pip_install('scenarios')})"
 
 
 def _lacks_ninja() -> str:
@@ -283,7 +283,7 @@ def _lacks_ninja() -> str:
     return (
         ""
         if shutil.which("ninja") or os.access(beside, os.F_OK)
-        else f"ninja is not installed ({install.pip_install('scenarios')})"
+        else f"ninja is not installed ({version.pip_install('scenarios')})"
     )
 
 

@@ -16,10 +16,9 @@ from nsyswrap.base import links, paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, OutputError, Unavailable
 from nsyswrap.base.files import private_folder
-from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import Unit
-from nsyswrap.base.version import version
+from nsyswrap.base.version import pip_install, version
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids

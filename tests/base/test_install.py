@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.base.install import pip_install
+from nsyswrap.base.version import pip_install
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIRES = ["click>=8.1", "pyarrow>=14; extra == 'parquet'", 'torch>=2.1 ; extra == "scenarios"']
@@ -32,7 +32,7 @@ def test_it_is_the_python_that_runs_nsyswrap(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_checkout_that_is_not_installed_is_named(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare")  # no nsyswrap is installed there
-    program = "from nsyswrap.base.install import pip_install; print(pip_install('parquet'))"
+    program = "from nsyswrap.base.version import pip_install; print(pip_install('parquet'))"
     done = subprocess.run(
         [tmp_path / "bare/bin/python3", "-c", program],
         env={"PYTHONPATH": str(ROOT)},

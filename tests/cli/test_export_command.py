@@ -23,7 +23,7 @@ from traced import traced
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import OutputError, Unavailable
-from nsyswrap.base.install import pip_install
+from nsyswrap.base.version import pip_install
 from nsyswrap.capture.schema import EVENTS
 from nsyswrap.render import events_parquet as event_files
 from nsyswrap.render.perfetto import FORMATS, compose

@@ -14,8 +14,8 @@ from pyarrow import parquet as arrow
 from tiny_export import call, everything, kernel, opened
 
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.base.install import pip_install
 from nsyswrap.base.units import Unit
+from nsyswrap.base.version import pip_install
 from nsyswrap.render.formats import parquet
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.table import Table

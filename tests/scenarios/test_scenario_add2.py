@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from scenario_scripts import load, run_without_torch, torch_on_cpu
 
-from nsyswrap.base.install import pip_install
+from nsyswrap.base.version import pip_install
 from nsyswrap.record.in_program import measure as measurement
 from nsyswrap.record.in_program import nvtx_binding
 from nsyswrap.record.in_program.script import Timing, main

@@ -12,8 +12,8 @@ from typing import NoReturn
 import pytest
 from scenario_scripts import SCENARIOS, load, run_without_torch
 
-from nsyswrap.base.install import pip_install
 from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.version import pip_install
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.record.in_program.script import main
 

@@ -19,8 +19,7 @@ from nsyswrap.analysis.compare.model import (
 from nsyswrap.analysis.compare.module_rows import hidden_remarks
 from nsyswrap.analysis.compare.pairing import have_same_steps, pair_rows, renamed
 from nsyswrap.analysis.compare.stored_names import with_full_names
-from nsyswrap.base.install import pip_install
-from nsyswrap.base.version import version
+from nsyswrap.base.version import pip_install, version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.base.install import pip_install
 from nsyswrap.base.run_folder import cache_dir
+from nsyswrap.base.version import pip_install
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,10 +13,9 @@ import numpy as np
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.base.install import pip_install
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import Unit
-from nsyswrap.base.version import version
+from nsyswrap.base.version import pip_install, version
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.json import describe
 
