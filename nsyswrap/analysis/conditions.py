@@ -15,9 +15,9 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.base.conditions import INTERVAL_S, THROTTLE_REASONS, conditions_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.run_facts import INTERVAL_S, THROTTLE_REASONS, conditions_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.base.units import NS_PER_S
 from nsyswrap.capture.info import read_samples
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.base.conditions import Conditions, Gpu
+    from nsyswrap.base.run_facts import Conditions, Gpu
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.info import Samples
 

@@ -11,7 +11,7 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.conditions import Git
+from nsyswrap.base.run_facts import Git
 from nsyswrap.base.run_tool import run_tool
 
 if TYPE_CHECKING:

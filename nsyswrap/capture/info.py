@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nsyswrap.base.conditions import COLUMNS
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import small_file, why
 from nsyswrap.base.nsys.steps import DOMAIN
+from nsyswrap.base.run_facts import COLUMNS
 from nsyswrap.base.run_folder import CONDITIONS, LAUNCHERS
 from nsyswrap.capture import schema
 

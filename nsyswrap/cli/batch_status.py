@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
-from nsyswrap.base import batch_file
+from nsyswrap.base import run_facts
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import holder_here, is_locked, terminate
 from nsyswrap.base.text import counted, printable, screen_width
@@ -223,7 +223,7 @@ def state_reader() -> Callable[[Path], tuple[str, str]]:
         return {state.folder.name: state for state in states.values()}
 
     def read(folder: Path) -> tuple[str, str]:
-        state = of_batch(batch_file.batch_of(folder.absolute())).get(folder.name) or read_state(folder)
+        state = of_batch(run_facts.batch_of(folder.absolute())).get(folder.name) or read_state(folder)
         return state.state, state.status.message if state.status else ""
 
     return read

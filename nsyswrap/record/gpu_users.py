@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nsyswrap.base.gpu_users import GpuUser
+from nsyswrap.base.run_facts import GpuUser
 from nsyswrap.record import launcher_env, proc
 from nsyswrap.record.guard import MARK
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from nsyswrap.record.spec import RunSpec
 
 with lazy_imports():  # most are used when nsys runs or has ended, so the program starts sooner
-    from nsyswrap.base import gpu_users, limits, recent_runs
+    from nsyswrap.base import limits, recent_runs, run_facts
     from nsyswrap.record import gpus, hooked, reimport
     from nsyswrap.record.conditions import observer
 
@@ -364,7 +364,7 @@ def _facts_of(ended: _Ended) -> dict[str, Any]:
         "nsys_starts": ended.starts,
         "program_s": ended.program_s,
         "conditions": asdict(ended.observer.conditions()),
-        gpu_users.KEY: list(map(asdict, ended.ending.gpu_users)),
+        run_facts.GPU_PROCESSES: list(map(asdict, ended.ending.gpu_users)),
     }
 
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base import paths
-from nsyswrap.base.batch_file import batch_of
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
 from nsyswrap.base.folder_lock import LOCK, is_lock_file, is_locked, locked
 from nsyswrap.base.rank_folders import rank_folders
 from nsyswrap.base.recent_runs import begun_runs, is_rank, is_repeat, repeats_in
+from nsyswrap.base.run_facts import batch_of
 from nsyswrap.base.run_folder import (
     BATCH,
     CLAIM,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from nsyswrap.base.gpu_users import GpuUser
+    from nsyswrap.base.run_facts import GpuUser
 
 with lazy_imports():  # used when nsys runs
     from nsyswrap.record import gpu_users

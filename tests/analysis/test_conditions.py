@@ -22,7 +22,7 @@ from tiny_export import everything, global_id, kernel, opened, row
 
 from nsyswrap.analysis.conditions import Spread, run_conditions_of
 from nsyswrap.api import open_capture
-from nsyswrap.base.conditions import Conditions
+from nsyswrap.base.run_facts import Conditions
 from nsyswrap.base.run_folder import EXPORT
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.conditions import RunConditions, WorkingGpu
     from nsyswrap.api import Capture
-    from nsyswrap.base.conditions import Gpu
+    from nsyswrap.base.run_facts import Gpu
 
 # A kernel from 1.05 s to 2.95 s. Samples every 100 ms: those from 1.1 s to 3.0 s follow work, the first of
 # them does not count, so 19 do.

@@ -25,7 +25,7 @@ from tiny_export import call, diagnostic, kernel, opened, row
 
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.api import open_capture
-from nsyswrap.base.conditions import Conditions, GpuProcess, Host
+from nsyswrap.base.run_facts import Conditions, GpuProcess, Host
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.reports.wording.trust import trust
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.base import git as commits
-from nsyswrap.base.conditions import Git
+from nsyswrap.base.run_facts import Git
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from nsyswrap.base import batch_file, toml_file
+from nsyswrap.base import run_facts, toml_file
 from nsyswrap.base.files import read_json, typed
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def batch(**changes: Any) -> dict[str, Any]:
 def test_a_batch_of_impossible_runs_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     path = tmp_path / "batch.json"
     path.write_text(json.dumps(batch()))
-    assert [run.folder for run in batch_file.read(tmp_path).runs] == ["00001-n=1", "b"]
+    assert [run.folder for run in run_facts.read_batch(tmp_path).runs] == ["00001-n=1", "b"]
     path.write_text(json.dumps(batch(**changes)))
     with pytest.raises(ValueError, match=r"number|folder|key|active"):
-        batch_file.read(tmp_path)
+        run_facts.read_batch(tmp_path)

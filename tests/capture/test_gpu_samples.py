@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from nsyswrap.base.conditions import COLUMNS
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.run_facts import COLUMNS
 from nsyswrap.base.run_folder import CONDITIONS
 from nsyswrap.capture import info
 from nsyswrap.capture.info import read_samples

@@ -19,7 +19,7 @@ from recorded import DOZEN, SHIPPED, run_folder
 from tiny_export import call, kernel, write
 
 from nsyswrap.api import open_capture
-from nsyswrap.base.conditions import Conditions, Git
+from nsyswrap.base.run_facts import Conditions, Git
 from nsyswrap.base.run_folder import DIGEST, EXPORT, SPEC, STATUS, RunFolder
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs import digest as digests

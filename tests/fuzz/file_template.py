@@ -16,7 +16,7 @@ from conditioned import EPOCH, H200, csv_of, sample
 from tiny_export import everything, kernel, row, write
 
 import nsyswrap
-from nsyswrap.base.conditions import Conditions, Host
+from nsyswrap.base.run_facts import Conditions, Host
 from nsyswrap.base.run_folder import CLAIM, CONDITIONS, EXPORT, RUN, RunFolder, Status
 from nsyswrap.record.batch.folder import make_batch
 from nsyswrap.record.batch.plan import read_plan

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 from file_accesses import accesses
 
-from nsyswrap.base.batch_file import batch_of
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import LOCK, holder_here, is_lock_file, is_locked, locked
 from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.run_facts import batch_of
 from nsyswrap.base.run_folder import CLAIM, DIGEST, SPEC, STATUS, RunFolder, Status
 from nsyswrap.record.batch import folder as folder_module
 from nsyswrap.record.batch.executors.slurm.script import job_script

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.base.conditions import Host
+from nsyswrap.base.run_facts import Host
 from nsyswrap.record.conditions import host
 
 if TYPE_CHECKING:

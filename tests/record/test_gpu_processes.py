@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.base.conditions import GpuProcess
+from nsyswrap.base.run_facts import GpuProcess
 from nsyswrap.record import guard, proc
 from nsyswrap.record.conditions import processes
 from nsyswrap.record.conditions.processes import Processes

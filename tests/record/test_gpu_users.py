@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.base.gpu_users import GpuUser, gpu_users_of
+from nsyswrap.base.run_facts import GpuUser, gpu_users_of
 from nsyswrap.record.gpu_users import GpuUsers
 from nsyswrap.record.guard import MARK
 

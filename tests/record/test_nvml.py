@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fake_nvml import FakeGpu, FakeNvml
 
-from nsyswrap.base.conditions import COLUMNS, Gpu
+from nsyswrap.base.run_facts import COLUMNS, Gpu
 from nsyswrap.record.conditions import nvml
 from nsyswrap.record.conditions.nvml import Nvml, Sample
 

@@ -17,7 +17,7 @@ import pytest
 from fake_nvml import FakeGpu, FakeNvml, sample_rows, use
 from gpus_here import NO_GPU
 
-from nsyswrap.base.conditions import Conditions, conditions_of
+from nsyswrap.base.run_facts import Conditions, conditions_of
 from nsyswrap.base.run_folder import CONDITIONS, REPORT, RunFolder
 from nsyswrap.record.conditions import interpreter, nvml
 from nsyswrap.record.conditions.observer import Observer, folder_of

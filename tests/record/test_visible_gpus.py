@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nsyswrap.base.conditions import Gpu
+from nsyswrap.base.run_facts import Gpu
 from nsyswrap.record.conditions.visible_gpus import visible
 
 ALIKE = [Gpu("GPU-aa11", "H200"), Gpu("GPU-aa22", "H200"), Gpu("GPU-bb33", "H200")]

@@ -11,7 +11,7 @@ import pytest
 from conditioned import H200, MS, POWER, around, idle, recorded, sample
 from tiny_export import everything, kernel, opened
 
-from nsyswrap.base.conditions import Conditions, Git, Host
+from nsyswrap.base.run_facts import Conditions, Git, Host
 from nsyswrap.render.page import render
 from nsyswrap.render.page.sections.conditions import SECTION
 from nsyswrap.render.page.subject import Subject

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tiny_export import kernel, write
 
-from nsyswrap.base.batch_file import spec_key
+from nsyswrap.base.run_facts import spec_key
 from nsyswrap.base.run_folder import CLAIM, EXPORT, RUN, SPEC, Outcome, RunFolder, Status
 
 DONE = Status("done", 0, 0, 0)

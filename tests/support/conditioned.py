@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tiny_export import Row, row, write
 
 from nsyswrap.api import open_capture
-from nsyswrap.base.conditions import COLUMNS, Conditions, Gpu, GpuProcess
+from nsyswrap.base.run_facts import COLUMNS, Conditions, Gpu, GpuProcess
 from nsyswrap.base.run_folder import CONDITIONS, EXPORT, RUN
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from nsyswrap.base.conditions import COLUMNS
+from nsyswrap.base.run_facts import COLUMNS
 from nsyswrap.record.conditions import nvml
 
 OK, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, TOO_SMALL = 0, 3, 4, 6, 7

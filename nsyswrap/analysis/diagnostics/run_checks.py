@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.analysis.conditions import FEWEST_SAMPLES, run_conditions_of
 from nsyswrap.analysis.diagnostics.check import info, ok, unknown, warning
-from nsyswrap.base.conditions import INTERVAL_S
+from nsyswrap.base.run_facts import INTERVAL_S
 from nsyswrap.base.text import printable, shorten, wrap
 from nsyswrap.base.units import percent
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.conditions import RunConditions, Spread, WorkingGpu
     from nsyswrap.base.check import Check
-    from nsyswrap.base.conditions import Gpu, GpuProcess
+    from nsyswrap.base.run_facts import Gpu, GpuProcess
     from nsyswrap.capture.capture import Capture
 
 CLOCKS, THROTTLING, PROCESSES, LOAD = "GPU clocks", "GPU throttling", "other processes", "host load"

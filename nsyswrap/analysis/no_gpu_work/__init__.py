@@ -19,8 +19,7 @@ from nsyswrap.capture.per_capture import per_capture
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from nsyswrap.base.conditions import GpuProcess
-    from nsyswrap.base.gpu_users import GpuUser
+    from nsyswrap.base.run_facts import GpuProcess, GpuUser
     from nsyswrap.capture.capture import Capture
 
 _SUBJECT = "GPU work"

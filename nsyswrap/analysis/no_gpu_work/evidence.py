@@ -11,10 +11,9 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
-from nsyswrap.base.conditions import conditions_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.gpu_users import gpu_users_of
+from nsyswrap.base.run_facts import conditions_of, gpu_users_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.selection import process_ids
 
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from nsyswrap.base.conditions import GpuProcess
-    from nsyswrap.base.gpu_users import GpuUser
+    from nsyswrap.base.run_facts import GpuProcess, GpuUser
     from nsyswrap.capture.capture import Capture
 
 # The events that a process with CUDA has, and the field with its global id.

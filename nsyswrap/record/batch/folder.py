@@ -38,7 +38,7 @@ with lazy_imports():  # a run of a batch needs these not
     import resource
     from concurrent import futures
 
-    from nsyswrap.base import batch_file, rank_folders
+    from nsyswrap.base import rank_folders, run_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -238,7 +238,7 @@ def open_batch(folder: Path) -> Batch:
             "give the folder that `nsyswrap batch run` printed",
         )
     try:
-        facts = batch_file.read(folder)
+        facts = run_facts.read_batch(folder)
     except PermissionError as error:
         raise paths.unreadable(folder / BATCH, error) from None
     except (OSError, ValueError) as error:

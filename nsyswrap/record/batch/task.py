@@ -13,7 +13,7 @@ from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import SPEC, existing
 
 with lazy_imports():  # a run of a batch needs it not
-    from nsyswrap.base import batch_file
+    from nsyswrap.base import run_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,7 @@ class TaskSpec:
     @property
     def key(self) -> str:
         """A hash of all but label and timeout. Two plans that have the same key have the same run."""
-        return batch_file.spec_key(self.as_json())
+        return run_facts.spec_key(self.as_json())
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class TaskSpec:
         try:
             facts = read_json(folder / SPEC)
             alike = facts["label"] == self.label and facts["timeout_s"] == self.timeout_s
-            return alike and batch_file.spec_key(facts) == key
+            return alike and run_facts.spec_key(facts) == key
         except (OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or a damaged one
             return False
 

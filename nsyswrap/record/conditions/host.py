@@ -8,7 +8,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from nsyswrap.base.conditions import Host
+from nsyswrap.base.run_facts import Host
 
 CPUS = Path("/sys/devices/system/cpu")
 CPU_INFO = Path("/proc/cpuinfo")

@@ -6,7 +6,7 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from nsyswrap.base.conditions import Gpu
+from nsyswrap.base.run_facts import Gpu
 
 LIBRARY = "libnvidia-ml.so.1"
 _SM, _MEMORY = 1, 2  # nvmlClockType_t

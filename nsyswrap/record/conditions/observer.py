@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nsyswrap.base import git
-from nsyswrap.base.conditions import Conditions
+from nsyswrap.base.run_facts import Conditions
 from nsyswrap.base.version import version, version_at_once
 from nsyswrap.record.conditions import host, interpreter
 from nsyswrap.record.conditions.sampler import Sampler

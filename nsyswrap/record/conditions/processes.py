@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
-from nsyswrap.base.conditions import GpuProcess
 from nsyswrap.base.errors import Unreadable
+from nsyswrap.base.run_facts import GpuProcess
 from nsyswrap.record import guard, proc
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.conditions import COLUMNS, INTERVAL_S, Gpu
+from nsyswrap.base.run_facts import COLUMNS, INTERVAL_S, Gpu
 from nsyswrap.record.conditions import nvml
 from nsyswrap.record.conditions.processes import Processes
 from nsyswrap.record.conditions.visible_gpus import visible

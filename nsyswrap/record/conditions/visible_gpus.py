@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nsyswrap.base.conditions import Gpu
+    from nsyswrap.base.run_facts import Gpu
 
 _DIGITS = 6  # of an index, at most
 

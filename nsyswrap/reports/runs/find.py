@@ -13,12 +13,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from nsyswrap.base import batch_file, paths
-from nsyswrap.base.conditions import conditions_of
+from nsyswrap.base import paths, run_facts
 from nsyswrap.base.errors import CaptureError, Unreadable, UsageError
 from nsyswrap.base.files import RECORDINGS, read_json, typed, why
 from nsyswrap.base.rank_folders import captures_by_rank, rank_folders, rank_in, without_rank
 from nsyswrap.base.recent_runs import is_rank, is_repeat
+from nsyswrap.base.run_facts import conditions_of
 from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
 from nsyswrap.base.text import natural_key, printable, shortest_labels
 from nsyswrap.capture.arrow_export import folder_format, is_table_folder
@@ -163,7 +163,7 @@ def _real_paths() -> Callable[[Path], str]:
 def batch_name(folder: Path) -> str:
     """Return the name of the plan of a batch folder; empty if the folder is not one."""
     try:
-        return batch_file.read(folder).name
+        return run_facts.read_batch(folder).name
     except (OSError, ValueError):
         return ""
 
@@ -214,7 +214,7 @@ def _note_links(folder: Path, links: Sequence[Path], note: Note) -> None:
 def _planned(folder: Path) -> Iterator[_Place]:
     """Yield the run folders of a batch, without those that a later plan left out."""
     try:
-        runs = batch_file.read(folder).runs
+        runs = run_facts.read_batch(folder).runs
     except (OSError, ValueError) as error:
         raise CaptureError(
             f"cannot read {folder / BATCH}: {why(error)}",
@@ -429,7 +429,7 @@ def _spec(path: Path, key: str) -> _Spec | None:
         return None
     facts = read_json(path)
     spec = typed(_Spec, facts)
-    if key and batch_file.spec_key(facts) != key:
+    if key and run_facts.spec_key(facts) != key:
         raise ValueError(f"it is not that of {BATCH}")
     return spec
 

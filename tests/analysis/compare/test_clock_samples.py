@@ -10,7 +10,7 @@ from conditioned import H200, MS, around, recorded, sample
 from tiny_export import kernel, row
 
 from nsyswrap.analysis.compare.run_figures import run_figures
-from nsyswrap.base.conditions import Conditions
+from nsyswrap.base.run_facts import Conditions
 
 if TYPE_CHECKING:
     from pathlib import Path

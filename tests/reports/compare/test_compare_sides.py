@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from compared_runs import make_repeats, make_run
 
-from nsyswrap.base.batch_file import spec_key
 from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.run_facts import spec_key
 from nsyswrap.base.run_folder import BATCH, EXPORT, RUNS, SPEC, STATUS, RunFolder, Status
 from nsyswrap.reports.compare.sides import load_side, name_of, source_of
 

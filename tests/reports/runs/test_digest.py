@@ -16,8 +16,8 @@ from recorded import SHIPPED
 from tiny_export import Row, call, everything, graph, kernel, memcpy, opened, row, write
 
 from nsyswrap.api import open_capture, runs
-from nsyswrap.base.conditions import Conditions, GpuProcess
 from nsyswrap.base.errors import CaptureError, NotACapture
+from nsyswrap.base.run_facts import Conditions, GpuProcess
 from nsyswrap.base.run_folder import DIGEST, EXPORT
 from nsyswrap.record.program import resolve
 from nsyswrap.record.spec import Callbacks, RunSpec

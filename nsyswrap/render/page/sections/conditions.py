@@ -14,7 +14,7 @@ from nsyswrap.base.units import percent
 from nsyswrap.render.page.html import Markup, Section, element, joined, section
 
 if TYPE_CHECKING:
-    from nsyswrap.base.conditions import Gpu, Host
+    from nsyswrap.base.run_facts import Gpu, Host
     from nsyswrap.render.page.subject import Subject
 
 _WIDTH, _HEIGHT = 300, 40  # of a curve, in its own units
