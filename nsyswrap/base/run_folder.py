@@ -2,6 +2,11 @@
 
 The folder has mode 0700 and its files 0600 from the first byte; 0750 and 0640 if the run is shared with the
 group.
+
+A launch of ``nsyswrap profile`` and a run of a batch with a launcher have a run folder for each profiled
+rank, ``rank-N`` inside the folder of the run. That folder itself has no capture: it holds spec.json, the one
+status.json of the run, and a run.json with the launch. A command that brings its own nsys writes files that
+are named by rank instead.
 """
 
 from __future__ import annotations
@@ -9,6 +14,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -51,6 +57,9 @@ LAUNCHERS = ("exec_program.py", "_launch.py")  # before the program in a command
 WORK = ".recording-"  # prefix of the private folder in a run folder into which nsys writes
 FOREIGN = ".from-program"  # suffix of a file that the program wrote under one of these names
 DEFAULT_BASE = Path("nsyswrap-runs")
+_RANK_FOLDER = r"rank-(\d{1,9})"
+_RANK = r"rank[-_.]?(\d{1,9})(?!\d)"  # in the name of a file or folder
+_LOOSE = (".sqlite", ".nsys-rep")  # of a file named by rank: an export is preferred to its report
 _HOLDS_ENVIRONMENT = (REPORT, RECORDING)  # these cannot be redacted, so they are never shared
 _PAGE_MARK = b'<meta name="generator" content="nsyswrap '
 _PAGE_HEAD = 4096  # bytes of a page that contain its mark
@@ -386,6 +395,55 @@ def left_recordings(folder: Path) -> list[Path]:
     """
     patterns = (f"{WORK}*/{name}" for name in (EXPORT, RECORDING, REPORT))
     return [path for pattern in patterns for path in paths.matching(folder, pattern, paths.ignore)]
+
+
+def rank_folder_name(rank: int, world_size: int) -> str:
+    """Return the name of a rank's run folder, padded so that names sort as ranks do: rank-03 of 64."""
+    return f"rank-{rank:0{len(str(world_size - 1))}}"
+
+
+def rank_in(name: str) -> int | None:
+    """Return the rank that the name of a file or folder contains, as ``job.rank3.sqlite`` does; or None."""
+    match = re.search(_RANK, name)
+    return int(match[1]) if match else None
+
+
+def without_rank(name: str) -> str:
+    """Return a name without the rank in it: job for ``job.rank3``."""
+    return re.sub(rf"[-_.]?{_RANK}", "", name)
+
+
+def rank_folders(folder: Path) -> dict[int, Path]:
+    """Return the run folder of each profiled rank in the folder of a run, by rank. Empty: it has no ranks."""
+    matches = {path: re.fullmatch(_RANK_FOLDER, path.name) for path in paths.matching(folder, "rank-*")}
+    return dict(
+        sorted((int(match[1]), path) for path, match in matches.items() if match and paths.is_folder(path))
+    )
+
+
+def captures_by_rank(folder: Path) -> dict[int, Path]:
+    """Return the capture of each rank in the folder of a run, by rank: an export, or a report without one.
+
+    A rank whose run left no capture is missing. The result is empty for a run without ranks. Raises
+    UsageError if two captures are of the same rank.
+    """
+    captures: dict[int, Path] = {}
+    for rank, path in rank_folders(folder).items():
+        for name in (EXPORT, REPORT):
+            if paths.exists(path / name):
+                captures[rank] = path / name
+                break
+    for path in (path for suffix in _LOOSE for path in paths.matching(folder, f"*{suffix}")):
+        named = rank_in(path.name)
+        if named is None:
+            continue
+        if named in captures:
+            if captures[named] == path.with_suffix(_LOOSE[0]):  # its own export
+                continue
+            both = f"{captures[named]} and {path}"
+            raise UsageError(f"{both}: both are rank {named}", "keep one of them in the folder of the run")
+        captures[named] = path
+    return dict(sorted(captures.items()))
 
 
 def make_folder(path: Path, share: Share | None) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.analysis.ranks import members
-    from nsyswrap.base import paths, rank_folders
+    from nsyswrap.base import paths, run_folder
     from nsyswrap.capture import arrow_export
     from nsyswrap.capture import open as capture_open
     from nsyswrap.reports.runs import find
@@ -45,14 +45,14 @@ def is_folder(path: Path) -> bool:
     if not paths.is_folder(path):
         return False
     if any(paths.exists(path / name) for name in FILES):
-        return not _has_capture(path) and bool(rank_folders.captures_by_rank(path))  # a run with ranks
+        return not _has_capture(path) and bool(run_folder.captures_by_rank(path))  # a run with ranks
     return not arrow_export.is_table_folder(path)
 
 
 def _captures_of(folder: Path) -> list[Path]:
     found = find.run_paths(folder, lambda text: note(f"nsyswrap: {text}"))
     runs = list(dict.fromkeys(run.parent if run.name in _READ else run for run in found))
-    ranks = list(rank_folders.rank_folders(folder).values())
+    ranks = list(run_folder.rank_folders(folder).values())
     if ranks and set(runs) <= set(ranks):  # a launch: a rank without a capture is one that cannot be read
         return ranks
     captures = [run for run in runs if found.get(run) or _has_capture(run)]

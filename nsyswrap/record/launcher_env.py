@@ -18,7 +18,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 
 with lazy_imports():  # a run without ranks needs it not
-    from nsyswrap.base import rank_folders
+    from nsyswrap.base import run_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ class Rank:
     @property
     def folder(self) -> str:
         """The name of the run folder, padded so that names sort as ranks do: rank-03 of 64."""
-        return rank_folders.folder_name(self.rank, self.world_size)
+        return run_folder.rank_folder_name(self.rank, self.world_size)
 
 
 def detect(environment: Mapping[str, str] = os.environ, least: int = _LEAST_WORLD) -> Rank | None:

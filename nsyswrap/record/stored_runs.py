@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Literal
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
 from nsyswrap.base.folder_lock import LOCK, is_lock_file, is_locked, locked
-from nsyswrap.base.rank_folders import rank_folders
 from nsyswrap.base.recent_runs import begun_runs, is_rank, is_repeat, repeats_in
 from nsyswrap.base.run_facts import batch_of
 from nsyswrap.base.run_folder import (
@@ -36,6 +35,7 @@ from nsyswrap.base.run_folder import (
     WORK,
     RunFolder,
     is_page,
+    rank_folders,
 )
 from nsyswrap.record.batch.folder import ENDED, open_batch, read_state
 

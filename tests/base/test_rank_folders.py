@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.rank_folders import captures_by_rank, folder_name, rank_folders, rank_in
+from nsyswrap.base.run_folder import captures_by_rank, rank_folder_name, rank_folders, rank_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,4 +52,5 @@ def test_the_rank_in_a_name(name: str, rank: int | None) -> None:
 
 
 def test_names_sort_as_ranks_do() -> None:
-    assert [folder_name(3, size) for size in (1, 10, 11, 64)] == ["rank-3", "rank-3", "rank-03", "rank-03"]
+    names = [rank_folder_name(3, size) for size in (1, 10, 11, 64)]
+    assert names == ["rank-3", "rank-3", "rank-03", "rank-03"]

@@ -16,8 +16,7 @@ from test_ranks_outcome import DONE, NVTX, ended, spec
 from waiting import wait_until
 
 from nsyswrap.base.nsys.command import check_export
-from nsyswrap.base.rank_folders import captures_by_rank, rank_folders
-from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder
+from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder, captures_by_rank, rank_folders
 from nsyswrap.record.batch import launched
 from nsyswrap.record.batch.folder import open_batch
 from nsyswrap.record.batch.rank_ends import all_ended

@@ -18,8 +18,7 @@ from slurm_cluster import BATCH, Cluster, running_cluster
 from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
-from nsyswrap.base.rank_folders import captures_by_rank
-from nsyswrap.base.run_folder import EXPORT, RUNS, STATUS
+from nsyswrap.base.run_folder import EXPORT, RUNS, STATUS, captures_by_rank
 from nsyswrap.record.batch.folder import open_batch
 
 if TYPE_CHECKING:

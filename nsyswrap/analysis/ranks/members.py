@@ -11,9 +11,8 @@ import numpy as np
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.rank_folders import rank_in
 from nsyswrap.base.run_facts import gpu_users_of
-from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, run_of
+from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, rank_in, run_of
 from nsyswrap.base.text import natural_key, shortest_labels
 from nsyswrap.capture.identity import identity_of
 from nsyswrap.capture.selection import EVERYTHING, process_ids

@@ -38,7 +38,7 @@ with lazy_imports():  # a run of a batch needs these not
     import resource
     from concurrent import futures
 
-    from nsyswrap.base import rank_folders, run_facts
+    from nsyswrap.base import run_facts, run_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -208,7 +208,7 @@ def _has_result(folder: Path | str) -> bool:
     """Return True if a run has a capture or a digest, or ran without nsys on purpose."""
     if any(_exists(folder, name) for name in (DIGEST, EXPORT, REPORT)):
         return True
-    if rank_folders.rank_folders(Path(folder)):
+    if run_folder.rank_folders(Path(folder)):
         return True
     try:
         run = read_json(f"{folder}/{RUN}")

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import RECORDINGS
-from nsyswrap.base.rank_folders import rank_folders
-from nsyswrap.base.run_folder import FILES, PROGRAM_ERRORS, PROGRAM_OUTPUT, RUN, existing
+from nsyswrap.base.run_folder import FILES, PROGRAM_ERRORS, PROGRAM_OUTPUT, RUN, existing, rank_folders
 from nsyswrap.base.version import version, version_at_once
 from nsyswrap.record import attached
 from nsyswrap.record.batch import rank_ends

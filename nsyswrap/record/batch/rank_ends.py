@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import tail
-from nsyswrap.base.rank_folders import rank_folders
-from nsyswrap.base.run_folder import PROGRAM_ERRORS, STATUS, read_status
+from nsyswrap.base.run_folder import PROGRAM_ERRORS, STATUS, rank_folders, read_status
 from nsyswrap.record.batch.launchers import INPUT_VARIABLE
 
 if TYPE_CHECKING:

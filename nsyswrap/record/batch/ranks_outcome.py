@@ -13,8 +13,16 @@ from nsyswrap.base.errors import CaptureError, OutputError, Unavailable, UsageEr
 from nsyswrap.base.files import tail
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.nsys.recorded_kinds import CUDA, GPU, recorded_kinds
-from nsyswrap.base.rank_folders import captures_by_rank, rank_folders
-from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, STATUS, RunFolder, Status, existing
+from nsyswrap.base.run_folder import (
+    EXPORT,
+    PROGRAM_ERRORS,
+    STATUS,
+    RunFolder,
+    Status,
+    captures_by_rank,
+    existing,
+    rank_folders,
+)
 from nsyswrap.record.batch.launchers import MORE_MEMORY, first_failure, lacked_memory
 
 if TYPE_CHECKING:

@@ -16,10 +16,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from nsyswrap.base import paths, run_facts
 from nsyswrap.base.errors import CaptureError, Unreadable, UsageError
 from nsyswrap.base.files import RECORDINGS, read_json, typed, why
-from nsyswrap.base.rank_folders import captures_by_rank, rank_folders, rank_in, without_rank
 from nsyswrap.base.recent_runs import is_rank, is_repeat
 from nsyswrap.base.run_facts import conditions_of
-from nsyswrap.base.run_folder import BATCH, CLAIM, EXPORT, REPORT, RUN, RUNS, SPEC, STATUS, RunFolder
+from nsyswrap.base.run_folder import (
+    BATCH,
+    CLAIM,
+    EXPORT,
+    REPORT,
+    RUN,
+    RUNS,
+    SPEC,
+    STATUS,
+    RunFolder,
+    captures_by_rank,
+    rank_folders,
+    rank_in,
+    without_rank,
+)
 from nsyswrap.base.text import natural_key, printable, shortest_labels
 from nsyswrap.capture.arrow_export import folder_format, is_table_folder
 from nsyswrap.reports.runs.workers import in_blocks
