@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import small_file, why
-from nsyswrap.base.nsys.steps import DOMAIN
+from nsyswrap.base.nsys.options import STEPS_DOMAIN
 from nsyswrap.base.run_facts import COLUMNS
 from nsyswrap.base.run_folder import CONDITIONS, LAUNCHERS
 from nsyswrap.capture import schema
@@ -160,7 +160,7 @@ def _stopped_by_hook(export: Export, messages: set[str | None]) -> bool:
     if schema.STOPPED not in messages:
         return False
     columns: tuple[tuple[str, FieldKind], ...] = (("eventType", "int"), ("text", "text"))
-    return (schema.NVTX_DOMAIN, DOMAIN) in export.select(
+    return (schema.NVTX_DOMAIN, STEPS_DOMAIN) in export.select(
         schema.EVENTS["nvtx"].table, *columns, required=False
     )
 

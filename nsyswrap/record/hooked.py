@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nsyswrap.base import paths
 from nsyswrap.base.files import head, read_json
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.nsys.options import parse_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.base import suggest
-    from nsyswrap.base.nsys import steps
 
 FOLDER = Path(__file__).parent / "in_program" / "hook"
 PATH = "PYTHONPATH"
@@ -35,7 +35,7 @@ _ELSEWHERE = "for a loop without optimizers use --step-at module, nvtx:NAME or c
 def variables(options: Options, notes: Path | None = None) -> dict[str, str]:
     """Return the settings of the hook. ``notes`` is a folder for its notes."""
     settings = {
-        "STEPS": options.steps and "{}-{}".format(*steps.parse_steps(options.steps)),
+        "STEPS": options.steps and "{}-{}".format(*parse_steps(options.steps)),
         "STEP_AT": options.step_at,
         "MODULES": options.modules and str(options.modules),
         "NOTES": notes and str(notes),
@@ -164,7 +164,7 @@ def _absent(fact: object) -> Absent | None:
 def why_none(options: Options, hooked: Hooked, program: str) -> tuple[str, str]:
     """Return why none of the steps were recorded, and what to do."""
     words = f"steps {options.steps} were not recorded"
-    if hooked.steps > steps.parse_steps(options.steps or "0")[1]:
+    if hooked.steps > parse_steps(options.steps or "0")[1]:
         return f"{words}: they were counted late, as {_LATE}", "choose later steps"
     if hooked.steps:
         counted = f"{program} ended after {_steps(hooked.steps)}"
@@ -226,7 +226,7 @@ def _missing_steps(asked: str, first: int, hooked: Hooked, program: str) -> str:
         return f"{words}: {program} ended after {_steps(hooked.steps)}"
     if hooked.unseen_start and first == 0:
         return "step 0 is recorded from its end on: no module was called before its optimizer stepped"
-    if (first, hooked.last) == steps.parse_steps(asked):
+    if (first, hooked.last) == parse_steps(asked):
         return ""
     recorded = f"recorded steps {first}-{hooked.last} instead of {asked}"
     return f"{recorded}: steps were counted late, as {_LATE}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.base import sqlite
-    from nsyswrap.base.nsys import steps
+    from nsyswrap.base.nsys import options as steps
 
 EXPORT_DEADLINE_S = 1800
 NVTX_RANGE = "nvtx:"
@@ -126,7 +126,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.step_at is not None:
-            steps.check_place(self.step_at)
+            steps.check_step_at(self.step_at)
         if self.steps is None:
             if self.then_stop or self.step_at is not None:
                 lonely = "--then-stop" if self.then_stop else "--step-at"

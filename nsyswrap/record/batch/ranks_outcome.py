@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import sqlite3
+from contextlib import closing, suppress
 from dataclasses import replace
 from signal import SIGTERM
 from typing import TYPE_CHECKING
@@ -12,7 +13,6 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unavailable, UsageError
 from nsyswrap.base.files import tail
 from nsyswrap.base.nsys.command import check_export
-from nsyswrap.base.nsys.recorded_kinds import CUDA, GPU, recorded_kinds
 from nsyswrap.base.run_folder import (
     EXPORT,
     PROGRAM_ERRORS,
@@ -23,6 +23,7 @@ from nsyswrap.base.run_folder import (
     existing,
     rank_folders,
 )
+from nsyswrap.base.sqlite import quoted, read_only, tables_of
 from nsyswrap.record.batch.launchers import MORE_MEMORY, first_failure, lacked_memory
 
 if TYPE_CHECKING:
@@ -40,6 +41,16 @@ _ERRORS_END = 1 << 20
 _REASON = 300  # characters of what mpirun says
 # A program that failed ends the others, whose captures may be lost: it is the cause.
 _BY_CAUSE = (("not_started",), ("program_failed",), ("disk_full", "not_redacted"), ("nsys_failed",))
+_GPU, _CUDA, _OTHER = "gpu", "cuda", "other"
+_CUPTI = "CUPTI_ACTIVITY_KIND_"
+# Tables of an export -> which kind of events they have.
+_TABLES = {
+    **{f"{_CUPTI}{name}": _GPU for name in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")},
+    **dict.fromkeys(("NVTX_EVENTS", "OSRT_API", "CUBLAS_EVENTS", "CUDNN_EVENTS"), _OTHER),
+}
+# Of tables with these prefixes that are not named above.
+_PREFIXES = {_CUPTI: _CUDA, **dict.fromkeys(("MPI_", "UCX_", "OPENMP_", "SYSCALL"), _OTHER)}
+_DOMAINS = "WHERE eventType NOT IN (33, 75, 76)"  # NVTX's domains and categories are no events
 
 
 def profiled_ranks(spec: TaskSpec) -> tuple[int, ...]:
@@ -166,24 +177,38 @@ def _judge_content(spec: TaskSpec, folder: Path) -> Status:
     single = folder / EXPORT
     if not captures and paths.exists(single):
         captures = {0: single}
-    kinds = {rank: recorded_kinds(path) for rank, path in captures.items()}
+    kinds = {rank: _recorded_kinds(path) for rank, path in captures.items()}
     if not kinds:
         return Status("done", 0, None, 0)
     all_kinds = frozenset[str]().union(*kinds.values())
-    if all_kinds <= {CUDA} and _has_gpus(spec):
+    if all_kinds <= {_CUDA} and _has_gpus(spec):
         what = "GPU work" if all_kinds else "event"
         hint = "check that the program runs under nsys, and what trace records"
         return _without_capture(f"no capture has any {what}, though the run had GPUs", hint)
     empty = [rank for rank, own in kinds.items() if not own and all_kinds]
     if empty:
         return _without_capture(f"the capture of {_listed(empty)} has no event, those of other ranks have")
-    idle = [rank for rank, own in kinds.items() if GPU in all_kinds and GPU not in own]
+    idle = [rank for rank, own in kinds.items() if _GPU in all_kinds and _GPU not in own]
     if idle:
         hint = "if these ranks use no GPU, omit them from profiled_ranks"
         return _without_capture(
             f"the capture of {_listed(idle)} has no GPU work, those of other ranks have", hint
         )
     return Status("done", 0, None, 0)
+
+
+def _recorded_kinds(path: Path) -> frozenset[str]:
+    """Return which of _GPU, _CUDA and _OTHER events a complete export has."""
+    kinds = set()
+    with closing(read_only(path)) as db:
+        for name in tables_of(db)[0]:
+            of_prefix = (kind for prefix, kind in _PREFIXES.items() if name.startswith(prefix))
+            kind = _TABLES.get(name) or next(of_prefix, "")
+            where = _DOMAINS if name == "NVTX_EVENTS" else ""
+            with suppress(sqlite3.DatabaseError):
+                if kind and db.execute(f"SELECT 1 FROM {quoted(name)} {where} LIMIT 1").fetchone():  # noqa: S608 - quoted
+                    kinds.add(kind)
+    return frozenset(kinds)
 
 
 def _has_gpus(spec: TaskSpec) -> bool:

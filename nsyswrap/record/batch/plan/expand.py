@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.nsys.command import Options
-from nsyswrap.base.nsys.trace import check_trace
+from nsyswrap.base.nsys.options import check_trace
 from nsyswrap.record import nvcc_options
 from nsyswrap.record.batch.plan.launch import Launch
 from nsyswrap.record.batch.plan.parameters import Template, Value, is_one_edit
