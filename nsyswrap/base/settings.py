@@ -20,6 +20,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import Unreadable, UsageError
 from nsyswrap.base.files import TOML_BYTES, brief, small_file, user_folder, why
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import click
 
 with lazy_imports():  # used where there is a file with settings
-    from nsyswrap.base import suggest, toml_file
+    from nsyswrap.base import toml_file
 
 PROJECT_FILE = "pyproject.toml"
 GATE = "gate"  # the table of `nsyswrap compare --gate`, see cli/gate.py
@@ -212,7 +213,7 @@ def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:
     """Raises UsageError for an unknown key and for an invalid value."""
     for key, value in table.items():
         if key not in SETTINGS:
-            message, hint = suggest.unknown("setting", key, SETTINGS)
+            message, hint = unknown("setting", key, SETTINGS)
             raise UsageError(f"{source}: {message}", hint)
         if not SETTINGS[key].accepts(value):
             raise UsageError(f"{source}: invalid {key} {brief(value)}: expected {SETTINGS[key].expected}")

@@ -1,4 +1,7 @@
-"""Text that people read: without control characters, in ASCII where need be, short, and still different."""
+"""Text that people read: without control characters, in ASCII where need be, short, and still different.
+
+Also the names that a user may have meant by one that does not exist.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO
 
+from nsyswrap.base.errors import Unreadable
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 with lazy_imports():  # none of these for --help and completion
+    import difflib
     import locale
     import pathlib
     import shlex
@@ -23,7 +28,7 @@ with lazy_imports():  # none of these for --help and completion
 
     from rich import cells
 
-    from nsyswrap.base import run_folder
+    from nsyswrap.base import paths, run_folder
 
 _ROUNDS = 4  # names that differ at several places need more than one pass
 _SUFFIXES = {".sqlite", ".nsys-rep", ".qdrep", ".qdstrm"}
@@ -50,6 +55,8 @@ _GLUE = "\x1f"  # no text that is printable has it, and textwrap does not break 
 _NUMBER = r"0*([0-9]+)"  # in a name
 _PLURAL = r"\b([a-z]+?)(ies|(?<=ss|ch|sh)es|s)\b"
 _BEFORE_UNIT = r"(?<=\d) (?=(?:%|[nuµm]?s|min|h|(?:[kMGTPE]i?)?B(?:/s)?)(?!\w))"
+_MOST = 3  # suggestions
+_WORSE = 0.05  # of the similarity, from 0 to 1: a name that much less similar than the best is left out
 _in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
 
 
@@ -291,3 +298,34 @@ def _numbered(names: Sequence[str]) -> list[str]:
         again = (f"{name} ({number})" for number in range(2, len(names) + 2))
         made[name if name not in made else next(label for label in again if label not in made)] = None
     return list(made)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return ``did you mean 'x' or 'y'?`` with the most similar other names, or an empty text."""
+    spelled = {one.casefold(): one for one in names if one != name}
+    close = difflib.get_close_matches(name.casefold(), spelled, _MOST)
+    likeness = [difflib.SequenceMatcher(None, one, name.casefold()).ratio() for one in close]
+    kept = [
+        repr(spelled[one])
+        for one, ratio in zip(close, likeness, strict=True)
+        if ratio > max(likeness) - _WORSE
+    ]
+    return f"did you mean {' or '.join(kept)}?" if kept else ""
+
+
+def did_you_mean_file(path: Path) -> str:
+    """Return ``did you mean 'name'?`` for a path that does not exist, with names in the same folder."""
+    try:
+        return did_you_mean(path.name, paths.names(path.parent))
+    except Unreadable:
+        return ""
+
+
+def unknown(kind: str, name: str, names: Iterable[str], otherwise: str = "") -> tuple[str, str]:
+    """Return the message for a name that does not exist, and a hint.
+
+    The hint has similar names, or else ``otherwise``, by default all names.
+    """
+    names = list(names)
+    otherwise = otherwise or f"{kind}s: {' '.join(names)}"
+    return f"no {kind} named {name!r}", did_you_mean(name, names) or otherwise

@@ -28,8 +28,8 @@ from nsyswrap.base.run_folder import (
     left_recordings,
     unfinished,
 )
-from nsyswrap.base.suggest import did_you_mean_file
 from nsyswrap.base.temporary import temporary_folder
+from nsyswrap.base.text import did_you_mean_file
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.sqlite_file import copies_of
 

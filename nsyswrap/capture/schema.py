@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.suggest import unknown
+from nsyswrap.base.text import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

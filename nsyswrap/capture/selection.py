@@ -12,7 +12,7 @@ import numpy as np
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
-from nsyswrap.base.suggest import did_you_mean
+from nsyswrap.base.text import did_you_mean
 from nsyswrap.capture.schema import (
     ID_MASK,
     NVTX_DOMAIN,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture
-from nsyswrap.base.suggest import did_you_mean_file
+from nsyswrap.base.text import did_you_mean_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,7 +19,7 @@ import click
 from nsyswrap.base import limits, paths
 from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
-from nsyswrap.base.text import printable
+from nsyswrap.base.text import did_you_mean, printable, unknown
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 from nsyswrap.cli.help import Group
 from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, say
@@ -34,7 +34,7 @@ with lazy_imports():  # other names than those of the modules, which are attribu
 
     from click import shell_completion
 
-    from nsyswrap.base import settings, suggest
+    from nsyswrap.base import settings
     from nsyswrap.base import version as versions
     from nsyswrap.cli import show_config as _config
 
@@ -127,7 +127,7 @@ class LazyGroup(Group):
 
     def refuse(self, ctx: click.Context, name: str) -> NoReturn:
         """Raise UsageError for a command that does not exist."""
-        message, hint = suggest.unknown("command", name, self.list_commands(ctx))
+        message, hint = unknown("command", name, self.list_commands(ctx))
         raise UsageError(message, f"use {_OTHER_WORDS[name]}" if name in _OTHER_WORDS else hint)
 
     def command_sections(self, _ctx: click.Context) -> dict[str, dict[str, str]]:
@@ -326,7 +326,7 @@ def _usage_message(error: click.ClickException) -> str:
         options = [flag for one in context.command.get_params(context) for flag in one.opts]
         message, hint = (
             f"no option named {error.option_name!r}",
-            suggest.did_you_mean(error.option_name, options),
+            did_you_mean(error.option_name, options),
         )
     if context:
         hint = f"{hint} {context.command_path} --help shows all options"

@@ -18,9 +18,8 @@ from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import exit_code_of, nothing_read
 from nsyswrap.base.run_folder import BATCH
-from nsyswrap.base.suggest import unknown
 from nsyswrap.base.temporary import temporary_folder
-from nsyswrap.base.text import ascii_layout, counted, natural_key, printable
+from nsyswrap.base.text import ascii_layout, counted, natural_key, printable, unknown
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.base.version import pip_install
 from nsyswrap.cli.help import Command, completes, option

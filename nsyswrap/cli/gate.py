@@ -12,7 +12,7 @@ from nsyswrap.base import settings
 from nsyswrap.base.errors import CaptureError, NsyswrapError, Unavailable, UsageError
 from nsyswrap.base.files import brief
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import printable
+from nsyswrap.base.text import printable, unknown
 from nsyswrap.base.version import pip_install
 from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.options import with_options
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap.analysis.compare import compare as comparing
     from nsyswrap.analysis.compare import gate as gates
-    from nsyswrap.base import suggest, units
+    from nsyswrap.base import units
     from nsyswrap.render.formats import markdown as markdown_format
     from nsyswrap.reports.compare import gate_lines
 
@@ -134,7 +134,7 @@ def gate_limits(options: Mapping[str, Any]) -> GateLimits | None:
 def _known(table: Mapping[str, object], file: str) -> Mapping[str, object]:
     for key in table:
         if key not in _KEYS:
-            message, hint = suggest.unknown("key of the gate", key, _KEYS)
+            message, hint = unknown("key of the gate", key, _KEYS)
             raise UsageError(f"{file}: {message}", hint)
     return table
 

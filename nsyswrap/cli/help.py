@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import did_you_mean, unknown
 
 if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
-
-with lazy_imports():  # used for wrong names
-    from nsyswrap.base import suggest
 
 GENERAL = "General"  # the heading of options without one
 _WIDEST = 26  # columns of an option and its value
@@ -65,7 +62,7 @@ def _invalid(option: Option, text: str, error: click.BadParameter) -> UsageError
     """Return the error for a value that an option does not take."""
     if isinstance(option.type, click.Choice):
         choices = [str(choice) for choice in option.type.choices]
-        expected, hint = ", ".join(choices), suggest.did_you_mean(text, choices)
+        expected, hint = ", ".join(choices), did_you_mean(text, choices)
     else:
         expected, hint = _expected(option.type) or error.message, ""
     return UsageError(f"invalid {max(option.opts, key=len)} {text!r}: expected {expected}", hint)
@@ -172,7 +169,7 @@ class Group(Command, click.Group):
 
     def refuse(self, ctx: click.Context, name: str) -> NoReturn:
         """Raise UsageError for a command that does not exist."""
-        raise UsageError(*suggest.unknown("command", name, self.list_commands(ctx)))
+        raise UsageError(*unknown("command", name, self.list_commands(ctx)))
 
     def sections(self, ctx: click.Context) -> dict[str, dict[str, str]]:
         """Return the sections of the commands, then those of the options."""

@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base import paths
 from nsyswrap.base.files import head, read_json
-from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import parse_steps
+from nsyswrap.base.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nsyswrap.base.nsys.command import Options
-
-with lazy_imports():
-    from nsyswrap.base import suggest
 
 FOLDER = Path(__file__).parent / "in_program" / "hook"
 PATH = "PYTHONPATH"
@@ -202,7 +199,7 @@ def _why_absent(owner: str, name: str, names: tuple[str, ...] | None) -> tuple[s
     if names is None:
         return f"{name} of {owner} cannot be called", "name a function that each step calls"
     some = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
-    cure = suggest.did_you_mean(name, names) or (f"{owner} has {some}" if some else "")
+    cure = did_you_mean(name, names) or (f"{owner} has {some}" if some else "")
     return f"{owner} has no function {name}", cure or "name a function that each step calls"
 
 

@@ -25,6 +25,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, SCENARIO_FILES, RunFolder, Status
 from nsyswrap.base.run_tool import fault_of, run_tool
+from nsyswrap.base.text import unknown
 from nsyswrap.record import gpus
 from nsyswrap.record.program import Program
 from nsyswrap.record.spec import RunSpec
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 with lazy_imports():
-    from nsyswrap.base import suggest, version
+    from nsyswrap.base import version
     from nsyswrap.record import nvcc
     from nsyswrap.record.in_program import script
 
@@ -140,7 +141,7 @@ class Scenario:
         """Raise UsageError if the script does not have all these variants."""
         for variant in variants:
             if variant not in self.variants:
-                message, hint = suggest.unknown("variant", variant, self.variants)
+                message, hint = unknown("variant", variant, self.variants)
                 raise UsageError(f"{message} in scenario {self.name!r}", hint)
 
     def variant_argv(self, variant: str) -> tuple[str, str]:
@@ -195,7 +196,7 @@ def find_scenario(name: str) -> Scenario:
     """Return the scenario of this name. Raises UsageError if there is none."""
     by_name = {scenario.name: scenario for scenario in scenarios()}
     if name not in by_name:
-        raise UsageError(*suggest.unknown("scenario", name, by_name))
+        raise UsageError(*unknown("scenario", name, by_name))
     return by_name[name]
 
 

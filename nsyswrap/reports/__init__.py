@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import did_you_mean, unknown
 from nsyswrap.reports import insight, nsys, ranks
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Report, Table
-
-with lazy_imports():  # used for wrong names
-    from nsyswrap.base import suggest
 
 # In the order of `-r all`.
 NSYS = nsys.NAMES
@@ -46,7 +43,7 @@ def find_report(name: str) -> Report:
     """Return the report with this name. Raises UsageError that suggests similar names."""
     if name not in NAMES:
         raise UsageError(
-            *suggest.unknown("report", name, (*NAMES, *ranks.NAMES), "nsyswrap report --list lists them")
+            *unknown("report", name, (*NAMES, *ranks.NAMES), "nsyswrap report --list lists them")
         )
     report: Report = module(name).REPORT
     return report
@@ -90,7 +87,7 @@ def parse(text: str) -> Request:
             takes = [*report.qualifiers, *(f"{option.name}=N" for option in report.options)]
             raise UsageError(
                 f"invalid report {text!r}: {name} has no option {part!r}",
-                suggest.did_you_mean(part, takes)
+                did_you_mean(part, takes)
                 or (f"options: {', '.join(takes)}" if takes else "it has no options"),
             )
     return Request(report, options, view, "".join(f"_{part.removesuffix('%')}" for part in parts))

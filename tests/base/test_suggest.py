@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nsyswrap.base.suggest import did_you_mean, unknown
+from nsyswrap.base.text import did_you_mean, unknown
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,7 @@ from nsyswrap.analysis.steps.repeated_range import named_range, range_names
 from nsyswrap.analysis.steps.spans import step_spans
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
-from nsyswrap.base.suggest import did_you_mean
-from nsyswrap.base.text import counted
+from nsyswrap.base.text import counted, did_you_mean
 from nsyswrap.base.units import duration
 from nsyswrap.capture.per_capture import per_capture
 

@@ -7,11 +7,12 @@ from contextlib import suppress
 
 from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import did_you_mean
 
 with lazy_imports():  # used for a trace that is not in our list
     import subprocess
 
-    from nsyswrap.base import run_tool, suggest
+    from nsyswrap.base import run_tool
     from nsyswrap.base.nsys import find
 
 _WITH_VERBOSE = ("cublas", "cusparse", "cusolver", "cutensor", "cudla")
@@ -69,7 +70,7 @@ def check_trace(text: str, nsys_path: str | None = None) -> None:
     wrong = [word for word in unknown if word not in _known_here(nsys_path)]
     if not wrong:
         return
-    cure = "separate values with commas alone" if " " in text else suggest.did_you_mean(wrong[0], KNOWN)
+    cure = "separate values with commas alone" if " " in text else did_you_mean(wrong[0], KNOWN)
     raise UsageError(
         f"invalid trace {text!r}: no value {wrong[0]!r}", cure or f"values: {', '.join(sorted(KNOWN))}"
     )

@@ -13,8 +13,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read, nothing_read
 from nsyswrap.base.recent_runs import is_rank
 from nsyswrap.base.run_folder import BATCH
-from nsyswrap.base.suggest import unknown
-from nsyswrap.base.text import printable, replaced_note, shortest_labels
+from nsyswrap.base.text import printable, replaced_note, shortest_labels, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

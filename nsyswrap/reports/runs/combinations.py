@@ -7,8 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.suggest import unknown
-from nsyswrap.base.text import shorten_all
+from nsyswrap.base.text import shorten_all, unknown
 from nsyswrap.base.units import NS_PER_S, Unit, human
 from nsyswrap.reports.runs.tables import FIGURES, LABEL, combination, figures
 from nsyswrap.reports.table import Column, Schema, table_of

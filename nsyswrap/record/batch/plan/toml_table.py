@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from nsyswrap.base import toml_file
 from nsyswrap.base.errors import PlanError
 from nsyswrap.base.files import why
-from nsyswrap.base.suggest import did_you_mean
+from nsyswrap.base.text import did_you_mean
 from nsyswrap.record.batch.plan.parameters import Written
 
 if TYPE_CHECKING:
