@@ -6,6 +6,7 @@ import errno
 import math
 import os
 import stat
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -26,8 +27,14 @@ if TYPE_CHECKING:
 
 with lazy_imports():  # none of these for completion
     import json
+    import re
     import shutil
     import tempfile
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
 
 Result = TypeVar("Result")
 T = TypeVar("T")
@@ -52,6 +59,9 @@ _SCALARS: dict[Any, str] = {
 }
 _PLAIN = {str, bool, type(None)}  # types of which every value is valid
 _NUMBERS = {int, float}
+_MOST_DOTS = 100  # of one key in TOML: tomllib takes a time that grows with their square
+_KEY = rb"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_LONG_KEY = rb"(?<![\w-])%b(?:[ \t]*\.[ \t]*%b){%d}" % (_KEY, _KEY, _MOST_DOTS + 1)
 RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
@@ -260,6 +270,26 @@ def parsed(parse: Callable[[str], Result], text: str) -> Result:
         return parse(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def read_toml(path: Path, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """Return the content of a TOML file or of a pipe that has a writer. Raises OSError and ValueError."""
+    with open(path, "rb", opener=_open_without_waiting) as file:
+        os.set_blocking(file.fileno(), True)
+        return parse_toml(file.read(TOML_BYTES + 1), parse_float)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # does not wait for the writer of a pipe
+
+
+def parse_toml(content: bytes, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """Return the content of a TOML document in UTF-8; a byte order mark is skipped. Raises ValueError."""
+    if len(content) > TOML_BYTES:
+        raise ValueError(f"it is larger than {TOML_BYTES >> 20} MiB")
+    if re.search(_LONG_KEY, content):
+        raise ValueError(f"a key has more than {_MOST_DOTS} parts")
+    return parsed(lambda text: tomllib.loads(text, parse_float=parse_float), content.decode("utf-8-sig"))
 
 
 def brief(value: object) -> str:

@@ -18,17 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import Unreadable, UsageError
-from nsyswrap.base.files import TOML_BYTES, brief, small_file, user_folder, why
-from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.files import TOML_BYTES, brief, parse_toml, read_toml, small_file, user_folder, why
 from nsyswrap.base.text import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import click
-
-with lazy_imports():  # used where there is a file with settings
-    from nsyswrap.base import toml_file
 
 PROJECT_FILE = "pyproject.toml"
 GATE = "gate"  # the table of `nsyswrap compare --gate`, see cli/gate.py
@@ -157,7 +153,7 @@ def of_user() -> dict[str, Value]:
     if path is None or not is_there(path):
         return {}
     try:
-        table = toml_file.read(path)
+        table = read_toml(path)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {why(error)}", "correct the file, or remove it") from None
     return _checked(table, str(path))
@@ -196,7 +192,7 @@ def _project_table(path: Path | None) -> tuple[dict[str, Any], list[str]]:
         if reason := _distrusted(path):
             place = user_file() or "~/.config/nsyswrap/config.toml"
             return {}, [f"{path} is ignored: {reason}; set these options in {place}"]
-        tool = toml_file.parse(content).get("tool")
+        tool = parse_toml(content).get("tool")
     except PermissionError:  # that of another user above this folder
         return {}, []
     except (OSError, ValueError) as error:  # others work with this file, nsyswrap alone does not need it

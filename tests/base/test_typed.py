@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from nsyswrap.base import run_facts, toml_file
-from nsyswrap.base.files import read_json, typed
+from nsyswrap.base import run_facts
+from nsyswrap.base.files import parse_toml, read_json, read_toml, typed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,13 +82,13 @@ def test_json_with_two_meanings_is_refused(tmp_path: Path, text: str, message: s
 
 
 def test_toml_begins_with_a_byte_order_mark_or_not() -> None:
-    assert toml_file.parse(b"\xef\xbb\xbfa = 1") == toml_file.parse(b"a = 1") == {"a": 1}
+    assert parse_toml(b"\xef\xbb\xbfa = 1") == parse_toml(b"a = 1") == {"a": 1}
 
 
 def test_dots_that_are_no_key() -> None:
     path = "../" * 60 + "x"
     content = f"# {'.' * 118}\nargument = '{path}'\n'{'.' * 118}' = 1\n"
-    assert toml_file.parse(content.encode()) == {"argument": path, "." * 118: 1}
+    assert parse_toml(content.encode()) == {"argument": path, "." * 118: 1}
 
 
 @pytest.mark.parametrize(
@@ -103,17 +103,17 @@ def test_dots_that_are_no_key() -> None:
 )
 def test_toml_that_would_take_hours_is_refused(content: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        toml_file.parse(content)
+        parse_toml(content)
 
 
 def test_a_pipe_is_read_if_it_has_a_writer(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert toml_file.read(tmp_path / "pipe") == {}
+    assert read_toml(tmp_path / "pipe") == {}
     held = os.open(tmp_path / "pipe", os.O_RDWR)  # a pipe without a reader cannot be opened for writing
     reader, writer = os.pipe()
     os.write(writer, b"a = 1")
     os.close(writer)
-    assert toml_file.read(tmp_path.__class__(f"/dev/fd/{reader}")) == {"a": 1}
+    assert read_toml(tmp_path.__class__(f"/dev/fd/{reader}")) == {"a": 1}
     os.close(reader)
     os.close(held)
 

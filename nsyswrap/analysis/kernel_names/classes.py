@@ -19,11 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.kernel_names.demangled import plain
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.files import brief, why
-from nsyswrap.base.lazy import lazy_imports
-
-with lazy_imports():
-    from nsyswrap.base import toml_file
+from nsyswrap.base.files import brief, read_toml, why
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +160,7 @@ def read_rules(path: Path) -> tuple[tuple[str, str], ...]:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        document = toml_file.read(path)
+        document = read_toml(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {why(error)}", "give a TOML file") from None
     except ValueError as error:

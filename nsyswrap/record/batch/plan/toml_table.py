@@ -6,9 +6,8 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from nsyswrap.base import toml_file
 from nsyswrap.base.errors import PlanError
-from nsyswrap.base.files import why
+from nsyswrap.base.files import read_toml, why
 from nsyswrap.base.text import did_you_mean
 from nsyswrap.record.batch.plan.parameters import Written
 
@@ -171,7 +170,7 @@ def as_toml(value: object) -> str:
 def load(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file. Raises PlanError if it cannot be read or is not TOML."""
     try:
-        return toml_file.read(path, Written)
+        return read_toml(path, Written)
     except FileNotFoundError:
         raise PlanError(f"plan {path} not found") from None
     except OSError as error:
