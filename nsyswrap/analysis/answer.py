@@ -11,8 +11,9 @@ from nsyswrap.analysis.advice import advice_of
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.judged_part import judged_parts, loading_ns
+from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.step_budget import BUSY, IDLE
 from nsyswrap.analysis.steps import parse_choice
 from nsyswrap.capture.per_capture import per_capture
@@ -258,8 +259,10 @@ def _start_up(capture: Capture, part: JudgedPart) -> StartUp:
         return StartUp(0, 0)
     start, end = capture.info.recorded_from_ns, part.steps.window[0]
     end = min([end, *(int(other.start_ns[0]) for other in part.steps.others)])
-    loading = loading_ns(capture.whole, part.steps.global_pid, start, end)
-    return StartUp(max(end - start, 0), loading)
+    loads = loading(capture.whole, part.steps.global_pid).within(
+        np.array([start]), np.array([max(end, start)])
+    )
+    return StartUp(max(end - start, 0), int(loads[0]))
 
 
 def withheld_because(capture: Capture) -> Finding | None:

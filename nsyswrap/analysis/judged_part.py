@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import MOST_PROCESSES, check_number, gpu_operations_of, windows
 from nsyswrap.analysis.launches import READS as LAUNCH_READS
-from nsyswrap.analysis.names import CLASSES, LOAD, call_classes
 from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import forget, per_capture
-from nsyswrap.capture.schema import CUDA_OVERHEAD_TYPES, PROCESS_MASK, SPANS
+from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import process_ids
 
 if TYPE_CHECKING:
@@ -128,21 +126,3 @@ def chosen_views(capture: Capture) -> tuple[Capture, ...]:
     if not capture.view.steps:
         return (capture,)
     return tuple(part.view for part in judged_parts(capture)) or (capture,)
-
-
-def loading_ns(whole: Capture, process: int, start_ns: int, end_ns: int) -> int:
-    """Return the time in which a process loaded modules, libraries or contexts, or compiled kernels."""
-    fields = ("global_tid", "start_ns", "end_ns")
-    parts = []
-    if whole.has("api"):
-        calls = whole.columns("api", *fields)
-        parts.append((calls, call_classes(whole) == CLASSES.index(LOAD)))
-    if whole.has("cuda_overhead"):
-        events = whole.columns("cuda_overhead", *fields, "overhead_type")
-        parts.append((events, np.isin(events["overhead_type"], CUDA_OVERHEAD_TYPES)))
-    starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for events, loads in parts:
-        mine = loads & (events["global_tid"] & PROCESS_MASK == process)
-        starts.append(np.clip(events["start_ns"][mine], start_ns, end_ns))
-        ends.append(np.clip(events["end_ns"][mine], start_ns, end_ns))
-    return union(np.concatenate(starts), np.concatenate(ends)).length

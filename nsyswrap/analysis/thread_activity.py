@@ -10,7 +10,7 @@ from nsyswrap.analysis.arrays.groups import ascending, check_pairs, rows_by
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.names import CLASSES, OTHER, by_thread, call_classes
 from nsyswrap.capture.per_capture import discard, per_capture
-from nsyswrap.capture.schema import SPANS
+from nsyswrap.capture.schema import QUEUE_FULL, SPANS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 # If several hold at once, the first counts: calls nest, and time counts once.
 ACTIVITIES = ("profiler", "load", "allocate", "synchronise", "launch", "copy", "call", "host")
 _HOST = ACTIVITIES.index("host")
-_QUEUE_FULL = 8  # overheadType of a launch that waits for room in the queue
 _NONE = np.empty(0, np.int32)
 
 
@@ -134,7 +133,7 @@ def _activities(whole: Capture) -> tuple[tuple[str, NDArray[np.int8]], ...]:
     if count := whole.count("overhead"):
         parts.append(("overhead", np.full(count, ACTIVITIES.index("profiler"), np.int8)))
     if whole.has("cuda_overhead"):  # compiling and loading, which CUDA also does without nsys
-        waits = whole.columns("cuda_overhead", "overhead_type")["overhead_type"] == _QUEUE_FULL
+        waits = whole.columns("cuda_overhead", "overhead_type")["overhead_type"] == QUEUE_FULL
         of_type = np.array([ACTIVITIES.index(name) for name in ("load", "launch")], np.int8)
         parts.append(("cuda_overhead", of_type[waits.astype(np.int8)]))
     return tuple(parts)

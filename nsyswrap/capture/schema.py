@@ -351,7 +351,9 @@ NVTX_MARK = 34
 OSRT_CALL = 27  # OSRT_API.eventClass of a traced call
 
 SEVERITY_WARNINGS = (2, 3)  # DIAGNOSTIC_EVENT.severity of warnings and errors
-CUDA_OVERHEAD_TYPES = (2, 6, 7, 8)  # overheadType of compiling, loading and a full queue
+QUEUE_FULL = 8  # overheadType of a launch that waits for room in the queue
+LOADING_TYPES = (2, 6, 7)  # overheadType of compiling and loading
+CUDA_OVERHEAD_TYPES = (*LOADING_TYPES, QUEUE_FULL)
 # Warnings that a process had no events of a kind; each child process without CUDA has them.
 ABSENCE_WARNING = (
     r"No .* events collected\. Does the process use .*\?|CUDA profiling might have not been started.*"

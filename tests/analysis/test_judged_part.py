@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_export import call, changed, global_id, kernel, nvtx, opened, row
+from tiny_export import call, changed, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.judged_part import judged_parts, loading_ns
+from nsyswrap.analysis.judged_part import judged_parts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,18 +120,3 @@ def test_steps_in_which_nothing_ran(tmp_path: Path) -> None:
 def test_chosen_steps_are_judged(tmp_path: Path) -> None:
     capture = opened(tmp_path, *program()).viewed(steps="1-2")
     assert judged(capture) == [(100, [(100, 300)], "")]
-
-
-def test_loading_counts_once_and_in_the_process(tmp_path: Path) -> None:
-    thread = global_id(100, 100)
-    overhead = {"globalTid": thread, "nameId": "overhead"}
-    rows = [
-        *(call("cuModuleLoadData", 10, 40), call("cuLibraryLoadData", 30, 50, tid=101)),
-        row("CUPTI_ACTIVITY_KIND_OVERHEAD", start=45, end=70, overheadType=2, **overhead),
-        row("CUPTI_ACTIVITY_KIND_OVERHEAD", start=80, end=90, overheadType=1, **overhead),
-        *(call("cuModuleLoadData", 200, 300, pid=200), call("cudaMalloc", 60, 95)),
-    ]
-    whole = opened(tmp_path, *rows, kernel("k", 0, 5)).whole
-    assert loading_ns(whole, global_id(100), 0, 400) == 60
-    assert loading_ns(whole, global_id(100), 20, 48) == 28
-    assert loading_ns(whole, global_id(200), 0, 400) == 100

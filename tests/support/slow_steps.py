@@ -35,6 +35,7 @@ class SlowSteps(NamedTuple):
     times: list[tuple[int, int]]
     marks: list[str]
     least: int
+    varies: bool = True
 
     @property
     def steady(self) -> list[int]:
@@ -44,7 +45,7 @@ class SlowSteps(NamedTuple):
             return []
         lasting = [self.times[i][1] - self.times[i][0] for i in numbers]
         low, _, high = quantiles(lasting, n=4, method="inclusive")
-        return numbers if high <= 5 * low else []
+        return numbers if high <= 5 * low or not self.varies else []
 
 
 class Found(NamedTuple):
@@ -54,7 +55,7 @@ class Found(NamedTuple):
     starts: list[int]
     ends: list[int]
     differs: list[bool]
-    first_use: bool
+    first_uses: list[bool]
     single: bool = False
     is_range: bool = False
 
@@ -191,8 +192,11 @@ def _levels(outer: _Loop, loops: list[_Loop], launches: list[Work]) -> list[_Loo
 def _range_occurrences(loop: _Loop, works: list[Work]) -> Found:
     starts = [start for start, _ in loop.spans]
     ends = [*starts[1:], loop.spans[-1][1]]
-    first_use = any(work.first and starts[0] <= work.call.start < ends[0] for work in works)
-    return Found(f"'{loop.label}'", starts, ends, [False] * len(starts), first_use, is_range=True)
+    spans = zip(starts, ends, strict=True)
+    first_uses = [
+        any(work.first and start <= work.call.start < end for work in works) for start, end in spans
+    ]
+    return Found(f"'{loop.label}'", starts, ends, [False] * len(starts), first_uses, is_range=True)
 
 
 class _Anchor(NamedTuple):
@@ -249,7 +253,8 @@ def _sequence_occurrences(works: list[Work], anchor: _Anchor) -> Found:
     graph = any(work.works and work.does == ("launch", None) for work in usual)
     label = f"a sequence of {count:,} GPU operations" if count > 1 else "one GPU operation"
     label, single = ("one CUDA graph", False) if count == 1 and graph else (label, count == 1)
-    first_use = any(work.first for work in works[positions[0] : positions[1]])
+    edges = [*positions, positions[-1] + anchor.length]
+    first_uses = [any(work.first for work in works[i:j]) for i, j in pairwise(edges)]
     last, differs = works[positions[-1] :][: anchor.length], [not same for same in anchor.equal]
     if Counter(work.does for work in last) == Counter(work.does for work in usual):
         differs.append(False)
@@ -257,34 +262,72 @@ def _sequence_occurrences(works: list[Work], anchor: _Anchor) -> Found:
         last = works[positions[-2] : positions[-1]]
         starts.pop()
     ends = [*starts[1:], max(work.call.end for work in last)]
-    return Found(label, starts, ends, differs[: len(starts)], first_use, single)
+    return Found(label, starts, ends, differs[: len(starts)], first_uses[: len(starts)], single)
 
 
 def _steps(events: Events, process: int, found: Found) -> SlowSteps:
     times = _times(events, process, found)
     lasting = [end - start for start, end in times]
     count, half = len(times), len(times) // 2
-    unusual = [_is_long(i, range(half, count), lasting) or found.differs[i] for i in range(count)]
-    unusual[0] |= found.first_use
+    loads = _loads(events, process, found)
+    usual = _usual(lasting, range(half, count)) if count else []
+    unusual = [found.differs[i] or loads[i] or (i < 10 and lasting[i] > 1.5 * usual[i]) for i in range(count)]
     warm_up = 0
     for number in range(half):
         if unusual[number]:
             if number > warm_up + 1:
                 break
             warm_up = number + 1
-    if warm_up >= half:
-        warm_up = int(found.first_use)
+    later = loads[warm_up:]
+    if warm_up >= half or (later and sum(later) > 0.25 * len(later)):
+        warm_up = min(int(loads[0]), warm_up)
     if found.is_range and count <= 3:
         warm_up = 0
     steady = _longest_run(lasting, found.differs, warm_up)
-    outliers = {i for i in steady if _is_long(i, steady, lasting) and not found.single}
+    usual = _usual(lasting, steady) if steady else []
+    outliers = {i for i in steady if lasting[i] > 1.5 * usual[i] and not found.single}
     if len(outliers) > 0.25 * len(steady) or count < 3:
         outliers = set()
     mark: Callable[[int], str] = lambda i: (  # noqa: E731
         "warm-up" if i < warm_up else "outlier" if i in outliers else "steady" if i in steady else "left out"
     )
     least = 2 if found.is_range and count == 2 else 3
-    return SlowSteps(process, found.label, times, [mark(i) for i in range(count)], least)
+    marks = [mark(i) for i in range(count)]
+    varies = not _is_trend([lasting[i] for i in steady])
+    return SlowSteps(process, found.label, times, marks, least, varies)
+
+
+def _loads(events: Events, process: int, found: Found) -> list[bool]:
+    """Return whether each occurrence launches a kernel for the first time, or loads for long."""
+    spans = list(zip(found.starts, found.ends, strict=True))
+    usual = statistics.median(end - start for start, end in spans)
+    loading = [
+        (start, end)
+        for thread, start, end, doing in events.doing
+        if doing == "load" and thread & PROCESS == process
+    ]
+    covered = [
+        len({ns for a, b in loading for ns in range(max(a, start), min(b, end))}) for start, end in spans
+    ]
+    return [first or ns > 0.1 * usual for first, ns in zip(found.first_uses, covered, strict=True)]
+
+
+def _usual(lasting: Sequence[int], among: Sequence[int]) -> list[float]:
+    """Return the median, or that of the 21 steps around each one if steps grow or shrink."""
+    if not _is_trend([lasting[i] for i in (range(len(lasting)) if isinstance(among, range) else among)]):
+        return [statistics.median(lasting[i] for i in among)] * len(lasting)
+    around = [lasting[0]] * 10 + list(lasting) + [lasting[-1]] * 10
+    return [statistics.median(around[i : i + 21]) for i in range(len(lasting))]
+
+
+def _is_trend(lasting: Sequence[int]) -> bool:
+    if len(lasting) < 12:
+        return False
+    quarter = len(lasting) // 4
+    ends = [statistics.median(part) for part in (lasting[:quarter], lasting[-quarter:])]
+    by_time = sorted(range(len(lasting)), key=lambda i: lasting[i])
+    rank = [by_time.index(i) for i in range(len(lasting))]
+    return max(ends) >= 1.2 * min(ends) and abs(statistics.correlation(rank, range(len(rank)))) >= 0.9
 
 
 def _times(events: Events, process: int, found: Found) -> list[tuple[int, int]]:
@@ -308,10 +351,6 @@ def _times(events: Events, process: int, found: Found) -> list[tuple[int, int]]:
     for end, each in zip(found.ends, launched, strict=True):
         edges.append(max([edges[-1], end, *(one.end for one in each if one.stream in main)]))
     return list(pairwise(edges))
-
-
-def _is_long(i: int, usual: Sequence[int], lasting: Sequence[int]) -> bool:
-    return lasting[i] > 1.5 * statistics.median(lasting[j] for j in usual)
 
 
 def _longest_run(durations: Sequence[int], differs: Sequence[bool], warm_up: int) -> list[int]:

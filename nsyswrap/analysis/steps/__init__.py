@@ -5,10 +5,12 @@ one is complete, and the host has begun the next. Occurrences are a repeated NVT
 sequence of launches if no range repeats, or what the user names. Steps that the hook in the program marked
 count before them, with their own numbers.
 
-Warm-up steps are the leading ones that are unusually long or launch something else than most. Outliers are
-later steps of more than 1.5 times the median duration. One or two very long steps that launch something else
-than most part the program: then the steady part is the longest run of steps between them. There is no steady
-part without three steady steps, or if the upper quartile of their times is over five times the lower one.
+Warm-up steps are the leading ones that load something or launch it for the first time, that launch something
+else than most, and up to ten that are unusually long. Outliers are later steps of more than 1.5 times the
+median duration; of steps that grow or shrink all the time, the median of those around them. One or two very
+long steps that launch something else than most part the program: then the steady part is the longest run of
+steps between them. There is no steady part without three steady steps, or if the upper quartile of their
+times is over five times the lower one without a trend.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.steps.loops import loops_of
 from nsyswrap.analysis.steps.marked import MARKED, marked_steps
 from nsyswrap.analysis.steps.occurrences import calls_by_process, works_beside
@@ -39,10 +43,15 @@ if TYPE_CHECKING:
 
 LEAST_STEPS = 3
 _LONG = 1.5  # times the median duration
+_MOST_LONG = 10  # leading steps that are warm-up because they are long alone
 _MOST_OUTLIERS = 0.25  # of the steps: more of them are no exception
 _WIDE = 5  # ratio of the upper to the lower quartile of steps that differ too much
 _BREAK, _MOST_BREAKS = 20, 2  # times the median duration; more breaks than that are outliers
+_LOADING_PART = 0.1  # of the median step
+_MANY_LOADS = 0.25  # of the steps after the leading ones: then loading is no warm-up
 _LOOK_AHEAD = 2  # usual steps in a row that end the warm-up
+_LEAST_TREND, _TREND, _STRONG = 12, 1.2, 0.9  # steps, ratio of its ends, and correlation of a trend
+_AROUND = 10  # steps on each side of a running median
 _CHOICE = re.compile(r"(?:(?P<name>.*)/)?(?P<first>\d+)(?:-(?P<last>\d+))?", re.DOTALL)
 
 
@@ -176,11 +185,15 @@ def _steps(
     if len(start) < LEAST_STEPS and (occurrences.is_range or occurrences.is_marked):
         steady = np.ones(len(start), bool)
         return Steps(process, occurrences.label, start, end, steady, ~steady, first=first)
-    warm_up = _warm_up(occurrences, lasting)
+    usual_ns = _usual_ns(lasting)
+    long = (lasting > _LONG * usual_ns) & (number < first + _MOST_LONG)
+    warm_up = _warm_up(whole, process, occurrences, long)
     steady = _between_breaks(occurrences, lasting, warm_up)
-    why = _why_unsteady(occurrences.label, lasting[steady], chosen=bool(name) or occurrences.is_marked)
+    trend = _trend(lasting[steady])
+    chosen = bool(name) or occurrences.is_marked or bool(trend)
+    why = _why_unsteady(occurrences.label, lasting[steady], chosen=chosen)
     beside = occurrences.is_range and works_beside(whole, calls, occurrences)
-    remark = f"another thread launches its own GPU work beside {occurrences.label}" if beside else ""
+    remark = f"another thread launches its own GPU work beside {occurrences.label}" if beside else trend
     outlier = _outliers(occurrences, lasting, steady)
     return Steps(process, occurrences.label, start, end, steady, outlier, why, warm_up, remark, first)
 
@@ -195,24 +208,54 @@ def _why_unsteady(label: str, lasting: NDArray[Any], *, chosen: bool) -> str:
     return f"{label} varies from {duration(short)} to {duration(long)}"
 
 
-def _warm_up(occurrences: Occurrences, lasting: NDArray[Any]) -> int:
-    """Return the number of warm-up steps: the leading unusual ones, at most half of all."""
-    if occurrences.is_range and len(lasting) <= LEAST_STEPS:
+def _warm_up(whole: Capture, process: int, occurrences: Occurrences, unusual: NDArray[Any]) -> int:
+    """Return the number of warm-up steps: the leading unusual ones, at most half of all.
+
+    Those are unusual that launch or load something for the first time, and the first ones that are long. If
+    many later steps load, too, the first one alone can be warm-up. None of up to three ranges is.
+    """
+    count = len(unusual)
+    if occurrences.is_range and count <= LEAST_STEPS:
         return 0
-    unusual = occurrences.differs | _is_long(lasting, np.arange(len(lasting)) >= len(lasting) // 2)
-    unusual[0] |= bool(occurrences.first_uses[0])
-    most, warm_up = len(lasting) // 2, 0
+    loads = occurrences.first_uses | _loads(whole, process, occurrences)
+    unusual = unusual | occurrences.differs | loads
+    most, warm_up = count // 2, 0
     for number in np.flatnonzero(unusual).tolist():
         if number > warm_up + _LOOK_AHEAD - 1 or number >= most:
             break
         warm_up = number + 1
-    return int(occurrences.first_uses[0]) if warm_up >= most else warm_up
+    many = warm_up < count and loads[warm_up:].mean() > _MANY_LOADS
+    return min(int(loads[0]), warm_up) if warm_up >= most or many else warm_up
 
 
-def _is_long(lasting: NDArray[Any], usual: NDArray[Any]) -> NDArray[Any]:
-    """Mark the steps that are long compared with the median of the usual ones."""
-    long: NDArray[Any] = lasting > _LONG * np.median(lasting[usual])
-    return long
+def _loads(whole: Capture, process: int, occurrences: Occurrences) -> NDArray[Any]:
+    """Mark the occurrences with much loading of modules or compiling of kernels."""
+    lasting = occurrences.end_ns - occurrences.start_ns
+    loads = loading(whole, process).within(occurrences.start_ns, occurrences.end_ns)
+    return loads > _LOADING_PART * np.median(lasting)  # type: ignore[no-any-return]
+
+
+def _usual_ns(lasting: NDArray[Any]) -> NDArray[Any]:
+    """Return what each step usually takes in ns: the median, or the running one of steps with a trend."""
+    if not _trend(lasting):
+        return np.full(len(lasting), np.median(lasting[len(lasting) // 2 :]))
+    around = np.pad(lasting, _AROUND, mode="edge")
+    return np.median(sliding_window_view(around, 2 * _AROUND + 1), axis=1)  # type: ignore[no-any-return]
+
+
+def _trend(lasting: NDArray[Any]) -> str:
+    """Return how steps grow or shrink from the first to the last; empty if they do not."""
+    if len(lasting) < _LEAST_TREND:
+        return ""
+    rank = lasting.argsort(kind="stable").argsort(kind="stable")
+    quarter = len(lasting) // 4
+    first, last = (float(np.median(part)) for part in (lasting[:quarter], lasting[-quarter:]))
+    if (
+        max(first, last) < _TREND * min(first, last)
+        or abs(np.corrcoef(rank, np.arange(len(rank)))[0, 1]) < _STRONG
+    ):
+        return ""
+    return f"steps {'grow' if last > first else 'shrink'} from {duration(first)} to {duration(last)}"
 
 
 def _between_breaks(occurrences: Occurrences, lasting: NDArray[Any], warm_up: int) -> NDArray[Any]:
@@ -231,6 +274,7 @@ def _outliers(occurrences: Occurrences, lasting: NDArray[Any], steady: NDArray[A
     """Mark the steady steps that are unusually long, unless there are many or steps mean nothing."""
     outlier = steady & (not occurrences.single)
     if steady.any():
-        outlier &= _is_long(lasting, steady)
+        usual_ns = _usual_ns(lasting) if _trend(lasting[steady]) else np.median(lasting[steady])
+        outlier &= lasting > _LONG * usual_ns
     few = np.count_nonzero(outlier) <= _MOST_OUTLIERS * np.count_nonzero(steady)
     return outlier if few else np.zeros_like(outlier)

@@ -42,6 +42,20 @@ class TestWarmUp:
         steps = only(tmp_path, self.lasting(*lengths))
         assert (steps.warm_up, numbers(steps.steady)) == (warm_up, list(range(warm_up, 12)))
 
+    def test_leading_steps_that_load_are_warm_up_however_long(self, tmp_path: Path) -> None:
+        drawing = self.lasting(*(1,) * 30)
+        for start in every(4, 10):  # of the first four steps
+            drawing.rows.append(call("cuModuleLoadData", start, start + 1500))
+        assert only(tmp_path, drawing).warm_up == 4
+
+    def test_short_calls_of_loading_are_none(self, tmp_path: Path) -> None:
+        drawing = self.lasting(*(1,) * 30)
+        drawing.rows += [call("cudaFuncGetAttributes", start, start + 50) for start in every(4, 10)]
+        assert only(tmp_path, drawing).warm_up == 1
+
+    def test_at_most_ten_steps_are_warm_up_because_they_are_long(self, tmp_path: Path) -> None:
+        assert only(tmp_path, self.lasting(*(2,) * 20, *(1,) * 80)).warm_up == 10
+
     def test_loading_in_every_step_is_no_warm_up(self, tmp_path: Path) -> None:
         assert only(tmp_path, self.lasting(*(1,) * 12, loads=True)).warm_up == 1
 
@@ -142,3 +156,35 @@ class TestChoice:
     def test_a_choice_can_be_one_step(self, tmp_path: Path) -> None:
         steps = only(tmp_path, training(12), "forward/2")
         assert (numbers(steps.steady), steps.found) == ([2], True)
+
+
+class TestTrend:
+    """Steps that grow or shrink all the time."""
+
+    def lasting(self, lengths: list[int]) -> Drawing:
+        drawing, now = Drawing(), 0
+        for length in lengths:
+            drawing.range("step", now, now + length)
+            drawing.launch("a", now + 100, gpu_ns=100)
+            now += length
+        return drawing
+
+    def test_steps_that_shrink_are_no_warm_up(self, tmp_path: Path) -> None:
+        steps = only(tmp_path, self.lasting([80_000 - 600 * i for i in range(100)]))
+        assert (steps.warm_up, steps.found) == (1, True)
+        assert numbers(steps.outlier) == []
+        assert steps.remark == "steps shrink from 72.5 µs to 27.5 µs"
+
+    def test_an_outlier_exceeds_those_around_it(self, tmp_path: Path) -> None:
+        lengths = [10_000 + 1000 * i for i in range(60)]
+        lengths[10] += 15_000  # 35 us, where the last steps take 69
+        steps = only(tmp_path, self.lasting(lengths))
+        assert numbers(steps.outlier) == [10]
+        assert steps.remark == "steps grow from 17.5 µs to 62.5 µs"
+
+    def test_a_large_trend_is_judged(self, tmp_path: Path) -> None:
+        assert only(tmp_path, self.lasting([1000 * (1 + i * i) for i in range(40)])).found
+
+    @pytest.mark.parametrize("lengths", [[10_000 + 20 * i for i in range(60)], [10_000, 20_000] * 30])
+    def test_a_drift_of_little_and_turns_are_no_trend(self, lengths: list[int], tmp_path: Path) -> None:
+        assert only(tmp_path, self.lasting(lengths)).remark == ""
