@@ -1,0 +1,21 @@
+"""What these programs share: the clock around their steps, and the line that tells what they know."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import torch
+
+
+def start() -> float:
+    """Return the time after all GPU work so far."""
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def report(cause: str, steps: int, started: float, **facts: float) -> None:
+    """Wait for all GPU work since `started`, and print the truth about `steps` steps."""
+    torch.cuda.synchronize()
+    seconds = (time.perf_counter() - started) / steps
+    print("TRUTH", json.dumps({"cause": cause, "steps": steps, "seconds_per_step": seconds, **facts}))

@@ -1,0 +1,30 @@
+"""Train BERT of transformers in FP32 storage with TF32 products.
+
+Nothing is lost: the large products use the tensor cores, and the launches run ahead.
+"""
+
+import torch
+from common import report, start
+from transformers import BertConfig, BertModel
+
+STEPS = 40
+torch.set_float32_matmul_precision("high")
+shape = {"hidden_size": 1024, "num_attention_heads": 16, "intermediate_size": 4096}
+model = BertModel(BertConfig(vocab_size=8192, num_hidden_layers=6, **shape)).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+tokens = torch.randint(0, 8192, (32, 256), device="cuda")
+
+
+def train_step() -> None:
+    loss = model(input_ids=tokens).last_hidden_state.square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+for _ in range(2):
+    train_step()
+started = start()
+for _ in range(STEPS):
+    train_step()
+report("none: TF32 products", STEPS, started)
