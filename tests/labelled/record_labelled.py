@@ -1,25 +1,31 @@
 """Record the labelled programs under nsys. Needs a GPU, nvcc, torch and nsys.
 
 python3 tests/labelled/record_labelled.py [NAME]... runs the programs named, or all that this machine has
-GPUs for, one after another. It writes a redacted, compressed export of each, and a log of what they printed.
---held-out records the programs in held_out/. A program that fails does not stop the others.
+GPUs for, one on each GPU at a time. It writes a redacted, compressed export of each, what the program told
+of itself (``truth.json``), and a log of what they printed. --set chooses a folder beside this file: steps,
+busy, held_out. A program that fails does not stop the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import lzma
+import os
+import queue
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
-from labels import FOLDERS, HERE, Label, read_labels
+from labels import HERE, LABELS, PROGRAMS, tomllib
 
 sys.path.append(str(HERE.parent / "support"))
 import record
@@ -28,8 +34,10 @@ from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.capture import redact
 
 LARGEST_KB = 300
-TIMEOUT_S = 150
+TIMEOUT_S = 90
 LOG = "record.log"
+TRUTH = "TRUTH "
+TAKING = threading.Lock()
 # Events that a fixture does not need: no report reads call chains.
 DROPPED_TABLES = ("OSRT_CALLCHAINS", "CUDA_CALLCHAINS")
 
@@ -55,63 +63,110 @@ def main() -> None:
     """Record, and print a table of what became of each program."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--held-out", action="store_true", help="record held_out/")
+    parser.add_argument("--set", default="", metavar="FOLDER", help="steps, busy or held_out")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the captures go")
     options = parser.parse_args()
-    folder = FOLDERS[options.held_out]
-    labels = read_labels(folder)
+    folder = HERE / options.set
+    labels = tomllib.loads((folder / LABELS).read_text(encoding="utf-8"))
     if unknown := set(options.names) - labels.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     out = options.out or folder / "captures"
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as work, (out / LOG).open("a", encoding="utf-8") as log:
-        rows = [record_one(labels[name], Path(work), out, log) for name in options.names or labels]
+    free: queue.Queue[int] = queue.Queue()
+    gpus = count_gpus()
+    for gpu in range(gpus):
+        free.put(gpu)
+    with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(max(gpus, 1)) as pool:
+
+        def record(name: str) -> Row:
+            return record_one(Program(name, folder, labels[name]), Path(work), out, (gpus, free))
+
+        # Those of several GPUs first: they wait for all of them.
+        names = sorted(options.names or labels, key=lambda name: -labels[name].get("gpus", 1))
+        rows = list(pool.map(record, names))
     print(f"{'NAME':<28}{'exit':>5} {'seconds':>8} {'KB':>7} {'kernels':>8}")
     print("\n".join(row.text() for row in rows))
 
 
-def record_one(label: Label, work: Path, out: Path, log: TextIO) -> Row:
+class Program:
+    """A program of a set and how its label says it is recorded."""
+
+    def __init__(self, name: str, folder: Path, label: dict[str, Any]) -> None:
+        self.name = name
+        self.gpus = int(label.get("gpus", 1))
+        self._label = label
+        self._path = folder / PROGRAMS / label["program"]
+
+    def command(self, run: Path) -> list[str]:
+        """Return the command that records it into ``run``, as a user would type it."""
+        command = [sys.executable, "-m", "nsyswrap", "profile", "--output", str(run), "--no-stats"]
+        command += ["--timeout", str(TIMEOUT_S)]
+        command += ["--trace", self._label["trace"]] if self._label.get("trace") else []
+        program = [str(self._path)]
+        if self._label.get("nvcc"):  # options that nsyswrap would not choose
+            program = [str(run.with_suffix(".bin"))]
+            nvcc = ["nvcc", *self._label["nvcc"], "-o", *program, str(self._path)]
+            subprocess.run(nvcc, check=True, capture_output=True)
+        return [*command, "--", *program, *self._label.get("arguments", [])]
+
+    @property
+    def fails(self) -> bool:
+        """Whether the program is meant to fail."""
+        return bool(self._label.get("fails"))
+
+
+def record_one(program: Program, work: Path, out: Path, gpus: tuple[int, queue.Queue[int]]) -> Row:
     """Run one program under nsys and keep its export; a failure becomes the row's note."""
-    if label.gpus > (gpus := count_gpus()):
-        return Row(label.name, None, 0, note=f"skipped: needs {label.gpus} GPUs, {gpus} found")
-    print(f"{label.name} ...", flush=True)
+    if program.gpus > gpus[0]:
+        note = f"skipped: needs {program.gpus} GPUs, {gpus[0]} found"
+        return Row(program.name, None, 0, note=note)
+    with TAKING:  # or two programs would each hold one of two GPUs for ever
+        mine = [gpus[1].get() for _ in range(program.gpus)]
     started = time.perf_counter()
-    run = work / label.name
-    code, output = profile(label, run)
-    log.write(f"==== {label.name}: exit {code}\n{output}\n")
-    log.flush()
-    row = Row(label.name, code, time.perf_counter() - started)
+    run = work / program.name
+    try:
+        code, output = profile(program, run, mine)
+    finally:
+        for gpu in mine:
+            gpus[1].put(gpu)
+    print(f"{program.name} ended", flush=True)
+    with (out / LOG).open("a", encoding="utf-8") as log:
+        log.write(f"==== {program.name}: exit {code}\n{output}\n")
+    row = Row(program.name, code, time.perf_counter() - started)
     if not (run / EXPORT).exists():
         last = [line for line in output.splitlines() if line.strip()][-1:]
         row.note = f"no export: {' '.join(last)[:120]}"
         return row
     try:
-        keep(run / EXPORT, out / f"{label.name}.sqlite.xz", row)
+        keep(run / EXPORT, out / f"{program.name}.sqlite.xz", row, fails=program.fails)
+        told = [line.removeprefix(TRUTH) for line in output.splitlines() if line.startswith(TRUTH)]
+        if told:
+            (out / f"{program.name}.truth.json").write_text(json.dumps(json.loads(told[-1])) + "\n")
     except Exception as error:  # noqa: BLE001 - the other programs are recorded anyway
         row.note = f"not kept: {error!r}"
     return row
 
 
-def profile(label: Label, run: Path) -> tuple[int | None, str]:
-    """Record a program as a user would; return the exit code, None if it took too long, and all output."""
-    command = [sys.executable, "-m", "nsyswrap", "profile", "--output", str(run), "--no-stats"]
-    command += ["--timeout", str(TIMEOUT_S), *(["--trace", label.trace] if label.trace else [])]
-    command += ["--", str(label.program), *label.arguments]
+def profile(program: Program, run: Path, gpus: list[int]) -> tuple[int | None, str]:
+    """Record a program on these GPUs; return the exit code, None if it took too long, and all output."""
     try:
         done = subprocess.run(
-            command,
+            program.command(run),
             check=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=2 * TIMEOUT_S,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(map(str, sorted(gpus)))},
         )
     except subprocess.TimeoutExpired as error:
         return None, (error.stdout or b"").decode(errors="replace")
+    except (OSError, subprocess.CalledProcessError) as error:
+        return None, str(error)
     return done.returncode, done.stdout.decode(errors="replace")
 
 
-def keep(export: Path, target: Path, row: Row) -> None:
+def keep(export: Path, target: Path, row: Row, *, fails: bool = False) -> None:
     """Redact, trim and compress an export, and complete its row."""
     clean = export.with_name("redacted.sqlite")
     redact.redact(export, clean)
@@ -125,8 +180,8 @@ def keep(export: Path, target: Path, row: Row) -> None:
     if secrets:
         row.note = f"not kept: {', '.join(secret.kind for secret in secrets)} remain"
         return
-    if row.code != 0:
-        row.note = "not kept: the program failed"
+    if (row.code != 0) != fails:
+        row.note = f"not kept: the program ended with {row.code}"
         return
     target.write_bytes(packed)
     if row.kilobytes > LARGEST_KB:
