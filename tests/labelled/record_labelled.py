@@ -3,7 +3,7 @@
 python3 tests/labelled/record_labelled.py [NAME]... runs the programs named, or all that this machine has
 GPUs for, one on each GPU at a time. It writes a redacted, compressed export of each, what the program told
 of itself (``truth.json``), and a log of what they printed. --set chooses a folder beside this file: steps,
-busy, held_out. A program that fails does not stop the others.
+busy, cures, held_out. A program that fails does not stop the others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import lzma
 import os
 import queue
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def main() -> None:
     """Record, and print a table of what became of each program."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--set", default="", metavar="FOLDER", help="steps, busy or held_out")
+    parser.add_argument("--set", default="", metavar="FOLDER", help="steps, busy, cures or held_out")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the captures go")
     options = parser.parse_args()
     folder = HERE / options.set
@@ -95,7 +96,8 @@ class Program:
         self.name = name
         self.gpus = int(label.get("gpus", 1))
         self._label = label
-        self._path = folder / PROGRAMS / label["program"]
+        programs = folder / PROGRAMS
+        self._path = (programs if programs.is_dir() else folder) / label["program"]
 
     def command(self, run: Path) -> list[str]:
         """Return the command that records it into ``run``, as a user would type it."""
@@ -103,10 +105,10 @@ class Program:
         command += ["--timeout", str(TIMEOUT_S)]
         command += ["--trace", self._label["trace"]] if self._label.get("trace") else []
         program = [str(self._path)]
-        if self._label.get("nvcc"):  # options that nsyswrap would not choose
+        if self._label.get("compile"):
             program = [str(run.with_suffix(".bin"))]
-            nvcc = ["nvcc", *self._label["nvcc"], "-o", *program, str(self._path)]
-            subprocess.run(nvcc, check=True, capture_output=True)
+            compiled = [*shlex.split(self._label["compile"]), "-o", *program, str(self._path)]
+            subprocess.run(compiled, check=True, capture_output=True)
         return [*command, "--", *program, *self._label.get("arguments", [])]
 
     @property
