@@ -29,7 +29,7 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
-from nsyswrap.analysis.thread_activity import ACTIVITIES, activity_segments, forget_courses
+from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity
 from nsyswrap.analysis.thread_activity import Segments as ActivitySegments
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import per_capture
@@ -233,16 +233,16 @@ def gaps_of(capture: Capture) -> Gaps:
     segments: list[Arrays] = []
     owners: list[tuple[int, int, int]] = []
     count = 0
+    threads = ThreadActivity(capture.whole)
     for process, device, rows in gpu_operations_of(capture).by_device():
         if owners and owners[-1][0] != process:
-            forget_courses(capture.whole)  # other processes have other threads
+            threads = ThreadActivity(capture.whole)  # other processes have other threads
         part = _of_device(capture, rows, operations.rows_of[process, device])
-        gap.append(part | _explained(capture.whole, operations, part, segments, count))
+        gap.append(part | _explained(threads, operations, part, segments, count))
         del part  # it would stay in memory while the columns are joined
         count += len(gap[-1]["end_ns"])
         owners.append((process, device, count))
-    if len(owners) > 1:
-        forget_courses(capture.whole)  # joining needs the memory
+    del threads  # joining needs the memory
     return Gaps(operations, owners, **_joined(gap, _GAP), segments=Segments(**_joined(segments, _SEGMENT)))
 
 
@@ -284,7 +284,7 @@ def _add_unselected(gap: Arrays, operations: GpuOperations, rows: NDArray[Any]) 
 
 
 def _explained(
-    whole: Capture, operations: GpuOperations, gap: Arrays, segments: list[Arrays], first: int
+    threads: ThreadActivity, operations: GpuOperations, gap: Arrays, segments: list[Arrays], first: int
 ) -> Arrays:
     """Return the thread of each gap and its launching time. Add the segments; ``first`` is the first gap.
 
@@ -295,10 +295,10 @@ def _explained(
 
     def explain(block: Arrays) -> Arrays:
         nonlocal made
-        columns, found = _explained_block(whole, operations, block)
+        columns, found = _explained_block(threads, operations, block)
         segments.append({**found._asdict(), "gap": block["number"][found.gap]})
         made += len(found.gap)
-        check_pairs(made, rows + whole.count("api"), "gaps between GPU operations and calls in them")
+        check_pairs(made, rows + threads.whole.count("api"), "gaps between GPU operations and calls in them")
         return columns
 
     return in_blocks({**gap, "number": np.arange(first, first + rows, dtype=np.int32)}, explain)
@@ -314,9 +314,10 @@ def _joined(parts: list[Arrays], columns: Mapping[str, type]) -> Arrays:
 
 
 def _explained_block(
-    whole: Capture, operations: GpuOperations, gap: Arrays
+    threads: ThreadActivity, operations: GpuOperations, gap: Arrays
 ) -> tuple[dict[str, NDArray[Any]], Segments]:
     """Return the threads and launching times of gaps, and their segments by position in the block."""
+    whole = threads.whole
     start, end, after = gap["start_ns"], gap["end_ns"], gap["after"]
     thread = np.full(len(start), MISSING)
     begun, returned = end.copy(), end.copy()
@@ -339,7 +340,7 @@ def _explained_block(
         # A window may cut the gap: then the gap began when the operation before it ended.
         begin = _at(operations.end_ns, gap["before"][known], MISSING)
         queued[known] = np.where((return_ns <= begin) | waited, _CAUSE["queued"], kind[known])
-    segments = _segments(whole, (start, begun, returned, end), thread, (kind, queued))
+    segments = _segments(threads, (start, begun, returned, end), thread, (kind, queued))
     under_way = end - begun - np.where(queued == _CAUSE["queued"], end - returned, 0)
     return {"thread": thread, "launching_ns": narrow(np.where(call >= 0, under_way, 0))}, segments
 
@@ -374,7 +375,7 @@ def _longest_latency(whole: Capture) -> float:
 
 
 def _segments(
-    whole: Capture, times: tuple[NDArray[Any], ...], thread: NDArray[Any], causes: Pair
+    threads: ThreadActivity, times: tuple[NDArray[Any], ...], thread: NDArray[Any], causes: Pair
 ) -> Segments:
     """Split gaps by cause; ``times`` are start, launch begun, launch returned and end of each.
 
@@ -389,7 +390,7 @@ def _segments(
         if len(unknown):
             thread, start, begun, returned = (part[known] for part in (thread, start, begun, returned))
             kind = kind[known]
-        gap, begins, ends, number = _parted(activity_segments(whole, thread, start, returned), begun)
+        gap, begins, ends, number = _parted(threads.segments(thread, start, returned), begun)
         in_launch = (number >= _COUNT_IN_LAUNCH) & (begins >= begun[gap])
         cause = np.where(in_launch, kind[gap], _CAUSE_OF_ACTIVITY[number])
         parts.append(Segments(known[gap], begins, ends, cause))

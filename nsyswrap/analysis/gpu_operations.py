@@ -17,7 +17,7 @@ from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.capture.per_capture import discard, per_capture
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import select
 from nsyswrap.capture.stream import looked_up
@@ -228,7 +228,7 @@ def _all_operations(capture: Capture) -> tuple[GpuOperations, bool]:
     kinds = [kind for kind in KINDS if capture.has(kind)]
     has_processes = all((capture.columns(k, "global_pid")["global_pid"] != MISSING).all() for k in kinds)
     parts = [_of_kind(capture, kind) for kind in kinds]
-    discard(capture, call_table)
+    capture.release(call_table)
     if not parts:
         return _NO_OPERATIONS, has_processes
     codes, keys = group_keys(*map(np.concatenate, zip(*(part.streams for part in parts), strict=True)))

@@ -13,7 +13,7 @@ from nsyswrap.analysis.launches import READS as LAUNCH_READS
 from nsyswrap.analysis.step_budget import budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.base.constants import MISSING
-from nsyswrap.capture.per_capture import forget, per_capture
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import process_ids
 
@@ -54,7 +54,7 @@ class JudgedPart:
     def finish(self) -> None:
         """Make the budgets and free all else that was computed from the view; it can be large."""
         _ = self.budgets, self.window
-        forget(self.view, but=_budgets)
+        self.view.release(but=_budgets)
 
     @cached_property
     def window(self) -> Cover:

@@ -22,7 +22,7 @@ from nsyswrap.analysis.gpu_operations import READS as OPERATION_READS
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.export import EXACT
-from nsyswrap.capture.per_capture import discard, per_capture
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.capture.selection import select
 from nsyswrap.capture.stream import narrow
@@ -121,17 +121,10 @@ def launches_of(capture: Capture) -> Launches:
 
     ``first`` and ``previous_end_ns`` are those in the whole capture.
     """
-    every = _all_launches(capture.whole)
-    if capture.view.selection.narrows and len(every):
-        return every.of(_selected(capture, every))
-    return every
-
-
-def forget_launches(capture: Capture) -> None:
-    """Free the launches of a capture, until they are asked for again."""
-    for part in (capture, capture.whole):
-        discard(part, launches_of)
-    discard(capture.whole, _all_launches)
+    if not capture.view.selection.narrows:
+        return _all_launches(capture)
+    every = launches_of(capture.whole)
+    return every.of(_selected(capture, every)) if len(every) else every
 
 
 def _selected(capture: Capture, every: Launches) -> NDArray[Any]:
@@ -153,7 +146,6 @@ def calls_selected(capture: Capture, calls: NDArray[Any]) -> NDArray[Any]:
     return select({field: values[calls] for field, values in events.items()}, selection, capture.window)
 
 
-@per_capture
 def _all_launches(capture: Capture) -> Launches:
     operations = gpu_operations_of(capture)
     graphs = _graphs(capture, operations)

@@ -15,7 +15,7 @@ from nsyswrap.analysis.arrays.groups import rank_texts
 from nsyswrap.analysis.correlation import CallTable
 from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.base.constants import MISSING
-from nsyswrap.capture.per_capture import discard, per_capture
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.capture.stream import looked_up, narrow
 from nsyswrap.capture.view_options import NAME_FIELDS
@@ -79,11 +79,6 @@ def packed_events(capture: Capture, kind: str) -> Named:
         calls, kernels, _ = _with_launches(capture)
         return kernels if kind == "kernel" else calls
     return _named(capture, kind)
-
-
-def forget_calls(capture: Capture) -> None:
-    """Free the names and durations of API calls, until they are asked for again."""
-    discard(capture, _named, "api")
 
 
 def launched(capture: Capture) -> Launched | None:

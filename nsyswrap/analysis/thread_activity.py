@@ -9,7 +9,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import ascending, check_pairs, rows_by
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.names import CLASSES, OTHER, by_thread, call_classes
-from nsyswrap.capture.per_capture import discard, per_capture
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import QUEUE_FULL, SPANS
 
 if TYPE_CHECKING:
@@ -39,21 +39,32 @@ class _Course(NamedTuple):
     activity: NDArray[np.int8]
 
 
-def activity_segments(
-    whole: Capture, thread: NDArray[Any], start: NDArray[Any], end: NDArray[Any]
-) -> Segments:
-    """Split intervals of threads, in ns, where the activity of their thread changes."""
-    rows_of = rows_by(thread)
-    if len(rows_of) == 1:
-        return _split(_course(whole, int(thread[0])), start, end)
-    parts = [Segments(*(np.empty(0, np.int64),) * 3, np.empty(0, np.int8))]
-    for (one,), rows in rows_of.items():
-        interval, *part = _split(_course(whole, one), start[rows], end[rows])
-        parts.append(Segments(rows[interval], *part))
-    every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
-    del parts
-    order = np.argsort(every.interval, kind="stable")
-    return Segments(*(part[order] for part in every))
+class ThreadActivity:
+    """What host threads did, kept as long as this object, as it takes much memory."""
+
+    def __init__(self, whole: Capture) -> None:
+        """Take the capture with nothing left out."""
+        self.whole = whole
+        self._courses: dict[int, _Course] = {}
+
+    def segments(self, thread: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> Segments:
+        """Split intervals of threads, in ns, where the activity of their thread changes."""
+        rows_of = rows_by(thread)
+        if len(rows_of) == 1:
+            return _split(self._course(int(thread[0])), start, end)
+        parts = [Segments(*(np.empty(0, np.int64),) * 3, np.empty(0, np.int8))]
+        for (one,), rows in rows_of.items():
+            interval, *part = _split(self._course(one), start[rows], end[rows])
+            parts.append(Segments(rows[interval], *part))
+        every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
+        del parts
+        order = np.argsort(every.interval, kind="stable")
+        return Segments(*(part[order] for part in every))
+
+    def _course(self, thread: int) -> _Course:
+        if thread not in self._courses:
+            self._courses[thread] = _course(self.whole, thread)
+        return self._courses[thread]
 
 
 def _split(course: _Course, start: NDArray[Any], end: NDArray[Any]) -> Segments:
@@ -72,12 +83,6 @@ def _split(course: _Course, start: NDArray[Any], end: NDArray[Any]) -> Segments:
     return Segments(np.repeat(np.arange(len(start)), count), begins, until, activity[edge])
 
 
-def forget_courses(whole: Capture) -> None:
-    """Free what is known of the threads of a capture, until it is asked for again."""
-    discard(whole, _course)
-
-
-@per_capture
 def _course(whole: Capture, thread: int) -> _Course:
     """Return what a thread of the whole capture did."""
     parts = [

@@ -24,7 +24,7 @@ from nsyswrap.capture.stream import in_blocks
 from nsyswrap.capture.view_options import NAME_FIELDS, ViewOptions, read_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from typing_extensions import Self
@@ -67,6 +67,8 @@ class Capture:
         self._expected: dict[str, set[str]] = {}
         self._clipped: dict[str, dict[str, NDArray[Any]]] = {}
         self._views: dict[ViewOptions, Self] = {}  # none refers back, so all are freed with this one
+        self.results: dict[Callable[..., Any], dict[Hashable, Any]] = {}  # see ``per_capture``
+        self.released: set[tuple[str, str]] = set()
         self._whole: weakref.ref[Self] | None = None
 
     def viewed(self, **changes: Any) -> Self:
@@ -83,21 +85,28 @@ class Capture:
             self._views[view] = other
         return self._views[view]
 
-    def forget_selected(self) -> None:
-        """Free what was selected for this view."""
-        for kept in (self._selected, self._rows, self._clipped):
-            kept.clear()
+    def release(self, *functions: Callable[..., object], but: Callable[..., object] | None = None) -> None:
+        """Free what these functions computed once for this view, until it is asked for again.
 
-    def forget_columns(self, kind: str, *fields: str) -> None:
-        """Free columns of all events of a kind. They are read again if they are asked for again."""
-        events = schema.events(kind)
-        known = [events.fields[field] for field in fields if field in events.fields]
-        for table in events.tables(self._export.tables):
-            self._export.forget_columns(table, [name for field in known for name in field.columns])
+        Without functions, free all that was selected and computed for the view, but what ``but`` returned.
+        """
+        if not functions:
+            for kept in (self._selected, self._rows, self._clipped):
+                kept.clear()
+        for function in functions or self.results.keys() - {but}:
+            self.results.pop(function, None)
 
-    def forget_views(self) -> None:
-        """Free the views and parts of this capture, with what was computed from them."""
-        self._views.clear()
+    def release_columns(self, columns: Mapping[str, Iterable[str]]) -> None:
+        """Free columns of all events, by kind, that no report needs any more: ``read_ahead`` leaves them out.
+
+        What was computed from them stays. They are read again if they are asked for again.
+        """
+        for kind, fields in columns.items():
+            events = schema.events(kind)
+            self.whole.released.update((kind, field) for field in fields)
+            known = [events.fields[field] for field in fields if field in events.fields]
+            for table in events.tables(self._export.tables):
+                self._export.release(table, [name for field in known for name in field.columns])
 
     def select(  # noqa: PLR0913 - what can be selected
         self,

@@ -116,7 +116,7 @@ class Export:
             self._load(table, missing)
         return [self._columns[table, name] for name, _ in wanted]
 
-    def forget_columns(self, table: str, names: Sequence[str]) -> None:
+    def release(self, table: str, names: Sequence[str]) -> None:
         """Free columns, which are read again if they are asked for again."""
         for name in names:
             self._columns.pop((table, name), None)

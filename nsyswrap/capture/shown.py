@@ -121,11 +121,11 @@ class ShownExport:
     def _metadata(self) -> list[tuple[Any, ...]]:
         return _named(self._pairs(schema.CAPTURE_METADATA), self.names.text)
 
-    def forget_columns(self, table: str, names: Sequence[str]) -> None:
+    def release(self, table: str, names: Sequence[str]) -> None:
         """Free columns as an export does."""
         for name in names:
             self._arrays.pop((table, name), None)
-        self._export.forget_columns(table, names)
+        self._export.release(table, names)
 
     def _pairs(self, table: str) -> list[tuple[Any, ...]]:
         return self._export.select(table, *places.PAIR, required=False)

@@ -12,7 +12,7 @@ import numpy as np
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.table import Column, Schema, Table, forget, read_ahead
+from nsyswrap.reports.table import Column, Schema, Table, read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -163,8 +163,13 @@ def make_in_turn(
     _read(captures, requests, step)
     for number, request in enumerate(requests, 1):
         yield _made(request, captures, step)
+        later = [one.report.reads for one in requests[number:]]
+        unread = {
+            kind: set(fields).difference(*(reads.get(kind, ()) for reads in later))
+            for kind, fields in request.report.reads.items()
+        }
         for capture in captures.values():
-            forget(capture, request.report, [later.report for later in requests[number:]])
+            capture.release_columns(unread)
 
 
 def _read(captures: Mapping[str, Capture], requests: Sequence[Request], step: Step) -> None:

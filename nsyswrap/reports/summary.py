@@ -8,18 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.advice import ONCE, PREPARED, READS, prepare
+from nsyswrap.analysis.advice import READS, prepare, release_tables
 from nsyswrap.analysis.answer import answer_of
-from nsyswrap.analysis.correlation import launch_pairs_of
-from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
-from nsyswrap.analysis.packed import forget_calls
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import printable
-from nsyswrap.capture.per_capture import discard
 from nsyswrap.reports import Request, find_report
 from nsyswrap.reports.answer import Line, answer_lines
 from nsyswrap.reports.make import make_reports
-from nsyswrap.reports.table import read_ahead, spend
+from nsyswrap.reports.table import read_ahead
 from nsyswrap.reports.wording.trust import trust
 
 if TYPE_CHECKING:
@@ -32,10 +29,6 @@ if TYPE_CHECKING:
 
 # Each report with the number of rows that are shown.
 SECTIONS = (("cuda_gpu_sum", 5), ("memcpy_bandwidth", 3), ("launch_overhead", 3), ("cuda_api_sum", 3))
-
-
-# Columns of which tables and findings look at no single row again; other parts of a page read two of them.
-_READ_ONCE = ("correlation_id", "device_id", "context_id", "stream_id", "graph_node_id", "graph_exec_id")
 
 
 @dataclass(frozen=True)
@@ -76,15 +69,11 @@ def summarize(
     if alone:
         with suppress(NotInCapture):  # the answer says why
             prepare(capture.whole)
-            spend(capture, PREPARED)
     made = make_reports({"": capture}, [Request(report) for report in reports])
     tables = [(table, rows) for name, rows in sections for table in made.tables.get(name, {}).values()]
     trusted = trust(capture)
-    spend(capture, ONCE if alone else dict.fromkeys(KINDS, _READ_ONCE))
     if alone:
-        forget_calls(capture)
-        if not capture.whole.has("nvtx"):  # ranges are joined to launches, too
-            discard(capture.whole, launch_pairs_of)
+        release_tables(capture.whole)
     answer, lines = answer_with_lines(capture)
     refused = [
         f"no {report.label}: {report.reason.removeprefix(f'{capture.source}: ')}"

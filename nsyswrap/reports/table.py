@@ -15,7 +15,6 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, Rounding, Unit, round_tenth
-from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import EVENTS, collecting
 from nsyswrap.reports.nsys import NAMES as NSYS
 
@@ -259,7 +258,7 @@ class Report:
 
 def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
     """Read what these reports will ask for, each table in one pass. What is missing is skipped."""
-    spent = _spent(capture.whole)
+    released = capture.whole.released
     wanted: dict[str, list[str]] = {}
     packed: dict[str, list[str]] = {}
     for report in reports:
@@ -272,29 +271,7 @@ def read_ahead(capture: Capture, reports: Iterable[Report]) -> None:
         if capture.has(kind):
             with suppress(NotInCapture):
                 names = dict.fromkeys([*asked, *packed.get(kind, [])])
-                capture.columns(kind, *(name for name in names if (kind, name) not in spent))
-
-
-def forget(capture: Capture, report: Report, later: Iterable[Report]) -> None:
-    """Free what this report reads and none of the later ones."""
-    kept = [other.reads for other in later]
-    for kind, fields in report.reads.items():
-        capture.forget_columns(kind, *set(fields).difference(*(reads.get(kind, ()) for reads in kept)))
-
-
-def spend(capture: Capture, columns: Mapping[str, Sequence[str]]) -> None:
-    """Free columns, by kind, that no report needs any more: what is computed from them is kept.
-
-    Reading ahead leaves them out from then on.
-    """
-    for kind, fields in columns.items():
-        capture.forget_columns(kind, *fields)
-        _spent(capture.whole).update((kind, field) for field in fields)
-
-
-@per_capture
-def _spent(_whole: Capture) -> set[tuple[str, str]]:
-    return set()
+                capture.columns(kind, *(name for name in names if (kind, name) not in released))
 
 
 @dataclass(frozen=True)

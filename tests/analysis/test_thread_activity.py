@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tiny_export import call, global_id, opened, row
 
-from nsyswrap.analysis.thread_activity import ACTIVITIES, activity_segments
+from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ def segments(
 ) -> list[tuple[int, int, int, str]]:
     """Return interval, start, end and activity of each part of intervals (thread, start, end)."""
     thread, start, end = (np.array(values) for values in zip(*intervals, strict=True))
-    parts = activity_segments(opened(folder, *rows), thread, start, end)
+    parts = ThreadActivity(opened(folder, *rows)).segments(thread, start, end)
     return [
         (interval, begins, ends, ACTIVITIES[number])
         for interval, begins, ends, number in zip(*(part.tolist() for part in parts), strict=True)

@@ -10,7 +10,7 @@ import pytest
 from tiny_export import kernel, opened
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.capture.per_capture import discard, forget, per_capture
+from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +80,7 @@ def test_what_was_computed_from_a_view_can_be_freed_alone(capture: Capture) -> N
     part = capture.select(time="0/2")
     assert (count(capture), count(part)) == (2, 1)
     times = weakref.ref(part.columns("kernel", "start_ns")["start_ns"])
-    forget(part)
+    part.release()
     assert times() is None
     assert (count(capture), count(part)) == (2, 1)
     assert computed == ["kernel"] * 3  # once for the capture, twice for the part
@@ -89,14 +89,14 @@ def test_what_was_computed_from_a_view_can_be_freed_alone(capture: Capture) -> N
 def test_one_result_of_a_view_can_be_kept(capture: Capture) -> None:
     part = capture.select(time="0/2")
     assert count(part) == 1
-    forget(part, but=count)
+    part.release(but=count)
     assert count(part) == 1
     assert computed == ["kernel"]
 
 
 def test_columns_that_are_freed_are_read_again(capture: Capture) -> None:
     before = capture.columns("kernel", "start_ns", "end_ns")
-    capture.forget_columns("kernel", "start_ns", "copy_kind")
+    capture.release_columns({"kernel": ("start_ns", "copy_kind")})
     after = capture.columns("kernel", "start_ns", "end_ns")
     assert after["end_ns"] is before["end_ns"]
     assert after["start_ns"] is not before["start_ns"]
@@ -110,6 +110,6 @@ def test_the_function_keeps_its_name() -> None:
 def test_what_one_function_computed_can_be_freed(capture: Capture) -> None:
     part = capture.select(time="0/2")
     assert [count(part), count(capture)] == [1, 2]
-    discard(capture, count)
+    capture.release(count)
     assert [count(part), count(capture)] == [1, 2]
     assert computed == ["kernel", "kernel", "kernel"]

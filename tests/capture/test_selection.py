@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -264,13 +263,3 @@ def test_selections_and_arrays_are_shared(tmp_path: Path) -> None:
     part = capture.select(time="0/")
     assert part.columns("kernel", "start_ns")["start_ns"] is part.columns("kernel", "start_ns")["start_ns"]
     assert part.columns("kernel", "start_ns")["start_ns"].dtype == np.int64
-
-
-def test_views_that_are_forgotten_are_freed_and_can_be_made_again(tmp_path: Path) -> None:
-    capture = opened(tmp_path, kernel("a", 0, 5, 1), kernel("b", 0, 5, 1, pid=200))
-    part = weakref.ref(capture.select(process=200))
-    assert names(capture.select(process=200)) == ["b"]
-    assert part() is not None
-    capture.forget_views()
-    assert part() is None
-    assert names(capture.select(process=200)) == ["b"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, remaining
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
 from nsyswrap.analysis.arrays.intervals import NOTHING, intersection
+from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
 from nsyswrap.analysis.judged_part import READS as JUDGED_READS
@@ -42,10 +43,9 @@ READS = {
     "kernel": (*JUDGED_READS["kernel"], *gpu_work.GRID),
     "memcpy": (*JUDGED_READS["memcpy"], "bytes", "src_kind", "dst_kind", "migration_cause"),
 }
-# What ``prepare`` needs of kernels and no other part of a screen does; then what its tables need, too.
+# What operations and grids are made of, and no other part of a screen; then what its tables need, too.
 _JOINED = ("correlation_id", "global_pid", "device_id", "context_id", "stream_id")
-PREPARED = {KERNEL: (*_JOINED, "graph_node_id", *gpu_work.GRID)}
-ONCE = {
+_ONCE = {
     **dict.fromkeys(KINDS, (*_JOINED, *SPANS, "graph_node_id", "graph_exec_id")),
     KERNEL: (*SPANS, "name"),
     "api": ("correlation_id", "name", "return_value"),
@@ -55,18 +55,25 @@ _SHARED = 0.1  # of the shorter of two findings: less in common is not said
 
 
 def prepare(whole: Capture) -> None:
-    """Compute what findings take of the largest columns, so that these can be freed: PREPARED, later ONCE."""
+    """Compute what findings take of the largest columns, and free what no table needs of these."""
     if whole.has(KERNEL):
         gpu_work.blocks_of(whole)
-        whole.forget_columns(KERNEL, *gpu_work.GRID)
         packed_names(whole, KERNEL)
         kernel_classes(whole)
         kernel_classes(whole.viewed(classes=()))  # which tell communication
     if whole.has("api"):
         call_classes(whole)
     gpu_operations_of(whole)
-    whole.forget_columns(KERNEL, *_JOINED)
+    whole.release_columns({KERNEL: (*_JOINED, *gpu_work.GRID)})
     launches_of(whole)
+    whole.release_columns({KERNEL: ["graph_node_id"]})
+
+
+def release_tables(whole: Capture) -> None:
+    """Free what tables need, and findings do not after ``prepare``."""
+    whole.release_columns(_ONCE)
+    if not whole.has("nvtx"):  # ranges are joined to launches, too
+        whole.release(launch_pairs_of)
 
 
 @per_capture

@@ -16,7 +16,6 @@ from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import calls_named
-from nsyswrap.analysis.thread_activity import forget_courses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,9 +52,7 @@ class AdviceContext:
     @cached_property
     def gaps(self) -> Gaps:
         """The gaps of the part."""
-        gaps = gaps_of(self.capture)
-        forget_courses(self.capture.whole)  # other processes have other threads
-        return gaps
+        return gaps_of(self.capture)
 
     @cached_property
     def launches(self) -> Launches:

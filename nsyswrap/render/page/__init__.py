@@ -132,11 +132,8 @@ def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
 
 def _page(title: str, subject: Subject, left_out: Sequence[NotRead]) -> str:
     every, made = [one for one in page_sections.SECTIONS if subject.has_gpu_work or not one.of_gpu], {}
-    in_turn = sorted(every, key=lambda one: one.turn)
-    for number, entry in enumerate(in_turn, 1):
+    for entry in sorted(every, key=lambda one: one.turn):
         made[entry.anchor] = entry.make(subject)
-        later = {name for one in in_turn[number:] for name in (*one.reads, *one.columns_of)}
-        subject.forget(entry.reads, later)
     sections = [(one.anchor, one.name, markup) for one in every if (markup := made[one.anchor]) is not None]
     if left_out:
         sections.insert(0, (_NOT_READ, "Not read", _not_read(left_out)))

@@ -32,8 +32,7 @@ class Markup(str):
 class Section(Generic[S]):
     """A part of the page: its anchor, its name in the navigation, and the function that makes it.
 
-    ``make`` returns None if there is nothing to show. ``reads`` names the reports that ``make`` asks for.
-    ``columns_of`` names reports that read the columns which it looks at itself.
+    ``make`` returns None if there is nothing to show.
     ``of_gpu``: it is left out where no capture has GPU work, as the answer says why.
     ``turn``: those with a higher number are made later, as they take much memory, which others free.
     """
@@ -41,8 +40,6 @@ class Section(Generic[S]):
     anchor: str
     name: str
     make: Callable[[S], Markup | None]
-    reads: tuple[str, ...] = ()
-    columns_of: tuple[str, ...] = ()
     of_gpu: bool = False
     turn: int = 0
 

@@ -12,7 +12,6 @@ from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit
 from nsyswrap.reports import find_report, summary
 from nsyswrap.reports.make import MadeReports, combine
-from nsyswrap.reports.table import forget
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.job import Job
@@ -81,13 +80,6 @@ class Subject:
         for label, made in self.summaries.items():
             for table, _ in made.tables:
                 self._made.tables.setdefault(table.label, {})[label] = _shareable(table)
-
-    def forget(self, reports: Iterable[str], later: Iterable[str]) -> None:
-        """Free the columns that these reports read and none of the later ones."""
-        kept = list(map(find_report, later))
-        for capture in self.captures.values():
-            for name in reports:
-                forget(capture, find_report(name), kept)
 
     @property
     def selected(self) -> str:

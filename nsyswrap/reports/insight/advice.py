@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.advice import ONCE, PREPARED, READS, WORTH_PERCENT, advice_of, advise_parts, prepare
+from nsyswrap.analysis.advice import READS, WORTH_PERCENT, advice_of, advise_parts, prepare, release_tables
 from nsyswrap.analysis.answer import withheld_because
-from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration, percent
-from nsyswrap.capture.per_capture import discard
-from nsyswrap.reports.table import Column, Paragraph, Report, Result, Schema, spend
+from nsyswrap.reports.table import Column, Paragraph, Report, Result, Schema
 from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
@@ -40,10 +38,7 @@ _LESS_PERCENT = 1.0
 def free(capture: Capture) -> None:
     """Free the largest columns once what findings take of them is computed."""
     prepare(capture.whole)
-    spend(capture, PREPARED)
-    spend(capture, ONCE)
-    if not capture.whole.has("nvtx"):  # ranges are joined to launches, too
-        discard(capture.whole, launch_pairs_of)
+    release_tables(capture.whole)
 
 
 def compute(capture: Capture) -> Result:

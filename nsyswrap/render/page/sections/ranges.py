@@ -143,4 +143,4 @@ def _patch(shade: str) -> Markup:
     return element("svg", rectangle, class_="swatch", aria_hidden="true")
 
 
-SECTION = Section("ranges", "Ranges and modules", ranges, reads=("nvtx_tree",))
+SECTION = Section("ranges", "Ranges and modules", ranges)

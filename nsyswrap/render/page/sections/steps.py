@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.thread_activity import forget_courses
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import duration, percent
 from nsyswrap.render.colors import REST, state_color
@@ -37,7 +36,7 @@ def steps(subject: Subject) -> Markup:
     judged = {label: _judged(found) for label, found in rows.items()}
     longest = max((row["duration_ns"] for found in judged.values() for row in found), default=0)
     table = subject.table("step_budget")
-    made = section(
+    return section(
         "steps",
         "Steps",
         verdict_paragraphs(tables),
@@ -45,10 +44,6 @@ def steps(subject: Subject) -> Markup:
         folded_table(table, top=_ROWS) if table is not None else None,
         missing(subject.missing("step_budget")),
     )
-    for capture in subject.captures.values():
-        capture.forget_views()  # no later section looks at the judged part, which takes much memory
-        forget_courses(capture.whole)
-    return made
 
 
 def _rows(table: Table) -> list[Row]:
@@ -127,4 +122,4 @@ def _columns(label: str, rows: Sequence[Row]) -> Iterator[ColumnBar]:
         )
 
 
-SECTION = Section("steps", "Steps", steps, reads=("step_budget",), of_gpu=True)
+SECTION = Section("steps", "Steps", steps, of_gpu=True)

@@ -116,7 +116,7 @@ def _advice_item(label: str, finding: Finding) -> Markup:
     )
 
 
-FINDINGS = Section("findings", "Findings", findings, reads=("advice",), of_gpu=True)
+FINDINGS = Section("findings", "Findings", findings, of_gpu=True)
 
 
 def figures(subject: Subject) -> Markup:
@@ -206,7 +206,7 @@ def _tile(subject: Subject, title: str, report: str, text: str, figures: Iterabl
     )
 
 
-FIGURES = Section("figures", "Figures", figures, reads=_TABLES, of_gpu=True)
+FIGURES = Section("figures", "Figures", figures, of_gpu=True)
 
 
 def head(subject: Subject) -> Markup:
@@ -236,4 +236,4 @@ def _card(subject: Subject, label: str, summary: Summary) -> Markup:
     )
 
 
-HEAD = Section("program", "Program and checks", head, reads=("diagnostics",))
+HEAD = Section("program", "Program and checks", head)

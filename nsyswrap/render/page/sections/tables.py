@@ -64,7 +64,7 @@ def kernels(subject: Subject) -> Markup:
     )
 
 
-KERNELS = Section("kernels", "Kernels", kernels, reads=("cuda_gpu_kern_sum",), of_gpu=True)
+KERNELS = Section("kernels", "Kernels", kernels, of_gpu=True)
 
 
 def classes(subject: Subject) -> Markup:
@@ -102,7 +102,7 @@ def _class_parts(table: Table) -> list[Part]:
     ]
 
 
-CLASSES = Section("classes", "Kernel classes", classes, reads=("kernel_class_sum",), of_gpu=True)
+CLASSES = Section("classes", "Kernel classes", classes, of_gpu=True)
 
 
 def idle(subject: Subject) -> Markup:
@@ -149,7 +149,7 @@ def _cause_parts(table: Table) -> list[Part]:
     ]
 
 
-IDLE = Section("idle", "GPU idle time", idle, reads=("gpu_idle",), of_gpu=True, turn=1)
+IDLE = Section("idle", "GPU idle time", idle, of_gpu=True, turn=1)
 
 
 def latency(subject: Subject) -> Markup:
@@ -250,7 +250,7 @@ def _ticks(edges: Sequence[Any]) -> Iterator[tuple[float, str, str]]:
         yield 100 * i / last, duration(int(edges[i])), anchor
 
 
-LATENCY = Section("latency", "Launch latency", latency, reads=("launch_overhead",), of_gpu=True)
+LATENCY = Section("latency", "Launch latency", latency, of_gpu=True)
 
 
 def copies(subject: Subject) -> Markup:
@@ -303,4 +303,4 @@ def _bar(row: Mapping[str, Any], scale: Scale) -> Markup:
     )
 
 
-COPIES = Section("copies", "Copies", copies, reads=("memcpy_bandwidth",), of_gpu=True)
+COPIES = Section("copies", "Copies", copies, of_gpu=True)

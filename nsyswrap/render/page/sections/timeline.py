@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.analysis.launches import forget_launches
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import by_thread
-from nsyswrap.analysis.thread_activity import forget_courses
 from nsyswrap.base.units import Unit
-from nsyswrap.capture.per_capture import discard
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.colors import Style
 from nsyswrap.render.page.charts import swatch
@@ -55,9 +53,7 @@ def timeline(subject: Subject) -> Markup:
     """Return a picture for each capture, and the table of all lanes."""
     drawn = dict(list(subject.captures.items())[:_CAPTURES])
     for capture in subject.captures.values():
-        forget_launches(capture)  # nothing else is made of them, and lanes need the memory
-        forget_courses(capture.whole)
-        discard(capture.whole, by_thread)
+        capture.whole.release(launches_of, by_thread)  # lanes need the memory
     frames: list[Markup] = []
     tables: dict[str, Table] = {}
     for label, picture, left_out in _pictures(subject, drawn):
@@ -86,7 +82,7 @@ def _pictures(
             busiest = _busiest(every)
             answer = subject.summaries[label].answer
             where = focus(captures[label], answer.findings if answer else (), ends)
-            captures[label].forget_columns("api", *SPANS, "global_tid")
+            captures[label].release_columns({"api": (*SPANS, "global_tid")})
             kept = Kept(busiest, where.spots, _EVENTS // len(captures))
             picture = Picture(busiest, kept, ends, where, list(curves(captures[label])))
             left_out = (len(every) - len(busiest), ranges_left_out(captures[label], every))
@@ -95,8 +91,8 @@ def _pictures(
 
 def _lanes(capture: Capture) -> list[Lane]:
     causes = list(idle(capture))
-    longest_gaps(capture)  # all else of the gaps can be freed
-    discard(capture, gaps_of)
+    longest_gaps(capture)  # nothing else is made of the gaps, and they take much memory
+    capture.release(gaps_of)
     gpu = sorted((*streams(capture), *causes), key=lambda lane: lane.group)
     return [lane for lane in (*steps(capture), *gpu, *threads(capture)) if len(lane)]
 
@@ -250,4 +246,4 @@ _KEYS = (
 )
 
 
-SECTION = Section("timeline", "Timeline", timeline, columns_of=("gpu_idle",), turn=2)
+SECTION = Section("timeline", "Timeline", timeline, turn=2)
