@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.base.run_facts import Conditions, Gpu
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.info import Samples
+    from nsyswrap.capture.intervals import IntervalSet
 
 FEWEST_SAMPLES = 5  # half a second of work: fewer show neither a share nor a range
 _INTERVAL_NS = int(INTERVAL_S * NS_PER_S)
@@ -150,7 +150,7 @@ def plain_uuid(uuid: str) -> str:
     return "" if plain.startswith(_REDACTED) else plain
 
 
-def _working_gpu(gpu: Gpu, samples: Samples, time_ns: NDArray[Any], work: Cover) -> WorkingGpu:
+def _working_gpu(gpu: Gpu, samples: Samples, time_ns: NDArray[Any], work: IntervalSet) -> WorkingGpu:
     worked = _settled(time_ns, work)
     idle = _bits(samples["reasons"]) & _IDLE > 0
     busy = worked & ~idle
@@ -170,7 +170,7 @@ def _working_gpu(gpu: Gpu, samples: Samples, time_ns: NDArray[Any], work: Cover)
     )
 
 
-def _settled(time_ns: NDArray[Any], work: Cover) -> NDArray[Any]:
+def _settled(time_ns: NDArray[Any], work: IntervalSet) -> NDArray[Any]:
     """Mark the samples with work in the interval before them and before the previous sample."""
     if not len(work.start):
         return np.zeros(len(time_ns), bool)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from nsyswrap.analysis.arrays.intervals import NOTHING, Cover
+from nsyswrap.analysis.arrays.intervals import NOTHING
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.intervals import IntervalSet
 
 FindingKind = Literal[
     "launch_bound",
@@ -63,7 +66,7 @@ class Finding:
 
     kind: FindingKind
     numbers: Numbers
-    evidence: Cover
+    evidence: IntervalSet
     ceiling_ns: int | None
     status: Status
     source: str

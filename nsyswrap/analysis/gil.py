@@ -13,7 +13,6 @@ from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.capture.window import Intervals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +63,7 @@ def gil_parts(capture: Capture) -> dict[str, HostParts] | None:
             cover = union(spans.start[ranges], spans.end[ranges])
             if cover.length:
                 here = np.flatnonzero(thread == one)
-                row, first, last = Intervals(*cover).split(start[here], end[here])
+                row, first, last = cover.split(start[here], end[here])
                 inside = np.flatnonzero(last > first)
                 parts.append(HostParts(gap[here[row[inside]]], first[inside], last[inside]))
         found[name] = HostParts(*map(np.concatenate, zip(*parts, strict=True)))

@@ -32,16 +32,16 @@ from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity
 from nsyswrap.analysis.thread_activity import Segments as ActivitySegments
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow
-from nsyswrap.capture.window import Intervals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.intervals import IntervalSet
 
     Arrays = dict[str, NDArray[Any]]
     Pair = tuple[NDArray[Any], NDArray[Any]]
@@ -263,11 +263,11 @@ def _gaps(mine: GpuOperations, place: NDArray[Any], ends: tuple[int, int]) -> Ar
     return {"start_ns": end[left], "end_ns": start[right], "before": beside[left], "after": beside[right]}
 
 
-def _in_windows(gap: Arrays, cover: Cover) -> Arrays:
+def _in_windows(gap: Arrays, cover: IntervalSet) -> Arrays:
     """Cut gaps where they cross the time between selected NVTX ranges."""
     if len(cover.start) == 1:
         return gap
-    row, start, end = Intervals(*cover).split(gap["start_ns"], gap["end_ns"])
+    row, start, end = cover.split(gap["start_ns"], gap["end_ns"])
     inside = np.flatnonzero(end > start)
     cut = {name: values[row[inside]] for name, values in gap.items()}
     return {**cut, "start_ns": start[inside], "end_ns": end[inside]}

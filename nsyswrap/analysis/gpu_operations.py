@@ -11,12 +11,13 @@ import numpy as np
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import ascending, group_keys, order_by_code
-from nsyswrap.analysis.arrays.intervals import Cover, union
+from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.correlation import call_table, launch_pairs_of, process_notes
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look_up
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import select
@@ -403,7 +404,7 @@ def window(capture: Capture, operations: GpuOperations) -> tuple[int, int]:
     return first, last
 
 
-def windows(capture: Capture, operations: GpuOperations) -> Cover:
+def windows(capture: Capture, operations: GpuOperations) -> IntervalSet:
     """Return the time that operations of one or several processes are compared with, in ns.
 
     It is one interval, that of ``window``, unless several NVTX ranges are selected: then it is their union,
@@ -411,7 +412,7 @@ def windows(capture: Capture, operations: GpuOperations) -> Cover:
     """
     first, last = window(capture, operations)
     if not capture.window.several:
-        return Cover(np.array([first]), np.array([last]))
+        return IntervalSet(np.array([first]), np.array([last]))
     chosen = [capture.window.of_process(process) for process in operations.processes]
     start, end = (np.clip(np.concatenate(times), first, last) for times in zip(*chosen, strict=True))
     if not clipped(capture):

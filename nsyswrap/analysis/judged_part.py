@@ -20,9 +20,9 @@ from nsyswrap.capture.selection import process_ids
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.step_budget import Budget
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.intervals import IntervalSet
 
 # The fields that steps, and launches in them, are computed from, by kind of event.
 READS = {
@@ -57,7 +57,7 @@ class JudgedPart:
         self.view.release(but=_budgets)
 
     @cached_property
-    def window(self) -> Cover:
+    def window(self) -> IntervalSet:
         """The time that is judged, over all devices."""
         return windows(self.view, gpu_operations_of(self.view))
 

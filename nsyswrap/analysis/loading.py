@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.intervals import Cover, union
+from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.names import CLASSES, LOAD, call_classes
 from nsyswrap.capture.schema import LOADING_TYPES, PROCESS_MASK
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.intervals import IntervalSet
 
 
-def loading(whole: Capture, process: int) -> Cover:
+def loading(whole: Capture, process: int) -> IntervalSet:
     """Return the time in which a process loaded or compiled, by its calls and by the overheads of CUDA."""
     fields = ("global_tid", "start_ns", "end_ns")
     parts = []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.intervals import NOTHING, Cover, difference, intersection, joined, union
+from nsyswrap.analysis.arrays.intervals import NOTHING, difference, intersection, joined, union
 from nsyswrap.analysis.gil import gil_parts
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.intervals import IntervalSet
 
 
 COMMUNICATION, COPY, OTHER_PROCESS = "communication", "copy", "other_process"
@@ -106,7 +107,7 @@ def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | Non
     return budgets
 
 
-def _covered(start: NDArray[Any], end: NDArray[Any], marks: NDArray[Any]) -> Cover:
+def _covered(start: NDArray[Any], end: NDArray[Any], marks: NDArray[Any]) -> IntervalSet:
     rows = np.flatnonzero(marks)
     return union(start[rows], end[rows])
 
@@ -122,7 +123,7 @@ def _gil(
     return found
 
 
-def _layers(view: Capture, mine: GpuOperations) -> Iterator[tuple[str, Cover]]:
+def _layers(view: Capture, mine: GpuOperations) -> Iterator[tuple[str, IntervalSet]]:
     """Yield the time of each busy state, whatever runs at the same time, in the order of precedence."""
     state = np.full(len(mine), BUSY.index(MEMCPY), np.uint8)
     state[mine.kind == KINDS.index(GRAPH)] = BUSY.index(GRAPH)
@@ -137,7 +138,7 @@ def _layers(view: Capture, mine: GpuOperations) -> Iterator[tuple[str, Cover]]:
         yield BUSY[i], _covered(mine.start_ns, mine.end_ns, state == i)
 
 
-def _with_others(idle: Iterator[Cover], others: GpuOperations) -> Iterator[tuple[str, Cover]]:
+def _with_others(idle: Iterator[IntervalSet], others: GpuOperations) -> Iterator[tuple[str, IntervalSet]]:
     """Yield the idle time of each cause, the last for the time in which another process used the device.
 
     That time is taken out of the causes that may be due to it.
@@ -156,8 +157,8 @@ def _with_others(idle: Iterator[Cover], others: GpuOperations) -> Iterator[tuple
 def _budget(
     owner: tuple[int, int],
     interval: tuple[NDArray[Any], NDArray[Any]],
-    layers: Iterator[tuple[str, Cover]],
-    idle: Iterator[tuple[str, Cover]],
+    layers: Iterator[tuple[str, IntervalSet]],
+    idle: Iterator[tuple[str, IntervalSet]],
 ) -> Budget:
     start, end = interval
     state_ns = {state: np.zeros(len(start), np.int64) for state in STATES}

@@ -7,11 +7,12 @@ time for its process or its thread. For one thread the intervals are united, so 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
 
 if TYPE_CHECKING:
@@ -24,78 +25,12 @@ if TYPE_CHECKING:
 LEAST, MOST = -(2**63), 2**63 - 1  # ns: the ends of a window that are not given
 
 
-class Intervals(NamedTuple):
-    """Intervals in order of time that do not overlap or touch, in ns. There is at least one."""
-
-    start: NDArray[Any]
-    end: NDArray[Any]
-
-    def holding(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-        """Mark the rows with a part in an interval, also rows of 0 ns."""
-        at, inside = self._first(start)
-        return inside & ((self.start[at] <= start) | (self.start[at] < end))  # type: ignore[no-any-return]
-
-    def overlapping(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-        """Mark the rows in an interval by nsys' rule; a row that never ended counts by its start alone."""
-        marks = np.zeros(len(start), dtype=bool)
-        for times in (start, end):
-            at, inside = self._first(times)
-            marks |= inside & (self.start[at] <= times) & (times != MISSING)
-        later = np.searchsorted(self.start, start, "right")  # the first interval that such a row can span
-        ends = self.end[np.minimum(later, len(self.end) - 1)]
-        spans = (later < len(self.start)) & (ends <= end) & (start != MISSING) & (end != MISSING)
-        return marks | spans  # type: ignore[no-any-return]
-
-    def clip(self, start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the first and last selected time of each row. MISSING stays."""
-        first, last = self._ends(start, end)
-        clipped = np.clip(start, self.start[first], self.end[first])
-        until = np.clip(end, self.start[last], self.end[last])
-        return tuple(
-            np.where(times == MISSING, MISSING, part) for times, part in ((start, clipped), (end, until))
-        )  # type: ignore[return-value]
-
-    def split(
-        self, start: NDArray[Any], end: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return the part of each row in each interval it crosses: position of the row, start and end."""
-        first, last = self._ends(start, end)
-        parts = np.maximum(last - first, 0) + 1
-        row = np.repeat(np.arange(len(start)), parts)
-        within = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
-        at = first[row] + within
-        edges = self.start[at], self.end[at]
-        return row, np.clip(start[row], *edges), np.clip(end[row], *edges)
-
-    def lasting(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-        """Return the time of each clipped row that lies in intervals, in ns."""
-        if len(self.start) == 1:
-            return end - start  # type: ignore[no-any-return]
-        return self._before(end) - self._before(start)  # type: ignore[no-any-return]
-
-    def _before(self, times: NDArray[Any]) -> NDArray[Any]:
-        passed = np.concatenate(([0], np.cumsum((self.end - self.start)[:-1])))
-        at = np.maximum(np.searchsorted(self.start, times, "right") - 1, 0)
-        return passed[at] + np.clip(times, self.start[at], self.end[at]) - self.start[at]  # type: ignore[no-any-return]
-
-    def _first(self, times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the first interval that ends after each time, and whether there is one."""
-        at = np.searchsorted(self.end, times, "right")
-        return np.minimum(at, len(self.end) - 1), at < len(self.end)
-
-    def _ends(self, start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the first and the last interval that each row has a part in."""
-        first, _ = self._first(start)
-        last = np.maximum(np.searchsorted(self.start, end, "left") - 1, 0)
-        return first, np.where(end > start, last, first)
-
-
-def united(start: NDArray[Any], end: NDArray[Any]) -> Intervals:
+def united(start: NDArray[Any], end: NDArray[Any]) -> IntervalSet:
     """Return the union of intervals in any order. One of 0 ns stays if it touches no other."""
     order = np.argsort(start, kind="stable")
     start, reached = start[order], np.maximum.accumulate(end[order])
     first = np.append(True, start[1:] > reached[:-1])
-    return Intervals(start[first], reached[np.append(first[1:], True)])
+    return IntervalSet(start[first], reached[np.append(first[1:], True)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +48,7 @@ class Window:
     first: int = 0
     last: int = 0
     total: int = 0
-    _united: dict[tuple[int, int], Intervals | None] = field(default_factory=dict, repr=False)
+    _united: dict[tuple[int, int], IntervalSet | None] = field(default_factory=dict, repr=False)
 
     @property
     def start_ns(self) -> int:
@@ -134,11 +69,11 @@ class Window:
         """Return True if an instance selects times of this process."""
         return bool(np.isin(self.processes, (MISSING, global_id >> PID_SHIFT)).any())
 
-    def of_process(self, global_id: int) -> Intervals:
+    def of_process(self, global_id: int) -> IntervalSet:
         """Return the intervals of a process; those of all if no instance selects this process."""
         return self._of(global_id >> PID_SHIFT, MISSING) or self._of(MISSING, MISSING)  # type: ignore[return-value]
 
-    def of_thread(self, global_id: int) -> Intervals:
+    def of_thread(self, global_id: int) -> IntervalSet:
         """Return the intervals of a thread; those of all if no instance selects this thread."""
         return self._of(global_id >> PID_SHIFT, global_id) or self._of(MISSING, MISSING)  # type: ignore[return-value]
 
@@ -177,7 +112,7 @@ class Window:
             time_ns[rows] = intervals.lasting(events["start_ns"][rows], events["end_ns"][rows])
         return time_ns
 
-    def _by_owner(self, events: Events) -> Iterator[tuple[NDArray[Any] | slice, Intervals]]:
+    def _by_owner(self, events: Events) -> Iterator[tuple[NDArray[Any] | slice, IntervalSet]]:
         """Yield rows and their intervals. Rows of other processes and threads are in no interval."""
         ids = events.get("global_tid", events.get("global_pid"))
         everyone = self._of(MISSING, MISSING)
@@ -191,7 +126,7 @@ class Window:
             if owner != MISSING and intervals is not None:
                 yield mine, intervals
 
-    def _of(self, process: int, thread: int) -> Intervals | None:
+    def _of(self, process: int, thread: int) -> IntervalSet | None:
         """Return the intervals of a process and a thread, MISSING for any; None if there is none."""
         key = process, thread
         if key not in self._united:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from nsyswrap.analysis.arrays.intervals import Cover, gaps, intersection, overlap, union
+from nsyswrap.analysis.arrays.intervals import gaps, intersection, overlap, union
+from nsyswrap.capture.intervals import IntervalSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +21,7 @@ ENDS = np.array([17, 10, 30, 9, 30, 20])
 NOTHING = np.empty(0, np.int64)
 
 
-def pairs(cover: Cover) -> list[tuple[int, int]]:
+def pairs(cover: IntervalSet) -> list[tuple[int, int]]:
     return list(zip(cover.start.tolist(), cover.end.tolist(), strict=True))
 
 

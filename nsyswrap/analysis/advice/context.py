@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import ascending
-from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
+from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.analysis.launches import Launches
+    from nsyswrap.capture.intervals import IntervalSet
 
 WORTH_PERCENT = 5.0  # of the time judged; less is not worth a finding
 _LOADS = re.compile("cu(da)?((Module|Library)Load|LinkComplete)")
@@ -60,26 +61,26 @@ class AdviceContext:
         return launches_of(self.capture)
 
     @cached_property
-    def typical(self) -> Cover:
+    def typical(self) -> IntervalSet:
         """The time judged without outlier steps."""
         return union(*self.part.typical)
 
     @cached_property
-    def compute(self) -> Cover:
+    def compute(self) -> IntervalSet:
         """The time in which a kernel or a whole graph ran on some device."""
         return self.running(self.operations.computes)
 
-    def running(self, rows: NDArray[Any]) -> Cover:
+    def running(self, rows: NDArray[Any]) -> IntervalSet:
         """Return the typical time in which operations ran; ``rows`` has their positions, or marks them."""
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)  # positions take a fraction of the time of marks
         return self.of_typical(union(self.operations.start_ns[rows], self.operations.end_ns[rows]))
 
-    def of_typical(self, cover: Cover) -> Cover:
+    def of_typical(self, cover: IntervalSet) -> IntervalSet:
         """Return the part of a cover that is not in outlier steps."""
         return intersection(cover, self.typical)
 
-    def idle(self, gaps: NDArray[Any], causes: Iterable[str], *, outliers: bool = False) -> Cover:
+    def idle(self, gaps: NDArray[Any], causes: Iterable[str], *, outliers: bool = False) -> IntervalSet:
         """Return the time in which some device was idle in these gaps by one of these causes.
 
         Outlier steps count only if ``outliers`` says so.
@@ -100,7 +101,7 @@ class AdviceContext:
     def finding(
         self,
         kind: FindingKind,
-        evidence: Cover,
+        evidence: IntervalSet,
         source: str,
         *,
         ceiling_ns: int | None = None,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.advice.context import AdviceContext
-    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.finding import Finding
+    from nsyswrap.capture.intervals import IntervalSet
 
 TO_DEVICE, TO_HOST = 1, 2  # copyKind
 TINY_BYTES = 64_000  # as in nsys' expert rule on synchronous copies
@@ -80,7 +80,7 @@ def host_bound(context: AdviceContext) -> Iterator[Finding]:
     )
 
 
-def _bounds(context: AdviceContext, cover: Cover) -> bool:
+def _bounds(context: AdviceContext, cover: IntervalSet) -> bool:
     """Return True if a program is bound by what takes this time."""
     return cover.length >= _BOUND * context.window_ns
 
@@ -181,14 +181,14 @@ def allocating(context: AdviceContext) -> Iterator[Finding]:
     )
 
 
-def _allocation(context: AdviceContext) -> Cover:
+def _allocation(context: AdviceContext) -> IntervalSet:
     """Return the idle time in gaps with allocating or freeing calls, without long host code."""
     gaps, kinds = context.kinds.allocating, context.kinds
     inside = context.idle(gaps, ("allocate", *_CALLS), outliers=True)
     return joined(inside, context.idle(gaps & ~kinds.long_host, ("host",), outliers=True))
 
 
-def _loading(context: AdviceContext) -> Cover:
+def _loading(context: AdviceContext) -> IntervalSet:
     """Return the idle time in gaps with loading calls or first launches."""
     return context.idle(context.kinds.loading, ("load", "host", "allocate", *_CALLS), outliers=True)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.advice.context import AdviceContext
-    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.finding import Finding
+    from nsyswrap.capture.intervals import IntervalSet
 
 _HIDDEN = 0.1  # of the copies' time: more overlap is no turn-taking
 _MANY = 100
@@ -101,12 +101,12 @@ def tiny(context: AdviceContext) -> Iterator[Finding]:
     )
 
 
-def _exposed(context: AdviceContext, rows: NDArray[Any]) -> Cover:
+def _exposed(context: AdviceContext, rows: NDArray[Any]) -> IntervalSet:
     """Return the typical time in which these operations ran and no kernel did."""
     return difference(context.running(rows), context.compute)
 
 
-def _idle_before(context: AdviceContext, rows: NDArray[Any]) -> Cover:
+def _idle_before(context: AdviceContext, rows: NDArray[Any]) -> IntervalSet:
     """Return the time in which the GPU was idle because the call of one of these copies was under way."""
     gaps, kinds = context.gaps, context.kinds
     mine = np.zeros(len(gaps), dtype=bool)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.advice.context import AdviceContext
-    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.finding import Finding, FindingKind
+    from nsyswrap.capture.intervals import IntervalSet
 
 _MOSTLY_PERCENT = 20.0  # of the time: a GPU that is idle for longer gets a finding in any case
 _TO_HOST = "pages_to_host"
@@ -47,7 +47,7 @@ def idle_time(context: AdviceContext, known: Sequence[Finding]) -> list[Finding]
     explained = joined(*(piece.evidence for piece in known)) if known else NOTHING
     to_host = _end_with_pages_to_host(context)
 
-    def left(name: str) -> Cover:
+    def left(name: str) -> IntervalSet:
         gaps = to_host if name == _TO_HOST else ~to_host
         return difference(context.idle(gaps, (_CAUSE_OF.get(name, name),)), explained)
 
@@ -74,7 +74,7 @@ def _end_with_pages_to_host(context: AdviceContext) -> NDArray[np.bool_]:
     return to_host
 
 
-def _finding(context: AdviceContext, name: str, cover: Cover) -> Finding:
+def _finding(context: AdviceContext, name: str, cover: IntervalSet) -> Finding:
     computes = bool(context.operations.computes.any())
     cause = _CAUSE_OF.get(name, name)
     return context.finding(

@@ -6,53 +6,20 @@ before they start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from nsyswrap.capture.intervals import IntervalSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Cover(NamedTuple):
-    """Covered time: intervals in order of time that do not overlap or touch and are not empty."""
-
-    start: NDArray[Any]
-    end: NDArray[Any]
-
-    @property
-    def length(self) -> int:
-        """The covered time in ns."""
-        return int((self.end - self.start).sum())
-
-    def holds(self, times: NDArray[Any]) -> NDArray[Any]:
-        """Mark the times that are covered."""
-        if len(self.start) == 1:
-            return (times >= self.start) & (times < self.end)
-        last = np.searchsorted(self.start, times, "right") - 1
-        inside: NDArray[Any] = last >= 0
-        if len(self.start):
-            inside &= times < self.end[np.maximum(last, 0)]
-        return inside
-
-    def within(self, start: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:
-        """Return the covered time in each interval, in ns."""
-        passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
-        return self._before(passed, end) - self._before(passed, start)  # type: ignore[no-any-return]
-
-    def _before(self, passed: NDArray[Any], times: NDArray[Any]) -> NDArray[Any]:
-        """Return the covered time before each time; ``passed`` is that before each interval of the cover."""
-        if not len(self.start):
-            return np.zeros_like(times)
-        last = np.maximum(np.searchsorted(self.start, times, "right") - 1, 0)
-        part = np.clip(times, self.start[last], self.end[last]) - self.start[last]
-        return passed[last] + part  # type: ignore[no-any-return]
+NOTHING = IntervalSet(*(np.empty(0, np.int64),) * 2)
 
 
-NOTHING = Cover(*(np.empty(0, np.int64),) * 2)
-
-
-def union(start: NDArray[Any], end: NDArray[Any]) -> Cover:
+def union(start: NDArray[Any], end: NDArray[Any]) -> IntervalSet:
     """Return the time covered by at least one interval."""
     filled = start < end
     if not filled.all():
@@ -61,37 +28,37 @@ def union(start: NDArray[Any], end: NDArray[Any]) -> Cover:
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
     if not len(start):
-        return Cover(start, end)
+        return IntervalSet(start, end)
     reached = np.maximum.accumulate(end)
     apart = start[1:] > reached[:-1]
     if apart.all():
-        return Cover(start, end)
+        return IntervalSet(start, end)
     edges = np.flatnonzero(np.append(apart, True))  # the last of each piece
-    return Cover(start[np.append(0, edges[:-1] + 1)], reached[edges])
+    return IntervalSet(start[np.append(0, edges[:-1] + 1)], reached[edges])
 
 
-def intersection(left: Cover, right: Cover) -> Cover:
+def intersection(left: IntervalSet, right: IntervalSet) -> IntervalSet:
     """Return the time covered by both."""
     few, many = sorted((left, right), key=lambda cover: len(cover.start))
     if len(few.start) == 1:  # often the time judged, which holds most of the other
         first, last = np.searchsorted(many.end, few.start, "right"), np.searchsorted(many.start, few.end)
         within = slice(int(first[0]), int(last[0]))
-        return Cover(np.maximum(many.start[within], few.start), np.minimum(many.end[within], few.end))
+        return IntervalSet(np.maximum(many.start[within], few.start), np.minimum(many.end[within], few.end))
     first = np.searchsorted(many.end, few.start, "right")
     count = np.maximum(np.searchsorted(many.start, few.end) - first, 0)  # of those that meet each of the few
     row = np.repeat(np.arange(len(count)), count)
     other = np.arange(len(row)) + np.repeat(first - (np.cumsum(count) - count), count)
     start, end = np.maximum(few.start[row], many.start[other]), np.minimum(few.end[row], many.end[other])
-    return Cover(start[start < end], end[start < end])
+    return IntervalSet(start[start < end], end[start < end])
 
 
-def difference(cover: Cover, taken: Cover) -> Cover:
+def difference(cover: IntervalSet, taken: IntervalSet) -> IntervalSet:
     """Return the part of a cover that the other does not cover."""
     ends = np.iinfo(np.int64)
-    return intersection(cover, Cover(np.append(ends.min, taken.end), np.append(taken.start, ends.max)))
+    return intersection(cover, IntervalSet(np.append(ends.min, taken.end), np.append(taken.start, ends.max)))
 
 
-def joined(*covers: Cover) -> Cover:
+def joined(*covers: IntervalSet) -> IntervalSet:
     """Return the time that at least one cover covers."""
     start = np.concatenate([cover.start for cover in covers])
     order = np.argsort(start, kind="stable")

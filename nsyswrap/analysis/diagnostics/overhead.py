@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, text_codes
-from nsyswrap.analysis.arrays.intervals import Cover, union
+from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.diagnostics.check import info, unknown, warning
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture import schema
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import global_process_ids
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.check import Check
     from nsyswrap.capture.capture import Capture
 
-    Covers = dict[int, Cover]  # by global id of a thread or process
+    Covers = dict[int, IntervalSet]  # by global id of a thread or process
 
 OVERHEAD, CUDA_OVERHEAD = "profiler overhead", "CUDA overhead"
 MUCH_PERCENT = 10.0  # of the time in API calls or of the GPU idle time: a larger share is a warning
@@ -138,7 +139,7 @@ def _idle(capture: Capture) -> Covers:
     for process in operations.processes:
         mine = operations.global_pid == process
         busy = union(operations.start_ns[mine], operations.end_ns[mine])
-        idle[process] = Cover(busy.end[:-1], busy.start[1:])
+        idle[process] = IntervalSet(busy.end[:-1], busy.start[1:])
     return idle
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import text_codes
-from nsyswrap.analysis.arrays.intervals import Cover, union
+from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.base.errors import NsyswrapError
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.ranks.members import Member
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.export import Export
+    from nsyswrap.capture.intervals import IntervalSet
 
 
 UNKNOWN = ""
@@ -287,7 +288,7 @@ def _group(
     name: str,
     having: list[int],
     rows: NDArray[Any],
-    own: Sequence[Mapping[int, Cover]],
+    own: Sequence[Mapping[int, IntervalSet]],
 ) -> Collectives:
     kept = np.ones(rows.shape[1], dtype=bool)
     for number, mine in zip(having, rows, strict=True):
@@ -313,7 +314,7 @@ def _times(members: Sequence[Member], having: list[int], rows: NDArray[Any]) -> 
     ]
 
 
-def _own_kernels(capture: Capture) -> dict[int, Cover]:
+def _own_kernels(capture: Capture) -> dict[int, IntervalSet]:
     """Return when kernels and graphs of the rank ran on each GPU, without communication."""
     operations = gpu_operations_of(capture)
     own = operations.computes & ~communicating(capture, operations)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, number_texts, order_by_code
-from nsyswrap.analysis.arrays.intervals import Cover, intersection, union
+from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.arrays.spans import Spans
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
@@ -40,6 +40,7 @@ from nsyswrap.analysis.names import (
 )
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.timeline.names import (
     CALLS,
@@ -59,7 +60,7 @@ from nsyswrap.render.timeline.packing import few_disjoint, levels, outermost
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.window import Intervals
+    from nsyswrap.capture.intervals import IntervalSet
 
 # Calls besides those of CUDA: kind of event and title of the lane. Calls of the first kinds make the others.
 OTHER_CALLS = {
@@ -104,7 +105,7 @@ class Lane:
     series: NDArray[Any] = field(default_factory=lambda: np.array(0, np.int32))
     row: NDArray[Any] = field(default_factory=lambda: np.array(-1, np.int32))
     call: NDArray[Any] = field(default_factory=lambda: np.array(-1, np.int32))
-    selected: Cover | None = None
+    selected: IntervalSet | None = None
     level: int = 0
     device: int = MISSING
 
@@ -200,8 +201,8 @@ def streams(capture: Capture) -> Iterator[Lane]:
             )
 
 
-def _selected(capture: Capture, ranges: Intervals) -> Cover | None:
-    return Cover(*ranges) if clipped(capture) and capture.window.several else None
+def _selected(capture: Capture, ranges: IntervalSet) -> IntervalSet | None:
+    return ranges if clipped(capture) and capture.window.several else None
 
 
 def _series(capture: Capture, operations: GpuOperations) -> tuple[NDArray[Any], list[Kind]]:

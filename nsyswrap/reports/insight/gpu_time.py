@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.arrays.intervals import Cover
     from nsyswrap.analysis.gpu_operations import GpuOperations
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.capture.intervals import IntervalSet
     from nsyswrap.reports.table import Values
 
 
@@ -81,7 +81,7 @@ def _usage(capture: Capture, mine: GpuOperations, communicates: NDArray[Any]) ->
     )
     copies &= ~mine.migration
 
-    def cover(which: NDArray[Any]) -> Cover:
+    def cover(which: NDArray[Any]) -> IntervalSet:
         return union(mine.start_ns[which], mine.end_ns[which])
 
     kernel, graph, communication = cover(kernels), cover(graphs), cover(communicates)

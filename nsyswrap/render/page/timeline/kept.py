@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.intervals import Cover, union
+from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.render.timeline.names import CALLS
 
 if TYPE_CHECKING:
+    from nsyswrap.capture.intervals import IntervalSet
     from nsyswrap.render.timeline.lanes import Lane
 
     Spot = tuple[int, int]  # start and end in ns
@@ -61,7 +62,7 @@ class Kept:
         found = [lane.meeting(start, end) for lane in self._lanes]
         return sum(places.stop - places.start for places in found)
 
-    def _chosen(self, spots: Sequence[Spot]) -> Cover:
+    def _chosen(self, spots: Sequence[Spot]) -> IntervalSet:
         """Return the windows around the spots that fit; the first grows until nothing more fits."""
         most = int((1 - 2 * _LONGEST) * self._limit)
         found: list[Spot] = []
