@@ -20,8 +20,16 @@ from nsyswrap.base.folder_lock import holder_here, is_locked, terminate
 from nsyswrap.base.text import counted, printable, screen_width
 from nsyswrap.cli.output import clear_screen, note, progress_line, say, terminal_layout
 from nsyswrap.record.batch import executors
-from nsyswrap.record.batch.folder import ENDED, UNFINISHED, Batch, RunState, State, open_batch, read_state
-from nsyswrap.record.batch.pause import Pause
+from nsyswrap.record.batch.folder import (
+    ENDED,
+    UNFINISHED,
+    Batch,
+    Pause,
+    RunState,
+    State,
+    open_batch,
+    read_state,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.record.batch.executors import Blocks
 from nsyswrap.record.batch.executors.slurm import commands, digest_jobs
-from nsyswrap.record.batch.pause import Pause
+from nsyswrap.record.batch.folder import Pause
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nsyswrap.record.batch import pause
+from nsyswrap.record.batch import folder
 
 
 @pytest.mark.parametrize(("cost_s", "settled_s"), [(0.01, 30), (0.1, 120), (0.5, 600)])
@@ -14,8 +14,8 @@ def test_looks_at_a_batch_take_under_one_percent_of_a_core(
     """Each look takes the same CPU time. The first ones follow each other, to show runs that end at once."""
     now_s = cpu_s = before_s = 0.0
     monkeypatch.setattr("time.monotonic", lambda: now_s)
-    monkeypatch.setattr(pause, "_cpu_s", lambda: cpu_s)
-    pauses, looks = pause.Pause(), []
+    monkeypatch.setattr(folder, "_cpu_s", lambda: cpu_s)
+    pauses, looks = folder.Pause(), []
     while now_s < settled_s + 3600:
         cpu_s += cost_s
         looks.append(pauses.seconds())

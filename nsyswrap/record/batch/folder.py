@@ -52,6 +52,11 @@ _MOST_IN_A_FOLDER = 1000  # run folders: parallel file systems are slow with mor
 _LABEL_LENGTH = 80
 _FIRST_READ, _SLOW_S, _THREADS = 200, 0.001, 16  # runs, seconds for one of them
 _REMOVED = "the run was done, but its capture and digest are gone"
+# Between two looks at a batch, so that waiting costs next to no CPU time.
+_PAUSE_S, _LONGEST_S = 1.0, 15.0
+_SLOWER = 20  # a look takes place after each 1/20 of the time that has passed
+_CPU_SHARE = 0.008  # of one core, for this process and the commands that it runs
+_SETTLED = 5  # a look that costs much waits at most 1/5 of the time that has passed
 _SAFE = "=.,+-_"  # allowed in the name of a run folder, beside letters and digits
 
 State = Literal[Outcome, "planned", "running", "lost"]
@@ -327,3 +332,22 @@ def folder_name(number: int, label: str, *, spread: bool = False) -> str:
     readable = "".join(c if c.isascii() and (c.isalnum() or c in _SAFE) else "-" for c in label)
     digits = f"{number:0{NUMBER_WIDTH}}"
     return (f"{digits[:-3]}/" if spread else "") + f"{digits}-{readable[:_LABEL_LENGTH]}".rstrip("-.")
+
+
+class Pause:
+    """Gives the pauses between two looks at a batch in one loop, from its begin."""
+
+    def __init__(self) -> None:
+        self._began, self._cpu_s = time.monotonic(), _cpu_s()
+
+    def seconds(self) -> float:
+        """Return how long to sleep now: long if the last look took much CPU time."""
+        passed_s, before_s = time.monotonic() - self._began, self._cpu_s
+        self._cpu_s = _cpu_s()
+        for_cost_s = min((self._cpu_s - before_s) / _CPU_SHARE, passed_s / _SETTLED)
+        return max(_PAUSE_S, min(_LONGEST_S, passed_s / _SLOWER), for_cost_s)
+
+
+def _cpu_s() -> float:
+    """Return the CPU time of this process and its ended children, in seconds."""
+    return sum(os.times()[:4])

@@ -10,8 +10,7 @@ from nsyswrap.base.files import head, small_file
 from nsyswrap.base.run_folder import existing
 from nsyswrap.record.batch.executors.slurm import commands, script
 from nsyswrap.record.batch.executors.slurm.submission import COLLECT
-from nsyswrap.record.batch.folder import Batch
-from nsyswrap.record.batch.pause import Pause
+from nsyswrap.record.batch.folder import Batch, Pause
 from nsyswrap.record.batch.plan.expand import Plan
 
 if TYPE_CHECKING:

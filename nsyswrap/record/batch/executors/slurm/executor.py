@@ -28,8 +28,7 @@ from nsyswrap.record.batch.executors.slurm.jobs import (
     write_jobs,
 )
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
-from nsyswrap.record.batch.folder import ENDED, RunState
-from nsyswrap.record.batch.pause import Pause
+from nsyswrap.record.batch.folder import ENDED, Pause, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
