@@ -19,7 +19,7 @@ from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, RunFolder, captures_by_rank, rank_folders
 from nsyswrap.record.batch import launched
 from nsyswrap.record.batch.folder import open_batch
-from nsyswrap.record.batch.rank_ends import all_ended
+from nsyswrap.record.batch.ranks_outcome import all_ended
 from nsyswrap.record.program import Program
 
 if TYPE_CHECKING:

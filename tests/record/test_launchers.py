@@ -12,7 +12,7 @@ from waiting import wait_until
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, RunFolder, Status
-from nsyswrap.record.batch import rank_ends
+from nsyswrap.record.batch import ranks_outcome
 from nsyswrap.record.batch.launchers import Launch, first_failure
 
 OWN = ("--kill-on-bad-exit=0", "--wait=0", "--input=all")
@@ -115,7 +115,7 @@ def test_a_command_whose_parent_is_gone_is_not_started(tmp_path: Path) -> None:
 
 def test_a_failed_task_is_noted_once_and_behind_a_progress_bar_too(tmp_path: Path) -> None:
     errors = tmp_path / PROGRAM_ERRORS
-    has_failed = rank_ends.Failure(tmp_path)
+    has_failed = ranks_outcome.Failure(tmp_path)
     assert not has_failed()  # no file
     for printed, failed in (
         ("\rtraining:  50%|#####     | 5/10", False),
@@ -131,8 +131,8 @@ def test_a_failed_task_is_noted_once_and_behind_a_progress_bar_too(tmp_path: Pat
 def test_a_failed_task_is_noted_where_the_disk_has_no_room_to_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rank_ends, "_FULL_ASK_S", 0)
-    has_failed = rank_ends.Failure(tmp_path)
+    monkeypatch.setattr(ranks_outcome, "_FULL_ASK_S", 0)
+    has_failed = ranks_outcome.Failure(tmp_path)
     for rank, status in enumerate((None, Status("done", 0, 0, 0))):
         own = RunFolder(tmp_path / f"rank-{rank}")
         own.make()

@@ -24,9 +24,8 @@ from nsyswrap.base.files import RECORDINGS
 from nsyswrap.base.run_folder import FILES, PROGRAM_ERRORS, PROGRAM_OUTPUT, RUN, existing, rank_folders
 from nsyswrap.base.version import version, version_at_once
 from nsyswrap.record import attached
-from nsyswrap.record.batch import rank_ends
 from nsyswrap.record.batch.launchers import START_VARIABLE, Launch
-from nsyswrap.record.batch.ranks_outcome import judge, profiled_ranks
+from nsyswrap.record.batch.ranks_outcome import Failure, StepEnd, all_ended, have_ended, judge, profiled_ranks
 from nsyswrap.record.supervisor import signals_noted
 
 if TYPE_CHECKING:
@@ -69,8 +68,8 @@ def run(
                 argv, environment, streams, spec.timeout_s, _stop(launch), ends_all=bool(launch)
             )
             if launch and launch.is_step:
-                end = rank_ends.StepEnd(launch, lambda: rank_ends.all_ended(folder, launch.launcher))
-                failure = rank_ends.Failure(folder)
+                end = StepEnd(launch, lambda: all_ended(folder, launch.launcher))
+                failure = Failure(folder)
                 command = replace(command, stop=end, has_failed=failure, has_input=True)
             ended = attached.run(command, received, on_signal)
         _await_files(spec, folder)
@@ -153,6 +152,6 @@ def _await_files(spec: TaskSpec, folder: Path) -> None:
     while time.monotonic() < deadline:
         present = rank_folders(folder)  # lists the folder, which makes NFS fetch new entries
         began = [rank for rank in wanted if rank in present]
-        if rank_ends.have_ended({rank: present[rank] for rank in began}):
+        if have_ended({rank: present[rank] for rank in began}):
             return
         time.sleep(_GRACE_POLL_S)

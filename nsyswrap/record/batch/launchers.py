@@ -81,7 +81,7 @@ class Launch:
             process.terminate()
 
     def _srun(self, ntasks: int) -> list[str]:
-        # We end the others when a rank fails, see rank_ends. One that ends early ends none.
+        # We end the others when a rank fails, see ranks_outcome. One that ends early ends none.
         own = [f"--job-name={self.name}", "--kill-on-bad-exit=0", "--wait=0", "--input=all"]
         return [_found("srun"), f"--ntasks={ntasks}", *own]
 

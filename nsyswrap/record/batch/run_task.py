@@ -34,7 +34,7 @@ from nsyswrap.record.supervisor import signals_noted
 
 with lazy_imports():  # few runs need these
     from nsyswrap.record import scenarios
-    from nsyswrap.record.batch import launched, rank_ends, ranks_outcome
+    from nsyswrap.record.batch import launched, ranks_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,14 +99,14 @@ def carry_out_rank(folder: Path, execute: Execute) -> Status:
     if rank is None:
         raise Unavailable(f"{spec.launcher} gives this process no rank", "check the launcher of the plan")
     if not (spec.profiled and rank.rank in ranks_outcome.profiled_ranks(spec)):
-        rank_ends.take_input()
+        ranks_outcome.take_input()
         os.chdir(spec.cwd)
         filled = _filled(spec, folder)
         program = resolve(filled.command, module=spec.module, arch=spec.arch, nvcc_words=spec.nvcc)
         execute_bare(program, filled.env)
     with signals_noted():
-        if (end := rank_ends.take_input()) is not None:
-            rank_ends.end_with(end)
+        if (end := ranks_outcome.take_input()) is not None:
+            ranks_outcome.end_with(end)
         own = RunFolder(folder / rank.folder, share_of(folder))
         own.make()
         try:
