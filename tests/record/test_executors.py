@@ -167,7 +167,7 @@ def test_a_local_batch_loads_no_code_for_slurm_commands(folder: Path, words: lis
     loaded = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stderr.split()
     prefix = "nsyswrap.record.batch.executors.slurm"
     assert prefix in loaded
-    assert {f"{prefix}.{name}" for name in ("commands", "executor", "jobs", "plan_table")} & set(
+    assert {f"{prefix}.{name}" for name in ("commands", "executor", "jobs", "submission")} & set(
         loaded
     ) == set()
 

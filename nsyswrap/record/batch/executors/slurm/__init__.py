@@ -30,10 +30,8 @@ with lazy_imports():  # neither --help nor a batch on this machine needs these
         executor,
         groups,
         jobs,
-        plan_table,
         script,
         submission,
-        trial,
     )
 
 _NOTHING_TO_SUBMIT = "nsyswrap: no run needs a job"
@@ -67,13 +65,13 @@ class _SlurmExecutor(Executor):
         return digest_jobs.run(blocks, on_progress)
 
     def check_settings(self, table: Table) -> Mapping[str, Scalar]:
-        return plan_table.check(table)
+        return groups.check_settings(table)
 
     def check_runs(self, specs: Sequence[TaskSpec], settings: Mapping[str, Scalar], where: str) -> None:
-        groups.check(specs, settings, where)
+        groups.check_ranks(specs, settings, where)
 
     def try_submission(self, plan: Plan, to_run: Callable[[], Sequence[TaskSpec]]) -> None:
-        trial.check(plan, to_run)
+        submission.try_options(plan, to_run)
 
     def run(
         self, request: Request, numbers: Sequence[int], on_progress: OnProgress

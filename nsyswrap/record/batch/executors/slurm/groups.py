@@ -1,4 +1,7 @@
-"""The options of sbatch for each run, and the runs with equal options: each group is submitted together."""
+"""The options of sbatch for each run, and the runs with equal options: each group is submitted together.
+
+They are settings of the table [slurm] of a plan, which sbatch gets unchanged. Some are nsyswrap's own.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import PlanError
+from nsyswrap.record.batch.plan.parameters import Unusable, of_toml
+from nsyswrap.record.batch.plan.toml_table import HEAD_KEYS, Table, as_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +39,26 @@ LONG_NAMES = {
 }
 _GPUS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 _TASKS = ("ntasks", "ntasks-per-node", "ntasks-per-socket", "ntasks-per-core", "ntasks-per-gpu")
+_LIMIT = "use max_running or --max-running to limit the runs at a time"
+_LOGS = "logs are written to slurm/ in the batch folder"
+_STATE = "nsyswrap reads the output of sbatch and waits for the jobs"
+_RESERVED = {
+    "array": _LIMIT,
+    "a": _LIMIT,
+    "chdir": "runs start in the folder where the batch was started",
+    "D": "runs start in the folder where the batch was started",
+    "output": _LOGS,
+    "o": _LOGS,
+    "error": _LOGS,
+    "e": _LOGS,
+    "wrap": "use setup in [node] for your own lines of the job script",
+    "parsable": _STATE,
+    "quiet": _STATE,
+    "Q": _STATE,
+    "wait": _STATE,
+    "W": _STATE,
+    "test-only": "use --dry-run to show the job script",
+}
 
 
 @dataclass(frozen=True)
@@ -74,6 +99,36 @@ def _of_launcher(spec: TaskSpec, given: Mapping[str, Scalar]) -> dict[str, Scala
     return wanted
 
 
+def check_settings(table: Table) -> dict[str, Scalar]:
+    """Return the settings of a [slurm] table as they are; a flag is true or false. Raises PlanError."""
+    settings: dict[str, Scalar] = {}
+    for key, value in table.content.items():
+        _check_key(table, key)
+        try:
+            plain = of_toml(value).plain
+        except Unusable as error:
+            table.refuse(f"invalid {key} = {as_toml(value)}: {error}")
+        if isinstance(plain, str) and not plain.isprintable():
+            table.refuse(f"invalid {key} = {as_toml(value)}: expected one printable line")
+        settings[key] = plain
+    return settings
+
+
+def _check_key(table: Table, key: str) -> None:
+    name = key.replace("_", "-")
+    if name in _RESERVED:
+        table.refuse(f"{key!r} is set by nsyswrap", _RESERVED[name])
+    if key in (*HEAD_KEYS, NAME):
+        table.refuse(
+            f"no sbatch setting named {key!r}",
+            "move the line to the head of the file, before any table",
+        )
+    if not name.replace("-", "").isalnum() or not name.isascii() or name.startswith("-"):
+        table.refuse(f"invalid sbatch setting {key!r}", 'for example partition = "gpu" or cpus-per-task = 4')
+    if key != name:
+        table.refuse(f"no sbatch setting named {key!r}", f"use hyphens: {name}")
+
+
 def grouped(plan: Plan) -> list[tuple[Group, list[TaskSpec]]]:
     """Return the runs of the plan by equal options."""
     settings = plan.settings.get(NAME, {})
@@ -90,7 +145,7 @@ def groups(plan: Plan, batch: Batch) -> dict[int, Group]:
     return {batch.numbers[spec.key]: group for group, specs in grouped(plan) for spec in specs}
 
 
-def check(specs: Sequence[TaskSpec], settings: Mapping[str, Scalar], where: str) -> None:
+def check_ranks(specs: Sequence[TaskSpec], settings: Mapping[str, Scalar], where: str) -> None:
     """Raise PlanError for options that do not fit the ranks of a run. ``where`` begins the message."""
     different = {
         repr((spec.launcher, spec.ntasks, spec.profiled, spec.gpus, spec.settings)): spec for spec in specs

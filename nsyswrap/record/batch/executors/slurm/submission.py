@@ -1,35 +1,114 @@
 """What is submitted for a batch: the scripts, the command of each job array, and the job that collects.
 
-The same can be submitted by hand: ``submit.sh`` has these commands.
+Before anything is written, ``sbatch --test-only`` tries the options. The same can be submitted by hand:
+``submit.sh`` has these commands.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import existing
+from nsyswrap.base.text import printable
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import array, as_text, indexes, sbatch_command
-from nsyswrap.record.batch.executors.slurm.groups import groups, long_name
+from nsyswrap.record.batch.executors.slurm.groups import NAME, Group, grouped, groups, long_name
 from nsyswrap.record.batch.executors.slurm.jobs import Array, Jobs, mark_of
 from nsyswrap.record.batch.executors.slurm.script import FOLDER, collect_script, job_script, max_running
+from nsyswrap.record.batch.folder import Batch
+from nsyswrap.record.batch.plan.toml_table import as_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nsyswrap.record.batch.executors import Request
-    from nsyswrap.record.batch.executors.slurm.groups import Group
-    from nsyswrap.record.batch.folder import Batch
+    from nsyswrap.record.batch.plan.expand import Plan
+    from nsyswrap.record.batch.task import TaskSpec
 
+_AT_ONCE = 4  # calls of sbatch
+_LISTED = 10  # sets of options that are refused
 BY_HAND = "submit.sh"
 COLLECT = "collect.sh"
 _ID = re.compile(r"\$\{job\d+%%;\*\}")
 _USUAL = commands.Limits(array_size=1001, jobs=10_000)  # Slurm's own defaults
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """The names of options that Slurm refuses, and its message."""
+
+    names: Sequence[str]
+    message: str
+
+
+def try_options(plan: Plan, to_run: Callable[[], Sequence[TaskSpec]]) -> None:
+    """Raise Unavailable if Slurm refuses the options of runs that are ``to_run``.
+
+    The message has each set of options that is refused, and the keys of the plan that set it. Nothing
+    happens where this cannot be told.
+    """
+    sets = grouped(plan)
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        answers = list(threads.map(lambda one: _tried(plan, one[0]), sets))
+    refused = [one for one, message in zip(sets, answers, strict=True) if message]
+    if not refused:
+        return
+    wanted = {spec.key for spec in to_run()}
+    lines = []
+    for group, specs in refused:
+        if own := [spec for spec in specs if spec.key in wanted]:
+            lines += [_line(plan, own, group, fault) for fault in _faults(plan, group)]
+    if lines:
+        more = [f"... and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
+        shown = [f"  {printable(line)}" for line in (*lines[:_LISTED], *more)]
+        raise Unavailable.of_lines(
+            ["Slurm refuses these options; nothing was submitted:", *shown],
+            "change them, and use the same command",
+        )
+
+
+def _tried(plan: Plan, group: Group) -> str | None:
+    nowhere = Batch(Path(), plan.name, "", {})
+    return commands.refusal(job_script(nowhere, plan, group=group))
+
+
+def _faults(plan: Plan, group: Group) -> Iterator[_Fault]:
+    """Yield what Slurm refuses: an option is at fault if Slurm says something else without it."""
+    while message := _tried(plan, group):
+        names = [name for name in group.options if _tried(plan, _without(group, name)) not in (message, None)]
+        yield _Fault(names or list(group.options), message)
+        if not names:
+            return
+        group = _without(group, *names)
+
+
+def _without(group: Group, *names: str) -> Group:
+    return replace(group, options={name: value for name, value in group.options.items() if name not in names})
+
+
+def _line(plan: Plan, specs: Sequence[TaskSpec], group: Group, fault: _Fault) -> str:
+    by_place: dict[str, list[str]] = {}
+    for name in fault.names:
+        by_place.setdefault(_place(plan, specs[0], name), []).append(name)
+    places = [
+        f"{place} {', '.join(f'{name} = {as_toml(group.options[name])}' for name in names)}"
+        for place, names in by_place.items()
+    ]
+    more = f" and {len(specs) - 1:,} more" if len(specs) > 1 else ""
+    return f"{'; '.join(places)}: {fault.message} (run {specs[0].name}{more})"
+
+
+def _place(plan: Plan, spec: TaskSpec, name: str) -> str:
+    """Return the table of the plan that sets an option of a run."""
+    if name in spec.settings.get(NAME, {}):
+        return "[runs.slurm]"
+    return "[slurm]" if name in plan.settings.get(NAME, {}) else "[[runs]]"
 
 
 def planned_jobs(request: Request, numbers: Sequence[int], array_size: int) -> Jobs:
