@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nsyswrap.base.run_facts import Host
-from nsyswrap.record.conditions import host
+from nsyswrap.record import conditions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,9 +27,9 @@ def governors(folder: Path, *names: str) -> None:
 
 def test_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SLURMD_NODENAME", raising=False)
-    monkeypatch.setattr(host, "CPUS", tmp_path)
-    monkeypatch.setattr(host, "CPU_INFO", tmp_path / "missing")
-    made = host.describe((0.5,))
+    monkeypatch.setattr(conditions, "CPUS", tmp_path)
+    monkeypatch.setattr(conditions, "CPU_INFO", tmp_path / "missing")
+    made = conditions.describe_host((0.5,))
     cores = len(os.sched_getaffinity(0))
     assert made == Host(socket.gethostname(), "", cores, "", made.load, os.sysconf("SC_NPROCESSORS_ONLN"))
     assert made.load[0] == 0.5
@@ -38,22 +38,22 @@ def test_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_a_node_of_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURMD_NODENAME", "gpu07")
-    assert host.describe(()).node == "gpu07"
+    assert conditions.describe_host(()).node == "gpu07"
 
 
 def test_the_model_of_the_cpu() -> None:
-    assert host.cpu_model(INTEL) == "Intel(R) Xeon(R) CPU @ 2.10GHz"
-    assert host.cpu_model(GRACE) == ""
+    assert conditions.cpu_model(INTEL) == "Intel(R) Xeon(R) CPU @ 2.10GHz"
+    assert conditions.cpu_model(GRACE) == ""
 
 
 def test_the_governor_of_the_usable_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(host, "CPUS", tmp_path)
+    monkeypatch.setattr(conditions, "CPUS", tmp_path)
     governors(tmp_path, *["performance"] * len(os.sched_getaffinity(0)))
-    assert host.describe(()).governor == "performance"
+    assert conditions.describe_host(()).governor == "performance"
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_different_governors_are_all_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(host, "CPUS", tmp_path)
+    monkeypatch.setattr(conditions, "CPUS", tmp_path)
     governors(tmp_path, "powersave", "performance")
-    assert host.describe(()).governor == "performance, powersave"
+    assert conditions.describe_host(()).governor == "performance, powersave"

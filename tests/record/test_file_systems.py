@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.record.file_systems import file_system_of, is_network, mounts
+from nsyswrap.record.conditions import file_system_of, is_network, mounts
 
 MOUNTS = """\
 /dev/vda / ext4 rw 0 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nsyswrap.record.conditions.interpreter import interpreter, versions
+from nsyswrap.record.conditions import interpreter, versions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from gpus_here import NO_GPU
 
 from nsyswrap.base.run_facts import Conditions, conditions_of
 from nsyswrap.base.run_folder import CONDITIONS, REPORT, RunFolder
-from nsyswrap.record.conditions import interpreter, nvml
+from nsyswrap.record.conditions import nvml, observer
 from nsyswrap.record.conditions.observer import Observer, folder_of
 from nsyswrap.record.program import Program, resolve
 from nsyswrap.record.run import execute
@@ -56,7 +56,7 @@ def observed(folder: Path) -> Conditions:
 def test_a_hanging_driver_does_not_delay_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     library = FakeNvml(FakeGpu())
     use(monkeypatch, library)
-    monkeypatch.setattr(interpreter, "versions", lambda *_: {})
+    monkeypatch.setattr(observer, "versions", lambda *_: {})
     samples = tmp_path / CONDITIONS
     with observing(tmp_path) as made:
         while not samples.exists() or samples.read_text().count("\n") <= 1:  # only the header

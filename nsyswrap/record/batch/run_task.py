@@ -26,7 +26,7 @@ from nsyswrap.base.run_folder import CLAIM, STATUS, RunFolder, Status, existing,
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.folder import Claim
 from nsyswrap.record.batch.task import RUN_DIR, read_spec
-from nsyswrap.record.file_systems import file_system_of, is_network, mounts
+from nsyswrap.record.conditions import file_system_of, is_network, mounts
 from nsyswrap.record.launcher_env import detect, rank_facts
 from nsyswrap.record.program import Program, execute_bare, resolve
 from nsyswrap.record.spec import RunSpec

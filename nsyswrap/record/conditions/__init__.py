@@ -1,1 +1,166 @@
-"""Note the conditions of a run: its GPUs while it runs, the machine, the program's versions and commit."""
+"""Note the conditions of a run: its GPUs while it runs, the machine, the program's versions and commit.
+
+This file has the facts on the machine (node, CPU, usable cores, frequency governor, load, file systems), the
+Python that runs a program, and the versions of the libraries installed for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsyswrap.base import paths
+from nsyswrap.base.files import typed
+from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_tool import run_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.base.run_facts import Host
+
+with lazy_imports():  # used when the program has ended
+    from nsyswrap.base import run_facts
+
+CPUS = Path("/sys/devices/system/cpu")
+CPU_INFO = Path("/proc/cpuinfo")
+_NETWORK = (
+    r"nfs\d?|(?:lustre|gpfs|beegfs|ceph|cifs|smb|afs|panfs|wekafs)\w*|glusterfs|orangefs|pvfs2|9p|"
+    r"fuse\.(?:sshfs|glusterfs|ceph|ceph-fuse|juicefs|s3fs|rclone|gcsfuse)"
+)
+LIMIT_S = 5.0
+# Library -> the distributions that contain it.
+LIBRARIES = {
+    "torch": ("torch",),
+    "triton": ("triton",),
+    "jax": ("jax",),
+    "cudnn": ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu11"),
+    "nccl": ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11"),
+}
+_FIRST_LINE_BYTES = 256
+# The libraries are not imported. Without a script Python would search the current folder, too.
+_QUERY = """
+import sys
+if sys.path[:1] == [""]:
+    del sys.path[0]
+import json
+from importlib import metadata
+versions = {}
+for name in sys.argv[1:]:
+    try:
+        versions[name] = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        pass
+print(json.dumps([sys.version.split()[0], versions]))
+"""
+
+
+def load_average() -> tuple[float, ...]:
+    """Return the 1-minute load average; empty if it is not known."""
+    with suppress(OSError):
+        return (round(os.getloadavg()[0], 2),)
+    return ()
+
+
+def describe_host(load_before: tuple[float, ...]) -> Host:
+    """Return the facts on this machine after a run."""
+    cores = os.sched_getaffinity(0)
+    return run_facts.Host(
+        node=os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
+        cpu=cpu_model(_text(CPU_INFO)),
+        cores=len(cores),
+        governor=", ".join(sorted({_governor(core) for core in cores} - {""})),
+        load=(*load_before, *load_average()),
+        machine_cores=os.cpu_count(),
+    )
+
+
+def cpu_model(cpu_info: str) -> str:
+    """Return the model in the text of ``/proc/cpuinfo``; empty if it is missing, for example on ARM."""
+    model = re.search(r"(?m)^model name\s*:\s*(.+?)\s*$", cpu_info)
+    return model[1] if model else ""
+
+
+def _governor(core: int) -> str:
+    return _text(CPUS / f"cpu{core}" / "cpufreq" / "scaling_governor").strip()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def mounts() -> str:
+    """Return the text of /proc/mounts; empty if it is not readable."""
+    return _text(Path("/proc/mounts"))
+
+
+def file_system_of(path: Path, mounted: str) -> str:
+    """Return the type of the file system of a path, by the text of ``mounts``; empty if not known."""
+    types = {}
+    for line in mounted.splitlines():
+        _, point, kind, *_ = (*line.split(" "), "", "", "")
+        types[re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), point)] = kind
+    real = paths.real(path)
+    return next((types[str(parent)] for parent in (real, *real.parents) if str(parent) in types), "")
+
+
+def is_network(file_system: str) -> bool:
+    """Return True if a file system of this type is on the network, so that several machines can share it."""
+    return bool(re.fullmatch(_NETWORK, file_system))
+
+
+def is_python(executable: str) -> bool:
+    """Return True if a path or name is that of a Python interpreter."""
+    return re.fullmatch(r"python[\d.]*t?", Path(executable).name) is not None
+
+
+def interpreter(argv: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """Return the path of the Python that runs a command line; None if it is not known to be one.
+
+    For a script with ``#!``, for example torchrun, it is the Python of that line.
+    """
+    search = environment.get("PATH")
+    path = shutil.which(argv[0], path=search)
+    if path is None or is_python(path):
+        return path
+    try:
+        with Path(path).open("rb") as file:
+            words = file.read(_FIRST_LINE_BYTES).partition(b"\n")[0].decode(errors="replace").split()
+    except OSError:
+        return None
+    if not words or not words[0].startswith("#!"):
+        return None
+    named = words[1] if words[0].endswith("/env") and len(words) > 1 else words[0].removeprefix("#!")
+    return shutil.which(named, path=search) if is_python(named) else None
+
+
+def versions(argv: Sequence[str], environment: Mapping[str, str], limit_s: float = LIMIT_S) -> dict[str, str]:
+    """Return the versions of Python and of the libraries installed for the Python that runs ``argv``.
+
+    What is not known is absent: libraries of other programs, and a library that is installed in two versions.
+    """
+    python = interpreter(argv, environment)
+    if python is None:
+        return {}
+    try:
+        names = (name for names in LIBRARIES.values() for name in names)
+        done = run_tool([python, "-c", _QUERY, *names], limit_s, env=environment)
+        done.check_returncode()
+        language, found = typed(tuple[str, dict[str, str]], json.loads(done.stdout.splitlines()[-1]))
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return {}
+    candidates = {
+        library: {found[name] for name in names if name in found} for library, names in LIBRARIES.items()
+    }
+    certain = {library: one.pop() for library, one in candidates.items() if len(one) == 1}
+    return {"python": language, **certain}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from nsyswrap.base import git
 from nsyswrap.base.run_facts import Conditions
 from nsyswrap.base.version import version, version_at_once
-from nsyswrap.record.conditions import host, interpreter
+from nsyswrap.record.conditions import LIMIT_S, describe_host, is_python, load_average, versions
 from nsyswrap.record.conditions.sampler import Sampler
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ class Observer:
     def __init__(self, spec: RunSpec, token: str, samples: Path) -> None:
         environment = {**os.environ, **spec.env}
         argv, folder = spec.program.argv, folder_of(spec.program)
-        self._load = host.load()
+        self._load = load_average()
         self._sampler = Sampler(environment, token, samples)
         self._sampling = _Background(self._sampler.run, None)
         self._git = _Background(lambda: git.state(folder, environment), None)
-        self._versions = _Background[dict[str, str]](lambda: interpreter.versions(argv, environment), {})
+        self._versions = _Background[dict[str, str]](lambda: versions(argv, environment), {})
         self._version = _Background(version, version_at_once())
 
     def __enter__(self) -> Self:
@@ -71,8 +71,8 @@ class Observer:
         self._sampling.result(HANG_S)
         return Conditions(
             self._sampler.gpus(),
-            host.describe(self._load),
-            self._versions.result(interpreter.LIMIT_S),
+            describe_host(self._load),
+            self._versions.result(LIMIT_S),
             self._git.result(HANG_S),
         )
 
@@ -82,7 +82,7 @@ def folder_of(program: Program) -> Path:
     if program.folder:
         return program.folder
     words = [word for word in program.argv[1:] if not word.startswith("-")]
-    if interpreter.is_python(program.argv[0]) and words and words[0].endswith(".py"):
+    if is_python(program.argv[0]) and words and words[0].endswith(".py"):
         return Path(words[0]).parent
     return Path()
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.check import Check
 from nsyswrap.record import outcome
-from nsyswrap.record.file_systems import file_system_of, is_network, mounts
+from nsyswrap.record.conditions import file_system_of, is_network, mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
