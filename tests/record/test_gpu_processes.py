@@ -16,8 +16,8 @@ import pytest
 
 from nsyswrap.base.run_facts import GpuProcess
 from nsyswrap.record import guard, proc
-from nsyswrap.record.conditions import processes
-from nsyswrap.record.conditions.processes import Processes
+from nsyswrap.record.conditions import observer
+from nsyswrap.record.conditions.observer import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ PARENT = "import subprocess; child = subprocess.Popen(['sleep', '60'], env={}); 
 @pytest.fixture(autouse=True)
 def in_the_first_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     """As outside of containers, wherever the tests run."""
-    monkeypatch.setattr(processes, "_FIRST_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
+    monkeypatch.setattr(observer, "_FIRST_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def test_a_process_that_is_not_visible_here_is_not_judged() -> None:
 
 def test_in_a_container_a_process_without_a_gpu_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """An id of the machine can be that of another process here."""
-    monkeypatch.setattr(processes, "_FIRST_NAMESPACE", 0)
+    monkeypatch.setattr(observer, "_FIRST_NAMESPACE", 0)
     noted = Processes(TOKEN)
     with sleeping() as unrelated:
         noted.note([[unrelated]], before_program=False)

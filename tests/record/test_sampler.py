@@ -13,7 +13,7 @@ from fake_nvml import FakeGpu, FakeNvml, sample_rows, use
 
 from nsyswrap.base.run_folder import CONDITIONS
 from nsyswrap.record.conditions import nvml
-from nsyswrap.record.conditions.sampler import Sampler
+from nsyswrap.record.conditions.observer import Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nsyswrap.base.run_facts import Gpu
-from nsyswrap.record.conditions.visible_gpus import visible
+from nsyswrap.record.conditions.nvml import visible
 
 ALIKE = [Gpu("GPU-aa11", "H200"), Gpu("GPU-aa22", "H200"), Gpu("GPU-bb33", "H200")]
 MIXED = [Gpu("GPU-aa11", "T4"), Gpu("GPU-bb22", "H200")]

@@ -1,16 +1,23 @@
-"""Query GPUs through NVML, the management library of the NVIDIA driver, without opening a CUDA context."""
+"""Query GPUs through NVML, the management library of the NVIDIA driver, without opening a CUDA context.
+
+Which of them a program sees is told by CUDA_VISIBLE_DEVICES in its environment.
+"""
 
 from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base.run_facts import Gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 LIBRARY = "libnvidia-ml.so.1"
 _SM, _MEMORY = 1, 2  # nvmlClockType_t
 _GPU_SENSOR = 0  # nvmlTemperatureSensors_t
+_DIGITS = 6  # of an index in CUDA_VISIBLE_DEVICES, at most
 _TOO_SMALL = 7  # NVML_ERROR_INSUFFICIENT_SIZE
 _TEXT_BYTES = 96
 _FIRST_ROOM = 64  # processes of one GPU
@@ -173,3 +180,53 @@ def load() -> Nvml | None:
         return None if library.nvmlInit_v2() else Nvml(library)
     except (OSError, AttributeError):  # missing, or older than this function
         return None
+
+
+def visible(
+    environment: Mapping[str, str], gpus: Sequence[Gpu], parent_of_mig: Callable[[str], str]
+) -> list[int]:
+    """Return the positions in ``gpus`` that a program with this environment sees, in CUDA's order.
+
+    ``gpus`` are in NVML's order. ``parent_of_mig`` returns the UUID of a MIG device's GPU. Returns all
+    positions if CUDA's numbering is not known to be that of NVML. Source of the rules: CUDA C++ Programming
+    Guide, CUDA environment variables: the first invalid entry and those after it are ignored.
+    """
+    everything = list(range(len(gpus)))
+    value = environment.get("CUDA_VISIBLE_DEVICES")
+    if value is None:
+        return everything
+    positions: dict[int, None] = {}  # in order, each once
+    for entry in map(str.strip, value.split(",")):
+        if _is_index(entry) and not _numbered_alike(environment, gpus):
+            return everything
+        matches = _matching(entry, gpus, parent_of_mig)
+        if entry.startswith("MIG-") and not matches:
+            return everything
+        if len(matches) != 1:
+            break
+        positions[matches[0]] = None
+    return list(positions)
+
+
+def _matching(entry: str, gpus: Sequence[Gpu], parent_of_mig: Callable[[str], str]) -> list[int]:
+    """Return the positions of the GPUs that one entry can mean."""
+    if _is_index(entry):
+        return [int(entry)] if int(entry) < len(gpus) else []
+    if entry.startswith("MIG-"):
+        parent = parent_of_mig(entry)
+        return [position for position, gpu in enumerate(gpus) if parent and gpu.uuid == parent]
+    if entry.startswith("GPU-"):
+        return [position for position, gpu in enumerate(gpus) if gpu.uuid.startswith(entry)]
+    return []
+
+
+def _is_index(entry: str) -> bool:
+    return entry.isascii() and entry.isdigit() and len(entry) <= _DIGITS
+
+
+def _numbered_alike(environment: Mapping[str, str], gpus: Sequence[Gpu]) -> bool:
+    """Return True if CUDA and NVML certainly number the GPUs alike: CUDA's default is the fastest first."""
+    if len(gpus) <= 1:
+        return True
+    by_bus = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    return (by_bus or len({gpu.name for gpu in gpus}) == 1) and not any(gpu.mig for gpu in gpus)
