@@ -12,23 +12,23 @@ import pytest
 
 from nsyswrap.base.nsys import find
 from nsyswrap.base.nsys.find import Nsys
-from nsyswrap.record.doctor import installations
-from nsyswrap.record.doctor.installations import Installations, checks, gather
+from nsyswrap.record import doctor
+from nsyswrap.record.doctor import Installations, gather_installations, installation_checks
 
 WORKS = "SKIPPED: x.sqlite does not contain NV Tools Extension (NVTX) data."
 MOVED = "ERROR: Report 'nvtx_sum.py': Module threw exception No module named 'nsysstats'"
 
 
 def lines(found: Installations) -> list[tuple[str, str]]:
-    return [(check.level, check.subject) for check in checks(found)]
+    return [(check.level, check.subject) for check in installation_checks(found)]
 
 
 def test_the_real_nsys_works_with_its_own_reports(nsys: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(find.VARIABLE, nsys)
-    found = gather()
+    found = gather_installations()
     assert found.used is not None
     assert found.used.path == nsys
-    first, importer, stats, *_ = checks(found)
+    first, importer, stats, *_ = installation_checks(found)
     assert (first.level, first.text) == ("ok", f"{found.used.version} at {nsys}, named by $NSYSWRAP_NSYS")
     assert importer.level in ("ok", "unknown")  # unknown: a wrapper script
     assert (stats.level, stats.text) == ("ok", "its reports run")
@@ -50,9 +50,9 @@ def test_the_modules_that_debian_moves_are_missed_and_copied_back(
         shutil.copy(here / "python" / "lib" / name, debian)
         (here / "python" / "lib" / name).unlink()
     shutil.rmtree(here / "python" / "lib" / "__pycache__", ignore_errors=True)
-    monkeypatch.setattr(installations, "_DEBIAN_PYTHON", debian)
+    monkeypatch.setattr(doctor, "_DEBIAN_PYTHON", debian)
     monkeypatch.setenv(find.VARIABLE, str(target / "nsys"))
-    stats = [check for check in checks(gather()) if check.subject == "nsys stats"]
+    stats = [check for check in installation_checks(gather_installations()) if check.subject == "nsys stats"]
     assert [check.level for check in stats] == ["note"]
     assert "No module named 'nsysstats'" in stats[0].text
     assert stats[0].cure.startswith("sudo cp ")
@@ -60,7 +60,9 @@ def test_the_modules_that_debian_moves_are_missed_and_copied_back(
     *modules, folder = stats[0].cure.removeprefix("sudo cp ").split()
     for module in modules:
         shutil.copy(module, folder)
-    assert [check.level for check in checks(gather()) if check.subject == "nsys stats"] == ["ok"]
+    assert [
+        check.level for check in installation_checks(gather_installations()) if check.subject == "nsys stats"
+    ] == ["ok"]
 
 
 def linked(source: str, target: str) -> str:
@@ -72,7 +74,7 @@ def test_without_any_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv(find.VARIABLE, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(find, "PLACES", ())
-    [check] = checks(gather())
+    [check] = installation_checks(gather_installations())
     assert (check.level, check.text) == ("problem", "nsys was not found on PATH or in the usual places")
     assert check.cure.startswith("apt-cache search nsight-systems")
 
@@ -80,7 +82,7 @@ def test_without_any_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_broken_one_is_a_problem_only_if_none_works() -> None:
     broken = Nsys("/opt/nsight-compute/nsys", "2025.3.1", "it records but cannot make a report", "cp a b")
     alone = Installations(fault=f"{broken.path}: {broken.fault}", cure=broken.cure, others=(broken,))
-    [check] = checks(alone)
+    [check] = installation_checks(alone)
     assert (check.level, check.cure) == ("problem", "cp a b")
     beside = Installations(Nsys("/no/such/nsys", "2025.5.1"), others=(broken,), stats_output=WORKS)
     assert lines(beside) == [
@@ -99,8 +101,8 @@ def test_one_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     if setpriv is None:
         pytest.skip("needs setpriv (util-linux): root reads everything")
     code = (
-        "from nsyswrap.record.doctor import installations\n"
-        "print([check.text for check in installations.checks(installations.gather())])"
+        "from nsyswrap.record import doctor\n"
+        "print([check.text for check in doctor.installation_checks(doctor.gather_installations())])"
     )
     environment = {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(tmp_path)}
     command = [setpriv, "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", code]
@@ -121,7 +123,7 @@ def test_one_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 )
 def test_known_faults(version: str, fault: str) -> None:
     found = Installations(Nsys("/no/such/nsys", version), stats_output=WORKS)
-    notes = [check.text for check in checks(found) if check.level == "note"]
+    notes = [check.text for check in installation_checks(found) if check.level == "note"]
     assert len(notes) == bool(fault)
     assert all(fault in note for note in notes)
 
@@ -131,4 +133,4 @@ def test_known_faults(version: str, fault: str) -> None:
 )
 def test_reports_of_nsys_are_not_needed_to_record(output: str | None, level: str) -> None:
     found = Installations(Nsys("/no/such/nsys", "2025.3.1"), stats_output=output)
-    assert [check.level for check in checks(found) if check.subject == "nsys stats"] == [level]
+    assert [check.level for check in installation_checks(found) if check.subject == "nsys stats"] == [level]

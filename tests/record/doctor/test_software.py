@@ -11,8 +11,8 @@ import pytest
 from gpus_here import NO_GPU
 
 from nsyswrap.base.nsys.find import Nsys
-from nsyswrap.record.doctor import software
-from nsyswrap.record.doctor.software import compiler, failure, nvtx_of, package, python
+from nsyswrap.record import doctor
+from nsyswrap.record.doctor import compiler, failure, nvtx_of, package, python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def test_what_is_not_installed_is_a_note() -> None:
 def test_a_package_without_metadata_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bare_package.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    assert software.version("bare_package") == "of unknown version"
+    assert doctor.version("bare_package") == "of unknown version"
 
 
 def test_another_python_on_path_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_a_pytorch_for_the_cpu_cannot_add_on_the_gpu() -> None:
     check = package("torch", "PyTorch", has_gpu=True)
     assert check.level == "problem"
     assert check.text.endswith(": this build of PyTorch is for the CPU only")
-    assert check.cure == shlex.join([sys.executable, str(software.PROGRAMS / "torch_sum.py")])
+    assert check.cure == shlex.join([sys.executable, str(doctor.PROGRAMS / "torch_sum.py")])
 
 
 def test_without_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,11 +116,11 @@ def test_packages_add_on_the_gpu(name: str) -> None:
     ],
 )
 def test_how_a_program_failed(code: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(software, "_TIMEOUT_S", 1)
+    monkeypatch.setattr(doctor, "_TIMEOUT_S", 1)
     if words:
         assert failure([sys.executable, "-S", "-c", code]) == words
     else:
-        monkeypatch.setattr(software, "_TIMEOUT_S", 20)
+        monkeypatch.setattr(doctor, "_TIMEOUT_S", 20)
         assert failure([sys.executable, "-S", "-c", code]) == ""
 
 
