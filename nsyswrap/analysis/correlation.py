@@ -64,8 +64,8 @@ def launch_pairs_of(capture: Capture, kind: str = "kernel") -> LaunchPairs:
     right, caller = capture.columns("api", "correlation_id", "global_tid").values()
     if _has_processes(capture, kind):
         left, right = _in_processes((left, right), (owner, caller))
-    name = f"{capture.source}: {schema.EVENTS[kind].table} and API calls with the same correlationId"
-    met, calls = equal_pairs(left, right, name)
+    name = f"{schema.EVENTS[kind].table} and API calls with the same correlationId"
+    met, calls = equal_pairs(left, right, name, capture.source)
     without = len(left) - int(np.count_nonzero(np.diff(met, prepend=-1)))  # operations are in order
     return LaunchPairs(met.astype(np.int32), calls.astype(np.int32), without)
 
@@ -171,14 +171,16 @@ def _range(ids: Sequence[NDArray[Any]]) -> tuple[int, int]:
     return min(int(part.min(initial=0)) for part in known), max(int(part.max(initial=0)) for part in known)
 
 
-def equal_pairs(left: NDArray[Any], right: NDArray[Any], name: str = "equal numbers") -> Pair:
+def equal_pairs(
+    left: NDArray[Any], right: NDArray[Any], name: str = "equal numbers", source: object = ""
+) -> Pair:
     """Return the positions of all equal pairs, sorted by left, then right. MISSING equals nothing.
 
-    Raises NotInCapture, with the ``name`` of the pairs, if there are too many to be stored.
+    Raises NotInCapture, with the ``name`` of the pairs and their source, if there are too many to be stored.
     """
     order = np.argsort(right, kind="stable")
     first, last = (np.searchsorted(right[order], left, side) for side in ("left", "right"))
     matches = np.where(left == MISSING, 0, last - first)
-    check_pairs(int(matches.sum()), len(left) + len(right), name)
+    check_pairs(int(matches.sum()), len(left) + len(right), name, source)
     pair, within = repeated(matches)
     return pair, order[first[pair] + within]

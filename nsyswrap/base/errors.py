@@ -98,7 +98,27 @@ class DamagedCapture(CaptureError):
 
 
 class NotInCapture(CaptureError):
-    """The capture is readable but lacks the requested events."""
+    """The capture is readable but lacks the requested events.
+
+    ``what`` is missing: from ``source``, and therefore from ``report``, either of which can be empty. With
+    ``holds`` it is the object of a sentence: the source holds it. ``hint`` has the remedy.
+    """
+
+    def __init__(
+        self, what: str, hint: str = "", *, source: object = "", report: str = "", holds: bool = False
+    ) -> None:
+        self.what, self.source, self.report, self.holds = what, str(source), report, holds
+        super().__init__(f"{report}: {self.text()}" if report else self.text(), hint)
+
+    def text(self, within: object = "", *, several: bool = False) -> str:
+        """Return the message without the report, and without the source where the text is said of it.
+
+        ``within`` is the source that is named in front, ``several``: that more than one is.
+        """
+        what = f"hold{'' if several else 's'} {self.what}" if self.holds else self.what
+        if self.source in ("", str(within)):
+            return what
+        return f"{self.source}{'' if self.holds else ':'} {what}"
 
 
 class Unreadable(CaptureError):

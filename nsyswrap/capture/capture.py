@@ -297,8 +297,9 @@ class Capture:
         tables = events.tables(self._export.tables)
         if not tables:
             raise NotInCapture(
-                f"{self.source}: no {events.title} in this capture",
+                f"no {events.title} in this capture",
                 f"collect with {schema.collecting(events)}",
+                source=self.source,
             )
         if len(tables) == 1:
             return self._table_columns(events, tables[0], 0, fields)

@@ -436,8 +436,9 @@ class Export:
 def lacks_column(path: Path, table: str, column: str) -> NotInCapture:
     """Return the error for a table without a column that every nsys writes."""
     return NotInCapture(
-        f"{path}: {table} has no column {column}; the file was trimmed or is not a complete export",
+        f"{table} has no column {column}; the file was trimmed or is not a complete export",
         _EXPORT_AGAIN,
+        source=path,
     )
 
 

@@ -34,7 +34,7 @@ def _check(capture: Capture, owner: str, wanted: tuple[int, ...], present: set[i
     if missing:
         plural = "GPUs" if owner == "GPU" else "processes"
         names = ", ".join(map(str, sorted(present))) or "none"
-        raise NotInCapture(f"{capture.source}: no {owner} {missing}", f"{plural}: {names}")
+        raise NotInCapture(f"no {owner} {missing}", f"{plural}: {names}", source=capture.source)
 
 
 def _owners(whole: Capture, field: str) -> set[int]:

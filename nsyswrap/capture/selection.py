@@ -244,13 +244,14 @@ def resolve(selection: Selection, capture: HasEvents) -> Window:
 def _no_such_range(asked: str, name: str, labels: list[str], capture: HasEvents) -> NotInCapture:
     if count := labels.count(name):
         return NotInCapture(
-            f"{capture.source}: no NVTX range {asked!r}; instances named {name!r}: {count:,}",
+            f"no NVTX range {asked!r}; instances named {name!r}: {count:,}",
             f"numbers start at 0; the last is {name}/{count - 1}",
+            source=capture.source,
         )
     hint = " ".join(filter(None, [did_you_mean(name, labels), f"names: {_listed(labels)}"]))
     if alike := labels.count(asked):  # what follows its last slash was taken for a number
         hint = f"use {asked}/0-{alike - 1} for all ranges named {asked!r}; {hint}"
-    return NotInCapture(f"{capture.source}: no NVTX range named {name!r}", hint)
+    return NotInCapture(f"no NVTX range named {name!r}", hint, source=capture.source)
 
 
 def _listed(labels: list[str]) -> str:

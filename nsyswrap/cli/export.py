@@ -240,7 +240,9 @@ def _write_flamegraph(captures: Sequence[Capture], labels: Sequence[str], path: 
     with step(f"writing {path} …"):
         content = flamegraphs.folded(captures, labels)
     if not content:
-        raise NotInCapture(f"{captures[0].source}: no kernels in the selection", "select more of the capture")
+        raise NotInCapture(
+            "no kernels in the selection", "select more of the capture", source=captures[0].source
+        )
     if _is_stdout(path):
         print_data(content)
     else:

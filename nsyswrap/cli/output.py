@@ -380,16 +380,15 @@ def note_selection(tables: Sequence[Table]) -> None:
 
 def _note_missing(missing: Sequence[Missing], captures: Mapping[str, Capture]) -> None:
     """Print one line for each reason: the reports and captures that have it in common."""
-    places_by_reason: dict[tuple[str, str], list[str]] = {}
+    places_by_reason: dict[tuple[str, str, str], list[str]] = {}
     for report in missing:
-        name, source = report.schema.name, str(captures[report.capture].source)
-        rest = report.reason.removeprefix(f"{name}: ")
-        rest = rest.removeprefix(f"{source} ").removeprefix(f"{source}: ")
-        place = source if len(captures) == 1 else report.capture
-        places_by_reason.setdefault((name, rest), []).append(place)
+        source = captures[report.capture].source
+        place = str(source) if len(captures) == 1 else report.capture
+        key = report.schema.name, report.text(source), report.text(source, several=True)
+        places_by_reason.setdefault(key, []).append(place)
     names_by_reason: dict[tuple[str, str], list[str]] = {}
-    for (name, reason), places in places_by_reason.items():
-        text = reason if len(places) == 1 else reason.replace("holds no", "hold no", 1)
+    for (name, of_one, of_several), places in places_by_reason.items():
+        text = of_one if len(places) == 1 else of_several
         names_by_reason.setdefault((", ".join(places), text), []).append(name)
     for (listed, text), names in names_by_reason.items():
         note(f"nsyswrap: no {', '.join(names)}: {listed} {text}")

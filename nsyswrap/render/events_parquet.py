@@ -55,7 +55,7 @@ def kinds(capture: Capture) -> list[str]:
     selected = [kind for kind in schema.EVENTS if capture.has(kind)]
     if not selected:
         raise NotInCapture(
-            f"{capture.source}: the selection has no events to export", "select more of the capture"
+            "the selection has no events to export", "select more of the capture", source=capture.source
         )
     return selected
 

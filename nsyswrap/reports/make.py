@@ -79,7 +79,7 @@ def _notes(tables: Sequence[tuple[str, Table]]) -> tuple[str, ...]:
 
 
 class Missing(NamedTuple):
-    """A report that a capture cannot answer. The reason ends with the command that collects the events.
+    """A report that a capture cannot answer, and why.
 
     ``suffix`` is that of the request, ``capture`` the label of the capture.
     """
@@ -87,12 +87,21 @@ class Missing(NamedTuple):
     schema: Schema
     suffix: str
     capture: str
-    reason: str
+    error: NotInCapture
 
     @property
     def label(self) -> str:
         """The name of the report, with its options."""
         return self.schema.name + self.suffix
+
+    @property
+    def reason(self) -> str:
+        """What is missing in which report and capture, and the command that collects it."""
+        return f"{self.error.message}; {self.error.hint}"
+
+    def text(self, within: object = "", *, several: bool = False) -> str:
+        """Return the reason without the report, as ``NotInCapture.text`` does."""
+        return f"{self.error.text(within, several=several)}; {self.error.hint}"
 
 
 @dataclass
@@ -113,7 +122,7 @@ class MadeReports:
         try:
             self.tables.setdefault(schema.name + suffix, {})[capture] = make()
         except NotInCapture as error:
-            self.missing.append(Missing(schema, suffix, capture, f"{error.message}; {error.hint}"))
+            self.missing.append(Missing(schema, suffix, capture, error))
 
     def combined(self) -> list[Table]:
         """Return one table for each report: of several captures, with a column of their labels in front.

@@ -76,7 +76,7 @@ def summarize(
         release_tables(capture.whole)
     answer, lines = answer_with_lines(capture)
     refused = [
-        f"no {report.label}: {report.reason.removeprefix(f'{capture.source}: ')}"
+        f"no {report.label}: {report.text(capture.source)}"
         for report in made.missing
         if not find_report(report.schema.name).lacks(capture)
     ]

@@ -200,8 +200,11 @@ class Report:
         for group in self.lacks(capture):
             kinds = [kind.title for name, kind in EVENTS.items() if name in group]
             raise NotInCapture(
-                f"{self.name}: {capture.source} holds no {' or '.join(kinds)}",
+                f"no {' or '.join(kinds)}",
                 f"none occurred, or they were not collected (collect with {collecting(EVENTS[group[0]])})",
+                source=capture.source,
+                report=self.name,
+                holds=True,
             )
         viewed = capture.decided(as_nsys=self.layer == "parity")
         read_ahead(viewed, [self])

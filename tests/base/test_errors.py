@@ -21,7 +21,17 @@ def test_the_text_is_the_message_and_the_hint_below() -> None:
     assert str(NotInCapture("no kernels")) == "no kernels"
 
 
-@pytest.mark.parametrize("error", [UsageError("m", "h"), ScenarioFailed("m", "h", 7)])
+def test_what_a_capture_lacks_is_said_with_and_without_its_name() -> None:
+    held = NotInCapture("no kernels", "cure", source=Path("x"), report="r", holds=True)
+    assert held.message == "r: x holds no kernels"
+    assert held.text() == held.text("y") == "x holds no kernels"
+    assert (held.text("x"), held.text("x", several=True)) == ("holds no kernels", "hold no kernels")
+    other = NotInCapture("no range", source="x")
+    assert other.message == other.text() == "x: no range"
+    assert other.text("x") == other.text("x", several=True) == "no range"
+
+
+@pytest.mark.parametrize("error", [UsageError("m", "h"), ScenarioFailed("m", "h", 7), NotInCapture("m", "h")])
 def test_an_error_of_another_process_keeps_its_hint(error: NsyswrapError) -> None:
     copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own object
     assert (type(copy), str(copy), copy.exit_code) == (type(error), "m\nh", error.exit_code)

@@ -14,6 +14,7 @@ from recorded import SHIPPED
 from tiny_export import call, everything, kernel, opened
 
 from nsyswrap import __version__, open_capture
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports import NAMES, find_report, parse
 from nsyswrap.reports.answer import as_dict
@@ -24,12 +25,15 @@ SCHEMA = json.loads(
     files("nsyswrap.render.formats").joinpath("reports.schema.json").read_text(encoding="utf-8")
 )
 CHECK = Draft202012Validator(SCHEMA)
+LACKS = NotInCapture(
+    "no kernels", "none happened, or none were collected (--trace=cuda)", source="x", holds=True
+)
 WHY = "x holds no kernels; none happened, or none were collected (--trace=cuda)"
 
 
 def lacking_of(asked: str) -> Missing:
     request = parse(asked)
-    return Missing(request.report.schema, request.suffix, "", WHY)
+    return Missing(request.report.schema, request.suffix, "", LACKS)
 
 
 def refuse(constant: str) -> None:
@@ -168,7 +172,7 @@ def test_a_report_that_some_captures_could_not_answer(tmp_path: Path) -> None:
     captures = {"a": capture, "b": capture}
     table = combine([("a", capture.report("cuda_gpu_kern_sum"))])
     missing = [
-        Missing(find_report(name).schema, "", "b", WHY)
+        Missing(find_report(name).schema, "", "b", LACKS)
         for name in ("cuda_gpu_kern_sum", "osrt_sum", "osrt_sum")
     ]
     document = checked(json_format.as_one([table], captures=captures, missing=missing))

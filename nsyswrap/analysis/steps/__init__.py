@@ -140,15 +140,17 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
         found.append(replace(judged, others=others))
     if name and not any(len(steps) for steps in found):
         raise NotInCapture(
-            f"{capture.source}: no NVTX range named {name!r} holds GPU work",
+            f"no NVTX range named {name!r} holds GPU work",
             did_you_mean(name, range_names(whole))
             or "-r nvtx_sum lists the ranges; --steps NAME, --steps 10-13 or --steps NAME/10-13",
+            source=capture.source,
         )
     if numbers and not any(steps.found for steps in found):
         most = max(found, key=len, default=Steps.none(MISSING, ""))
         raise NotInCapture(
-            f"{capture.source}: no steps {capture.view.steps}",
+            f"no steps {capture.view.steps}",
             f"the capture has {counted(len(most), 'steps')}, numbered from {most.first}",
+            source=capture.source,
         )
     return tuple(found)
 

@@ -131,7 +131,7 @@ class Subject:
     def _reasons(self, name: str) -> dict[str, str]:
         """Return why captures lack a report, without its name: the heading of the section says it."""
         return {
-            part.capture: self.shareable(part.capture, part.reason).removeprefix(f"{name}: ")
+            part.capture: self.shareable(part.capture, part.text())
             for part in self._made.missing
             if part.label == name
         }

@@ -98,8 +98,9 @@ def compose(*captures: Capture, labels: Sequence[str] = ("",)) -> Trace:
     if len(captures) > 1 and None in starts:
         unknown = captures[starts.index(None)].source
         raise NotInCapture(
-            f"{unknown}: the start of the recording is missing, times of several captures cannot be aligned",
+            "the start of the recording is missing, times of several captures cannot be aligned",
             "export each capture by itself",
+            source=unknown,
         )
     known = [start for start in starts if start is not None]
     first = min(known, default=None)
@@ -238,8 +239,9 @@ def _add_arrows(
 def _nothing_drawn(capture: Capture) -> None:
     selected = capture.selected
     raise NotInCapture(
-        f"{capture.source}: no event of this capture can be drawn" + (f" ({selected})" if selected else ""),
+        "no event of this capture can be drawn" + (f" ({selected})" if selected else ""),
         "select more of the capture" if selected else "record again: nsyswrap profile --trace cuda,nvtx,osrt",
+        source=capture.source,
     )
 
 

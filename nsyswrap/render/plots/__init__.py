@@ -66,8 +66,10 @@ def table_for(capture: Capture, report: str) -> Table:
 def nothing_selected(capture: Capture, what: str) -> NotInCapture:
     """Return the error for a selection without the events to draw."""
     return NotInCapture(
-        f"{capture.source} holds {what} in the selection",
+        f"{what} in the selection",
         "select more with --time, --nvtx, --device or --process",
+        source=capture.source,
+        holds=True,
     )
 
 

@@ -235,8 +235,10 @@ def _window(capture: Capture, usage: Mapping[str, Values]) -> tuple[int, int]:
         if capture.view.selection.narrows:
             raise nothing_selected(capture, _NOTHING)
         raise NotInCapture(
-            f"{capture.source} holds {_NOTHING}",
+            _NOTHING,
             "none occurred, or none were collected: nsyswrap profile --trace cuda,nvtx",
+            source=capture.source,
+            holds=True,
         )
     return int(starts.min()), int(ends.max())
 

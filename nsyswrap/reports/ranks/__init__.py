@@ -69,8 +69,9 @@ def make(job: Job, name: str) -> Table:
         if not any(member.capture.whole.has(kind) for member in job.members for kind in group):
             kinds = [schema.EVENTS[kind] for kind in group]
             raise NotInCapture(
-                f"{name}: no rank holds {' or '.join(kind.title for kind in kinds)}",
+                f"no rank holds {' or '.join(kind.title for kind in kinds)}",
                 f"none occurred, or they were not collected (collect with {schema.collecting(kinds[0])})",
+                report=name,
             )
     return report.compute(job)
 
