@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from contextlib import suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 from nsyswrap.base.lazy import lazy_imports
 
 with lazy_imports():
-    import ctypes
     from concurrent import futures
 
 if TYPE_CHECKING:
@@ -19,22 +17,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Item = TypeVar("Item")
-_M_ARENA_MAX = -8  # of mallopt in glibc's malloc.h
 
 
 def usable_cpus() -> int:
     """Return the number of CPUs this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def share_one_heap() -> None:
-    """Let all threads of this process allocate from one heap, where glibc allocates.
-
-    By default each has a heap of its own, which keeps what the thread has freed. As it concerns the whole
-    process, only a program may ask for it, not a library.
-    """
-    with suppress(AttributeError, OSError, TypeError):  # another C library, or another system
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def in_threads(work: Callable[[Item], T], items: Iterable[Item], most: int, few: int = 0) -> Iterator[T]:

@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
-_LARGE_BYTES = 2**26  # an export from which on a few MB count, and loading ctypes does not
-
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import steps
-    from nsyswrap.base import not_read, paths, recent_runs, run_folder, threads
+    from nsyswrap.base import not_read, recent_runs, run_folder
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import owners
     from nsyswrap.capture import selection as selections
@@ -219,8 +217,6 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
 
     def open_one(path: Path) -> Capture:
         capture = captures.open_capture(path).viewed(**view, selection=selection)
-        if paths.size(capture.path) >= _LARGE_BYTES:
-            threads.share_one_heap()
         _ = capture.window  # finds the NVTX range, or raises
         owners.check_owners(capture)
         if capture.view.steps:
