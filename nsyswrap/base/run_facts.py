@@ -1,4 +1,4 @@
-"""What JSON files say of runs: the conditions, the processes that used CUDA, and the runs that a batch plans.
+"""What JSON files say of runs: their conditions, what used CUDA, a run without nsys, and the plan of a batch.
 
 `record` writes it, `analysis` and `reports` read it. The conditions of a run are facts about GPUs, machine
 and program in ``run.json`` under ``conditions``, and samples of the GPUs in ``conditions.csv``:
@@ -149,6 +149,22 @@ def gpu_users_of(run: Mapping[str, Any]) -> list[GpuUser] | None:
     try:
         return typed(list[GpuUser], run.get(GPU_PROCESSES))
     except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class BareRun:
+    """A run without nsys. ``program_s``: the time from exec to exit in s, None if it is not known."""
+
+    exit_code: int
+    program_s: float | None
+
+
+def bare_run_of(run: Mapping[str, Any]) -> BareRun | None:
+    """Return the run without nsys in the content of ``run.json``; None if it is missing or invalid."""
+    try:
+        return typed(BareRun, run["bare"])
+    except (KeyError, ValueError):
         return None
 
 

@@ -9,7 +9,7 @@ import time
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.bare_run import BareRun
+from nsyswrap.base.run_facts import BareRun
 from nsyswrap.base.run_folder import RunFolder, Status
 from nsyswrap.record import guard, outcome
 from nsyswrap.record.private_folders import private_folders

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from nsyswrap.base.bare_run import BareRun
     from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.base.run_facts import BareRun
     from nsyswrap.base.run_folder import Share
     from nsyswrap.record.program import Program
 

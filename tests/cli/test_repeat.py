@@ -16,7 +16,7 @@ from conftest import Cli
 from tiny_export import call, kernel, nvtx, write
 from waiting import PATIENCE_S, wait_until
 
-from nsyswrap.base.bare_run import bare_run_of
+from nsyswrap.base.run_facts import bare_run_of
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
 
 NOTHING = ("--", sys.executable, "-c", "pass")

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.base.bare_run import bare_run_of
+from nsyswrap.base.run_facts import bare_run_of
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.reports import SUMMARIES, find_report
