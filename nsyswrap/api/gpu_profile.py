@@ -18,7 +18,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.nsys.find import VARIABLE
 from nsyswrap.base.text import printable
-from nsyswrap.record.spec import RunSpec
+from nsyswrap.record.program import RunSpec
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.gate import Metric

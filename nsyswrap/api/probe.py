@@ -19,8 +19,7 @@ from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS
 from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe as program
-from nsyswrap.record.program import Program
-from nsyswrap.record.spec import RunSpec
+from nsyswrap.record.program import Program, RunSpec
 
 _TIMEOUT_S = 120
 _ERRORS_END = 1 << 16  # bytes of what the program printed on stderr that are read

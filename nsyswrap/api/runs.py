@@ -15,7 +15,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import EXPORT, Share, Status, check_share
 from nsyswrap.base.text import printable
-from nsyswrap.record.spec import Callbacks, RunSpec
+from nsyswrap.record.program import Callbacks, RunSpec
 
 if TYPE_CHECKING:
     from nsyswrap.api.captures import Capture

@@ -26,7 +26,7 @@ from nsyswrap.cli.output import note, note_broken, note_renamed, progress_line
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Side
-    from nsyswrap.record.spec import RunSpec
+    from nsyswrap.record.program import RunSpec
 
 with lazy_imports():
     from nsyswrap import api
@@ -34,7 +34,6 @@ with lazy_imports():
     from nsyswrap.base.nsys import find
     from nsyswrap.cli import repeats
     from nsyswrap.record import program as programs
-    from nsyswrap.record import spec as record_spec
 
 RUN = "Record both sides first"  # a heading of the help
 SIDES = ("base", "new")
@@ -95,7 +94,7 @@ def record(
         )
     folder = into or claim_output("compare")
     specs = {
-        side: record_spec.RunSpec(
+        side: programs.RunSpec(
             program,
             folder / side,
             nsys_command.Options(trace=trace, stats=False),
@@ -119,7 +118,7 @@ def record(
 
 def _record_each(specs: dict[str, RunSpec], runs: int) -> None:
     rewind = repeats.stdin_rewinder()
-    callbacks = record_spec.Callbacks(progress=progress_line(), broken=note_broken, renamed=note_renamed)
+    callbacks = programs.Callbacks(progress=progress_line(), broken=note_broken, renamed=note_renamed)
     for number, side in in_turns(runs):
         rewind()
         label = f"{side}, run {number:,} of {runs:,}"

@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from nsyswrap.api import Run
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.cli.profile_rank import OneRank
-    from nsyswrap.record.program import Program
-    from nsyswrap.record.spec import RunSpec
+    from nsyswrap.record.program import Program, RunSpec
 
 with lazy_imports():
     from nsyswrap import api, reports
@@ -62,7 +61,6 @@ with lazy_imports():
     from nsyswrap.record import hooked
     from nsyswrap.record import program as record_program
     from nsyswrap.record import run as record_run
-    from nsyswrap.record import spec as record_spec
     from nsyswrap.reports import ranks
 
 # What reads and shows a capture takes 0.3 s to import.
@@ -99,7 +97,7 @@ class ProfileOptions:
         output = one_rank.folder(program, self.output) if one_rank else self.output
         if output is None and make_folder:
             output = record_run.claim_output(program, recording.nsys_path)
-        return record_spec.RunSpec(
+        return record_program.RunSpec(
             program,
             output or default_output(program.name),
             recording.nsys,
@@ -235,7 +233,7 @@ def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -
         repeats.confirm_bare_runs(asked.repeat or 1)
     spec = asked.spec(program, one_rank, make_folder=True)
     progress = (lambda _: None) if one_rank else _importing(progress_line())
-    callbacks = record_spec.Callbacks(progress=progress, broken=note_broken, renamed=note_renamed)
+    callbacks = record_program.Callbacks(progress=progress, broken=note_broken, renamed=note_renamed)
     if asked.repeat or asked.compare_bare:
         repeats.note_pipe()
     if asked.repeat:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.record.spec import Callbacks, RunSpec
+    from nsyswrap.record.program import Callbacks, RunSpec
     from nsyswrap.reports.runs.tables import Cost, Figure
 
 with lazy_imports():

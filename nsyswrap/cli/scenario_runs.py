@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.capture.capture import Capture
+    from nsyswrap.record.program import RunSpec
     from nsyswrap.record.scenarios import Scenario
-    from nsyswrap.record.spec import RunSpec
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
     from nsyswrap import api
     from nsyswrap.base.nsys import find
     from nsyswrap.capture import capture as captures
+    from nsyswrap.record import program as programs
     from nsyswrap.record import scenarios
-    from nsyswrap.record import spec as run_spec
     from nsyswrap.render import comparison as comparisons
     from nsyswrap.render.formats import csv
     from nsyswrap.reports import rungs, scenario_tables
@@ -200,7 +200,7 @@ def _run(name: str, what: str, spec: RunSpec, *, alone: bool = False) -> None:
     if alone:
         status = scenarios.run_alone(spec)
     else:
-        callbacks = run_spec.Callbacks(progress=progress_line(), broken=note_broken, renamed=note_renamed)
+        callbacks = programs.Callbacks(progress=progress_line(), broken=note_broken, renamed=note_renamed)
         status = api.run(spec, callbacks).status
     if status.exit_code:
         hint = status.hint or f"see {spec.output}/"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.errors import NsyswrapError
     from nsyswrap.base.run_folder import Outcome
     from nsyswrap.record.hooked import Hooked
-    from nsyswrap.record.spec import RunSpec
+    from nsyswrap.record.program import RunSpec
     from nsyswrap.record.supervisor import Ending
 
 with lazy_imports():

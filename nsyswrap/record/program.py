@@ -1,20 +1,32 @@
-"""Turn the user's program (a script, a module, a .cu file or an executable) into a command line."""
+"""One run to be made: its program, its recording options, its folder and its callbacks.
+
+The user's program (a script, a module, a .cu file or an executable) is turned into a command line. It is
+timed from its exec to its exit: without the start of nsys, and without its work afterwards.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import sys
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import NotExecutable, ProgramNotFound, Unreadable
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.nsys.command import Options
+from nsyswrap.record.exec_program import STARTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from nsyswrap.base.nsys.find import Nsys
+    from nsyswrap.base.run_facts import BareRun
+    from nsyswrap.base.run_folder import Share
 
 with lazy_imports():
     from nsyswrap.record import nvcc, nvcc_options
@@ -26,6 +38,7 @@ _DETACHING = {
     "sudo": "sudo removes environment variables that nsys needs",
     "srun": "the step's processes are started by slurmd",
 }
+_READ_BYTES = 64  # of what the launcher reports
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,56 @@ class Program:
     warning: str = ""
     if_it_fails: str = ""
     folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """The program, its recording options and its run folder.
+
+    ``env`` is added to the program's environment. ``timeout_s`` limits the run, in seconds. ``force``
+    replaces a run in the folder. ``keep_output`` and ``keep_errors`` write the program's stdout and stderr
+    into the run folder. Entries in run.json: ``rank`` of a rank, ``repeat`` of one of equal runs, ``bare`` of
+    the same run without nsys. ``keep_environment`` leaves the environment in the export.
+    ``discard_rep`` deletes the .nsys-rep. ``share``: who may read the folder besides the owner.
+    ``is_locked``: the caller has locked the folder.
+    """
+
+    program: Program
+    output: Path
+    options: Options = field(default_factory=Options)
+    nsys_path: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float | None = None
+    force: bool = False
+    keep_output: bool = False
+    keep_errors: bool = False
+    rank: Mapping[str, object] = field(default_factory=dict)
+    repeat: Mapping[str, int] = field(default_factory=dict)
+    bare: BareRun | None = None
+    keep_environment: bool = False
+    discard_rep: bool = False
+    share: Share | None = None
+    is_locked: bool = False
+
+
+@dataclass(frozen=True)
+class Callbacks:
+    """Functions that are called during a run.
+
+    ``finish`` gets the private folder with a complete export before it is published. It removes secrets and
+    adds files of the run. If it raises NsyswrapError, the export is removed. ``without_secrets`` returns a
+    text for any other file of the run without them; it is called after ``finish``. ``renamed`` gets the
+    number of names in the export that lost one, if any did. ``progress`` gets messages on what nsys does
+    after the program's end. ``broken`` gets each unusable nsys that was passed over. ``signal`` is called as
+    soon as a signal ends the run.
+    """
+
+    finish: Callable[[Path], None] = lambda _: None
+    without_secrets: Callable[[str], str] = lambda text: text
+    renamed: Callable[[int], None] = lambda _: None
+    progress: Callable[[str], None] = lambda _: None
+    broken: Callable[[Nsys], None] = lambda _: None
+    signal: Callable[[], None] = lambda: None
 
 
 def resolve(
@@ -120,3 +183,55 @@ def _check_executable(name: str) -> None:
         raise ProgramNotFound(f"{name} not found")
     _check_readable(path)
     raise NotExecutable(f"{name} is not executable", f"use chmod +x {name}, or name its interpreter")
+
+
+class ProgramTime:
+    """The duration of one program. Its launcher reports the start on ``writer``, the kernel the exit.
+
+    Both are noted while ``pause`` waits. Linux before 5.3 does not report the exit, nor does a Python that
+    was built without ``os.pidfd_open``, as conda's against an old C library.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self.writer = os.pipe()
+        self._process: int | None = None
+        self._waits_for_start = True
+        self._start_ns: int | None = None
+        self._end_ns: int | None = None
+
+    def close(self) -> None:
+        """Close the descriptors, except for ``writer``."""
+        os.close(self._reader)
+        if self._process is not None:
+            os.close(self._process)
+
+    @property
+    def seconds(self) -> float | None:
+        """The duration in s; None if start or exit was not reported."""
+        if self._start_ns is None or self._end_ns is None:
+            return None
+        return round((self._end_ns - self._start_ns) / 1e9, 6)
+
+    def pause(self, seconds: float) -> None:
+        """Wait for so many seconds, or until the program starts or exits."""
+        watched = self._reader if self._waits_for_start else self._process
+        if watched is None or self._end_ns is not None:
+            time.sleep(seconds)
+        elif select.select([watched], [], [], seconds)[0]:
+            if self._waits_for_start:
+                self._note_start()
+            else:
+                self._end_ns = time.monotonic_ns()
+
+    def _note_start(self) -> None:
+        self._waits_for_start = False
+        words = os.read(self._reader, _READ_BYTES).removeprefix(STARTED).split()
+        if not words:  # the launcher never ran
+            return
+        self._start_ns = int(words[1])
+        try:
+            self._process = os.pidfd_open(int(words[0]))
+        except ProcessLookupError:
+            self._end_ns = time.monotonic_ns()
+        except (OSError, AttributeError):  # this kernel, container or Python does not offer it
+            self._process = None

@@ -40,8 +40,7 @@ from nsyswrap.base.temporary import shielded
 from nsyswrap.base.version import version_at_once
 from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
-from nsyswrap.record.program_time import ProgramTime
-from nsyswrap.record.spec import Callbacks
+from nsyswrap.record.program import Callbacks, ProgramTime
 from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
 
 if TYPE_CHECKING:
@@ -49,12 +48,11 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.record.conditions.observer import Observer
-    from nsyswrap.record.program import Program
-    from nsyswrap.record.spec import RunSpec
+    from nsyswrap.record.program import Program, RunSpec
 
 with lazy_imports():  # most are used when nsys runs or has ended, so the program starts sooner
     from nsyswrap.base import limits, recent_runs, run_facts
-    from nsyswrap.record import gpus, hooked, reimport
+    from nsyswrap.record import gpus, hooked
     from nsyswrap.record.conditions import observer
 
 _LAUNCHER = (sys.executable, "-I", "-S", str(Path(exec_program.__file__)))
@@ -274,7 +272,7 @@ def _reimport(nsys: Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapEr
     try:
         environment = {**os.environ, guard.MARK: private.token}
         with shielded():
-            if reimport.complete(nsys.path, private.output, environment):
+            if command.complete_export(nsys.path, private.output, environment):
                 facts["exported_by"] = "nsyswrap, after nsys failed"
     except NsyswrapError as error:
         return type(error)(private.with_final_paths(error.message), private.with_final_paths(error.hint))

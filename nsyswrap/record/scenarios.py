@@ -27,8 +27,7 @@ from nsyswrap.base.run_folder import PROGRAM_OUTPUT, SCENARIO_FILES, RunFolder, 
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.text import unknown
 from nsyswrap.record import gpus
-from nsyswrap.record.program import Program
-from nsyswrap.record.spec import RunSpec
+from nsyswrap.record.program import Program, RunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.record.bare import run_bare
-from nsyswrap.record.program import Program
-from nsyswrap.record.spec import RunSpec
+from nsyswrap.record.program import Program, RunSpec
 
 
 def spec(folder: Path, *argv: str, timeout_s: float | None = None, **env: str) -> RunSpec:

@@ -21,9 +21,8 @@ from nsyswrap.base.run_facts import Conditions, conditions_of
 from nsyswrap.base.run_folder import CONDITIONS, REPORT, RunFolder
 from nsyswrap.record.conditions import nvml, observer
 from nsyswrap.record.conditions.observer import Observer, folder_of
-from nsyswrap.record.program import Program, resolve
+from nsyswrap.record.program import Program, RunSpec, resolve
 from nsyswrap.record.run import execute
-from nsyswrap.record.spec import RunSpec
 
 if TYPE_CHECKING:
     from conftest import Cli

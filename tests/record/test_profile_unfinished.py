@@ -35,9 +35,8 @@ from nsyswrap.base.run_folder import (
     unfinished,
 )
 from nsyswrap.record.guard import HUNG_S
-from nsyswrap.record.program import resolve
+from nsyswrap.record.program import Callbacks, RunSpec, resolve
 from nsyswrap.record.run import command_line, execute
-from nsyswrap.record.spec import Callbacks, RunSpec
 from nsyswrap.record.supervisor import REPEAT_S
 
 if TYPE_CHECKING:

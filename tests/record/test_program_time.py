@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from nsyswrap.record import exec_program
-from nsyswrap.record.program_time import ProgramTime
+from nsyswrap.record.program import ProgramTime
 
 if TYPE_CHECKING:
     import pytest

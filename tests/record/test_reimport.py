@@ -14,9 +14,8 @@ import pytest
 from recorded import SHIPPED
 from waiting import PATIENCE_S
 
-from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.nsys.command import check_export, complete_export
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, RUN, RunFolder
-from nsyswrap.record import reimport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,16 +82,16 @@ def test_an_import_that_failed_is_made_up_for(tmp_path: Path, environment: dict[
 
 
 def test_what_cannot_be_imported_is_left_as_it_is(tmp_path: Path, nsys: str) -> None:
-    assert not reimport.complete(nsys, tmp_path)
+    assert not complete_export(nsys, tmp_path)
     (tmp_path / RECORDING).write_bytes(b"no recording")
-    assert not reimport.complete(nsys, tmp_path)
+    assert not complete_export(nsys, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [RECORDING]
 
 
 def test_a_complete_export_is_left_as_it_is(tmp_path: Path, nsys: str) -> None:
     shutil.copy(SHIPPED / "add" / "grid" / EXPORT, tmp_path)
     (tmp_path / RECORDING).write_bytes(b"all there is")
-    assert not reimport.complete(nsys, tmp_path)
+    assert not complete_export(nsys, tmp_path)
     assert (tmp_path / RECORDING).exists()
 
 
@@ -100,7 +99,7 @@ def test_what_nsys_has_imported_goes(tmp_path: Path, nsys: str) -> None:
     shutil.copy(SHIPPED / "add" / "grid" / EXPORT, tmp_path)
     for name in (RECORDING, REPORT):
         (tmp_path / name).write_bytes(b"of the same run")
-    assert not reimport.complete(nsys, tmp_path)
+    assert not complete_export(nsys, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [REPORT, EXPORT]
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-    from nsyswrap.record.spec import RunSpec
+    from nsyswrap.record.program import RunSpec
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

@@ -15,7 +15,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
-from nsyswrap.base.run_folder import free_space_note
+from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, free_space_note
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.temporary import temporary_folder
 
@@ -381,3 +381,24 @@ def _export_error(report: Path, target: Path, reason: str, output: str) -> Outpu
     return DamagedCapture(
         f"{report} cannot be exported: {messages[-1].strip() if messages else reason}", hint
     )
+
+
+def complete_export(nsys: str, folder: Path, environment: Mapping[str, str] | None = None) -> bool:
+    """Make the export that ``folder`` lacks from the recording in it; return True if that was done.
+
+    On a busy machine nsys' importer sometimes fails, and leaves the recording, which is then removed. nsys'
+    own tables are not made again. ``nsys`` is a path; ``environment`` is that of the importer (default: that
+    of this process). Raises NsyswrapError with the reason if there is a report and its export fails again.
+    """
+    recording, report = folder / RECORDING, folder / REPORT
+    if not check_export(folder / EXPORT):
+        if paths.exists(report):  # on a busy machine nsys sometimes leaves what it has imported
+            recording.unlink(missing_ok=True)
+        return False
+    if paths.exists(recording):
+        import_recording(nsys, recording, report, environment)
+    if not paths.exists(report):
+        return False
+    export(nsys, report, folder / EXPORT, environment=environment)
+    recording.unlink(missing_ok=True)
+    return True

@@ -28,8 +28,7 @@ from nsyswrap.record.batch.folder import Claim
 from nsyswrap.record.batch.task import RUN_DIR, read_spec
 from nsyswrap.record.conditions import file_system_of, is_network, mounts
 from nsyswrap.record.launcher_env import detect, rank_facts
-from nsyswrap.record.program import Program, execute_bare, resolve
-from nsyswrap.record.spec import RunSpec
+from nsyswrap.record.program import Program, RunSpec, execute_bare, resolve
 from nsyswrap.record.supervisor import signals_noted
 
 with lazy_imports():  # few runs need these

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from nsyswrap.record.program import Program
-    from nsyswrap.record.spec import RunSpec
+    from nsyswrap.record.program import Program, RunSpec
 
 T = TypeVar("T")
 HANG_S = 0.5  # after a run, a thread that hangs in the driver or on a disk is waited for this long

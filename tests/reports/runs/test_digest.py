@@ -19,8 +19,7 @@ from nsyswrap.api import open_capture, runs
 from nsyswrap.base.errors import CaptureError, NotACapture
 from nsyswrap.base.run_facts import Conditions, GpuProcess
 from nsyswrap.base.run_folder import DIGEST, EXPORT
-from nsyswrap.record.program import resolve
-from nsyswrap.record.spec import Callbacks, RunSpec
+from nsyswrap.record.program import Callbacks, RunSpec, resolve
 from nsyswrap.reports import NAMES, SUMMARIES, find_report
 from nsyswrap.reports.runs.digest import CONDITIONS, TOTALS, digest, read_digest, stored, write_digest
 from nsyswrap.reports.runs.digest import write as write_to
