@@ -48,7 +48,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.record.in_program.clocks import time_operation
-from nsyswrap.record.in_program.cuda_graph import capture
+from nsyswrap.record.in_program.compilers import capture_graph
 from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
 from nsyswrap.record.in_program.torch_extension import import_torch
 
@@ -95,7 +95,7 @@ def make_operations(
     operations: dict[str, Operation] = {"eager": lambda: run_chain(x, kernels)}
     if variants != ("eager",):
         with torch.cuda.nvtx.range("capture"):
-            replay = capture(torch, operations["eager"])
+            replay = capture_graph(torch, operations["eager"])
         operations |= {variant: replay for variant in variants if variant != "eager"}
     return operations
 

@@ -40,7 +40,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.record.in_program.clocks import time_operation
-from nsyswrap.record.in_program.cuda_graph import capture
+from nsyswrap.record.in_program.compilers import capture_graph
 from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform
 from nsyswrap.record.in_program.torch_extension import import_torch
 
@@ -181,7 +181,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 steps["decode"] = answer.step
             if "graph" in variants:
                 answer.at.fill_(len(prompt))  # capturing runs a step
-                steps["graph"] = capture(torch, answer.step)
+                steps["graph"] = capture_graph(torch, answer.step)
             check(torch, answer, Model(torch, weights), steps)
         timings = [
             time_operation(

@@ -44,7 +44,7 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.record.in_program.cuda_graph import capture
+from nsyswrap.record.in_program.compilers import capture_graph
 from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, platform, summarize
 from nsyswrap.record.in_program.torch_extension import import_torch
 
@@ -203,7 +203,7 @@ def captured(torch: ModuleType, training: Training, size: int) -> Step:
     """Capture a step with ``size`` samples as a graph, and return a step that replays it."""
     # Capturing runs a step. Its gradients are 0, so it changes no more than the optimizer's state.
     kept = training.weights[0].new_zeros(size, WIDTH)
-    replay = capture(torch, partial(training.step, kept))
+    replay = capture_graph(torch, partial(training.step, kept))
     for state in training.optimizer.state.values():
         for value in state.values():
             value.zero_()

@@ -15,7 +15,6 @@ import pytest
 from nsyswrap import measure
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.record.in_program import measure as measurement
-from nsyswrap.record.in_program import nvtx_binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +69,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     monkeypatch.setitem(sys.modules, "nvtx", found.nvtx("nvtx", "push_range", "pop_range"))
     monkeypatch.setitem(sys.modules, "torch", found.torch())
     monkeypatch.delitem(sys.modules, "torch.version", raising=False)
-    looked_up = (nvtx_binding._package, nvtx_binding.torch)  # noqa: SLF001 - remembered for the process
+    looked_up = (measurement._package, measurement.torch_with_gpu)  # noqa: SLF001 - remembered for the process
     for function in looked_up:
         function.cache_clear()
     yield found

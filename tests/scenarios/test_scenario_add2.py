@@ -14,7 +14,6 @@ from scenario_scripts import load, run_without_torch, torch_on_cpu
 
 from nsyswrap.base.version import pip_install
 from nsyswrap.record.in_program import measure as measurement
-from nsyswrap.record.in_program import nvtx_binding
 from nsyswrap.record.in_program.script import Timing, main
 
 
@@ -61,8 +60,8 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """Whose clock is the one that `measure` reads, and whose ranges are those it opens."""
     found = Recorder([])
     monkeypatch.setattr(measurement, "perf_counter_ns", found.clock)
-    monkeypatch.setattr(nvtx_binding, "nvtx", lambda: found)
-    monkeypatch.setattr(nvtx_binding, "recorded", lambda: False)
+    monkeypatch.setattr(measurement, "nvtx_functions", lambda: found)
+    monkeypatch.setattr(measurement, "is_recorded", lambda: False)
     return found
 
 

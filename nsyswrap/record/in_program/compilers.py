@@ -1,4 +1,7 @@
-"""Triton and torch.compile for scenarios: caches that the next process reads, and an error without Triton."""
+"""Triton, torch.compile and CUDA graphs for scenarios.
+
+Their kernels are kept in caches that the next process reads. Without Triton there is an error.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,11 @@ from nsyswrap.base.run_folder import cache_dir
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
+
+    from torch import Tensor
+
+    from nsyswrap.record.in_program.clocks import Operation
 
 
 def use_caches(name: str) -> None:
@@ -48,3 +56,24 @@ def need_triton() -> None:
     """Raise Unavailable if Triton is not installed. torch.compile needs it, too."""
     if not has_triton():
         raise Unavailable("Triton is not installed", "use pip install triton, or other variants")
+
+
+def capture_graph(torch: ModuleType, operation: Operation) -> Operation:
+    """Run ``operation`` once, capture it as a CUDA graph, and return a function that replays that.
+
+    A replay returns the tensor that was captured, with its new values.
+    """
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # loading and allocating at the first use cannot be captured
+        operation()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = operation()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return result
+
+    return replay

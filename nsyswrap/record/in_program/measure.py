@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import atexit
 import functools
+import importlib
 import inspect
 import json
+import os
 import sys
 import threading
 from contextlib import contextmanager, suppress
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from nsyswrap.base.constants import MEASURE_MARK
+from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.units import Unit, human
-from nsyswrap.record.in_program import nvtx_binding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from types import TracebackType
+    from types import ModuleType, TracebackType
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
+# Tools that record NVTX, such as nsys, set one of these variables.
+_RECORDERS = ("NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 
 
 class Measured(Protocol[P, R_co]):
@@ -185,7 +189,7 @@ class measure:  # noqa: N801 - used like a function
     @contextmanager
     def _run(self) -> Iterator[Measurement]:
         measurement = Measurement(self.name)
-        synchronise, events, nvtx = self._synchroniser(), self._new_events(), nvtx_binding.nvtx()
+        synchronise, events, nvtx = self._synchroniser(), self._new_events(), nvtx_functions()
         nvtx.push(self.name)
         try:
             start = perf_counter_ns()
@@ -199,20 +203,20 @@ class measure:  # noqa: N801 - used like a function
             host_ns = perf_counter_ns() - start
         finally:
             nvtx.pop()
-        measurement.finish(host_ns, events, nvtx.mark if nvtx_binding.recorded() else None)
+        measurement.finish(host_ns, events, nvtx.mark if is_recorded() else None)
         if self._show:
             print(measurement, file=sys.stderr)
 
     def _synchroniser(self) -> Callable[[], object] | None:
         if self._synchronise is True:
-            waits: Callable[[], object] = nvtx_binding.torch("synchronise=True").cuda.synchronize
+            waits: Callable[[], object] = torch_with_gpu("synchronise=True").cuda.synchronize
             return waits
         return self._synchronise or None
 
     def _new_events(self) -> tuple[Any, Any] | None:
         if not self._events:
             return None
-        event = nvtx_binding.torch("events=True").cuda.Event
+        event = torch_with_gpu("events=True").cuda.Event
         return event(enable_timing=True), event(enable_timing=True)
 
 
@@ -224,3 +228,49 @@ class _Open(threading.local):
 
     def __init__(self) -> None:
         self.runs: list[AbstractContextManager[Measurement]] = []
+
+
+class Nvtx(NamedTuple):
+    """Functions that open a range, close it and write a mark: default domain, calling thread."""
+
+    push: Callable[[str], object]
+    pop: Callable[[], object]
+    mark: Callable[[str], object]
+
+
+def nvtx_functions() -> Nvtx:
+    """Return the NVTX functions of an imported PyTorch, which keep no texts, or those of the package nvtx."""
+    torch_nvtx = sys.modules.get("torch.cuda.nvtx")
+    if torch_nvtx and getattr(sys.modules.get("torch.version"), "cuda", None):
+        return Nvtx(torch_nvtx.range_push, torch_nvtx.range_pop, torch_nvtx.mark)
+    return _package()
+
+
+def is_recorded() -> bool:
+    """Return True if a tool records the NVTX marks of this process."""
+    return any(name in os.environ for name in _RECORDERS)
+
+
+@functools.cache
+def _package() -> Nvtx:
+    try:
+        package = importlib.import_module("nvtx")
+        return Nvtx(package.push_range, package.pop_range, package.mark)
+    except (ImportError, AttributeError):  # a file or folder of the program may have the package's name
+        return Nvtx(lambda _: None, lambda: None, lambda _: None)
+
+
+@functools.cache
+def torch_with_gpu(option: str) -> ModuleType:
+    """Return PyTorch. Raises Unavailable if it is missing or has no GPU; ``option`` of measure needs it."""
+    try:
+        module = importlib.import_module("torch")
+    except ImportError as error:
+        raise Unavailable(
+            f"measure({option}) requires PyTorch, which cannot be imported ({error}); install torch"
+        ) from error
+    if not module.cuda.is_available():
+        raise Unavailable(
+            f"measure({option}) requires a CUDA GPU, and PyTorch {module.__version__} found none"
+        )
+    return module
