@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -66,11 +67,15 @@ KEYS = frozenset(field.name for field in fields(Label)) - {"name"}
 LISTS = ("never", "accept", "arguments")
 
 
+def read_entries(folder: Path) -> dict[str, Any]:
+    """Return the content of labels.toml of a folder."""
+    return tomllib.loads((folder / LABELS).read_text(encoding="utf-8"))
+
+
 def read_labels(folder: Path = HERE) -> dict[str, Label]:
     """Return the labels of a folder by name. Raises TypeError for a key that is missing or unknown."""
-    document = tomllib.loads((folder / LABELS).read_text(encoding="utf-8"))
     labels = {}
-    for name, entry in document.items():
+    for name, entry in read_entries(folder).items():
         lists = {key: tuple(entry[key]) for key in LISTS if key in entry}
         program = folder / PROGRAMS / entry["program"]
         labels[name] = Label(**{**entry, **lists, "program": program, "name": name})

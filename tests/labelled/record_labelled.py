@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labels import HERE, LABELS, PROGRAMS, tomllib
+from labels import HERE, PROGRAMS, read_entries
 
 sys.path.append(str(HERE.parent / "support"))
 import record
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the captures go")
     options = parser.parse_args()
     folder = HERE / options.set
-    labels = tomllib.loads((folder / LABELS).read_text(encoding="utf-8"))
+    labels = read_entries(folder)
     if unknown := set(options.names) - labels.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     out = options.out or folder / "captures"
