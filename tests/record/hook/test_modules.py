@@ -186,8 +186,8 @@ def test_a_backward_belongs_to_the_module_that_recorded_its_operation(
 
 def test_operations_of_fused_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(HOOK))
-    fused = importlib.import_module("nsyswrap_hook.fused")
-    assert fused.operations(GENERATED) == {
+    modules = importlib.import_module("nsyswrap_hook.modules")
+    assert modules.operations(GENERATED) == {
         "triton_poi_fused_addmm_gelu_0": ["aten.addmm", "aten.gelu"],
         "triton_for_fused_1": ["aten._foreach_copy"],
     }

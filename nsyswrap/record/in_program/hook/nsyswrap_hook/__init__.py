@@ -32,7 +32,7 @@ def activate() -> None:
 
         at_call(place, _steps)
     elif kind == "nvtx":
-        from .program_ranges import at_range
+        from .occurrences import at_range
 
         at_range(place, _steps)
 
@@ -51,7 +51,7 @@ def _torch_imported() -> None:
 
         at_forward(_steps())
     elif not at:
-        from .first_forward import before_first_forward
+        from .module_calls import before_first_forward
         from .optimizers import Optimizers
 
         steps = _steps()

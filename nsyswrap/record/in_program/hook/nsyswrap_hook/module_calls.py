@@ -11,7 +11,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from . import imports
+from . import imports, notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,24 @@ def replace(make: Callable[[Callable[..., Any]], Any]) -> None:
     call = functools.wraps(original)(make(original))
     kind.__call__ = call
     imports.after_import(_COMPILER, functools.partial(_leave_out, call))
+
+
+def before_first_forward(action: Callable[[], None]) -> None:
+    """Call ``action`` once, before the first forward of a module. PyTorch must have been imported."""
+    is_compiling_now = is_compiling()
+    act = notes.guarded(action)
+    called: list[bool] = []
+
+    def make(call: Callable[..., Any]) -> Callable[..., Any]:
+        def calling(module: object, *args: Any, **keywords: Any) -> Any:  # noqa: ANN401 - of the forward
+            if not is_compiling_now() and not called:  # in this order: the compiler notes what is read
+                called.append(True)
+                act()
+            return call(module, *args, **keywords)
+
+        return calling
+
+    replace(make)
 
 
 def is_compiling() -> Callable[[], bool]:

@@ -9,11 +9,13 @@ one, and before its end a mark has that, if the module recorded any: so a backwa
 from __future__ import annotations
 
 import atexit
+import re
+import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from . import backward, fused, module_calls, notes, nvtx, recorded
+from . import backward, module_calls, notes, nvtx, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +31,16 @@ _WRAPPERS = {
     "FullyShardedDataParallel": "_fsdp_wrapped_module",
     "CheckpointWrapper": "_checkpoint_wrapped_module",
 }
+# In the code that Inductor generated for torch.compile.
+_OPERATIONS = re.compile(r"#.*Original ATen: \[(.*)\]")
+_KERNEL = re.compile(r"(\w+) = async_compile\.triton\(|\s+(\w+)\.run\(")
 
 
 def mark(depth: int) -> None:
     """Mark modules whose name has at most so many parts: ``layers.3.attention`` has three."""
     marks = _Marks(depth)
     module_calls.replace(marks.make)
-    recorded.when_open(marks.begin, marks.end)
+    steps.when_open(marks.begin, marks.end)
     atexit.register(notes.guarded(marks.end))
 
 
@@ -71,7 +76,7 @@ class _Marks:
                 event, write = self._thread.mark
                 event.payload = self._number()
                 write()
-        fused.note()  # the program may be ended now
+        _note_fused()  # the program may be ended now
 
     def make(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that calls a module by ``call``, with its range around it.
@@ -154,3 +159,29 @@ def _class_name(module: Any) -> str:  # noqa: ANN401 - no types without torch
     """Return the class of a module, for a wrapper that of what it wraps."""
     wrapped = getattr(module, _WRAPPERS.get(type(module).__name__, ""), None)
     return type(module).__name__ if wrapped is None else _class_name(wrapped)
+
+
+def _note_fused() -> None:
+    """Note the operations of each kernel that torch.compile fused, if it compiled any in this process."""
+    cache: Any = sys.modules.get("torch._inductor.codecache")
+    kernels: dict[str, list[str]] = {}
+    for module in list(getattr(getattr(cache, "PyCodeCache", None), "modules", ())):
+        with open(module.__file__, encoding="utf-8") as file:
+            kernels.update(operations(file.read()))
+    if kernels:
+        notes.add(fused=kernels)
+
+
+def operations(code: str) -> dict[str, list[str]]:
+    """Return the ATen operations of each kernel in generated code, which stand in a comment above it."""
+    kernels: dict[str, list[str]] = {}
+    above: list[str] = []
+    for line in code.splitlines():
+        comment = _OPERATIONS.search(line)
+        if comment:
+            above = [text.strip() for text in comment[1].split(",") if text.strip()]
+        kernel = _KERNEL.match(line)
+        if kernel and above:
+            kernels.setdefault(kernel[1] or kernel[2], above)
+            above = []
+    return kernels

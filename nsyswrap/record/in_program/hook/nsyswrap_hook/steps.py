@@ -11,10 +11,18 @@ import ctypes
 import os
 import sys
 import threading
+from typing import TYPE_CHECKING
 
-from . import notes, nvtx, recorded
+from . import notes, nvtx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DOMAIN = "nsyswrap"
+# What is switched on and off with the recorded part.
+_on_open: list[Callable[[], None]] = []
+_on_close: list[Callable[[], None]] = []
+_state = {"open": False}
 
 
 class Steps:
@@ -30,7 +38,7 @@ class Steps:
         self._count = notes.counter()
         atexit.register(notes.guarded(self._note))
         if first is None:
-            recorded.open_part()
+            open_part()
 
     @property
     def begun(self) -> bool:
@@ -69,7 +77,7 @@ class Steps:
         self._number = number
         if self._first is not None and self._last is not None and self._first <= number <= self._last:
             self._open(number)
-        if recorded.is_open():
+        if is_open():
             self._range = nvtx.domain(DOMAIN).start(f"step {number}")
 
     def _open(self, number: int) -> None:
@@ -78,14 +86,14 @@ class Steps:
         drain()
         notes.add(steps=number, first=number)
         self._part = nvtx.domain(DOMAIN).start(f"steps {self._first}-{self._last}")  # nsys starts to record
-        recorded.open_part()
+        open_part()
 
     def _close(self, ended: int) -> None:
         if self._closed:
             return
         self._closed = True
         if self._part:
-            recorded.close_part()
+            close_part()
             drain()
             notes.add(steps=ended + 1, last=ended)
             nvtx.domain(DOMAIN).end(self._part)  # nsys stops, and can end the program
@@ -114,3 +122,32 @@ def drain() -> None:
 def _is_used(device: int) -> bool:
     has_context = getattr(sys.modules["torch"]._C, "_cuda_hasPrimaryContext", None)  # noqa: SLF001
     return has_context is None or bool(has_context(device))
+
+
+def is_open() -> bool:
+    """Return True inside the recorded part."""
+    return _state["open"]
+
+
+def when_open(begin: Callable[[], None], end: Callable[[], None]) -> None:
+    """Call ``begin`` when the recorded part begins (at once if it has), and ``end`` when it ends."""
+    _on_open.append(notes.guarded(begin))
+    _on_close.insert(0, notes.guarded(end))
+    if _state["open"]:
+        _on_open[-1]()
+
+
+def open_part() -> None:
+    """Begin the recorded part."""
+    if not _state["open"]:
+        _state["open"] = True
+        for begin in _on_open:
+            begin()
+
+
+def close_part() -> None:
+    """End the recorded part."""
+    if _state["open"]:
+        _state["open"] = False
+        for end in _on_close:
+            end()
