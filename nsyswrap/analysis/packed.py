@@ -17,8 +17,8 @@ from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
+from nsyswrap.capture.selection import NAME_FIELDS
 from nsyswrap.capture.stream import looked_up, narrow
-from nsyswrap.capture.view_options import NAME_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.answer import Answer
     from nsyswrap.base.units import Rounding
-    from nsyswrap.capture.view_options import KernelNames
+    from nsyswrap.capture.selection import KernelNames
     from nsyswrap.render.plots.figure import Sheet
 
     Paths = str | Path | Sequence[str | Path]

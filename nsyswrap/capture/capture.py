@@ -13,15 +13,15 @@ import numpy as np
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import ending
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import lacks_column
 from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info, unread_tables
 from nsyswrap.capture.open import beside_note, export_of, open_export
 from nsyswrap.capture.parts import part_of, selected_rows
-from nsyswrap.capture.selection import EVERYTHING, parse_selection, resolve, select
+from nsyswrap.capture.selection import EVERYTHING, NAME_FIELDS, ViewOptions, parse_selection, resolve, select
 from nsyswrap.capture.stream import in_blocks
-from nsyswrap.capture.view_options import NAME_FIELDS, ViewOptions, read_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.info import Diagnostic, Info
-    from nsyswrap.capture.view_options import KernelNames
+    from nsyswrap.capture.selection import KernelNames
     from nsyswrap.capture.window import Window
+
+with lazy_imports():
+    from nsyswrap.capture import shown
 
 _OWNERS = ("global_tid", "global_pid")
 _SELECTED_BY = (*schema.SPANS, *_OWNERS, "event_type")  # what clipping compares
@@ -60,7 +63,7 @@ class Capture:
         self._open(open_export(path), view or ViewOptions(names))
 
     def _open(self, export: Export, view: ViewOptions) -> None:
-        self._export = read_in(view, export)
+        self._export = shown.shown_export(export) if view.shared else export
         self.view = view
         self._selected: dict[tuple[str, str], NDArray[Any]] = {}
         self._rows: dict[str, NDArray[Any]] = {}
@@ -456,3 +459,31 @@ def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
     ``names`` picks the form of kernel names: full demangled, base or mangled.
     """
     return Capture(export_of(Path(path)), names, Path(path))
+
+
+def check_owners(capture: Capture) -> None:
+    """Raise NotInCapture if a selected GPU or process is not in the capture."""
+    selection, whole = capture.view.selection, capture.whole
+    gpus = set(whole.gpu_names)
+    if not gpus.issuperset(selection.devices):
+        gpus |= _owners(whole, "device_id")
+    _check_owner(capture, "GPU", selection.devices, gpus)
+    if selection.processes:
+        threads = set[int]().union(*(_owners(whole, field) for field in _OWNERS))
+        processes = {thread >> schema.PID_SHIFT & schema.ID_MASK for thread in threads}
+        _check_owner(capture, "process", selection.processes, processes - {0})  # no program
+
+
+def _check_owner(capture: Capture, owner: str, wanted: tuple[int, ...], present: set[int]) -> None:
+    missing = ", ".join(str(number) for number in wanted if number not in present)
+    if missing:
+        plural = "GPUs" if owner == "GPU" else "processes"
+        names = ", ".join(map(str, sorted(present))) or "none"
+        raise NotInCapture(f"no {owner} {missing}", f"{plural}: {names}", source=capture.source)
+
+
+def _owners(whole: Capture, field: str) -> set[int]:
+    """Return the numbers in a field over all kinds of events."""
+    kinds = [kind for kind, events in schema.EVENTS.items() if field in events.fields and whole.has(kind)]
+    numbers = (set(np.unique(whole.columns(kind, field)[field]).tolist()) for kind in kinds)
+    return set[int]().union(*numbers) - {MISSING}

@@ -1,4 +1,4 @@
-"""Select a part of a capture: a time window, an NVTX range, devices, processes."""
+"""Select a part of a capture (a time window, an NVTX range, devices, processes), and how it is read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from nsyswrap.base.units import Rounding
+
+KernelNames = Literal["full", "base", "mangled"]
+NAME_FIELDS = {"full": "name", "base": "base_name", "mangled": "mangled_name"}
 _UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _UNITS |= {"nsec": 1, "usec": 10**3, "msec": 10**6, "sec": 10**9, "min": 60 * 10**9, "hour": 3600 * 10**9}
 _PART = re.compile(r"([+-]?(?:\d{1,99}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)([a-z]+|$)", re.ASCII)
@@ -134,6 +138,25 @@ def _seconds(ns: int | None) -> str:
 
 
 EVERYTHING = Selection()
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """How a capture is read: the form of kernel names, the era of nsys to follow, and the selection.
+
+    ``nvtx_names`` puts the innermost NVTX range around the launch before a kernel's name.
+    ``classes`` are pairs of kernel class and pattern, tried before the built-in rules. ``steps`` says which
+    steps the steady part has, as ``NAME``, ``10-13`` or ``NAME/10-13``; empty means that they are looked for.
+    ``shared``: texts are read as others may see them, without credentials and names of people.
+    """
+
+    names: KernelNames = "full"
+    nvtx_names: bool = False
+    classes: tuple[tuple[str, str], ...] = ()
+    rounding: Rounding = "2025"
+    selection: Selection = EVERYTHING
+    steps: str = ""
+    shared: bool = False
 
 
 def parse_selection(

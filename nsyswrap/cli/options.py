@@ -27,7 +27,6 @@ with lazy_imports():
     from nsyswrap.analysis import steps
     from nsyswrap.base import not_read, recent_runs, run_folder
     from nsyswrap.capture import capture as captures
-    from nsyswrap.capture import owners
     from nsyswrap.capture import selection as selections
     from nsyswrap.reports import ranks
 
@@ -218,7 +217,7 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
     def open_one(path: Path) -> Capture:
         capture = captures.open_capture(path).viewed(**view, selection=selection)
         _ = capture.window  # finds the NVTX range, or raises
-        owners.check_owners(capture)
+        captures.check_owners(capture)
         if capture.view.steps:
             steps.steps_of(capture)
         return capture

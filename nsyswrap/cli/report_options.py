@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.units import Rounding, TimeUnit
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.selection import Selection
-    from nsyswrap.capture.view_options import KernelNames
+    from nsyswrap.capture.selection import KernelNames, Selection
     from nsyswrap.render.formats import Format, Layout
     from nsyswrap.reports import Request
 

@@ -33,7 +33,7 @@ from nsyswrap.capture import schema
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture.view_options import KernelNames
+    from nsyswrap.capture.selection import KernelNames
 
 
 def test_an_export_is_opened_by_a_path_or_its_name(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tiny_export import COPY_KINDS, call, kernel, memcpy, memset, opened, row
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.capture.view_options import KernelNames
+    from nsyswrap.capture.selection import KernelNames
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from nsyswrap.api import Capture
 from nsyswrap.capture import schema
-from nsyswrap.capture.view_options import KernelNames
+from nsyswrap.capture.selection import KernelNames
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.base.units import Rounding
-    from nsyswrap.capture.view_options import KernelNames
+    from nsyswrap.capture.selection import KernelNames
 
 REPORT = "cuda_gpu_kern_sum"
 HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Name\n"
