@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.compare import gate
-from nsyswrap.analysis.compare.compare import compare, needs_scipy
+from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.model import Comparison, Side
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.analysis.kernel_names.readable import readable
@@ -261,7 +261,7 @@ class Verdict:
         """The conclusion, and the figures it is drawn from: a line for each row."""
         comparison = self.comparison
         obstacles = [f"{one.about}: baseline {one.base}, here {one.new}" for one in comparison.obstacles]
-        few = [] if obstacles or comparison.no_verdicts in ("", needs_scipy()) else [_FEW]
+        few = [_FEW] if comparison.no_verdicts and not obstacles else []
         lines = [
             gate_lines.conclusion(self.result, self.limits),
             *obstacles,
@@ -286,12 +286,11 @@ def verdict(
 
 
 def verdict_of(base: Side, new: Side, limits: GateLimits, *, anyway: bool = False) -> Verdict:
-    """Return the verdict on two sides; only the rows of the gate share the error rate.
+    """Return the verdict on two sides.
 
     Raises CaptureError for a pattern that no kernel matches.
     """
-    family = gate.is_chosen(limits, gate.chosen_groups(limits, base, new))
-    comparison = compare(base, new, limits.limits, anyway=anyway, family=family)
+    comparison = compare(base, new, limits.limits, anyway=anyway)
     result = gate.gate(comparison, limits)
     if missing := gate.unmatched(result, limits):
         raise CaptureError(f"no kernel matches {', '.join(map(repr, missing))}", "see the names: .kernels()")

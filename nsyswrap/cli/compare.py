@@ -194,7 +194,7 @@ def command(
             wanted = tuple(one for one in comparison.obstacles if not one.is_deliberate)
             comparison = replace(comparison, obstacles=wanted)
         refuse(comparison, anyway=anyway)
-        result = gate.check_gate(base, new, gated, anyway=anyway or bool(runs)) if gated else None
+        result = gate.check_gate(comparison, gated, anyway=anyway) if gated else None
         judged = (result, gated) if result and gated else None
         show(comparison, Output(form, output, top, csv_safe=csv_safe), judged)
         write_pictures(comparison, view, plot)

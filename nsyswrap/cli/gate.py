@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base import settings
-from nsyswrap.base.errors import CaptureError, NsyswrapError, Unavailable, UsageError
+from nsyswrap.base.errors import CaptureError, NsyswrapError, UsageError
 from nsyswrap.base.files import brief
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import printable, unknown
@@ -20,11 +20,10 @@ from nsyswrap.cli.output import note, on_github
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
-    from nsyswrap.analysis.compare.model import Side
+    from nsyswrap.analysis.compare.model import Comparison
     from nsyswrap.base.not_read import NotRead
 
 with lazy_imports():
-    from nsyswrap.analysis.compare import compare as comparing
     from nsyswrap.analysis.compare import gate as gates
     from nsyswrap.base import units
     from nsyswrap.render.formats import markdown as markdown_format
@@ -34,7 +33,7 @@ GATE = "Gate"  # a heading of the help
 _ONE_OF_METRICS = "total, step, launch_overhead or kernels"
 SLOWER, CANNOT_TELL = 1, 3  # exit codes
 METRICS = ("total", "step", "launch_overhead", "kernels")
-_INTERVALS = "(the gate judges its own rows alone, so intervals differ from those of the whole comparison)"
+_INTERVALS = "(means of all of a run; the bounds hold for 99 % of all rows of the gate together)"
 _LEVELS = {"passed": "notice", "slower": "error", "cannot tell": "warning"}
 
 
@@ -147,18 +146,13 @@ def _read(key: str, value: object, place: str, dashes: str) -> Any:  # noqa: ANN
         raise UsageError(f"{place}invalid {dashes}{key} {brief(wrong)}: expected {error}") from None
 
 
-def check_gate(base: Side, new: Side, limits: GateLimits, *, anyway: bool = False) -> GateResult:
-    """Return what the gate concludes from two sides. Only its own rows count for the error rate.
+def check_gate(comparison: Comparison, limits: GateLimits, *, anyway: bool = False) -> GateResult:
+    """Return what the gate concludes from a comparison.
 
-    Raises CaptureError for sides that cannot be compared and for a pattern without a kernel, and Unavailable
-    without scipy.
+    Raises CaptureError for sides that cannot be compared and for a pattern without a kernel.
     """
-    chosen = gates.is_chosen(limits, gates.chosen_groups(limits, base, new))
-    comparison = comparing.compare(base, new, limits.limits, anyway=anyway, family=chosen)
     if serious := [one.about for one in comparison.obstacles if not (anyway and one.is_deliberate)]:
         raise CaptureError(f"gate: cannot compare: {', '.join(serious)}", "see the figures: omit --gate")
-    if comparison.no_verdicts == comparing.needs_scipy():
-        raise Unavailable("gate: scipy is missing", pip_install("compare"))
     result = gates.gate(comparison, limits)
     if missing := gates.unmatched(result, limits):
         raise CaptureError(

@@ -36,7 +36,7 @@ RUNGS = Schema(
             "finding on the rung above that this one is to repair; kernels: no finding",
         ),
         Column("stake_percent", "At Stake", Unit.PERCENT, "share of the steps above that it concerns"),
-        Column("step_ns", "Step", Unit.NS, "typical duration of a steady step"),
+        Column("step_ns", "Step", Unit.NS, "mean duration of a step after warm-up"),
         Column("change_percent", "Change", Unit.PERCENT, "of the step, from the rung above"),
         Column("largest_part", "Largest Part", Unit.TEXT, "largest part of this change, as compare names it"),
         Column("largest_ns", "Saved", Unit.NS, "change of this part in a step"),
@@ -93,7 +93,7 @@ def _rung(variant: str, capture: Capture) -> _Rung:
     stakes: dict[str, float | None] = {one.kind: one.ceiling_percent for one in findings}
     return _Rung(
         Side(variant, (run,)),
-        longest.typical_ns if longest else None,
+        longest.total_ns / longest.count if longest else None,
         100 * busy / total if total else None,
         {**stakes, KERNELS: 100 * kernels / total if total else None},
     )

@@ -27,13 +27,13 @@ BASE = made_side("base")
 def test_equal_sides_pass() -> None:
     verdict = verdict_of(BASE, made_side("new", seed=2), KERNELS)
     assert verdict
-    assert repr(verdict).startswith("<passed: ")
+    assert repr(verdict).startswith("<PASS: ")
 
 
 def test_a_slower_kernel_fails_and_is_named() -> None:
     verdict = verdict_of(BASE, made_side("new", seed=2, factors={"gemm": 1.3}), KERNELS)
     assert not verdict
-    assert repr(verdict).startswith("<slower: 1 of ")
+    assert repr(verdict).startswith("<FAIL: 1 of ")
     assert any("gemm" in line and "%" in line for line in verdict.lines)
     assert verdict_of(
         BASE, made_side("new", seed=2, factors={"gemm": 1.3}), GateLimits(0.5, metrics=("kernels",))

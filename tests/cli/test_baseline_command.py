@@ -164,7 +164,7 @@ def test_the_gate_ends_with_its_code(tmp_path: Path, run: Callable[..., Done]) -
     )
     failed = run("compare", base, slow, "--gate")
     assert failed.code == 1, failed.err
-    assert "gate: slower: 1 of 1 row by more than 5 %\n  step: " in failed.err
+    assert "gate: FAIL: 1 of 1 row slower by more than 5 %\n  step: " in failed.err
     assert run("compare", base, same, "--gate").code == 0
     assert run("compare", base, slow, "--gate", "--max-slower", "50%").code == 0
     assert run("compare", base, slow, "--gate", "--kernel", "gemm", "--format", "json").code == 1

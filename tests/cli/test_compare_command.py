@@ -70,7 +70,7 @@ def test_a_faster_program_and_the_same_one(here: Here) -> None:
     code, out, _ = here("before/run-1", "before/run-2", "--", "before/run-3", "--max-slower", "20%")
     assert not code
     verdict, second, *_ = out.splitlines()
-    assert verdict.startswith("No verdict: step 'step' 431 → 429 µs, -0.3 %; 2 and 1 runs")
+    assert verdict.startswith("No verdict: step 'step' 430 → 429 µs, -0.3 %; 2 and 1 runs")
     assert second.startswith("For a verdict make 3 runs a side")
 
 
@@ -92,7 +92,7 @@ def test_the_formats(here: Here, tmp_path: Path) -> None:
     code, out, _ = here("before", "after", "--format", "json", "--gate")
     validate(data := json.loads(out), SCHEMA)
     assert (code, data["gate"]["verdict"]) == (1, "slower")
-    assert data["gate"]["conclusion"].startswith("slower: 1 of 1 row by more than 5 %")
+    assert data["gate"]["conclusion"].startswith("FAIL: 2 of 2 rows slower by more than 5 %")
     rows = list(csv.DictReader(io.StringIO(here("before", "after", "--format", "csv")[1])))
     assert [row["group"] for row in rows] == [row["group"] for row in data["rows"]]
     assert here("before", "after", "--format", "markdown")[1].startswith("**Slower: step 'step'")

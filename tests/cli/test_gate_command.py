@@ -105,21 +105,21 @@ def test_a_wrong_option_is_refused(options: dict[str, Any], message: str) -> Non
 
 def end_of(base: list[float], new: list[float], limits: GateLimits | None = None) -> int:
     limits = limits or GateLimits()
-    result = check_gate(side_of("base", {STEP: base}), side_of("new", {STEP: new}), limits)
+    result = check_gate(compare(side_of("base", {STEP: base}), side_of("new", {STEP: new})), limits)
     return finish(result, limits, lambda: "| table |")
 
 
 @pytest.mark.usefixtures("project")
 def test_the_code_says_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
     assert end_of(QUIET, QUIET) == 0
-    assert "gate: passed: none of 1 row (steps) is slower by more than 5 %" in capsys.readouterr().err
+    assert "gate: PASS: none of 1 row (steps) is slower by more than 5 %" in capsys.readouterr().err
     assert end_of(QUIET, SLOW) == 1
     shown = capsys.readouterr()
-    assert "gate: slower: 1 of 1 row by more than 5 %\n  step: 100 µs -> 120 µs, +20.0 % (" in shown.err
-    assert "+2.00 ms a run\n  (the gate judges its own rows alone, " in shown.err
+    assert "gate: FAIL: 1 of 1 row slower by more than 5 %\n  step: 100 µs -> 120 µs, +20.0 % (" in shown.err
+    assert "+2.00 ms a run\n  (means of all of a run; the bounds hold for 99 % " in shown.err
     assert not shown.out
     assert end_of(NOISY, NOISY) == 0
-    assert "gate: cannot tell: 1 of 1 row could be slower by more than 5 %" in capsys.readouterr().err
+    assert "gate: NOT JUDGED: 1 of 1 row could be slower by more than 5 %" in capsys.readouterr().err
     assert end_of(NOISY, NOISY, GateLimits(is_strict=True)) == 3
 
 
@@ -132,10 +132,10 @@ def test_rows_with_too_little_time_pass_by_the_time_that_was_asked_for(
 
 def test_rows_without_a_verdict_do_not_pass(capsys: pytest.CaptureFixture[str]) -> None:
     sides = (side_of("base", {STEP: QUIET}), side_of("new", {STEP: [*SLOW[:-1], None]}))
-    assert finish(check_gate(*sides, GateLimits()), GateLimits(is_strict=True), str) == 3
+    assert finish(check_gate(compare(*sides), GateLimits()), GateLimits(is_strict=True), str) == 3
     err = capsys.readouterr().err
-    assert "gate: cannot tell: 1 of 1 row could be slower by more than 5 %\n  step: " in err
-    assert "absent from 1 of 5 new runs" in err
+    assert "gate: NOT JUDGED: too little is in both sides: 1 row (steps)\n  steps cover 0 / 0 % of " in err
+    assert "not compared: 1 row: step (absent from 1 of 5 new runs)" in err
 
 
 def test_what_cannot_be_compared_is_an_error() -> None:
@@ -145,7 +145,7 @@ def test_what_cannot_be_compared_is_an_error() -> None:
         (made_side("new"), GateLimits(kernels=("nothing",)), "no kernel matches 'nothing'"),
     ):
         with pytest.raises(CaptureError, match=message) as error:
-            check_gate(base, new, limits)
+            check_gate(compare(base, new), limits)
         assert error.value.exit_code == 65
 
 
@@ -159,14 +159,18 @@ def test_github_gets_annotations_and_a_summary(
     end_of(QUIET, SLOW)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("::error title=nsyswrap gate::step: 100 µs -> 120 µs, +20.0 %25 (")
-    assert lines[1] == "::error title=nsyswrap gate::slower: 1 of 1 row by more than 5 %25"
-    assert summary.read_text() == "before\n**Gate: slower: 1 of 1 row by more than 5 %**\n\n| table |\n"
+    assert lines[1].startswith(
+        "::error title=nsyswrap gate::FAIL: 1 of 1 row slower by more than 5 %25; steps cover"
+    )
+    assert summary.read_text() == "before\n**Gate: FAIL: 1 of 1 row slower by more than 5 %**\n\n| table |\n"
     end_of(NOISY, NOISY)
     end_of(QUIET, QUIET)
     levels = [
         line.partition(" ")[0] for line in capsys.readouterr().err.splitlines() if line.startswith("::")
     ]
     assert levels == ["::warning", "::notice"]
+    end_of(NOISY, NOISY)
+    assert "::warning title=nsyswrap gate::NOT JUDGED: " in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("project")
@@ -205,7 +209,7 @@ def test_github_gets_no_command_of_a_name(
     base, new = side_of("base", {step: QUIET}), side_of("new", {step: SLOW})
     lost = NotRead("x\n::stop-commands::y", "x", "z\r::error::w")
     comparison = compare(replace(base, left_out=(lost,)), new)
-    result = check_gate(base, new, GateLimits())
+    result = check_gate(comparison, GateLimits())
     finish(result, GateLimits(), lambda: comparisons.markdown(comparison), comparison.left_out)
     err = capsys.readouterr().err
     commands = [line for line in re.split("[\r\n]", err) if line.lstrip().startswith("::") or "##[" in line]

@@ -172,6 +172,7 @@ def made_kernel_row(
         clock_mhz=clock_mhz if kernel.clock_samples else None,
         clock_samples=kernel.clock_samples if clock_mhz else 0,
         durations=binned(launches),
+        mean_error=float(launches.std() / launches.mean() / np.sqrt(len(launches))),
     )
 
 
@@ -216,6 +217,7 @@ def side_of(
 def exact_row(typical_ns: float, count: int = 100, steps: int = 20, **more: Any) -> Row:
     """Return a row of equal launches; ``more`` are fields of Row."""
     total = typical_ns * count
+    more = {"mean_error": more.get("error", 0.0), **more}
     return replace(Row(count, total, typical_ns, per_step_ns=total / steps if steps else None), **more)
 
 
@@ -227,4 +229,5 @@ def _rows_of(count: int, total_ns: float, steps: int, size: int | None = None) -
         error=0.002,
         per_step_ns=total_ns / steps if steps else None,
         size_bytes=size,
+        mean_error=0.002,
     )

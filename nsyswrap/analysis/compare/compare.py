@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,15 +16,14 @@ from nsyswrap.analysis.compare.model import (
     Pair,
 )
 from nsyswrap.analysis.compare.module_rows import hidden_remarks
-from nsyswrap.analysis.compare.pairing import have_same_steps, pair_rows, renamed
+from nsyswrap.analysis.compare.pairing import have_same_steps, pair_rows
 from nsyswrap.analysis.compare.stored_names import with_full_names
-from nsyswrap.base.version import pip_install, version
+from nsyswrap.base.version import version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from nsyswrap.analysis.compare.model import Judgement, Key, Obstacle, Side
-    from nsyswrap.analysis.compare.pairing import Rows
+    from nsyswrap.analysis.compare.model import Judgement, Obstacle, Rows, Side
 
 _MANY, _PERCENT = 20, 100
 _ORDER = {group: number for number, group in enumerate(GROUPS)}
@@ -37,27 +35,23 @@ def compare(
     limits: Limits | None = None,
     *,
     anyway: bool = False,
-    family: Callable[[Key], bool] = lambda _: True,
 ) -> Comparison:
     """Return what differs between two sides.
 
     Rows are judged from three runs a side, if nothing keeps the sides from being compared. ``anyway`` judges
-    also where only the command differs, which users do on purpose. Only rows of the ``family`` get verdicts
-    and share the error rate.
+    also where only the command differs, which users do on purpose.
     """
     limits = limits or Limits()
     base, new = with_full_names(base, new)
     obstacles = obstacles_of(base, new)
     no_verdicts = _no_verdicts(base, new, obstacles, anyway=anyway)
     rows = pair_rows(base, new)
-    clocks = Clocks(*(tuple(run.setup.sm_clock_mhz for run in side.runs) for side in (base, new)))
     judgements = (
-        [unjudged(row, "") for row in rows] if no_verdicts else judge_rows(rows, limits, clocks, family)
+        [unjudged(row, "") for row in rows] if no_verdicts else judge_rows(rows, limits, Clocks.of(base, new))
     )
     judgements = [_unless_left_out(base, new, *both) for both in zip(rows, judgements, strict=True)]
-    old_names = renamed(rows)
     pairs = [
-        Pair(row.key, row.base, row.new, judgement, row.base_key or old_names.get(row.key))
+        Pair(row.key, row.base, row.new, judgement, row.base_key)
         for row, judgement in zip(rows, judgements, strict=True)
     ]
     pairs.sort(key=lambda pair: (_ORDER[pair.key.group], -abs(pair.cost_ns), pair.key))
@@ -83,16 +77,7 @@ def _no_verdicts(base: Side, new: Side, obstacles: Sequence[Obstacle], *, anyway
         return "one run a side: differs within these two runs; no verdict"
     if min(numbers) < FEWEST_RUNS:
         return f"{numbers[0]} and {numbers[1]} runs: verdicts need at least {FEWEST_RUNS} a side"
-    try:
-        importlib.import_module("scipy.special")
-    except ImportError:
-        return needs_scipy()
     return ""
-
-
-def needs_scipy() -> str:
-    """Return why nothing is judged without scipy, and the command that installs it."""
-    return f"verdicts need scipy: {pip_install('compare')}"
 
 
 def few_runs(base: Side, new: Side) -> tuple[str, ...]:

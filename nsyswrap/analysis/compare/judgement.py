@@ -1,13 +1,15 @@
 """Judge rows: is the new side slower, faster or the same, as far as the noise between runs lets one tell.
 
-The run is the unit. A row has one value a run: the typical time of one launch, call, copy or step, so another
-number of launches is no slower kernel. The difference of the sides' mean logs has a Welch interval with the
-noise of ``noise``. A row is slower if its interval lies wholly above ``Limits.max_slower``, faster if wholly
-below its negative, the same if wholly between.
+The run is the unit. A row has one value a run: the mean time of one launch, copy or step, so another number
+of launches is no slower kernel; of a call or range the typical time. The difference of the sides' mean logs
+has a Welch interval with the noise of ``noise``. A row is slower if its interval lies wholly above
+``Limits.max_slower``, faster if wholly below its negative, the same if wholly between. A row with a mean is
+the same only if its typical time is, too: a mean hides what few long steps of the base cost.
 
 ``Limits.error_rate`` is that of all intervals together. Totals, steps and launch overhead have one half of
 it, the other rows the other half, and the rows of a half share it equally (Bonferroni). Only rows that are
-judged count; which are is decided without looking at the differences.
+judged count; which are is decided without looking at the differences. ``bounds`` has one-sided intervals of
+some rows, for a gate.
 """
 
 from __future__ import annotations
@@ -20,7 +22,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.compare.model import FEWEST_RUNS, GROUPS, HEADLINE, Judgement, Key, Limits
+from nsyswrap.analysis.compare.model import (
+    COSTED,
+    FEWEST_RUNS,
+    GROUPS,
+    HEADLINE,
+    Judgement,
+    Key,
+    Limits,
+    Rows,
+)
 from nsyswrap.analysis.compare.noise import Interval, interval, runs_to_decide, sample, with_usual_noise
 from nsyswrap.analysis.compare.step_rows import FIRST_CALL
 from nsyswrap.base.units import duration
@@ -30,14 +41,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.compare.model import Group, Outcome, Row
-    from nsyswrap.analysis.compare.pairing import Rows
+    from nsyswrap.analysis.compare.model import Group, Outcome, Row, Side
+    from nsyswrap.analysis.compare.pairing import PairedRows
 
     Values = tuple[NDArray[Any], NDArray[Any]]
 
-_NOT_CHOSEN = "not in the gate"
 _FIRST_CALL = Key("launch", FIRST_CALL)  # a mean over kernels: each takes another time
-_CLOCK_CAUSE = " could be the cause"
+CLOCK_CAUSE = " could be the cause"
+NO_COST = "the baseline lacks the cost of a run: save it again"
 FEWEST_CLOCK_SAMPLES = 5  # a side
 _WIDEST = 20.0  # log of a ratio: beyond it a change means nothing, and could overflow
 _SAME_SIZE = 0.01  # bytes of a copy, relative
@@ -59,6 +70,11 @@ class Clocks(NamedTuple):
     base: tuple[float | None, ...] = ()
     new: tuple[float | None, ...] = ()
 
+    @classmethod
+    def of(cls, base: Side, new: Side) -> Clocks:
+        """Return those of two sides."""
+        return cls(*(tuple(run.setup.sm_clock_mhz for run in side.runs) for side in (base, new)))
+
     @property
     def slowdown(self) -> float:
         """The log of the time that the clocks alone would make of a base run; 0 if not known."""
@@ -75,41 +91,33 @@ class Clocks(NamedTuple):
         )
 
 
-def judge(rows: Rows, limits: Limits, clocks: Clocks | None = None, rate: float | None = None) -> Judgement:
+def judge(
+    rows: PairedRows, limits: Limits, clocks: Clocks | None = None, rate: float | None = None
+) -> Judgement:
     """Return the judgement of one row alone; ``rate`` is how often its interval may be wrong."""
     alone = limits if rate is None else replace(limits, error_rate=rate)
     return judge_rows([rows], alone, clocks)[0]
 
 
-def judge_rows(
-    rows: Sequence[Rows],
-    limits: Limits,
-    clocks: Clocks | None = None,
-    family: Callable[[Key], bool] = lambda _: True,
-) -> list[Judgement]:
-    """Return the judgement of each row of a comparison.
-
-    Only rows of the ``family`` share the error rate and get a verdict. The others show what noise is usual.
-    """
-    reasons = [_not_judged(row, limits) for row in rows]
+def judge_rows(rows: Sequence[PairedRows], limits: Limits, clocks: Clocks | None = None) -> list[Judgement]:
+    """Return the judgement of each row of a comparison."""
+    reasons = [why_not_judged(row, limits) for row in rows]
     judgements = [
-        replace(unjudged(row, reason), is_small=row.in_both and _is_small(row, limits))
+        replace(unjudged(row, reason), is_small=row.in_both and is_small(row, limits))
         for row, reason in zip(rows, reasons, strict=True)
     ]
     places = [place for place, reason in enumerate(reasons) if not reason]
-    judged = [rows[place] for place in places]
-    chosen = np.array([family(row.key) for row in judged], bool)
-    if chosen.any():
-        found = _judge(judged, limits, clocks or Clocks(), chosen)
-        for place, judgement, is_chosen in zip(places, found, chosen.tolist(), strict=True):
-            judgements[place] = judgement if is_chosen else unjudged(rows[place], _NOT_CHOSEN)
+    if places:
+        found = _judge([rows[place] for place in places], limits, clocks or Clocks())
+        for place, judgement in zip(places, found, strict=True):
+            judgements[place] = judgement
     return judgements
 
 
 def unjudged(rows: Rows, why: str) -> Judgement:
     """Return that a row was not judged, with the ratio of the medians if it is known."""
     sides = [
-        [value for row in side if row and (value := _value(rows, row))] for side in (rows.base, rows.new)
+        [value for row in side if row and (value := judged_ns(rows, row))] for side in (rows.base, rows.new)
     ]
     ratio = median(sides[1]) / median(sides[0]) if all(sides) else None
     return Judgement("not judged", ratio, why=why)
@@ -117,20 +125,20 @@ def unjudged(rows: Rows, why: str) -> Judgement:
 
 def is_about_the_clock(judgement: Judgement) -> bool:
     """Return True if another SM clock could be all of the difference, whatever the number of runs."""
-    return judgement.outcome == "cannot tell" and _CLOCK_CAUSE in judgement.why
+    return judgement.outcome == "cannot tell" and CLOCK_CAUSE in judgement.why
 
 
-def _not_judged(rows: Rows, limits: Limits) -> str:
+def why_not_judged(rows: Rows, limits: Limits) -> str:
     """Return why a row cannot be judged; empty if it can."""
     if not rows.in_both:
         return "added" if any(rows.new) else "removed"
-    if _is_small(rows, limits):
+    if is_small(rows, limits):
         return f"under {duration(limits.min_time_ns)} a run"
     for side, name in ((rows.base, "base"), (rows.new, "new")):
         present = [row for row in side if row]
-        if all(row.typical_ns is None and _value(rows, row) is None for row in present):
+        if all(_typical(rows, row) is None and row.typical_ns is None for row in present):
             return "only first launches"
-        absent = sum(not (row and _value(rows, row)) for row in side)
+        absent = sum(not (row and _typical(rows, row) and judged_ns(rows, row)) for row in side)
         if absent and (rows.key.group != "kernel" or len(side) - absent < FEWEST_RUNS):
             what = "absent from" if len(present) < len(side) else "no time in"
             return f"{what} {absent} of {len(side)} {name} runs"
@@ -147,7 +155,7 @@ def _other_work(rows: Rows) -> str:
     return "copies of other sizes" if _sizes_differ(rows) else ""
 
 
-def _is_small(rows: Rows, limits: Limits) -> bool:
+def is_small(rows: Rows, limits: Limits) -> bool:
     """Return True if both sides spend less than the smallest time at stake on a row."""
     return all(
         median(row.total_ns if row else 0 for row in side) < limits.min_time_ns
@@ -160,8 +168,18 @@ def _counts(rows: Rows) -> tuple[float, float]:
     return base, new
 
 
-def _value(rows: Rows, row: Row) -> float | None:
-    """Return the time that is judged; None if the run does not have it, or if it is 0, which has no log."""
+def judged_ns(rows: Rows, row: Row) -> float | None:
+    """Return the time that is judged: the mean of all where the cost of each run is known, else the typical.
+
+    It is None if the run does not have it, or if it is 0, which has no log.
+    """
+    if rows.key.group not in COSTED or not rows.has_cost:
+        return _typical(rows, row)
+    value = row.total_ns / (1 if rows.key.group == "total" else row.count) if row.count else 0.0
+    return value if value > 0 else None
+
+
+def _typical(rows: Rows, row: Row) -> float | None:
     value = row.typical_ns
     if value is None and row.count and (rows.key.group in HEADLINE or rows.all_first):
         value = row.total_ns / row.count
@@ -176,38 +194,72 @@ def _sizes_differ(rows: Rows) -> bool:
     return all(sizes) and abs(math.log(median(sizes[1]) / median(sizes[0]))) > _SAME_SIZE
 
 
-def _judge(
-    rows: Sequence[Rows], limits: Limits, clocks: Clocks, chosen: NDArray[np.bool_]
-) -> list[Judgement]:
-    rates = _rates(rows, limits, chosen)
-    kinds = np.array([_GROUPS.index(row.key.group) for row in rows])
-    sides = [_logs(rows, side) for side in ("base", "new")]
-    times = Verdicts(sides[0], sides[1], kinds, rates, limits)
+def _judge(rows: Sequence[PairedRows], limits: Limits, clocks: Clocks) -> list[Judgement]:
+    rates = _rates(rows, limits)
+    sides = _logs(rows, "base"), _logs(rows, "new")
+    times = Verdicts(*sides, _kinds(rows), rates, limits)
+    typical = Verdicts(*_typical_logs(rows), _kinds(rows), rates, limits)
     cycles = _cycles(rows, sides, rates, limits)
-    return [
-        _with_stake(row, _with_clock(row, times.of(place), cycles.get(place), limits, clocks), limits)
-        for place, row in enumerate(rows)
-    ]
+    judged = []
+    for place, row in enumerate(rows):
+        time = times.of(place)
+        if row.key.group in COSTED:
+            time = _with_typical(time, typical.of(place), has_cost=row.has_cost)
+        judged.append(_with_stake(row, _with_clock(row, time, cycles.get(place), limits, clocks), limits))
+    return judged
 
 
-def _rates(rows: Sequence[Rows], limits: Limits, chosen: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return the error rate of each row: that of a chosen one of its half."""
+def _with_typical(mean: Judgement, typical: Judgement, *, has_cost: bool) -> Judgement:
+    """Return the judgement of a row by its mean; where both are not the same, it is not the same."""
+    if not has_cost:
+        return replace(mean, why=NO_COST)
+    made = replace(mean, typical=typical.ratio)
+    if mean.outcome != "same" or typical.outcome == "same":
+        return made
+    return replace(
+        made, outcome="cannot tell", more_runs=typical.more_runs, why=typical_change(typical.ratio)
+    )
+
+
+def typical_change(ratio: float | None) -> str:
+    """Return the change of the typical time as the reason of an outcome."""
+    return f"typical time {(ratio or 1) - 1:+.1%}".replace("%", " %")
+
+
+def _kinds(rows: Sequence[Rows]) -> NDArray[Any]:
+    return np.array([_GROUPS.index(row.key.group) for row in rows])
+
+
+def _rates(rows: Sequence[Rows], limits: Limits) -> NDArray[Any]:
+    """Return the error rate of each row: that of its half, shared."""
     headline = np.array([row.key.group in HEADLINE for row in rows])
-    number = np.where(headline, (headline & chosen).sum(), (~headline & chosen).sum())
-    shares = 1 if headline[chosen].all() or not headline[chosen].any() else 2
-    return np.asarray(limits.error_rate / shares / np.maximum(number, 1))
+    number = np.where(headline, headline.sum(), (~headline).sum())
+    return np.asarray(limits.error_rate / len(set(headline.tolist())) / number)
 
 
-def _logs(rows: Sequence[Rows], side: str) -> Values:
+def _logs(
+    rows: Sequence[Rows], side: str, value_of: Callable[[Rows, Row], float | None] = judged_ns
+) -> Values:
     """Return the logs of the values and their errors, of shape (rows, runs), NaN where a run lacks one."""
     shape = (len(rows), max(len(getattr(row, side)) for row in rows))
     logs, errors = np.full(shape, np.nan), np.full(shape, np.nan)
     for place, own in enumerate(rows):
+        is_mean = value_of is judged_ns and own.key.group in COSTED and own.has_cost
         for run, row in enumerate(getattr(own, side)):
-            value = _value(own, row) if row else None
+            value = value_of(own, row) if row else None
             if row and value:
-                logs[place, run], errors[place, run] = math.log(value), row.error
+                logs[place, run] = math.log(value)
+                errors[place, run] = row.mean_error if is_mean else row.error
     return logs, errors
+
+
+def _typical_logs(rows: Sequence[Rows]) -> tuple[Values, Values]:
+    return _logs(rows, "base", _typical), _logs(rows, "new", _typical)
+
+
+def ratio_of(change: float) -> float:
+    """Return the ratio whose log is ``change``, within bounds."""
+    return math.exp(min(max(change, -_WIDEST), _WIDEST))
 
 
 class Verdicts:
@@ -221,25 +273,25 @@ class Verdicts:
     def __init__(
         self, base: Values, new: Values, kinds: NDArray[Any], rates: NDArray[Any], limits: Limits
     ) -> None:
-        self._sides = with_usual_noise(sample(*base), sample(*new), kinds)
+        self.sides = with_usual_noise(sample(*base), sample(*new), kinds)
         self._rates = rates
         self._tolerance = math.log1p(limits.max_slower)
-        self._interval: Interval = interval(*self._sides, rates)
-        ends = zip(self._interval.low.tolist(), self._interval.high.tolist(), strict=True)
+        self.interval: Interval = interval(*self.sides, rates)
+        ends = zip(self.interval.low.tolist(), self.interval.high.tolist(), strict=True)
         self.outcomes = [self._outcome(*both) for both in ends]
 
     def of(self, place: int) -> Judgement:
         """Return the judgement of a row."""
-        logs = (min(max(float(values[place]), -_WIDEST), _WIDEST) for values in self._interval)
-        ratio, low, high = map(math.exp, logs)
+        ratio, low, high = (ratio_of(float(values[place])) for values in self.interval)
         return Judgement(self.outcomes[place], ratio, low, high, more_runs=self._more_runs.get(place))
 
     @cached_property
     def _more_runs(self) -> dict[int, int]:
         """How many more runs would decide the undecided rows, by place, where some number would."""
         places = np.flatnonzero([outcome == "cannot tell" for outcome in self.outcomes])
-        base, new = (side.of(places) for side in self._sides)
-        more = runs_to_decide(base, new, self._rates[places], self._tolerance)
+        base, new = (side.of(places) for side in self.sides)
+        room = np.abs(np.abs(self.interval.change[places]) - self._tolerance)
+        more = runs_to_decide(base, new, self._rates[places], room)
         return {place: runs for place, runs in zip(places.tolist(), more.tolist(), strict=True) if runs}
 
     def _outcome(self, low: float, high: float) -> Outcome:
@@ -248,6 +300,37 @@ class Verdicts:
         if high < -self._tolerance:
             return "faster"
         return "same" if low >= -self._tolerance and high <= self._tolerance else "cannot tell"
+
+
+class Bounds(NamedTuple):
+    """The log of new / base of a row, of the mean and of the typical time, with one-sided bounds.
+
+    ``more_runs``: so many runs a side would probably put both on one side of the tolerance; 0 if no number.
+    """
+
+    mean: tuple[float, float, float]
+    typical: tuple[float, float, float]
+    more_runs: int
+
+
+def bounds(rows: Sequence[Rows], others: Sequence[Rows], level: float, limits: Limits) -> list[Bounds]:
+    """Return the bounds of rows that share the ``level``; the ``others`` only show what noise is usual."""
+    if not rows:
+        return []
+    every, tolerance = [*rows, *others], math.log1p(limits.max_slower)
+    rates = np.full(len(every), 2 * level / len(rows))
+    means = _logs(every, "base"), _logs(every, "new")
+    measures = [Verdicts(*both, _kinds(every), rates, limits) for both in (means, _typical_logs(every))]
+    mean, typical = (one.interval.change for one in measures)
+    is_slower = mean > tolerance  # then to be slower at all decides, else to be within the tolerance
+    rooms = np.where(is_slower, mean, np.maximum(tolerance - mean, 0)), np.maximum(tolerance - typical, 0)
+    of_mean, of_typical = (
+        runs_to_decide(*one.sides, rates, room) for one, room in zip(measures, rooms, strict=True)
+    )
+    of_both = np.where(np.minimum(of_mean, of_typical) > 0, np.maximum(of_mean, of_typical), 0)
+    more = np.where(is_slower, of_mean, of_both).tolist()
+    ends = (zip(*(values.tolist() for values in one.interval), strict=True) for one in measures)
+    return [Bounds(*made) for made in zip(*ends, more, strict=True)][: len(rows)]
 
 
 def _cycles(
@@ -282,6 +365,14 @@ def _cycles(
     return {place: verdicts.of(number) for number, place in enumerate(places.tolist())}
 
 
+def clocks_of(rows: Rows, runs: Clocks) -> Clocks:
+    """Return the clocks in the time of a row, where enough samples fell into it; else those of the runs."""
+    sides = (rows.base, rows.new)
+    samples = [sum(row.clock_samples for row in side if row) for side in sides]
+    own = Clocks(*(tuple(row.clock_mhz if row else None for row in side) for side in sides))
+    return own if min(samples) >= FEWEST_CLOCK_SAMPLES and all(map(any, own)) else runs
+
+
 def _with_clock(
     rows: Rows, time: Judgement, cycles: Judgement | None, limits: Limits, clocks: Clocks
 ) -> Judgement:
@@ -305,10 +396,10 @@ def _with_clock(
         if time.outcome == "slower"
         else math.log(time.high) + max(0.0, -clocks.slowdown) < -tolerance
     )
-    return time if certain else replace(time, outcome="cannot tell", why=f"{clocks}{_CLOCK_CAUSE}")
+    return time if certain else replace(time, outcome="cannot tell", why=f"{clocks}{CLOCK_CAUSE}")
 
 
-def _with_stake(rows: Rows, judgement: Judgement, limits: Limits) -> Judgement:
+def _with_stake(rows: PairedRows, judgement: Judgement, limits: Limits) -> Judgement:
     """Return the judgement of a row after a look at its absolute time, with a note on what was compared."""
     count = _counts(rows)
     totals = [median(row.total_ns if row else 0 for row in side) for side in (rows.base, rows.new)]
@@ -324,7 +415,8 @@ def _with_stake(rows: Rows, judgement: Judgement, limits: Limits) -> Judgement:
     if count[0] != count[1] and rows.key.group in _ONE_OF:
         notes.append(f"time of one; {count[0]:g} / {count[1]:g} {_ONE_OF[rows.key.group]}")
     if rows.base_key:
-        notes.append(f"base: {rows.base_key.detail or rows.base_key.name}")
+        is_renamed = rows.base_key.name != rows.key.name
+        notes.append(f"base: {rows.base_key.name if is_renamed else rows.base_key.detail}")
     if rows.all_first and rows.key.group == "kernel":
         notes.append("first launches alone")
     if rows.is_merged:

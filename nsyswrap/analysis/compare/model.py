@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -33,6 +33,8 @@ GROUPS: dict[Group, str] = {
 FEWEST_RUNS, RECOMMENDED_RUNS = 3, 5  # a side, for a verdict
 WHOLE_RUN = "whole run"  # detail of the budget rows that are not of a step
 HEADLINE: tuple[Group, ...] = ("total", "step", "launch")  # these have half of the error rate to themselves
+# Judged by the mean of all of a run, too. First calls and first ranges take long without being work.
+COSTED: tuple[Group, ...] = (*HEADLINE, "module", "kernel", "copy")
 
 
 class Key(NamedTuple):
@@ -50,14 +52,27 @@ class Key(NamedTuple):
     mode: int = 0
 
 
+class Aside(NamedTuple):
+    """Steps of a run that no typical time includes, and their time in ns.
+
+    Warm-up is in no mean either. Outliers are, with the steps beside the steady part.
+    """
+
+    warm_up: int = 0
+    warm_up_ns: float = 0.0
+    outliers: int = 0
+    outlier_ns: float = 0.0
+
+
 @dataclass(frozen=True)
 class Row:
     """The figures of a row in one run; times in ns.
 
-    ``count`` and ``total_ns`` are of all launches, calls, copies or steps. ``typical_ns`` is the trimmed mean
-    of one, without first launches and the first call of each function; None if there are only those.
-    ``error`` is its standard error from the values within the run, relative to it; 0.0 if it has a single
-    value. ``per_step_ns`` is the time in a steady step, None without steps.
+    ``count`` and ``total_ns`` are of all launches, calls, copies or steps after warm-up. ``typical_ns`` is
+    the trimmed mean of one, without first launches, the first call of each function, and outliers; None if
+    there are only those. ``error`` is its standard error from the values within the run, relative to it; 0.0
+    if it has a single value. ``mean_error`` is that of the mean of all; None where an older nsyswrap did not
+    save it. ``per_step_ns`` is the time in a steady step, None without steps. ``aside``: of steps only.
     ``clock_mhz`` is the mean SM clock of the ``clock_samples`` that fell into its own time.
     ``durations``, of kernels only: pairs of duration in ns and count, at most 32, ascending. First launches
     are in it, so that the counts add up to ``count``.
@@ -72,6 +87,17 @@ class Row:
     clock_mhz: float | None = None
     clock_samples: int = 0
     durations: tuple[tuple[int, int], ...] = ()
+    mean_error: float | None = 0.0
+    aside: Aside | None = None
+
+    @property
+    def with_warm_up(self) -> Row:
+        """The row with the warm-up steps."""
+        if not self.aside or not self.aside.warm_up:
+            return self
+        total = self.total_ns + self.aside.warm_up_ns
+        error = None if self.mean_error is None else self.mean_error * self.total_ns / total
+        return replace(self, count=self.count + self.aside.warm_up, total_ns=total, mean_error=error)
 
     @property
     def ns_per_byte(self) -> float | None:
@@ -161,7 +187,8 @@ class Limits:
 class Judgement:
     """What the runs of both sides say of a row.
 
-    ``ratio`` is new / base of the typical times, ``low`` and ``high`` its interval; None if not known.
+    ``ratio`` is new / base, ``low`` and ``high`` its interval; None if not known. It is of the means of all
+    in COSTED groups, else of the typical times. ``typical`` is that of the typical times, beside a mean.
     ``more_runs``: so many runs a side would probably decide it; None if it is decided, or no number would.
     ``why`` adds a reason to the outcome. ``is_small``: not judged, because less than ``min_time_ns`` of the
     limits is at stake.
@@ -174,19 +201,41 @@ class Judgement:
     more_runs: int | None = None
     why: str = ""
     is_small: bool = False
+    typical: float | None = None
 
 
 @dataclass(frozen=True)
-class Pair:
-    """One row of both sides. ``base`` and ``new`` have an entry for each run, None where it is absent.
-
-    ``renamed_from``: this kernel was added, and is probably that removed one under another name. With rows on
-    both sides it is the key of the base: another grid or block, or another label of the steps.
-    """
+class Rows:
+    """The rows of a key in each run of both sides, None where it is absent."""
 
     key: Key
     base: tuple[Row | None, ...]
     new: tuple[Row | None, ...]
+
+    @property
+    def in_both(self) -> bool:
+        """True if at least one run of each side has the row."""
+        return any(self.base) and any(self.new)
+
+    @property
+    def all_first(self) -> bool:
+        """True if no run repeats it: then first launches are all that can be compared."""
+        return self.in_both and all(row.typical_ns is None for row in (*self.base, *self.new) if row)
+
+    @cached_property
+    def has_cost(self) -> bool:
+        """True if the cost of each run is known; an older baseline has none."""
+        return all(row.mean_error is not None for row in (*self.base, *self.new) if row)
+
+
+@dataclass(frozen=True)
+class Pair(Rows):
+    """A judged row. ``renamed_from`` is the key of the base where it has another.
+
+    The kernel had another name, grid or block there, or the steps another label. That a kernel with another
+    name is the same is probable only.
+    """
+
     judgement: Judgement
     renamed_from: Key | None = None
 
@@ -202,13 +251,14 @@ class Pair:
 
     @property
     def is_renamed(self) -> bool:
-        """True if this is probably a removed kernel under another name."""
-        return self.is_added and self.renamed_from is not None
+        """True if the base has this kernel under another name."""
+        return bool(self.key.group == "kernel" and self.renamed_from) and not self.is_relaunched
 
     @property
     def is_relaunched(self) -> bool:
         """True if the base launched this kernel with another grid or block."""
-        return self.key.group == "kernel" and self.renamed_from is not None and not self.is_added
+        old = self.renamed_from
+        return self.key.group == "kernel" and old is not None and old.name == self.key.name
 
     @cached_property
     def base_count(self) -> float:
@@ -244,6 +294,16 @@ class Pair:
     def new_typical_ns(self) -> float | None:
         """The median over the runs of the typical time of one."""
         return known_median(row.typical_ns for row in self.new if row)
+
+    @cached_property
+    def base_ns(self) -> float:
+        """The mean time of one in a run, the median of the runs; 0 where the row is absent."""
+        return _median(_mean_ns(self.key, row) for row in self.base)
+
+    @cached_property
+    def new_ns(self) -> float:
+        """The mean time of one in a run, the median of the runs; 0 where the row is absent."""
+        return _median(_mean_ns(self.key, row) for row in self.new)
 
     @cached_property
     def base_per_step_ns(self) -> float | None:
@@ -300,6 +360,18 @@ class Comparison:
     def of(self, group: Group) -> tuple[Pair, ...]:
         """Return the pairs of a group."""
         return tuple(pair for pair in self.pairs if pair.key.group == group)
+
+
+def aside_of(rows: Iterable[Row | None]) -> Aside:
+    """Return the medians of the steps that no typical time includes."""
+    known = [row.aside for row in rows if row and row.aside] or [Aside()]
+    return Aside(*(_median(values) for values in zip(*known, strict=True)))  # type: ignore[arg-type]
+
+
+def _mean_ns(key: Key, row: Row | None) -> float:
+    if row is None or not row.count:
+        return 0.0
+    return row.total_ns / (1 if key.group == "total" else row.count)
 
 
 def _median(values: Iterable[float]) -> float:

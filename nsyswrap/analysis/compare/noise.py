@@ -41,13 +41,11 @@ def interval(base: Sample, new: Sample, rate: NDArray[Any]) -> Interval:
     return Interval(change, change - half, change + half)
 
 
-def runs_to_decide(base: Sample, new: Sample, rate: NDArray[Any], tolerance: float) -> NDArray[Any]:
+def runs_to_decide(base: Sample, new: Sample, rate: NDArray[Any], room: NDArray[Any]) -> NDArray[Any]:
     """Return how many more runs a side would decide each row in 80 % of cases; 0 if over MOST_RUNS would.
 
-    The change and the spread are taken as they are. The interval must then lie wholly on one side of each of
-    ``tolerance`` and its negative.
+    The change and the spread are taken as they are. Half of the interval must then be within the ``room``.
     """
-    room = np.abs(np.abs(new.mean - base.mean) - tolerance)
 
     def decides(more: NDArray[Any]) -> NDArray[Any]:
         error, freedom = _error(base, new, more)

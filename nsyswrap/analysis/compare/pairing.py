@@ -10,8 +10,9 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, Rows
 from nsyswrap.analysis.compare.module_rows import hidden_modules
+from nsyswrap.analysis.kernel_names.demangled import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -29,28 +30,15 @@ _SUFFIX = re.compile(r"(?<=[_.$])(?:\d+|(?=[0-9a-f]*\d)[0-9a-f]{6,}|(?:\d+[a-z]{
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows of a key in each run of both sides, None where it is absent.
+class PairedRows(Rows):
+    """The rows of a key, with how they were brought together.
 
     ``is_merged``: the modes of this kernel differ between runs, so all of it is one row. ``base_key`` is that
-    of the base if it is another: the kernel had another grid or block, or the steps another label.
+    of the base if it is another: the kernel had another name, grid or block, or the steps another label.
     """
 
-    key: Key
-    base: tuple[Row | None, ...]
-    new: tuple[Row | None, ...]
     is_merged: bool = False
     base_key: Key | None = None
-
-    @property
-    def in_both(self) -> bool:
-        """True if at least one run of each side has the row."""
-        return any(self.base) and any(self.new)
-
-    @property
-    def all_first(self) -> bool:
-        """True if no run repeats it: then first launches are all that can be compared."""
-        return self.in_both and all(row.typical_ns is None for row in (*self.base, *self.new) if row)
 
 
 @dataclass
@@ -60,8 +48,8 @@ class _Kernel:
     shares: list[tuple[float, ...]] = field(default_factory=list)
 
 
-def pair_rows(base: Side, new: Side) -> list[Rows]:
-    """Return the rows of all keys of both sides.
+def pair_rows(base: Side, new: Side) -> list[PairedRows]:
+    """Return the rows of all keys of both sides. A kernel that is probably only renamed is one row.
 
     Times in a step are compared if the sides have the same steps. Otherwise the time by cause is that of the
     whole run.
@@ -73,7 +61,7 @@ def pair_rows(base: Side, new: Side) -> list[Rows]:
     hidden = hidden_modules(base, new)
     keys = {key: None for key in keys if key.group != "module" or key.name not in hidden}
     rows = [
-        Rows(
+        PairedRows(
             key,
             tuple(run.get(key) for run in tables[0]),
             tuple(run.get(key) for run in tables[1]),
@@ -81,7 +69,8 @@ def pair_rows(base: Side, new: Side) -> list[Rows]:
         )
         for key in keys
     ]
-    return _joint(rows, {**_relaunched(rows), **(_relabeled(base, new) if with_steps else {})})
+    rows = _joint(rows, {**_relaunched(rows), **(_relabeled(base, new) if with_steps else {})})
+    return _joint(rows, _renamed(rows))
 
 
 def have_same_steps(base: Side, new: Side) -> bool:
@@ -108,7 +97,7 @@ def _relabeled(base: Side, new: Side) -> dict[Key, Key]:
     return {keys[1]: keys[0]} if abs(counts[0] - counts[1]) <= most else {}
 
 
-def _relaunched(rows: list[Rows]) -> dict[Key, Key]:
+def _relaunched(rows: list[PairedRows]) -> dict[Key, Key]:
     """Return kernels that the new side launches as often as the base, but with another grid or block.
 
     The value is the key of the base. A name with several such launches stays apart: it is not clear which
@@ -128,7 +117,7 @@ def _relaunched(rows: list[Rows]) -> dict[Key, Key]:
     return {added[trait]: removed[trait] for trait in removed.keys() & added.keys()}
 
 
-def _joint(rows: list[Rows], base_keys: Mapping[Key, Key]) -> list[Rows]:
+def _joint(rows: list[PairedRows], base_keys: Mapping[Key, Key]) -> list[PairedRows]:
     """Bring rows together whose key differs between the sides."""
     of_key, gone = {row.key: row for row in rows}, set(base_keys.values())
     return [
@@ -138,7 +127,7 @@ def _joint(rows: list[Rows], base_keys: Mapping[Key, Key]) -> list[Rows]:
     ]
 
 
-def renamed(rows: Iterable[Rows]) -> dict[Key, Key]:
+def _renamed(rows: Iterable[Rows]) -> dict[Key, Key]:
     """Return the added kernels that are probably a removed one, with the key of that.
 
     Both have the same number of launches. Their names differ only in template arguments, parameters, numbers
@@ -169,9 +158,9 @@ def plain_name(name: str) -> str:
     """Return the name of a kernel without what may change from build to build.
 
     >>> plain_name("void gemm<float, 128>(float*)"), plain_name("triton_poi_fused_add_3")
-    ('void gemm', 'triton_poi_fused_add')
+    ('gemm', 'triton_poi_fused_add')
     """
-    before = ""
+    before, name = "", plain(name)
     while before != name:
         before, name = name, _ARGUMENTS.sub("", name)
     return re.sub(r"_+", "_", _SUFFIX.sub("", name)).rstrip("_.$ ")
@@ -189,9 +178,11 @@ def merge_rows(rows: Sequence[Row]) -> Row:
     clocks = [row.clock_mhz * row.clock_samples for row in rows if row.clock_mhz]
     per_step = [row.per_step_ns for row in rows if row.per_step_ns is not None]
     sizes = [row.size_bytes for row in rows if row.size_bytes is not None]
+    total = sum(row.total_ns for row in rows)
+    costs = [row.total_ns * row.mean_error for row in rows if row.mean_error is not None]
     return Row(
         sum(row.count for row in rows),
-        sum(row.total_ns for row in rows),
+        total,
         typical,
         error,
         sum(per_step) if per_step else None,
@@ -199,6 +190,7 @@ def merge_rows(rows: Sequence[Row]) -> Row:
         sum(clocks) / samples if samples and clocks else None,
         samples,
         merge_durations([pair for row in rows for pair in row.durations]),
+        None if len(costs) < len(rows) else math.hypot(*costs) / total if total else 0.0,
     )
 
 

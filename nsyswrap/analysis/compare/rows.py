@@ -90,12 +90,16 @@ class Events:
         """Return the fields of the rows, the most time first."""
         every = Groups(self.code, len(self.keys)).of(self.ns)
         kept = slice(None) if self.first is None else ~self.first
-        typical, error = Groups(self.code[kept], len(self.keys)).trimmed(self.ns[kept])
+        again = Groups(self.code[kept], len(self.keys))
+        typical, error = again.trimmed(self.ns[kept])
+        # The noise of the total is that of what repeats: a first launch is part of each run.
+        of_total = again.mean_error(self.ns[kept]) * np.bincount(self.code[kept], minlength=len(self.keys))
         fields: dict[str, Sequence[Any]] = {
             "count": every.count.tolist(),
             "total_ns": every.total.tolist(),
             "typical_ns": [None if np.isnan(value) else value for value in typical.tolist()],
             "error": relative(error, typical),
+            "mean_error": relative(of_total, every.total),
         }
         if self.per_step_ns is not None:
             fields["per_step_ns"] = np.bincount(self.code, self.per_step_ns, len(self.keys)).tolist()

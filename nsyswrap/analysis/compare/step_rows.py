@@ -8,11 +8,12 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import Groups, rows_by
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.compare.model import WHOLE_RUN, Key
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Aside, Key
 from nsyswrap.analysis.compare.rows import Events, relative
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of, pieces_of, windows
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.step_budget import STATES, budgets_of
+from nsyswrap.analysis.steps import parse_choice
 from nsyswrap.base.units import NS_PER_S
 from nsyswrap.capture.selection import machine_ids
 
@@ -60,17 +61,28 @@ def total_rows(capture: Capture, run: Mapping[str, Any]) -> Fields:
 
 
 def step_rows(parts: Sequence[JudgedPart]) -> Fields:
-    """Return the steady steps without outliers by their label; ``parts`` has most GPU work first.
+    """Return the steps after warm-up by their label; ``parts`` has most GPU work first.
 
-    Of several processes with steps of one label, as the ranks of a job have them, the first counts.
+    Outliers, and steps beside the steady part, are in the mean and in no typical time. Of several processes
+    with steps of one label, as the ranks of a job have them, the first counts.
     """
     fields: Fields = {}
     for part in parts:
         steps = part.steps
         key = Key("step", steps.label)
         if steps.found and key not in fields:
-            ns = steps.duration_ns[steps.steady][~steps.outlier[steps.steady]]
-            fields |= Events([key], np.zeros(len(ns), np.int64), ns).rows()
+            after = np.arange(len(steps)) >= steps.warm_up
+            if parse_choice(part.view.view.steps)[1]:
+                after = steps.steady
+            ns, warm_up = steps.duration_ns[after], steps.duration_ns[: steps.warm_up]
+            beside = steps.outlier[after] | ~steps.steady[after]
+            codes = np.zeros(len(ns), np.int64)
+            (row,) = Events([key], codes, ns, beside).rows().values()
+            row["mean_error"] = relative(Groups(codes, 1).mean_error(ns), np.array([ns.mean()]))[0]
+            row["aside"] = Aside(
+                len(warm_up), int(warm_up.sum()), int(np.count_nonzero(beside)), int(ns[beside].sum())
+            )
+            fields[key] = row
     return fields
 
 

@@ -22,6 +22,7 @@ from nsyswrap.analysis.compare.comparability import sm_clock
 from nsyswrap.analysis.compare.model import (
     GROUPS,
     WHOLE_RUN,
+    Aside,
     Group,
     Key,
     Row,
@@ -63,7 +64,8 @@ Figures = float | list[float | None] | None
 class _StoredRow:
     """A row of all runs. ``count`` is None in the runs that lack it. ``spread_percent`` is for readers only.
 
-    ``durations`` has duration in ns and count by turns, for each run.
+    ``durations`` has duration in ns and count by turns, for each run, ``aside`` the fields of Aside. Without
+    ``mean_error`` an older nsyswrap saved it, and the cost is known of totals alone.
     """
 
     group: Group
@@ -80,6 +82,8 @@ class _StoredRow:
     clock_mhz: Figures = None
     clock_samples: Counts = 0
     durations: list[list[int]] = field(default_factory=list)
+    mean_error: Figures = None
+    aside: list[list[float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -215,9 +219,12 @@ def _stored_row(key: Key, rows: Sequence[Row | None], most: int) -> dict[str, ob
         "size_bytes": _shared([row and row.size_bytes for row in rows]),
         "clock_mhz": _shared([row and _rounded(row.clock_mhz) for row in rows]),
         "clock_samples": _shared([row and row.clock_samples for row in rows]),
+        "mean_error": _shared([row and _rounded(row.mean_error, 3) for row in rows]),
     }
     if any(row and row.durations for row in rows):
         stored["durations"] = [_flat(_fewer(row.durations, most)) if row else [] for row in rows]
+    if any(row and row.aside for row in rows):
+        stored["aside"] = [list(row.aside) if row and row.aside else [] for row in rows]
     needed = {"name", "count", "total_ns"}
     empty = {"detail": "", "mode": 0, "error": 0.0, "clock_samples": 0}
     return {name: value for name, value in stored.items() if name in needed or value != empty.get(name)}
@@ -317,8 +324,10 @@ def _rows(stored: _StoredRow, runs: int) -> list[Row | None]:
     clocks = _of_each(stored.clock_mhz, runs)
     samples = _of_each(stored.clock_samples, runs)
     durations = [tuple(_paired(flat)) for flat in stored.durations or [[]] * runs]
-    if len(durations) != runs:
-        raise ValueError(f"{stored.name!r} has durations of {len(durations)} runs, not of {runs}")
+    mean_errors = _of_each(0.0 if stored.group == "total" else stored.mean_error, runs)
+    asides = stored.aside or [[]] * runs
+    if len(durations) != runs or len(asides) != runs:
+        raise ValueError(f"{stored.name!r} has figures of another number of runs than {runs}")
     return [
         None
         if counts[i] is None
@@ -332,6 +341,8 @@ def _rows(stored: _StoredRow, runs: int) -> list[Row | None]:
             clocks[i],
             int(samples[i] or 0),
             durations[i],
+            mean_errors[i],
+            _aside(asides[i]) if asides[i] else None,
         )
         for i in range(runs)
     ]
@@ -349,6 +360,12 @@ def _of_each(value: Any, runs: int) -> list[Any]:  # noqa: ANN401 - Counts or Fi
 def _is_possible(values: Iterable[object]) -> bool:
     """Return True if all numbers are 0 or more, and none is larger than a time in ns can be."""
     return all(0 <= value <= _LARGEST for value in values if isinstance(value, (int, float)))
+
+
+def _aside(values: Sequence[float]) -> Aside:
+    if len(values) != len(Aside._fields) or not _is_possible(values):
+        raise ValueError("warm-up and outliers without a number or a time")
+    return Aside(int(values[0]), values[1], int(values[2]), values[3])
 
 
 def _paired(flat: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -14,10 +14,10 @@ from nsyswrap.reports.compare.tables import (
     arrow,
     change_percent,
     detail,
+    each_ns,
     interval,
     percent,
     step_cost_ns,
-    typical_ns,
 )
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _verdict(comparison: Comparison, pair: Pair) -> tuple[str, str]:
     """Return the heading of the verdict and its figures."""
     judged, tolerance = pair.judgement, _share(comparison.limits.max_slower)
     change = change_percent(pair)
-    figures = f"{title(pair)} {arrow(*map(duration, typical_ns(pair)))}"
+    figures = f"{title(pair)} {arrow(*map(duration, each_ns(pair)))}"
     figures += f", {percent(change / PERCENT)} %" if change is not None else ""
     figures += f" (between {interval(judged).replace(' to ', ' and ')})" if interval(judged) else ""
     figures += f"; {judged.why}" if judged.why else ""
@@ -190,7 +190,7 @@ def largest_part(comparison: Comparison, head: Pair) -> tuple[Pair | None, float
 
 def _difference(head: Pair) -> tuple[bool, float]:
     """Return whether a headline row is of steps, and its difference in ns; 0 if that is too little."""
-    base, new = typical_ns(head)
+    base, new = each_ns(head)
     by_step = head.key.group == "step"
     whole = new - base if by_step else head.cost_ns
     little = abs(whole) <= _LITTLE * (base if by_step else head.base_total_ns)

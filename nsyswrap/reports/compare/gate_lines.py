@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.model import GROUPS
+from nsyswrap.analysis.compare.gate import MOST_COVERED
+from nsyswrap.analysis.compare.model import GROUPS, aside_of
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.text import printable, shorten
 from nsyswrap.base.units import duration
@@ -12,30 +13,35 @@ from nsyswrap.base.units import duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nsyswrap.analysis.compare.gate import GateLimits, GateResult
+    from nsyswrap.analysis.compare.gate import GateLimits, GateResult, Verdict
     from nsyswrap.analysis.compare.model import Key, Pair
 
+VERDICTS: dict[Verdict, str] = {"passed": "PASS", "slower": "FAIL", "cannot tell": "NOT JUDGED"}
+_APART = 0.01  # of a typical time: a mean that differs by less needs no second figure
 _WIDTH = 60  # of a name
 _LISTED = 9  # GitHub shows 10 annotations of a step
 
 
 def conclusion(result: GateResult, limits: GateLimits) -> str:
     """Return the sentence that says if the gate passed, and why."""
+    return f"{VERDICTS[result.verdict]}: {_reason(result, limits)}"
+
+
+def _reason(result: GateResult, limits: GateLimits) -> str:
     rows = _counted(len(result.checked), "row")
     limit = f"{100 * limits.max_slower:g} %"
     if result.verdict == "slower":
-        return f"slower: {len(result.failed):,} of {rows} by more than {limit}"
+        return f"{len(result.failed):,} of {rows} slower by more than {limit}"
     if result.verdict == "passed":
         is_small = any(pair.judgement.is_small for pair in result.checked)
         stake = f" and {duration(limits.min_time_ns)} a run" if is_small else ""
-        clock = " at an equal clock" if result.clock else ""
-        return f"passed: none of {_checked(result)} is slower by more than {limit}{stake}{clock}"
+        return f"none of {_checked(result)} is slower by more than {limit}{stake}"
     if not result.checked:
-        return f"cannot tell: no row to check: {_groups(result)}"
+        return f"no row to check: {_groups(result)}"
     if result.no_verdicts:
-        return f"cannot tell: {result.no_verdicts}"
+        return result.no_verdicts
     if not result.undecided:
-        return f"cannot tell: no row is in both sides: {_checked(result)}"
+        return f"too little is in both sides: {_checked(result)}"
     more = [pair.judgement.more_runs for pair in result.undecided]
     known = [number for number in more if number]
     advice = (
@@ -43,7 +49,7 @@ def conclusion(result: GateResult, limits: GateLimits) -> str:
         if len(known) == len(more)
         else ""
     )
-    return f"cannot tell: {len(result.undecided):,} of {rows} could be slower by more than {limit}{advice}"
+    return f"{len(result.undecided):,} of {rows} could be slower by more than {limit}{advice}"
 
 
 def row_lines(result: GateResult) -> list[str]:
@@ -57,32 +63,47 @@ def row_lines(result: GateResult) -> list[str]:
 
 
 def remark_lines(result: GateResult) -> list[str]:
-    """Return what else readers must know: rows of one side, rows that the clock slowed down, few runs."""
+    """Return what else readers must know: what is covered, rows that are not compared, few runs."""
     lines = list(result.caution) if result.failed else []
+    if result.groups != ("total",) and not result.no_verdicts:
+        shares = " / ".join(f"{100 * share:.0f}" for share in result.coverage)
+        what = "the time from first to last GPU operation" if result.of_run else "their time"
+        totals = any(pair.key.group == "total" for pair in result.checked)
+        more = ", so totals are judged, too" if totals and min(result.coverage) < MOST_COVERED else ""
+        lines.append(f"{_groups(result)} cover {shares} % of {what}{more}")
     if result.absent:
-        lines.append(
-            f"not compared: {_counted(len(result.absent), 'row')} in one side alone: {_names(result.absent)}"
-        )
-    if result.clock:
-        lines.append(
-            f"not counted: {_counted(len(result.clock), 'row')} slower only because the SM clock was lower: "
-            f"{_names(result.clock)}"
-        )
+        lines.append(f"not compared: {_counted(len(result.absent), 'row')}: {_names(result.absent)}")
     return lines
 
 
 def row_line(pair: Pair) -> str:
-    """Return name, times and change of a row."""
+    """Return name, times and change of a row: of the mean, then of the typical time where that differs."""
     judgement = pair.judgement
-    typical_ns = pair.base_typical_ns, pair.new_typical_ns
-    times = ["-" if ns is None else duration(ns) for ns in typical_ns]
+    times = [duration(ns) if ns else "-" for ns in (pair.base_ns, pair.new_ns)]
     change = [] if judgement.ratio is None else [_percent(judgement.ratio)]
     if judgement.low is not None and judgement.high is not None:
         change.append(f"({_percent(judgement.low)} to {_percent(judgement.high)})")
     cost = f"{'+' if pair.cost_ns >= 0 else '-'}{duration(abs(pair.cost_ns))} a run"
-    why = f"; {judgement.why}" if judgement.why else ""
+    notes = filter(None, (judgement.why, *aside_lines(pair)))
     figures = filter(None, (f"{times[0]} -> {times[1]}", " ".join(change), cost))
-    return f"{_name(pair.key)}: {', '.join(figures)}{why}"
+    return "; ".join((f"{_name(pair.key)}: {', '.join(figures)}", *notes))
+
+
+def aside_lines(pair: Pair) -> list[str]:
+    """Return the typical time where it differs from the mean, and the steps that it leaves out."""
+    typical = pair.base_typical_ns, pair.new_typical_ns
+    lines = []
+    if all(typical) and any(
+        abs((whole or 0) / (one or 1) - 1) > _APART
+        for whole, one in zip((pair.base_ns, pair.new_ns), typical, strict=True)
+    ):
+        lines.append(f"typical {duration(typical[0] or 0)} -> {duration(typical[1] or 0)}")
+    for what, number, time in (("warm-up", 0, 1), ("outliers", 2, 3)):
+        sides = [aside_of(side) for side in (pair.base, pair.new)]
+        if any(side[number] for side in sides):
+            texts = [f"{side[number]:,.0f} ({duration(side[time])})" for side in sides]
+            lines.append(f"{what} {texts[0]} -> {texts[1]}")
+    return lines
 
 
 def _percent(ratio: float) -> str:
@@ -96,7 +117,7 @@ def _name(key: Key) -> str:
 
 
 def _names(pairs: Sequence[Pair]) -> str:
-    names = [_name(pair.key) for pair in pairs]
+    names = [f"{_name(pair.key)} ({pair.judgement.why})" for pair in pairs]
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")  # noqa: PLR2004
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.compare.judgement import judged_ns
 from nsyswrap.analysis.compare.model import GROUPS
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import NS_PER_S, Unit, human
@@ -18,7 +19,7 @@ with lazy_imports():
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Pair, Row
+    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Pair
 
 ALL_ROWS = "comparison"  # the name of the table with all rows
 PERCENT = 100.0
@@ -120,7 +121,7 @@ def _columns(group: Group, names: Sequence[object], pairs: Sequence[Pair]) -> It
 
 def _shown(pair: Pair, name: str) -> dict[str, object]:
     """Return the cells of a row by column. Times are of one; of the total where one is not known."""
-    base, new = typical_ns(pair)
+    base, new = each_ns(pair)
     return {
         "name": name,
         "detail": detail(pair).replace("grid ", "").replace("block ", ""),
@@ -168,25 +169,20 @@ def key_detail(key: Key) -> str:
     return ", ".join(filter(None, (key.detail, f"mode {key.mode}" if key.mode else "")))
 
 
-def typical_ns(pair: Pair) -> tuple[float, float]:
-    """Return the typical times of both sides; the totals where a side has only first launches.
+def each_ns(pair: Pair) -> tuple[float, float]:
+    """Return the times of one that are judged, of both sides; the totals where there are only first calls.
 
     They are means over the runs whose ratio is the judged one; medians of a row that is not judged.
     """
-    sides = [_judged_ns(side) for side in (pair.base, pair.new)]
+    sides = [
+        [value for row in side if row and (value := judged_ns(pair, row))] for side in (pair.base, pair.new)
+    ]
     if pair.judgement.low is not None and all(sides):
         return geometric_mean(sides[0]), geometric_mean(sides[1])
-    base, new = pair.base_typical_ns, pair.new_typical_ns
-    if (base is None and not pair.is_added) or (new is None and not pair.is_removed):
+    if (not sides[0] and not pair.is_added) or (not sides[1] and not pair.is_removed):
         return pair.base_total_ns, pair.new_total_ns
-    return base or 0.0, new or 0.0
-
-
-def _judged_ns(side: Sequence[Row | None]) -> list[float]:
-    """Return the typical times of the runs, the totals if there are none."""
-    rows = [row for row in side if row]
-    typical = [row.typical_ns for row in rows if row.typical_ns]
-    return typical or [row.total_ns for row in rows if row.total_ns > 0]
+    base, new = (median(side or [0.0]) for side in sides)
+    return base, new
 
 
 def change_percent(pair: Pair) -> float | None:
@@ -195,7 +191,7 @@ def change_percent(pair: Pair) -> float | None:
         return None
     if pair.judgement.ratio is not None:
         return (pair.judgement.ratio - 1) * PERCENT
-    base, new = typical_ns(pair)
+    base, new = each_ns(pair)
     return (new / base - 1) * PERCENT if base else None
 
 

@@ -9,7 +9,7 @@ from made_runs import exact_row
 
 from nsyswrap.analysis.compare.judgement import Clocks, judge, judge_rows
 from nsyswrap.analysis.compare.model import Group, Judgement, Key, Limits, Row
-from nsyswrap.analysis.compare.pairing import Rows
+from nsyswrap.analysis.compare.pairing import PairedRows
 from nsyswrap.analysis.compare.step_rows import FIRST_CALL
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ KERNEL, STEP, API = Key("kernel", "gemm", "1x1x1 32x1x1"), Key("step", "step"), 
 STABLE = (100_000, 100_300, 99_800, 100_100, 99_900)
 
 
-def rows(base: Sequence[Any], new: Sequence[Any], key: Key = KERNEL) -> Rows:
+def rows(base: Sequence[Any], new: Sequence[Any], key: Key = KERNEL) -> PairedRows:
     sides = [
         tuple(entry if isinstance(entry, Row) or entry is None else exact_row(entry) for entry in side)
         for side in (base, new)
     ]
-    return Rows(key, sides[0], sides[1])
+    return PairedRows(key, sides[0], sides[1])
 
 
 def judged(base: Sequence[Any], new: Sequence[Any], key: Key = KERNEL, **more: Any) -> Judgement:

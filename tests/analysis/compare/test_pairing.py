@@ -16,7 +16,6 @@ from nsyswrap.analysis.compare.pairing import (
     merge_durations,
     pair_rows,
     plain_name,
-    renamed,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def test_merged_durations_keep_counts_and_total() -> None:
 @pytest.mark.parametrize(
     ("name", "plain"),
     [
-        ("void gemm<float, Tile<8, (int)4>>(float*, void (*)(int))", "void gemm"),
+        ("void gemm<float, Tile<8, (int)4>>(float*, void (*)(int))", "gemm"),
         ("triton_poi_fused_add_relu_12", "triton_poi_fused_add_relu"),
         ("triton_mm_1a2b3c4d5e", "triton_mm"),
         ("kernel_0d1d2d3de", "kernel"),
@@ -100,7 +99,7 @@ def suggestions(
     ]
     return {
         f"{new.name} {new.detail}": f"{old.name} {old.detail}"
-        for new, old in renamed(pair_rows(*sides)).items()
+        for new, old in ((row.key, row.base_key) for row in pair_rows(*sides) if row.base_key)
     }
 
 
@@ -110,10 +109,11 @@ def suggestions(
         ({("gemm<1>(int)", "g"): (9e3, 100)}, {("gemm<2>(int)", "g"): (5e4, 100)}),
         ({("triton_add_3", "g"): (9e3, 100)}, {("triton_add_4", "h"): (9e3, 100)}),
         ({("old", "g"): (9e3, 100)}, {("new", "g"): (1e4, 100)}),
+        ({("kern(float*)", "g"): (9e3, 100)}, {("void kern<64>(float*)", "g"): (3e4, 100)}),
     ],
-    ids=["template", "suffix", "duration"],
+    ids=["template", "suffix", "duration", "now a template"],
 )
-def test_renamed_kernels_are_suggested(
+def test_renamed_kernels_are_one_row(
     base: dict[tuple[str, str], tuple[float, int]], new: dict[tuple[str, str], tuple[float, int]]
 ) -> None:
     old, name = " ".join(next(iter(base))), " ".join(next(iter(new)))

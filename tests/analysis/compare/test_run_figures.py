@@ -129,7 +129,10 @@ class TestAsNsys:
         assert figures.steps == (answer.steps.count if answer.steps else 0)
         if answer.steps:
             row = of(figures, "step")[answer.steps.label]
-            assert row.count == answer.steps.count - len(answer.steps.outliers)
+            assert row.count == answer.steps.count
+            assert row.aside is not None
+            assert row.aside.outliers == len(answer.steps.outliers)
+            assert row.aside.warm_up == answer.steps.warm_up
         budget = {
             key.name.removeprefix("idle_"): row.total_ns
             for key, row in figures.rows.items()

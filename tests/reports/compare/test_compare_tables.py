@@ -15,7 +15,7 @@ from recorded import ROOT
 from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.judgement import judge
 from nsyswrap.analysis.compare.model import GROUPS, Key, Limits, Obstacle, Pair, Row
-from nsyswrap.analysis.compare.pairing import Rows
+from nsyswrap.analysis.compare.pairing import PairedRows
 from nsyswrap.render.formats.csv import delimited
 from nsyswrap.reports.compare.as_data import as_dict
 from nsyswrap.reports.compare.tables import SCHEMA, all_rows, group_table
@@ -52,7 +52,7 @@ def test_the_change_is_that_of_the_times_beside_it() -> None:
     """Base and New are geometric means; the median of New is 167 µs."""
     base, new = (tuple(exact_row(us * 1e3) for us in runs) for runs in ((100, 150, 225), (320, 150, 500 / 3)))
     key = Key("kernel", "k")
-    [row] = shown(Pair(key, base, new, judge(Rows(key, base, new), Limits())))
+    [row] = shown(Pair(key, base, new, judge(PairedRows(key, base, new), Limits())))
     assert (row["base_ns"], row["new_ns"]) == (pytest.approx(150e3), pytest.approx(200e3))
     assert row["change_percent"] == pytest.approx(100 / 3)
 
@@ -63,9 +63,9 @@ def test_columns_without_values_are_left_out() -> None:
     assert row["change_percent"] == pytest.approx(20.0)
 
 
-def test_first_launches_have_only_totals() -> None:
+def test_first_launches_have_a_mean() -> None:
     [row] = shown(pair("launch", "first", Row(2, 4000.0), Row(2, 5000.0), UNJUDGED))
-    assert (row["base_ns"], row["new_ns"], row["change_percent"]) == (4000.0, 5000.0, pytest.approx(25.0))
+    assert (row["base_ns"], row["new_ns"], row["change_percent"]) == (2000.0, 2500.0, pytest.approx(25.0))
 
 
 def test_copies_have_their_rate() -> None:
