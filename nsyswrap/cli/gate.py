@@ -13,7 +13,6 @@ from nsyswrap.base.errors import CaptureError, NsyswrapError, UsageError
 from nsyswrap.base.files import brief
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import printable, unknown
-from nsyswrap.base.version import pip_install
 from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.options import with_options
 from nsyswrap.cli.output import note, on_github
