@@ -128,6 +128,7 @@ def faulting_kernels(context: AdviceContext) -> Iterator[Finding]:
     row = operations.row[migrations]
     faulted = migrations[fields["migration_cause"][row] == PAGE_FAULT]
     running = context.running(kernels)
+    faulted = faulted[running.within(operations.start_ns[faulted], operations.end_ns[faulted]) > 0]
     cover = intersection(running, context.running(faulted))
     if not context.worth(cover.length):
         return

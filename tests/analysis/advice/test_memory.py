@@ -200,6 +200,17 @@ def test_what_is_said_of_kernels_that_wait_for_pages(tmp_path: Path) -> None:
     }
 
 
+def test_pages_that_move_after_the_kernel_keep_it_waiting_for_none(tmp_path: Path) -> None:
+    # GPU  k[10 .. 900)  m[100, 300)   back[950, 960)
+    rows = [
+        *(call("cudaLaunchKernel", 0, 10, 1), kernel("k", 10, 900, 1)),
+        memcpy(11, 100, 300, 65_536, streamId=0, migrationCause=FAULT),
+        memcpy(12, 950, 960, 65_536, streamId=0, migrationCause=FAULT),
+    ]
+    one = findings_of(new(tmp_path, *looped(*rows)))["faulting_kernels"]
+    assert (one.numbers["migrations"], one.numbers["migrated_bytes"]) == (3, 3 * 65_536)
+
+
 def test_prefetched_pages_beside_a_kernel_are_as_it_should_be(tmp_path: Path) -> None:
     assert stakes(tmp_path, *looped(*migrating(300, PREFETCH))) == {}
 
