@@ -4,7 +4,7 @@ Each nanosecond has one state. If several hold, the first in this order counts:
 
 1. compute, by kernel class in the order of ``COMPUTE``; a whole-graph execution counts after the classes
 2. communication kernels; with no compute at the same time they are exposed
-3. copies, memsets and migrations of unified memory
+3. copies and migrations of unified memory, then memsets
 4. idle, by the cause that ``gpu_gaps`` gives. An operation that was launched already, or whose launch is not
    known, may have waited for another process of the capture that used the device: that has its own cause.
 """
@@ -24,6 +24,7 @@ from nsyswrap.analysis.gpu_operations import (
     KERNEL,
     KINDS,
     MEMCPY,
+    MEMSET,
     GpuOperations,
     gpu_operations_of,
     windows,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 COMMUNICATION, COPY, OTHER_PROCESS = "communication", "copy", "other_process"
 # Copy calls while the GPU idles have the cause "copy", so the state of a busy GPU is called otherwise.
 COMPUTE = (*(f"{name}_kernel" for name in CLASSES if name != COMMUNICATION), GRAPH)
-BUSY = (*COMPUTE, COMMUNICATION, MEMCPY)
+BUSY = (*COMPUTE, COMMUNICATION, MEMCPY, MEMSET)
 IDLE = (*CAUSES, OTHER_PROCESS)
 STATES = (*BUSY, *(f"idle_{cause}" for cause in IDLE))
 _WAITING = ("queued", "unknown")  # causes during which another process may have used the device
@@ -57,7 +58,7 @@ class Budget:
     """What one device did for one process, in intervals of time; all times in ns.
 
     ``state_ns`` has the time of each of STATES in each interval; these add up to the interval.
-    ``overlapped_ns`` has the time of communication and of copies that had something before it in the order.
+    ``overlapped_ns`` has the time of communication, and of copies and memsets, that had something before it in the order.
     ``gil_ns`` has the parts of the idle time in host code by state of Python's lock; empty if not traced.
     """
 
@@ -126,7 +127,8 @@ def _gil(
 def _layers(view: Capture, mine: GpuOperations) -> Iterator[tuple[str, IntervalSet]]:
     """Yield the time of each busy state, whatever runs at the same time, in the order of precedence."""
     state = np.full(len(mine), BUSY.index(MEMCPY), np.uint8)
-    state[mine.kind == KINDS.index(GRAPH)] = BUSY.index(GRAPH)
+    for kind in (MEMSET, GRAPH):
+        state[mine.kind == KINDS.index(kind)] = BUSY.index(kind)
     kernels = np.flatnonzero(mine.kind == KINDS.index(KERNEL))
     if len(kernels):
         codes, classes = kernel_classes(view.whole)
@@ -163,14 +165,17 @@ def _budget(
     start, end = interval
     state_ns = {state: np.zeros(len(start), np.int64) for state in STATES}
     overlapped_ns = {state: np.zeros(len(start), np.int64) for state in (COMMUNICATION, COPY)}
-    so_far, before = NOTHING, np.zeros(len(start), np.int64)
+    so_far, copies, before = NOTHING, NOTHING, np.zeros(len(start), np.int64)
     for state, cover in layers:
         so_far = joined(so_far, cover)
         taken = so_far.within(start, end)
         state_ns[state] = taken - before
-        if state in (COMMUNICATION, MEMCPY):
-            kind = COPY if state == MEMCPY else state
-            overlapped_ns[kind] = cover.within(start, end) - state_ns[state]
+        if state == COMMUNICATION:
+            overlapped_ns[state] = cover.within(start, end) - state_ns[state]
+        elif state in (MEMCPY, MEMSET):
+            copies = joined(copies, cover)
+            exposed = state_ns[MEMCPY] + state_ns[MEMSET]
+            overlapped_ns[COPY] = copies.within(start, end) - exposed
         before = taken
     for cause, cover in idle:
         state_ns[f"idle_{cause}"] = cover.within(start, end)

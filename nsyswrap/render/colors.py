@@ -135,4 +135,6 @@ def state_color(state: str) -> Style:
     """Return the style of a state of the GPU: one of ``step_budget.STATES``."""
     if state.startswith("idle_"):
         return style_of(CAUSES, state.removeprefix("idle_"))
-    return COPIES["Host-to-Device"] if state == "memcpy" else kernel_color(state.removesuffix("_kernel"))
+    if state in ("memcpy", "memset"):
+        return MEMSET if state == "memset" else COPIES["Host-to-Device"]
+    return kernel_color(state.removesuffix("_kernel"))

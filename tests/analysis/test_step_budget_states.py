@@ -33,7 +33,7 @@ def only(folder: Path, *rows: Row) -> Budget:
 
 def test_the_states_are_those_of_a_busy_gpu_and_the_causes_of_idling() -> None:
     assert (*BUSY, *(f"idle_{cause}" for cause in IDLE)) == STATES
-    assert (*COMPUTE, "communication", "memcpy") == BUSY
+    assert (*COMPUTE, "communication", "memcpy", "memset") == BUSY
     assert len(set(STATES)) == len(STATES)
 
 
@@ -47,7 +47,8 @@ def test_the_states_are_those_of_a_busy_gpu_and_the_causes_of_idling() -> None:
         (kernel(NCCL, 0, 20), graph(10, 40, 0), {"communication": 10, "graph": 30}),
         (kernel(NCCL, 0, 20), kernel("k", 10, 40), {"communication": 10, "other_kernel": 30}),
         (memcpy(1, 0, 20, 8), kernel(NCCL, 10, 40), {"memcpy": 10, "communication": 30}),
-        (memset(0, 20, 8), kernel("k", 10, 40), {"memcpy": 10, "other_kernel": 30}),
+        (memset(0, 20, 8), kernel("k", 10, 40), {"memset": 10, "other_kernel": 30}),
+        (memset(0, 20, 8), memcpy(1, 10, 40, 8), {"memset": 10, "memcpy": 30}),
         (memcpy(11, 0, 20, 8), memcpy(1, 10, 40, 8), {"memcpy": 40}),
     ],
 )

@@ -35,7 +35,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import check_pairs
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gil import STATES as GIL_STATES
-from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, MEMCPY, operation_notes
+from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, MEMCPY, MEMSET, operation_notes
 from nsyswrap.analysis.judged_part import READS, judged_parts
 from nsyswrap.analysis.step_budget import (
     COMMUNICATION,
@@ -148,6 +148,7 @@ def _rows(
         "compute_ns": np.asarray(compute_ns),
         "idle_ns": budget.duration_ns - busy,
         **{column: state_ns[state] for state, column in STATE_COLUMNS.items()},
+        STATE_COLUMNS[MEMCPY]: state_ns[MEMCPY] + state_ns[MEMSET],
         "communication_overlapped_ns": budget.overlapped_ns[COMMUNICATION],
         "copy_overlapped_ns": budget.overlapped_ns[COPY],
         **{_GIL_COLUMNS[state]: budget.gil_ns.get(state, np.zeros(count, np.int64)) for state in GIL_STATES},

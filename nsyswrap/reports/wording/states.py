@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsyswrap.analysis.gpu_operations import GRAPH, MEMCPY
+from nsyswrap.analysis.gpu_operations import GRAPH, MEMCPY, MEMSET
 from nsyswrap.analysis.step_budget import COMMUNICATION, KERNELS, OTHER_KERNELS, OTHER_PROCESS
 
 # What causes a gap, of those in ``gpu_gaps.CAUSES``; then in as few words as a line of shares has room for.
@@ -40,6 +40,7 @@ BUSY_NAMES = {
     GRAPH: "graphs",
     COMMUNICATION: "communication",
     MEMCPY: "copies",
+    MEMSET: "memsets",
 }
 OTHER_NAME = "other"  # of a sum of small shares
 
