@@ -58,7 +58,8 @@ class Budget:
     """What one device did for one process, in intervals of time; all times in ns.
 
     ``state_ns`` has the time of each of STATES in each interval; these add up to the interval.
-    ``overlapped_ns`` has the time of communication, and of copies and memsets, that had something before it in the order.
+    ``overlapped_ns`` has the time of communication, and of copies and memsets, that had something before it
+    in the order.
     ``gil_ns`` has the parts of the idle time in host code by state of Python's lock; empty if not traced.
     """
 

@@ -17,7 +17,13 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import ending
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import lacks_column
-from nsyswrap.capture.info import newer_than_known, read_diagnostics, read_info, unread_tables
+from nsyswrap.capture.info import (
+    all_cuda_events,
+    newer_than_known,
+    read_diagnostics,
+    read_info,
+    unread_tables,
+)
 from nsyswrap.capture.open import beside_note, export_of, open_export
 from nsyswrap.capture.parts import part_of, selected_rows
 from nsyswrap.capture.selection import EVERYTHING, NAME_FIELDS, ViewOptions, parse_selection, resolve, select
@@ -443,6 +449,11 @@ class Capture:
     def diagnostics(self) -> list[Diagnostic]:
         """Return the warnings of nsys 2024.2 or newer, lost events first, without absent event kinds."""
         return read_diagnostics(self._export)
+
+    @cached_property
+    def all_cuda_events(self) -> int | None:
+        """Return nsys' own count of CUDA events if the export has as many, else 0; None without a count."""
+        return all_cuda_events(self._export)
 
     def _column(self, events: schema.Events, table: str, field: str, present: list[str]) -> str | None:
         spec = events.fields[field]

@@ -69,7 +69,7 @@ class Info:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One warning of nsys in the export; ``loss`` means that events are missing."""
+    """One warning of nsys in the export; ``loss`` means that CUDA events are missing, or may be."""
 
     text: str
     loss: bool
@@ -138,7 +138,8 @@ def read_diagnostics(export: Export) -> list[Diagnostic]:
     """Read the warnings of nsys, each once, those about lost events first.
 
     If nsys stops before the program ends, it warns that events might be missing. None are if the hook of
-    ``profile --steps`` stopped it: it waits for all work of the GPU before.
+    ``profile --steps`` stopped it: it waits for all work of the GPU before. Other events than CUDA's are
+    missed by no figure, unless the export has fewer CUDA events than nsys counted.
     """
     table = schema.EVENTS["diagnostic"].table
     columns: tuple[tuple[str, FieldKind], ...] = (("timestamp", "int"), ("text", "text"), ("severity", "int"))
@@ -150,10 +151,24 @@ def read_diagnostics(export: Export) -> list[Diagnostic]:
             levels.setdefault((text or "").strip().partition("\n")[0].strip(), level)
     stopped = {text for text in levels if re.match(schema.STOPPED_WARNING, text)}
     harmless = stopped if stopped and _stopped_by_hook(export, {text for _, text, _ in rows}) else set()
+    others = {text for text in levels if re.search(schema.OTHER_LOSS, text)}
+    if others and all_cuda_events(export) != 0:
+        harmless |= others
     diagnostics = [
         Diagnostic(text, level == "loss" and text not in harmless) for text, level in levels.items()
     ]
     return sorted(diagnostics, key=lambda diagnostic: not diagnostic.loss)
+
+
+def all_cuda_events(export: Export) -> int | None:
+    """Return nsys' own count of CUDA events if the export has as many, else 0; None without a count."""
+    rows = export.select(schema.EVENTS["diagnostic"].table, ("text", "text"), required=False)
+    counts = [match[1] for (text,) in rows if (match := re.match(schema.CUDA_COUNT, text or ""))]
+    if not counts:
+        return None
+    counted = sum(int(count.replace(",", "")) for count in counts)
+    exported = sum(export.count(schema.EVENTS[kind].table) for kind in schema.COUNTED)
+    return counted if counted == exported else 0
 
 
 def _stopped_by_hook(export: Export, messages: set[str | None]) -> bool:

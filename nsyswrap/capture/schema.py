@@ -360,6 +360,10 @@ ABSENCE_WARNING = (
 )
 # Diagnostics about events that are missing from the capture.
 LOSS_WARNING = r"(?i)dropped|lost|not all .* events|buffer.*full|incomplete"
+# Those about other events than CUDA's: the kind that a message names, or samples of the CPU.
+OTHER_LOSS = r"(?i)not all (?!cuda\b)[\w ]+ events might|nvtx events|events .*lost.*sampling rate"
+CUDA_COUNT = r"Number of CUDA events collected:\s*(\d[\d,]{0,25})"  # of COUNTED, in one process
+COUNTED = ("api", "kernel", "memcpy", "memset")
 # nsys says this whenever it stops before the program ends. It is no loss if the GPU had no work left then.
 STOPPED_WARNING = r"Not all \w+ events might have been collected"
 STOPPED = "Stopping the profiling session using NVTX trigger."

@@ -314,6 +314,28 @@ def test_no_event_is_missing_where_the_hook_of_steps_ended_the_recording(
     assert [(found.text, found.loss) for found in opened(tmp_path, *rows).diagnostics] == [(text, lost)]
 
 
+SAMPLES = "Some events (\t27) were lost. Certain charts may be wrong. Try to decrease sampling rate."
+
+
+@pytest.mark.parametrize(
+    ("text", "counted", "lost"),
+    [
+        (SAMPLES, "2", False),  # a kernel and a call: all that nsys collected
+        (SAMPLES, "1,002", True),
+        (SAMPLES, None, False),
+        ("Not all OpenGL events might have been collected.", None, False),
+        ("Not all OS runtime events might have been collected.", "2", False),
+        ("Not all CUDA events might have been collected.", "2", True),  # what was never collected
+    ],
+)
+def test_events_of_other_kinds_than_cuda_are_no_loss(
+    text: str, counted: str | None, *, lost: bool, tmp_path: Path
+) -> None:
+    counts = [diagnostic(f"Number of CUDA events collected: \t{counted}.", severity=1)] if counted else []
+    rows = kernel("k", 5, 9, 1), call("cudaLaunchKernel", 0, 5, 1), *counts, diagnostic(text, severity=3)
+    assert [found.loss for found in opened(tmp_path, *rows).diagnostics] == [lost]
+
+
 def test_exports_before_2024_have_no_diagnostics(tmp_path: Path) -> None:
     assert opened(tmp_path, kernel("k", 0, 5)).diagnostics == []
 

@@ -36,7 +36,6 @@ _FOLLOW = "nsyswrap profile --follow-forks"
 _STARTED = "CUDA injection initialized successfully."
 _INCOMPLETE = "Not all CUDA events might have been collected."
 _OF_CUDA = re.compile(r"CUDA|CUPTI")
-_OF_OTHERS = re.compile(r"Not all (?!CUDA)|NVTX events")  # such as OS runtime events
 
 
 def has_gpu_work(capture: Capture) -> bool:
@@ -241,7 +240,7 @@ def _lost_events(evidence: Evidence) -> Iterator[Check]:
     """Messages of nsys on missing events, unless another cause explains them."""
     explained = evidence.has_range or _unflushed_pids(evidence)
     for loss in evidence.capture.diagnostics:
-        if not loss.loss or _OF_OTHERS.search(loss.text) or (explained and loss.text == _INCOMPLETE):
+        if not loss.loss or (explained and loss.text == _INCOMPLETE):
             continue
         is_certain = bool(_OF_CUDA.search(loss.text))
         words = "nsys reported missing CUDA events" if is_certain else "CUDA events were lost, nsys says"

@@ -135,4 +135,8 @@ def _diagnosis(capture: Capture, *, is_complete: bool) -> str:
     losses = sum(diagnostic.loss for diagnostic in capture.diagnostics)
     count = len(capture.diagnostics)
     warnings = f"{count} nsys warning{'' if count == 1 else 's'}" if count else "no nsys warnings"
-    return f"{warnings}, {f'{losses} about missing events' if losses else 'no dropped events reported'}"
+    if losses:
+        return f"{warnings}, {losses} about missing events"
+    complete = capture.all_cuda_events if count else None
+    here = f"all {complete:,} CUDA events are here" if complete else "no dropped events reported"
+    return f"{warnings}, {here}"

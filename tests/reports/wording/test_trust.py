@@ -55,6 +55,12 @@ GONE = "events were dropped or removed"
              "  nsys: no symbols"],
         ),
         (
+            [kernel("k", 5, 9, 1), call("f", 0, 1, 1), diagnostic("Not all OpenGL events might be here"),
+             diagnostic("Number of CUDA events collected: 2.", severity=1)],
+            [f"1 kernel; 1 nsys warning, all 2 CUDA events are here {MORE}",
+             "  nsys: Not all OpenGL events might be here"],
+        ),
+        (
             [graph(5, 9, 1), graph(10, 12, 2), graph(20, 22, 3), call("cudaGraphLaunch", 0, 1, 1)],
             [f"0 kernels, 1 API call; {UNKNOWN} {MORE}",
              "  3 whole-graph executions hide their kernels; profile with --graphs node"],
@@ -84,7 +90,7 @@ GONE = "events were dropped or removed"
              "  2 kernels began up to 1.00 µs before the launch call"],
         ),
     ],
-    ids=["no diagnostics", "no warnings", "warnings", "dropped", "graphs", "one graph",
+    ids=["no diagnostics", "no warnings", "warnings", "dropped", "other events", "graphs", "one graph",
          "graph, diagnostics", "launch of two", "no call", "clocks"],
 )  # fmt: skip
 def test_the_trust_line(tmp_path: Path, rows: list[Row], said: list[str]) -> None:
