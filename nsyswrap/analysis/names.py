@@ -139,6 +139,24 @@ _PATTERNS = {
 }
 
 
+# Results of the runtime (cudaError_t) and the driver (CUresult). Codes that both define mean the same.
+_MEANINGS = (
+    "1 invalid value, 2 out of memory, 3 not initialized, 4 shutting down, 35 driver too old, "
+    "98 invalid device function, 100 no device, 101 invalid device, 200 invalid kernel image, "
+    "201 invalid context, 209 no kernel image for this GPU, 214 ECC error, 218 invalid PTX, "
+    "222 unsupported PTX version, 301 file not found, 304 operating system error, 400 invalid handle, "
+    "401 illegal state, 500 not found, 600 not ready, 700 illegal address, "
+    "701 too many resources for the launch, 702 launch timed out, 704 peer access already enabled, "
+    "705 peer access not enabled, 709 context destroyed, 710 assertion failed, "
+    "712 memory already registered, 713 memory not registered, 714 stack error, 715 illegal instruction, "
+    "716 misaligned address, 717 invalid address space, 718 invalid program counter, 719 launch failed, "
+    "720 cooperative launch too large, 800 not permitted, 801 not supported, 802 system not ready, "
+    "803 driver mismatch, 900 not allowed during stream capture, 901 stream capture invalidated, "
+    "910 graph update not possible, 999 unknown error"
+)
+RESULTS = {int(code): text for code, text in (part.split(" ", 1) for part in _MEANINGS.split(", "))}
+
+
 def call_class(name: str | None) -> str:
     """Return the one of CLASSES that a call with this name belongs to."""
     return next((kind for kind, pattern in _PATTERNS.items() if re.match(pattern, name or "")), OTHER)

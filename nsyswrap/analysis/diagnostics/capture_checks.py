@@ -19,7 +19,7 @@ from nsyswrap.analysis.diagnostics.check import (
     unknown,
     warning,
 )
-from nsyswrap.analysis.names import strip_version
+from nsyswrap.analysis.names import RESULTS, strip_version
 from nsyswrap.analysis.no_gpu_work import missing_processes
 from nsyswrap.base.check import Check
 from nsyswrap.base.constants import MISSING
@@ -45,22 +45,6 @@ _AGAIN = "reports cannot tell these events apart. Export the .nsys-rep again"
 _LEVELS: dict[str, Level] = {"loss": "problem", "warning": "note", "info": "info"}  # of messages
 _LOST = " Counts and totals may be too low; record less at once."
 
-# Codes of the runtime (cudaError_t) and the driver (CUresult). Codes that both define mean the same.
-_MEANINGS = (
-    "1 invalid value, 2 out of memory, 3 not initialized, 4 shutting down, 35 driver too old, "
-    "98 invalid device function, 100 no device, 101 invalid device, 200 invalid kernel image, "
-    "201 invalid context, 209 no kernel image for this GPU, 214 ECC error, 218 invalid PTX, "
-    "222 unsupported PTX version, 301 file not found, 304 operating system error, 400 invalid handle, "
-    "401 illegal state, 500 not found, 600 not ready, 700 illegal address, "
-    "701 too many resources for the launch, 702 launch timed out, 704 peer access already enabled, "
-    "705 peer access not enabled, 709 context destroyed, 710 assertion failed, "
-    "712 memory already registered, 713 memory not registered, 714 stack error, 715 illegal instruction, "
-    "716 misaligned address, 717 invalid address space, 718 invalid program counter, 719 launch failed, "
-    "720 cooperative launch too large, 800 not permitted, 801 not supported, 802 system not ready, "
-    "803 driver mismatch, 900 not allowed during stream capture, 901 stream capture invalidated, "
-    "910 graph update not possible, 999 unknown error"
-)
-_CODES = {int(code): text for code, text in (part.split(" ", 1) for part in _MEANINGS.split(", "))}
 _ENDS_CONTEXT = {214, 700, 702, 710, 714, 715, 716, 717, 718, 719}
 # Codes that are an answer rather than a failure, and the functions for which they are.
 _ANSWERS = {
@@ -121,7 +105,7 @@ def check_api_results(capture: Capture) -> Iterator[Check]:
 
 
 def _api_result(name: str, code: int, count: int) -> Check:
-    result = f"{name} returned {code} ({_CODES.get(code, 'an error')})"
+    result = f"{name} returned {code} ({RESULTS.get(code, 'an error')})"
     if re.match(_ANSWERS.get(code, "$"), name):
         return info(API_RESULTS, count, f"{result}: a regular result, not a failure")
     if re.match(_ECHO, name):
