@@ -451,6 +451,14 @@ class Capture:
         return read_diagnostics(self._export)
 
     @cached_property
+    def last_error_output(self) -> str:
+        """Return the last line that the program wrote to stderr; empty if nsys did not store it."""
+        rows = self._export.select(schema.OUTPUT, ("filenameId", "int"), ("contentId", "int"), required=False)
+        texts = [self.text(content) for name, content in rows if "stderr" in (self.text(name) or "")]
+        lines = [line for text in texts for line in (text or "").splitlines() if line.strip()]
+        return " ".join(lines[-1].split()) if lines else ""
+
+    @cached_property
     def all_cuda_events(self) -> int | None:
         """Return nsys' own count of CUDA events if the export has as many, else 0; None without a count."""
         return all_cuda_events(self._export)

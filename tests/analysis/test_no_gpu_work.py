@@ -16,7 +16,7 @@ from tiny_export import DIAGNOSTIC, Row, call, global_id, kernel, memcpy, nvtx, 
 from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.api import Capture, open_capture
-from nsyswrap.base.run_folder import EXPORT, RUN
+from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
 from nsyswrap.reports.answer import answer_lines
 from nsyswrap.reports.summary import answer_with_lines
 from nsyswrap.reports.wording.trust import trust
@@ -270,6 +270,68 @@ def test_messages_about_other_events_are_no_cause(tmp_path: Path, text: str) -> 
 def test_launches_without_their_work_are_counted(tmp_path: Path) -> None:
     calls = [call("cudaLaunchKernel", 0, 5, 1), call("cudaFree", 5, 9, 2)]
     assert causes(made(tmp_path, *calls)) == ["nsys recorded 2 CUDA API calls, 1 of them a launch"]
+
+
+@pytest.mark.parametrize(
+    ("output", "last"),
+    [
+        ("Traceback:\n  File 'a.py'\nImportError: no  module\n\n", "ImportError: no module"),
+        ("Accelerator Fatal Error: no device function\n", "Accelerator Fatal Error: no device function"),
+        ("Error in step 3, trying again\nepoch 1: 100 %\n", None),
+        ("", None),
+    ],
+)
+def test_the_last_line_of_a_program_that_failed(tmp_path: Path, output: str, last: str | None) -> None:
+    streams = [
+        row("ProcessStreams", globalPid=1, filenameId=f"pid_1_{name}.log", contentId=text)
+        for name, text in (("stderr", output), ("stdout", "an error\n"))
+    ]
+    missing = "Not all CUDA events might have been collected."
+    found = causes(made(tmp_path, nvtx("step", 0, 9), message(missing, severity=3), *streams))
+    said = f"the program ended with an error: {last}; run the program without nsys first"
+    assert (found[0] == said) == (last is not None)
+    assert f"nsys reported missing CUDA events: {missing}" in found
+
+
+def test_the_exit_code_of_a_run_comes_before_guesses(tmp_path: Path) -> None:
+    RunFolder(tmp_path).write_status(Status("program_failed", 1, None, 1, "exit code 1"))
+    fact, *others = causes(with_run(tmp_path, {}, nvtx("step", 0, 9)))
+    assert fact == "the program failed: exit code 1; run the program without nsys first"
+    assert others == []
+
+
+def launches(*results: int) -> list[Row]:
+    return [
+        call("cudaLaunchKernel", 10 * i, 10 * i + 5, i, returnValue=result)
+        for i, result in enumerate(results)
+    ]
+
+
+BUILD = "build for this GPU, for example with nvcc -arch=native"
+
+
+@pytest.mark.parametrize(
+    ("calls", "fact"),
+    [
+        (launches(209, 209), f"all 2 launches failed: no kernel image for this GPU (209); {BUILD}"),
+        (launches(98), f"the only launch failed: invalid device function (98); {BUILD}"),
+        (launches(0, 209), "nsys recorded 2 CUDA API calls, 2 of them launches"),
+        (
+            [call("cudaGetDeviceCount", 0, 5, 1, returnValue=100)],
+            "cudaGetDeviceCount failed: no device (100); run nsyswrap doctor",
+        ),
+        ([call("cudaMalloc", 0, 5, 1, returnValue=2)], "nsys recorded 1 CUDA API call, but no launch"),
+    ],
+)
+def test_calls_that_failed_come_before_guesses(tmp_path: Path, calls: list[Row], fact: str) -> None:
+    assert causes(made(tmp_path, *calls)) == [fact]
+
+
+def test_launches_that_succeed_unseen(tmp_path: Path) -> None:
+    fact, timestamps, virtual = causes(made(tmp_path, *launches(0, 0), message("Profiling has started.")))
+    assert fact == "nsys recorded 2 CUDA API calls, 2 of them launches"
+    assert "CuptiUseRawGpuTimestamps=false" in timestamps
+    assert virtual.startswith("possibly CUDA cannot be traced here: WSL, or a virtual GPU")
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, run_che
 from nsyswrap.analysis.diagnostics.check import counted, unknown
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
-from nsyswrap.analysis.no_gpu_work.evidence import run_facts
+from nsyswrap.analysis.no_gpu_work.evidence import program_failed, run_facts
 from nsyswrap.base import paths
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.files import tail
 from nsyswrap.base.nsys import command
-from nsyswrap.base.run_folder import EXPORT, LOG, REPORT, RUN, RunFolder, ending, run_of
+from nsyswrap.base.run_folder import EXPORT, LOG, REPORT, RUN, RunFolder, ending
 from nsyswrap.capture.capture import open_capture
 from nsyswrap.capture.info import newer_than_known
 
@@ -87,21 +87,12 @@ def _without_export(folder: Path) -> Iterator[Check]:
 
 
 def _run(capture: Capture) -> Iterator[Check]:
-    if _program_failed(capture):
+    if program_failed(capture.source):
         yield Check("note", "run", capture.ending)
     elif capture.ending:
         yield Check("problem", "run", f"{capture.ending}; the capture may end early", "profile again")
     elif run_facts(capture.source):
         yield Check("ok", "run", "the run ended well")
-
-
-def _program_failed(capture: Capture) -> bool:
-    """Return True if only the program failed: nsys recorded it to its end."""
-    folder = run_of(capture.source)
-    try:
-        return folder is not None and RunFolder(folder).read_status().outcome == "program_failed"
-    except CaptureError:
-        return False
 
 
 def _integrity(capture: Capture) -> Check:

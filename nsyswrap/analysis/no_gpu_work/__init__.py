@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.gpu_operations import KINDS
-from nsyswrap.analysis.no_gpu_work.evidence import Evidence, run_facts
+from nsyswrap.analysis.names import LAUNCH, RESULTS, call_class
+from nsyswrap.analysis.no_gpu_work.evidence import Evidence, program_failed, run_facts
 from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import FIRST_NSYS, MISSING
 from nsyswrap.base.units import duration
@@ -35,6 +36,17 @@ _MPS_VARIABLES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 _FOLLOW = "nsyswrap profile --follow-forks"
 _STARTED = "CUDA injection initialized successfully."
 _INCOMPLETE = "Not all CUDA events might have been collected."
+# Of a last line on stderr. Programs also write progress and warnings there.
+_ERROR = re.compile(r"(?i)error\b|exception\b|\bfatal|\bfail(ed|ure)|abort|segmentation fault|terminate")
+# Results of calls after which a program has no GPU, and what to do.
+_CURES = {
+    **dict.fromkeys((35, 222), "update the driver, or use an older CUDA"),
+    **dict.fromkeys((98, 200, 209), "build for this GPU, for example with nvcc -arch=native"),
+    100: "run nsyswrap doctor",
+    101: "choose a device that exists: CUDA_VISIBLE_DEVICES",
+    802: "start the fabric manager: systemctl start nvidia-fabricmanager",
+    803: "restart the machine: the driver was updated",
+}
 _OF_CUDA = re.compile(r"CUDA|CUPTI")
 
 
@@ -89,6 +101,30 @@ def _cuda_not_traced(evidence: Evidence) -> Iterator[Check]:
         trace = str(evidence.options.get("trace", "cuda"))
         option = "" if "cuda" in trace else f": --trace={trace}"
         yield _cause(f"CUDA was not traced{option}", _TRACE_CUDA)
+
+
+def _program_error(evidence: Evidence) -> Iterator[Check]:
+    """The run says that the program failed, or its last line on stderr is an error."""
+    line = evidence.capture.last_error_output
+    line = line if _ERROR.search(line) else ""
+    if (failed := program_failed(evidence.capture.source)) or line:
+        ended = evidence.capture.ending if failed else "the program ended with an error"
+        yield _cause(f"{ended}{': ' if line else ''}{line}", "run the program without nsys first")
+
+
+def _failed_calls(evidence: Evidence) -> Iterator[Check]:
+    """Every launch failed, or a call whose failure leaves a program without a GPU."""
+    launches = [count for name, _, count in evidence.failed if call_class(name) == LAUNCH]
+    if launches and sum(launches) == evidence.launches:
+        result = evidence.failed[0][1]
+        count = "the only launch" if evidence.launches == 1 else f"all {evidence.launches:,} launches"
+        yield _cause(f"{count} failed: {RESULTS.get(result, 'an error')} ({result})", _CURES.get(result, ""))
+    elif not launches:
+        for name, result, _ in evidence.failed:
+            if result in _CURES:
+                text = f"{name} failed: {RESULTS[result]} ({result})"
+                yield _cause(text, _CURES[result])
+                return
 
 
 def _other_profiler(evidence: Evidence) -> Iterator[Check]:
@@ -277,6 +313,22 @@ def _possible_forks(evidence: Evidence) -> Iterator[Check]:
         )
 
 
+def _unseen(evidence: Evidence) -> Iterator[Check]:
+    """Launches that succeeded, and no word of nsys about missing kernels."""
+    told = evidence.capture.has("diagnostic") and not evidence.capture.diagnostics
+    if told and evidence.launches and not evidence.failed:
+        yield _cause(
+            "nsys cannot read the GPU's raw timestamps here",
+            "record with NSYS_CONFIG_DIRECTIVES=CuptiUseRawGpuTimestamps=false in the environment",
+            is_certain=False,
+        )
+        yield _cause(
+            "CUDA cannot be traced here: WSL, or a virtual GPU without profiling",
+            "turn on profiling of the virtual GPU, or record on another machine",
+            is_certain=False,
+        )
+
+
 def _elsewhere(evidence: Evidence) -> Iterator[Check]:
     """Work in a process that has no part in the run."""
     if not (evidence.capture.has("api") or evidence.strangers):
@@ -295,6 +347,8 @@ def _named(processes: Sequence[GpuUser | GpuProcess]) -> str:
 _DECISIVE = (_no_gpu, _cuda_not_traced)  # after one of these nothing else counts
 # Causes with evidence, the likeliest first.
 _CAUSES: tuple[Callable[[Evidence], Iterator[Check]], ...] = (
+    _failed_calls,
+    _program_error,
     _other_profiler,
     _unsupported_driver,
     _no_permission,
@@ -309,4 +363,4 @@ _CAUSES: tuple[Callable[[Evidence], Iterator[Check]], ...] = (
     _windows_subsystem,
     _on_the_gpu,
 )
-_GUESSES = (_possible_forks, _elsewhere)  # if no cause is certain
+_GUESSES = (_possible_forks, _unseen, _elsewhere)  # if no cause is certain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct
-from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
+from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes, strip_version
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.run_facts import conditions_of, gpu_users_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.selection import process_ids
@@ -42,6 +43,15 @@ def run_facts(source: Path) -> dict[str, Any]:
     """Return the content of run.json for a run folder or one of its files; empty for another capture."""
     folder = run_of(source)
     return RunFolder(folder).read_run() if folder else {}
+
+
+def program_failed(source: Path) -> bool:
+    """Return True if only the program of a run failed: nsys recorded it to its end."""
+    folder = run_of(source)
+    try:
+        return folder is not None and RunFolder(folder).read_status().outcome == "program_failed"
+    except CaptureError:
+        return False
 
 
 @dataclass
@@ -131,6 +141,19 @@ class Evidence:
         if not self.capture.has("api"):
             return 0
         return int(np.count_nonzero(call_classes(self.capture) == CLASSES.index(LAUNCH)))
+
+    @cached_property
+    def failed(self) -> list[tuple[str, int, int]]:
+        """The name, result and number of the launches that failed; then of other calls, each by time."""
+        if not self.capture.has("api"):
+            return []
+        calls = self.capture.columns("api", "start_ns", "name", "return_value")
+        launches = call_classes(self.capture) == CLASSES.index(LAUNCH)
+        rows = np.flatnonzero((calls["return_value"] != 0) & (calls["return_value"] != MISSING))
+        rows = rows[np.lexsort((calls["start_ns"][rows], ~launches[rows]))]
+        pairs = zip(calls["name"][rows].tolist(), calls["return_value"][rows].tolist(), strict=True)
+        counts = Counter((strip_version(self.capture.text(name)) or "", result) for name, result in pairs)
+        return [(*pair, count) for pair, count in counts.items()]
 
     @property
     def strangers(self) -> list[GpuProcess]:
