@@ -97,6 +97,11 @@ class Launches(Columns):
         return self.start_ns + self.narrow_latency_ns  # type: ignore[no-any-return]
 
     @property
+    def of_graph(self) -> NDArray[Any]:
+        """Mark the launches of a CUDA graph."""
+        return self.name == (self.names.index(GRAPH_NAME) if GRAPH_NAME in self.names else MISSING)  # type: ignore[no-any-return]
+
+    @property
     def uncontended(self) -> NDArray[Any]:
         """Mark launches whose stream was idle at the start of the call."""
         # MISSING is less than every time.

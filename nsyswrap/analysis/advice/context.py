@@ -121,11 +121,12 @@ class AdviceContext:
 class GapKinds:
     """Marks of the gaps, one entry each, for the story that a gap belongs to; each gap has one story.
 
-    ``loading``: ends with the first launch of a kernel, or at least a tenth of it is loading. In steps that
-    repeat a single loading call is enough: compiling on the host comes before it.
+    ``loading``: at least a tenth of it is loading. In steps that repeat a single loading call is enough:
+    compiling on the host comes before it.
     ``allocating``: at least a tenth of it is allocating or freeing.
     ``waited``: the thread waited for the GPU before it launched what ended the gap.
-    ``copying``: the operation that ends it is a copy. ``launching``: it is a repeated launch.
+    ``copying``: the operation that ends it is a copy. ``launching``: it is a launch. ``graph``: that of a
+    graph, before which any host code is none that a graph could save.
     ``long_host``: host code takes more than ten times the median call that launches or copies.
     """
 
@@ -138,19 +139,18 @@ class GapKinds:
         launches = launches_of(whole)
         ended = ended_by(launches, gaps)
         launched = ended >= 0
-        first = np.append(launches.first, False)[ended]
         close = np.append(back_to_back(whole), False)[ended] if len(launches) else launched
+        self.loading = parts["load"] > self._PART * duration
         if context.part.steps.found:
-            self.loading = first | (loads_in_gaps(context) > 0)
-        else:
-            self.loading = first | (parts["load"] > self._PART * duration)
+            self.loading |= loads_in_gaps(context) > 0
         self.allocating = ~self.loading & (parts["allocate"] > self._PART * duration)
         plain = ~self.loading & ~self.allocating
         self.waited = plain & np.where(launched, ~close, parts["synchronise"] > 0)
         after = context.gaps.operations.kind[gaps.after] if len(gaps.operations) else gaps.after
         self.copying = plain & ~launched & (gaps.after >= 0) & (after == KINDS.index(MEMCPY))
         self.launching = plain & launched
-        self.long_host = parts["host"] > self._LONG_HOST * _launch_call_ns(context)
+        self.graph = np.append(launches.of_graph, False)[ended]
+        self.long_host = self.graph | (parts["host"] > self._LONG_HOST * _launch_call_ns(context))
 
 
 def _launch_call_ns(context: AdviceContext) -> float:

@@ -40,7 +40,7 @@ _WAITS = re.compile(
 def launch_bound(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the GPU waits for launches that nothing but the launches before them holds up."""
     kinds = context.kinds
-    gaps = kinds.launching & ~kinds.waited
+    gaps = kinds.launching & ~kinds.waited & ~kinds.graph
     inside = context.idle(gaps, ("launch",))
     between = joined(context.idle(gaps, ("call",)), context.idle(gaps & ~kinds.long_host, ("host",)))
     cover = joined(inside, between)
@@ -63,7 +63,9 @@ def launch_bound(context: AdviceContext) -> Iterator[Finding]:
 def host_bound(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the GPU is idle while the launching thread runs host code for long."""
     kinds = context.kinds
-    gaps = kinds.long_host & ~kinds.loading & ~_for_input(context)
+    gaps = kinds.long_host & ~_for_input(context)
+    if context.part.steps.found:
+        gaps &= ~kinds.loading
     cover = context.idle(gaps, ("host",))
     if not context.worth(cover.length):
         return
@@ -189,12 +191,13 @@ def _allocation(context: AdviceContext) -> IntervalSet:
 
 
 def _loading(context: AdviceContext) -> IntervalSet:
-    """Return the idle time in gaps with loading calls or first launches."""
-    return context.idle(context.kinds.loading, ("load", "host", "allocate", *_CALLS), outliers=True)
+    """Return the idle time in loading calls; in steps that of their gaps, as compilers are host code."""
+    causes = ("load", "host", "allocate", *_CALLS) if context.part.steps.found else ("load",)
+    return context.idle(context.kinds.loading, causes, outliers=True)
 
 
 def loading_in_loop(context: AdviceContext) -> Iterator[Finding]:
-    """Yield a finding if the GPU is idle while kernels are compiled, loaded or launched first."""
+    """Yield a finding if the GPU is idle while kernels are compiled or loaded."""
     gaps, cover = context.kinds.loading, _loading(context)
     if not context.worth(cover.length):
         return

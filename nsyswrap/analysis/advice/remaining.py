@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -75,8 +75,10 @@ def _end_with_pages_to_host(context: AdviceContext) -> NDArray[np.bool_]:
 
 
 def _finding(context: AdviceContext, name: str, cover: IntervalSet) -> Finding:
-    computes = bool(context.operations.computes.any())
-    cause = _CAUSE_OF.get(name, name)
-    return context.finding(
-        _KINDS[name], cover, "gpu_idle", idle_ns=cover.length, cause=cause, computes=computes
-    )
+    numbers: dict[str, Any] = {"cause": _CAUSE_OF.get(name, name)}
+    numbers["computes"] = bool(context.operations.computes.any())
+    if name == "launch":
+        launches = context.launches
+        numbers["all_first"] = bool(len(launches) and launches.first.all())
+        numbers["all_graphs"] = bool(len(launches) and launches.of_graph.all())
+    return context.finding(_KINDS[name], cover, "gpu_idle", idle_ns=cover.length, **numbers)

@@ -421,6 +421,27 @@ def _idle(numbers: Numbers) -> _Variant:
     return {}, {"cause": CAUSE_NAMES[numbers["cause"]]}
 
 
+def _idle_launch(numbers: Numbers) -> _Variant:
+    """Return other advice where graphs are in use, and for a part that launches each kernel once."""
+    changes = {}
+    if numbers["all_first"]:
+        changes = {
+            "sentence": "First launches leave the GPU idle ({idle_ns})",
+            "remedy": "Launching each kernel before",
+            "do": "launch each kernel once before the part that counts: a first launch can load it",
+            "example": "kernel<<<1, 1>>>(data, 0);  // before the loop",
+            "unless": "the program runs each kernel only once by design",
+        }
+    elif numbers["all_graphs"]:
+        changes = {
+            "sentence": "Launches of CUDA graphs leave the GPU idle ({idle_ns})",
+            "remedy": "Fewer, larger graphs",
+            "do": "capture more in one graph, such as several steps; -r gpu_idle lists the gaps",
+            "example": "with torch.cuda.graph(graph): [step() for _ in range(4)]",
+        }
+    return changes, _idle(numbers)[1]
+
+
 def _idle_queued(numbers: Numbers) -> _Variant:
     """Return other advice for a part without kernels."""
     copies = {
@@ -479,7 +500,7 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "idle_load": _idle,
     "idle_allocate": _idle,
     "idle_synchronise": _idle,
-    "idle_launch": _idle,
+    "idle_launch": _idle_launch,
     "idle_copy": _idle,
     "idle_host": _idle,
     "idle_call": _idle,

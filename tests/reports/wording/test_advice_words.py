@@ -38,6 +38,7 @@ LATE = {
 }
 DOUBT = {"outcome": "doubtful", "doubt": "why"}
 IDLE = {"idle_ns": 300, "computes": True}
+LAUNCH = {**IDLE, "cause": "launch"}
 
 # Kind, numbers, heading, sentence, evidence.
 CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
@@ -287,9 +288,23 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     ),
     (
         "idle_launch",
-        {**IDLE, "cause": "launch"},
+        {**LAUNCH, "all_first": False, "all_graphs": False},
         "",
         "Launches leave the GPU idle (300 ns)",
+        "idle 300 ns: launch latency",
+    ),
+    (
+        "idle_launch",
+        {**LAUNCH, "all_first": True, "all_graphs": False},
+        "",
+        "First launches leave the GPU idle (300 ns)",
+        "idle 300 ns: launch latency",
+    ),
+    (
+        "idle_launch",
+        {**LAUNCH, "all_first": False, "all_graphs": True},
+        "",
+        "Launches of CUDA graphs leave the GPU idle (300 ns)",
         "idle 300 ns: launch latency",
     ),
     (
