@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.advice.context import loads_in_gaps
+from nsyswrap.analysis.advice.replay import gained_without_waits
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
 from nsyswrap.analysis.launches import calls_selected
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, calls_named
+from nsyswrap.capture.schema import TO_DEVICE, TO_HOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.finding import Finding
     from nsyswrap.capture.intervals import IntervalSet
 
-TO_DEVICE, TO_HOST = 1, 2  # copyKind
-TINY_BYTES = 64_000  # as in nsys' expert rule on synchronous copies
 _EVERY = 0.75  # waits per kernel
 _MOST = 0.5  # of the host time
 _CALLS = ("launch", "copy", "call", "synchronise")
@@ -141,18 +141,27 @@ def copy_kind(context: AdviceContext) -> NDArray[Any]:
 
 
 def synchronizing(context: AdviceContext) -> Iterator[Finding]:
-    """Yield a finding if the host waits until the GPU is idle before it launches again."""
+    """Yield a finding if the host waits until the GPU is idle before it launches again.
+
+    If the waits cost little while launches or host code are as slow, what they are a part of counts.
+    """
     kinds = context.kinds
     small_result = kinds.copying & (copy_kind(context) == TO_HOST)
     gaps = (kinds.waited & ~kinds.copying) | small_result
     cover = joined(context.idle(gaps, _CALLS), context.idle(gaps & ~kinds.long_host, ("host",)))
     if not context.worth(cover.length):
         return
+    alone = gained_without_waits(context)
+    little: dict[str, Any] = (
+        {} if context.worth(alone) else {"alone_percent": 100 * alone / context.window_ns}
+    )
     kernels = int(np.count_nonzero(context.operations.kind == KINDS.index(KERNEL)))
     yield context.finding(
         "synchronizing",
         cover,
         "gpu_idle",
+        ceiling_ns=cover.length if little else alone,
+        **little,
         after_every_operation=_waits(context) >= _EVERY * max(kernels, 1),
         gaps=int(gaps.sum()),
         idle_ns=cover.length,

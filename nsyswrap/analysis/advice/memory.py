@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.advice.host import TINY_BYTES, TO_HOST
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
-from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE
+from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE, TINY_BYTES, TO_HOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.units import duration
+from nsyswrap.base.units import duration, percent
 from nsyswrap.reports.wording.numbers import filled
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 
@@ -386,8 +386,11 @@ def _waiting_for_input(numbers: Numbers) -> _Variant:
 
 
 def _synchronizing(numbers: Numbers) -> _Variant:
-    every = {"sentence": "Synchronizing after every operation leaves the GPU idle"}
-    return every if numbers["after_every_operation"] else {}, {}
+    where = " after every operation" if numbers["after_every_operation"] else ""
+    effect = "leaves the GPU idle"
+    if "alone_percent" in numbers:
+        effect = f"delays launches (alone {percent(numbers['alone_percent'])})"
+    return {"sentence": f"Synchronizing{where} {effect}"}, {}
 
 
 def _loading_in_loop(numbers: Numbers) -> _Variant:

@@ -160,7 +160,9 @@ def test_copies_of_more_than_64_kb_are_not_tiny(tmp_path: Path) -> None:
 
 
 def test_tiny_copies_to_the_host_belong_to_synchronizing(tmp_path: Path) -> None:
-    assert stakes(tmp_path, *looped(*tiny(34, kind=TO_HOST))) == {"synchronizing": 3 * 34 * 8}
+    assert stakes(tmp_path, *looped(*tiny(34, kind=TO_HOST))) == {
+        "synchronizing": 3 * 34 * 8 - 2 + 2 * 12  # 12 of the launch, as the host runs ahead
+    }
 
 
 @pytest.mark.parametrize(("rest", "expected"), [(1, {}), (0, {"tiny_copies": 4 * 100 * 10})])

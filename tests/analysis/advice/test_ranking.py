@@ -82,7 +82,7 @@ def test_findings_on_the_same_time_name_each_other(tmp_path: Path) -> None:
     # The 100 ns before the copy are of both; the copy is of the one, 30 after it are of the other.
     assert {name: one.ceiling_ns for name, one in found.items()} == {
         "pageable_copies": 3 * (100 + 290),
-        "synchronizing": 3 * (100 + 30),
+        "synchronizing": 30 + 2 * (10 + 100 + 30),  # the first copy is no earlier than recorded
     }
     assert found["pageable_copies"].shares == ("synchronizing",)
     assert found["synchronizing"].shares == ("pageable_copies",)

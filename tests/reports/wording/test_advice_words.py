@@ -105,6 +105,16 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     ),
     (
         "synchronizing",
+        {"after_every_operation": False, "gaps": 3, "idle_ns": 270, "alone_percent": 2.5, **STEPS},
+        "",
+        "Synchronizing delays launches (alone 2.5 %)",
+        (
+            "gaps after a wait for the GPU: 1 per step; GPU idle for 270 ns until the wait returned and the "
+            "next launch arrived"
+        ),
+    ),
+    (
+        "synchronizing",
         {"after_every_operation": True, "gaps": 7, "idle_ns": 300, **STEPS},
         "",
         "Synchronizing after every operation leaves the GPU idle",

@@ -1,0 +1,82 @@
+"""Replay a judged part without its waits for the GPU.
+
+The host keeps its recorded times between calls, and each call its duration, but waits take none. What each
+GPU runs keeps its order and its durations, and begins when it is launched and the GPU is free.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
+from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, by_thread, call_classes
+from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.schema import PROCESS_MASK, TINY_BYTES, TO_HOST
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.advice.context import AdviceContext
+    from nsyswrap.capture.capture import Capture
+
+_FIXED = ("queued", "migration", "unknown")  # idle time that does not depend on the host
+
+
+def gained_without_waits(context: AdviceContext) -> int:
+    """Return the time in ns that the part would take less if the host waited for nothing.
+
+    A gap shrinks by what its launch comes earlier, at most to the part of it that does not depend on the
+    host. What is gained by then, g, grows in each gap to min(g + gap, time of the waits before its launch).
+    """
+    gaps = context.gaps
+    if not len(gaps) or not context.capture.whole.has("api"):
+        return 0
+    fixed = sum((gaps.parts[cause] for cause in _FIXED), np.zeros(len(gaps), np.int64))
+    earlier, first, gained = _waited_before_launch(context), 0, []
+    for *_, end in gaps.owners:
+        free = np.cumsum((gaps.duration_ns - fixed)[first:end])
+        most = int((free - earlier[first:end]).max(initial=0))
+        gained.append(int(free[-1]) - most if len(free) else 0)
+        first = end
+    return min(gained)
+
+
+def _waited_before_launch(context: AdviceContext) -> NDArray[np.int64]:
+    """Return the time that the process waited in the part before it launched what ends each gap, in ns.
+
+    The waits of one thread delay the others: PyTorch's backward runs in a thread of its own.
+    """
+    gaps, whole = context.gaps, context.capture.whole
+    start, end, caller = whole.columns("api", "start_ns", "end_ns", "global_tid").values()
+    begin, (waits, until) = int(context.part.window.start[0]), _waits(whole)
+    mine = np.isin(caller[waits] & PROCESS_MASK, (context.part.steps.global_pid, MISSING))
+    launched = np.where(gaps.call >= 0, np.minimum(start[gaps.call], gaps.end_ns), gaps.end_ns)
+    launched = np.maximum(launched, begin)
+    waited = union(start[waits[mine]], end[until[mine]])
+    return waited.within(np.full(len(gaps), begin), launched)
+
+
+def _waits(whole: Capture) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of the first and the last call of each wait for the GPU.
+
+    A wait is a call that synchronizes, a copy to the host that blocks, or a tiny copy to the host and the
+    call that synchronizes next: as ``.item()``, it goes as a whole.
+    """
+    operations, end = gpu_operations_of(whole), whole.columns("api", "end_ns")["end_ns"]
+    waits = call_classes(whole) == CLASSES.index(SYNCHRONISE)
+    pairs = [np.flatnonzero(waits)] * 2
+    rows = np.flatnonzero((operations.kind == KINDS.index(MEMCPY)) & (operations.call >= 0))
+    if len(rows):
+        copies = whole.columns(MEMCPY, "copy_kind", "bytes")
+        kind, size = (values[operations.row[rows]] for values in copies.values())
+        rows, size = rows[kind == TO_HOST], size[kind == TO_HOST]
+        call, following = operations.call[rows], np.arange(len(end))
+        for calls in by_thread(whole).values():
+            following[calls[:-1]] = calls[1:]
+        last = np.where(waits[following[call]] & (size <= TINY_BYTES), following[call], call)
+        chosen = (end[call] >= operations.end_ns[rows]) | (last != call)
+        pairs = [np.append(pairs[0], call[chosen]), np.append(pairs[1], last[chosen])]
+    return pairs[0], pairs[1]
