@@ -42,6 +42,8 @@ def rows(capture: Capture, factor: int = 1) -> list[dict[str, object]]:
 @every_capture
 def test_other_names(name: str, tmp_path: Path) -> None:
     capture = open_capture(recorded.run_folder(name, tmp_path))
+    if any(of_one.label == "optimizer step" for of_one in steps_of(capture)):
+        pytest.skip("kernels of an optimizer are known by their names")
     other = open_capture(renamed(capture.path, tmp_path / "renamed.sqlite"))
     assert steps(other) == steps(capture)
     assert rows(other) == rows(capture)

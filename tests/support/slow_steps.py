@@ -269,8 +269,13 @@ def _steps(events: Events, process: int, found: Found) -> SlowSteps:
     times = _times(events, process, found)
     lasting = [end - start for start, end in times]
     count, half = len(times), len(times) // 2
-    loads = _loads(events, process, found)
     usual = _usual(lasting, range(half, count)) if count else []
+    loads = [
+        loading or (first and (i == 0 or lasting[i] > 1.1 * usual[i]))
+        for i, (loading, first) in enumerate(
+            zip(_loads(events, process, found), found.first_uses, strict=True)
+        )
+    ]
     unusual = [found.differs[i] or loads[i] or (i < 10 and lasting[i] > 1.5 * usual[i]) for i in range(count)]
     warm_up = 0
     for number in range(half):
@@ -298,7 +303,7 @@ def _steps(events: Events, process: int, found: Found) -> SlowSteps:
 
 
 def _loads(events: Events, process: int, found: Found) -> list[bool]:
-    """Return whether each occurrence launches a kernel for the first time, or loads for long."""
+    """Return whether each occurrence loads for a tenth of the usual one."""
     spans = list(zip(found.starts, found.ends, strict=True))
     usual = statistics.median(end - start for start, end in spans)
     loading = [
@@ -309,7 +314,7 @@ def _loads(events: Events, process: int, found: Found) -> list[bool]:
     covered = [
         len({ns for a, b in loading for ns in range(max(a, start), min(b, end))}) for start, end in spans
     ]
-    return [first or ns > 0.1 * usual for first, ns in zip(found.first_uses, covered, strict=True)]
+    return [ns > 0.1 * usual for ns in covered]
 
 
 def _usual(lasting: Sequence[int], among: Sequence[int]) -> list[float]:

@@ -29,7 +29,7 @@ with lazy_imports():  # most captures have one process
     from nsyswrap.analysis.ranks import waiting as waits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from nsyswrap.analysis.finding import FindingKind
     from nsyswrap.analysis.judged_part import JudgedPart
@@ -91,17 +91,23 @@ def advise_parts(
     Lost events come first, then findings by the share of the time judged, the largest first, then ranges that
     time their GPU work wrongly. Of the same finding in several processes the largest counts.
     """
-    largest: dict[FindingKind, Finding] = {}
+    of_parts = []
     for part in parts:
-        for piece in _of_part(part, least_percent):
+        of_parts.append(_of_part(part, least_percent))
+        if len(parts) > 1:
+            part.finish()
+    largest: dict[FindingKind, Finding] = {}
+    wait = _waiting_for_rank(capture, parts, least_percent)
+    for number, pieces in enumerate(of_parts):
+        for piece in pieces:
+            if wait and number == wait[0] and piece.kind != "exposed_communication":
+                continue  # what makes a process faster that waits for another one makes it wait longer
             known = largest.get(piece.kind)
             if known is None or (piece.ceiling_percent or 0) > (known.ceiling_percent or 0):
                 largest[piece.kind] = piece
-        if len(parts) > 1:
-            part.finish()
-    for piece in _waiting_for_rank(capture, parts, least_percent):
-        largest[piece.kind] = piece
-        _take_out_waiting(largest, piece, least_percent)
+    if wait:
+        largest[wait[1].kind] = wait[1]
+        _take_out_waiting(largest, wait[1], least_percent)
     ordered = sorted(largest.values(), key=lambda piece: -(piece.ceiling_percent or 0))
     doubts, wrong_timings, notes = measurement.doubts(capture)
     shared = {(piece.kind, name) for piece in ordered for name in piece.shares}
@@ -117,6 +123,25 @@ def _of_part(part: JudgedPart, least_percent: float) -> list[Finding]:
     advice = [piece for check in CHECKS for piece in check(context)]
     advice += remaining.idle_time(context, advice)
     return [replace(one, shares=_shares(one, advice)) for one in advice]
+
+
+def _is_late(result: waits.Waiting, late: int) -> bool:
+    """Return True if a process is the last one more often than chance makes it."""
+    return waits.regular(int(result.last[late]), int(result.collectives[late]), len(result.last))
+
+
+def _over_all_time(job: jobs.Job) -> jobs.Job:
+    """Return the job with its work outside of the judged part: a few steps alone show no regularity."""
+    whole = {"start_ns": None, "end_ns": None, "spans": (), "clip": None}
+    return jobs.Job(
+        tuple(
+            replace(
+                member,
+                capture=member.capture.viewed(selection=replace(member.capture.view.selection, **whole)),
+            )
+            for member in job.members
+        )
+    )
 
 
 def _take_out_waiting(found: dict[FindingKind, Finding], wait: Finding, least_percent: float) -> None:
@@ -142,23 +167,23 @@ def _shares(piece: Finding, others: Sequence[Finding]) -> tuple[FindingKind, ...
 
 def _waiting_for_rank(
     capture: Capture, parts: Sequence[JudgedPart], least_percent: float
-) -> Iterator[Finding]:
-    """Yield a finding if one process of several is regularly the last to arrive at collectives."""
+) -> tuple[int, Finding] | None:
+    """Return the number of the process that waits, and the finding, if another one is regularly the last."""
     if len(parts) <= 1 or not communicating(capture, gpu_operations_of(capture)).any():
-        return
+        return None
     job = jobs.make_job([members.Member(f"process {part.process_id}", None, part.view) for part in parts])
     if not len(job.matched) or job.matched.doubts:
-        return
+        return None
     result = waits.waiting(job)
     late = int(result.last.argmax())
     most = int(result.for_ns[:, late].argmax())
     waited = min(int(result.for_ns[most, late]), parts[most].window_ns)
-    if 100.0 * waited < least_percent * parts[most].window_ns or not waits.regular(
-        int(result.last[late]), int(result.collectives[late]), len(parts)
+    if 100.0 * waited < least_percent * parts[most].window_ns or not (
+        _is_late(result, late) or _is_late(waits.waiting(_over_all_time(job)), late)
     ):
-        return
+        return None
     names = [member.label for member in job.members]
-    yield Finding(
+    found = Finding(
         "waiting_for_rank",
         {
             **waits.late_rank(job),
@@ -172,3 +197,4 @@ def _waiting_for_rank(
         "rank_waiting",
         parts[most].window_ns,
     )
+    return most, found

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 LEAST_STEPS = 3
 _LONG = 1.5  # times the median duration
+_LONGER = 1.1  # times the median duration: a first launch that costs
 _MOST_LONG = 10  # leading steps that are warm-up because they are long alone
 _MOST_OUTLIERS = 0.25  # of the steps: more of them are no exception
 _WIDE = 5  # ratio of the upper to the lower quartile of steps that differ too much
@@ -188,8 +189,7 @@ def _steps(
         steady = np.ones(len(start), bool)
         return Steps(process, occurrences.label, start, end, steady, ~steady, first=first)
     usual_ns = _usual_ns(lasting)
-    long = (lasting > _LONG * usual_ns) & (number < first + _MOST_LONG)
-    warm_up = _warm_up(whole, process, occurrences, long)
+    warm_up = _warm_up(whole, process, occurrences, lasting / usual_ns)
     steady = _between_breaks(occurrences, lasting, warm_up)
     trend = _trend(lasting[steady])
     chosen = bool(name) or occurrences.is_marked or bool(trend)
@@ -210,17 +210,19 @@ def _why_unsteady(label: str, lasting: NDArray[Any], *, chosen: bool) -> str:
     return f"{label} varies from {duration(short)} to {duration(long)}"
 
 
-def _warm_up(whole: Capture, process: int, occurrences: Occurrences, unusual: NDArray[Any]) -> int:
+def _warm_up(whole: Capture, process: int, occurrences: Occurrences, ratio: NDArray[Any]) -> int:
     """Return the number of warm-up steps: the leading unusual ones, at most half of all.
 
-    Those are unusual that launch or load something for the first time, and the first ones that are long. If
-    many later steps load, too, the first one alone can be warm-up. None of up to three ranges is.
+    Those are unusual that load something, or launch it for the first time and last longer for it, and the
+    first ones that are long: ``ratio`` has the times of the usual one. If many later steps load, too, the
+    first one alone can be warm-up. None of up to three ranges is.
     """
-    count = len(unusual)
+    count = len(ratio)
     if occurrences.is_range and count <= LEAST_STEPS:
         return 0
-    loads = occurrences.first_uses | _loads(whole, process, occurrences)
-    unusual = unusual | occurrences.differs | loads
+    loads = occurrences.first_uses & (ratio > _LONGER) | _loads(whole, process, occurrences)
+    loads[0] |= occurrences.first_uses[0]
+    unusual = occurrences.differs | loads | (ratio > _LONG) & (np.arange(count) < _MOST_LONG)
     most, warm_up = count // 2, 0
     for number in np.flatnonzero(unusual).tolist():
         if number > warm_up + _LOOK_AHEAD - 1 or number >= most:

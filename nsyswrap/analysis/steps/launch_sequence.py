@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, order_by_code
-from nsyswrap.analysis.steps.occurrences import MANY, Occurrences
+from nsyswrap.analysis.steps.occurrences import MANY, Occurrences, optimizer_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.steps.occurrences import Calls
+    from nsyswrap.capture.capture import Capture
 
 _LEAST = 3  # occurrences
 _LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls
 _PAUSE = 20  # times the median time between calls
 _LEAST_PART = 0.25  # of all calls, or of the GPU time, lie in such intervals
+_UPDATE = "optimizer step"  # the label
+_LEAST_STEP, _BURST = 20, 0.25  # calls between updates, and part of the most: fewer are in one update
+_MOSTLY = 0.5  # of the GPU time lies in steps with updates
 _LIGHT, _HALF = 0.2, 1.0  # weights, of 2: a sequence with little gives way to one with half
 
 
@@ -37,8 +41,23 @@ class _Anchor(NamedTuple):
     weight: float
 
 
-def repeated_sequence(calls: Calls) -> Occurrences | None:
+def repeated_sequence(whole: Capture, calls: Calls) -> Occurrences | None:
     """Return the occurrences of the sequence that the calls of a process repeat; None without any.
+
+    Where updates of an optimizer come more often than the sequence, each step ends with an update: it need
+    not launch the same each time.
+    """
+    best, updates = _best(calls), _up_to_updates(calls, optimizer_calls(whole, calls))
+    found = _occurrences(calls, best) if best else None
+    if updates is None or best is None:
+        return updates or found
+    count, many = len(best.positions), len(updates.start_ns)
+    several = MANY <= count <= many // 2 + 1  # updates in each step
+    return found if several or many <= count <= many + 2 else updates
+
+
+def _best(calls: Calls) -> _Anchor | None:
+    """Return the call that begins each step; None without any.
 
     The call that begins the sequence occurs once in it, or once after a pause. Two stretches between its
     occurrences are equal if they hold the same calls, in any order. If several calls will do, the longest
@@ -51,7 +70,27 @@ def repeated_sequence(calls: Calls) -> Occurrences | None:
     heavy = [anchor for anchor in anchors if len(anchor.positions) >= MANY and anchor.weight >= _HALF]
     if best.weight < _LIGHT and heavy:  # another loop holds most of the time
         best = _begins_step(heavy)
-    return _occurrences(calls, best)
+    return best
+
+
+def _up_to_updates(calls: Calls, updates: NDArray[Any]) -> Occurrences | None:
+    """Return the steps that each end with an update of the optimizer: a burst of its kernels."""
+    apart = np.diff(updates)
+    if not len(apart) or apart.max() < _LEAST_STEP:
+        return None
+    last = updates[np.append(apart > _BURST * apart.max(), True)]
+    works = np.flatnonzero(calls.works)
+    begins = works[np.minimum(np.searchsorted(works, last, "right"), len(works) - 1)]
+    edges = np.append(begins[:-1], last[-1] + 1)
+    if len(edges) <= _LEAST:
+        return None
+    gpu = calls.gpu_ns[edges[0] : edges[-1]].sum() / max(int(calls.gpu_ns.sum()), 1)
+    if gpu < _MOSTLY:
+        return None
+    start = calls.start_ns[edges[:-1]]
+    nothing = np.zeros(len(start), bool)
+    first_uses = np.add.reduceat(calls.first[: edges[-1]], edges[:-1]) > 0
+    return Occurrences(_UPDATE, start, np.append(start[1:], calls.end_ns[edges[-1] - 1]), nothing, first_uses)
 
 
 def _begins_step(anchors: list[_Anchor]) -> _Anchor:
@@ -140,6 +179,7 @@ def _occurrences(calls: Calls, anchor: _Anchor) -> Occurrences:
         differs=np.append(~anchor.equal, False)[: len(start)],
         first_uses=np.add.reduceat(calls.first[: edges[-1]], edges[:-1]) > 0,
         single=single,
+        usual=np.sort(calls.code[usual[calls.works[usual]]]).tobytes(),
     )
 
 

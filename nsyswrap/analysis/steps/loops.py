@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _LEAST_PART = 0.1  # of the GPU time or of the time: a loop with less has no line
 _OFTEN, _LEAST_PART_OFTEN = 20, 0.02  # a loop that comes so often needs less
+_PER_OCCURRENCE = ("start_ns", "end_ns", "differs", "first_uses")
 _HALF = 0.5  # of the occurrences have a kernel
 _LIGHT, _MOST = 0.2, 1.0  # weights, of 2: marked steps with little give way to a loop with half
 
@@ -34,14 +35,14 @@ def loops_of(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
     """
     marked = marked_steps(whole, process, calls)
     found = [marked] if marked else repeated_ranges(whole, process, calls)
-    found = found or [one for one in [repeated_sequence(calls)] if one]
+    found = found or [one for one in [repeated_sequence(whole, calls)] if one]
     if not found:
         return []
     weights = _Weights(calls)
     others = [one for one in found[1:] if weights.counts(one)]
-    others += [one for one in _beside(calls, found, weights) if weights.counts(one)]
+    others += [one for one in _beside(whole, process, calls, found, weights) if weights.counts(one)]
+    first, others = _rejoined(found[0], others)
     others.sort(key=lambda one: -sum(weights.parts(one)))
-    first = found[0]
     heavy = [one for one in others if len(one.start_ns) >= MANY and sum(weights.parts(one)) >= _MOST]
     if heavy and not marked and sum(weights.parts(first)) < _LIGHT:
         return [heavy[0], first, *(one for one in others if one is not heavy[0])]
@@ -80,7 +81,19 @@ class _Weights:
         return np.searchsorted(start, one.start_ns), np.searchsorted(start, one.end_ns)
 
 
-def _beside(calls: Calls, found: list[Occurrences], weights: _Weights) -> Iterator[Occurrences]:
+def _rejoined(first: Occurrences, others: list[Occurrences]) -> tuple[Occurrences, list[Occurrences]]:
+    """Join a sequence with another one that starts the same on the GPU: its waits alone are others."""
+    alike = [one for one in others if one.usual and one.usual == first.usual]
+    if not alike:
+        return first, others
+    parts = sorted((first, *alike), key=lambda one: int(one.start_ns[0]))
+    joined = {field: np.concatenate([getattr(one, field) for one in parts]) for field in _PER_OCCURRENCE}
+    return first._replace(**joined), [one for one in others if one not in alike]
+
+
+def _beside(
+    whole: Capture, process: int, calls: Calls, found: list[Occurrences], weights: _Weights
+) -> Iterator[Occurrences]:
     """Yield what repeats among the launches before, between and after the occurrences of other loops."""
     free = np.ones(len(calls.start_ns), bool)
     for one in found:
@@ -89,6 +102,10 @@ def _beside(calls: Calls, found: list[Occurrences], weights: _Weights) -> Iterat
     edges = np.flatnonzero(np.diff(free, prepend=False, append=False))
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         stretch = calls.of(np.arange(first, last))
-        if weights.worth(stretch) and (more := repeated_sequence(stretch)):
-            yield more
-            yield from _beside(stretch, [more], weights)
+        if not weights.worth(stretch):
+            continue
+        more = repeated_ranges(whole, process, stretch, part=True) or [repeated_sequence(whole, stretch)]
+        listed = [one for one in more if one]
+        yield from listed
+        if listed:
+            yield from _beside(whole, process, stretch, listed, weights)

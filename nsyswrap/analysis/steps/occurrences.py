@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 MANY = 10  # occurrences
 KERNEL_CODE = len(KINDS) * 1000  # of a call that launches the first of the names of launches_of
+_OPTIMIZER_KERNEL = re.compile(r"multi_tensor_apply|adam|sgd(?!emm)|lamb_|rmsprop|adagrad", re.IGNORECASE)
 _OWN_PART = 0.25  # of the launches: a thread with fewer is no program of its own
 
 
@@ -34,7 +36,8 @@ class Occurrences(NamedTuple):
     or its range. ``differs`` marks those with other launches than most.
     ``first_uses`` marks those with the first launch of a kernel in the process. ``single`` is True if each
     is a single GPU operation: its duration as a step has no meaning. ``is_range`` is True for an NVTX range.
-    ``is_marked``: nsyswrap's hook marked these steps; ``first`` is the number of the first one.
+    ``is_marked``: nsyswrap's hook marked these steps; ``first`` is the number of the first one. ``usual`` has
+    the codes of what most occurrences of a sequence start on the GPU.
     """
 
     label: str
@@ -46,6 +49,7 @@ class Occurrences(NamedTuple):
     is_range: bool = False
     first: int = 0
     is_marked: bool = False
+    usual: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +118,13 @@ def _every_call(whole: Capture) -> tuple[Calls, NDArray[Any]]:
     row = np.arange(len(code), dtype=np.int32)
     times = (api["global_tid"], api["start_ns"], api["end_ns"], gpu_end)
     return Calls(row, *times, code, works, first, graph, gpu_ns), rows
+
+
+def optimizer_calls(whole: Capture, calls: Calls) -> NDArray[Any]:
+    """Return the positions of the calls that launch a kernel of an optimizer."""
+    kernels = enumerate(launches_of(whole).names)
+    codes = [KERNEL_CODE + place for place, name in kernels if name and _OPTIMIZER_KERNEL.search(name)]
+    return np.flatnonzero(np.isin(calls.code, codes))
 
 
 def works_beside(whole: Capture, calls: Calls, occurrences: Occurrences) -> bool:

@@ -15,10 +15,9 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.arrays.spans import Spans, tree
-from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
 from nsyswrap.analysis.steps.numbered import is_numbered, numbered_ranges
-from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, Occurrences
+from nsyswrap.analysis.steps.occurrences import MANY, Occurrences, optimizer_calls
 from nsyswrap.capture.schema import PROCESS_MASK
 
 if TYPE_CHECKING:
@@ -38,7 +37,12 @@ _HALF = 0.5  # of the occurrences: more are most
 _OUTSIDE = 0.1  # of a range's GPU time: what it launches outside of inner ranges matters
 _MOST = 200  # names, those with most GPU time: others lie deep inside
 _OPTIMIZER = "Optimizer.step"
-_OPTIMIZER_KERNEL = re.compile(r"multi_tensor_apply|adam|sgd(?!emm)|lamb_|rmsprop|adagrad", re.IGNORECASE)
+# Domains of libraries: what they do repeats inside of the steps of a program.
+_LIBRARY = re.compile(
+    r"@(nccl\w*|cub|cccl|thrust|libcu\w+|rmm|raft|cu(blas|sparse|solver|fft|dnn|tensor|file)\w*|nvshmem|nvcomp"
+    r"|tensorrt|dali|ucx|ucp|mpi\w*|tsl|xla|tensorflow\w*|openmp|openacc|kokkos|nsyswrap|.*python.*)$",
+    re.IGNORECASE,
+)
 
 
 class _Range(NamedTuple):
@@ -76,6 +80,10 @@ class _Work:
         lasting = max(int(self.start_ns[-1] - self.start_ns[0]), 1)
         return gpu / max(int(self._before[-1]), 1), max(time, 0) / lasting
 
+    def holds(self, one: _Range) -> bool:
+        """Return True if the range lies among the launches."""
+        return bool(one.end_ns[0] >= self.start_ns[0] and one.start_ns[-1] <= self.start_ns[-1])
+
     def repeats(self, one: _Range) -> bool:
         """Return True if the range repeats often enough, and spans a good part of the launches or the time.
 
@@ -89,14 +97,19 @@ class _Work:
         return bool(last > first) and (much or max(time, (last - first) / len(self.start_ns)) >= _LEAST_PART)
 
 
-def repeated_ranges(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
+def repeated_ranges(whole: Capture, process: int, calls: Calls, *, part: bool = False) -> list[Occurrences]:
     """Return the occurrences of each range that marks steps, that with most time first; empty without any.
 
-    They repeat on a thread that launches GPU work, in the program's own domain. Loops are weighed by their
-    parts of the GPU time and of the time. Of ranges side by side the first one begins the step.
+    They repeat on a thread that launches GPU work, in no domain of a library. ``part``: ``calls`` are not all
+    of the process, and ranges outside of them do not count.
+    Loops are weighed by their parts of the GPU time and of the time. Of ranges side by side the first one
+    begins the step.
     """
     work = _Work(calls)
-    ranges = [one for one in _ranges(whole, process, calls, work) if work.repeats(one)]
+    ranges = list(_ranges(whole, process, calls, work))
+    if part:
+        ranges = [one for one in ranges if work.holds(one)]
+    ranges = [one for one in ranges if work.repeats(one)]
     if not ranges:
         return []
     ranges = sorted(ranges, key=lambda one: -one.own_ns)[:_MOST]
@@ -139,14 +152,15 @@ def _ranges(whole: Capture, process: int, calls: Calls, work: _Work, name: str =
     rows, spans = closed_ranges(whole)
     mine = spans.thread & PROCESS_MASK == process
     if not name:
-        mine &= np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
         threads, launches = np.unique(calls.thread[calls.works], return_counts=True)
         mine &= np.isin(spans.thread, threads[launches >= _OWN_PART * launches.sum()])
     rows, spans = rows[mine], Spans(*(field[mine] for field in spans))
     names, texts = range_labels(whole, rows)
-    if name:
-        kept = np.isin(names, _meant(name, texts))
-        names, spans = names[kept], Spans(*(field[kept] for field in spans))
+    kept = np.isin(names, _meant(name, texts) if name else _of_the_program(texts))
+    if not name:  # a domain without a name is that of a library whose creation was not recorded
+        main = np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
+        kept &= main | np.array([bool(text and "@" in text) for text in texts], bool)[names]
+    names, spans = names[kept], Spans(*(field[kept] for field in spans))
     if not len(names):
         return
     depth = np.maximum(tree(spans).depth, 0)  # MISSING if two ranges have the same times
@@ -188,6 +202,11 @@ def _meant(name: str, texts: Sequence[str | None]) -> list[int]:
             if found := [code for code, one in own.items() if means(one, base)]:
                 return found
     return []
+
+
+def _of_the_program(texts: Sequence[str | None]) -> list[int]:
+    """Return the positions of the texts that are in no domain of a library."""
+    return [code for code, text in enumerate(texts) if text and not _LIBRARY.search(text)]
 
 
 def _children(ranges: Sequence[_Range]) -> dict[int, list[int]]:
@@ -301,9 +320,7 @@ def _updates(whole: Capture, process: int, calls: Calls) -> NDArray[Any]:
     times = spans.start[mine][steps[names]] if len(texts) else np.empty(0, np.int64)
     if len(times):
         return times
-    kernels = enumerate(launches_of(whole).names)
-    codes = [KERNEL_CODE + place for place, name in kernels if name and _OPTIMIZER_KERNEL.search(name)]
-    return calls.start_ns[np.isin(calls.code, codes)]
+    return calls.start_ns[optimizer_calls(whole, calls)]
 
 
 def _side_by_side(ranges: Sequence[_Range]) -> Iterator[_Range]:

@@ -94,8 +94,9 @@ def test_ranks_that_take_turns_wait_for_none(tmp_path: Path) -> None:
 
 
 def test_five_collectives_may_be_chance(tmp_path: Path) -> None:
-    assert "waiting_for_rank" not in stakes(tmp_path, *two(510, 600, steps=6))
-    assert "waiting_for_rank" in stakes(tmp_path, *two(510, 600, steps=7))
+    # Those of the warm-up step count, too.
+    assert "waiting_for_rank" not in stakes(tmp_path, *two(510, 600, steps=5))
+    assert "waiting_for_rank" in stakes(tmp_path, *two(510, 600, steps=6))
 
 
 def test_one_process_waits_for_none(tmp_path: Path) -> None:

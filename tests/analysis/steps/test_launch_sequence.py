@@ -178,3 +178,47 @@ def test_no_code_with_mostly_equal_intervals_is_passed_over(seed: int) -> None:
     offered = [positions.tolist() for positions in _candidates(codes, sums, rows)]
     assert [positions for positions in usual if positions not in offered] == []
     assert all(len(set(codes[positions])) == 1 and len(positions) > 2 for positions in offered)
+
+
+def optimized(lengths: list[int]) -> Drawing:
+    """Steps of so many kernels, each other ones, that end with two kernels of an optimizer."""
+    drawing, now = Drawing(), 0
+    for number, length in enumerate(lengths):
+        for i in range(length):
+            drawing.launch(f"k{(number * 7 + i * i) % 11}", now)
+            now += 30
+        for name in ("multi_tensor_apply", "adam"):
+            drawing.launch(name, now)
+            now += 30
+        now += 500
+    return drawing
+
+
+def test_steps_of_other_launches_end_with_the_update_of_the_optimizer(tmp_path: Path) -> None:
+    lengths = [30, 41, 26, 55, 38, 47, 33, 60]
+    steps = only(tmp_path, optimized(lengths))
+    assert (steps.label, len(steps)) == ("optimizer step", 7)  # where the first one begins is not known
+    first = 30 * 32 + 500
+    assert steps.start_ns[0] == first
+    assert steps.duration_ns[:-1].tolist() == [30 * (length + 2) + 500 for length in lengths[1:-1]]
+
+
+def test_a_longer_cycle_holds_several_updates(tmp_path: Path) -> None:
+    drawing, now = Drawing(), 0
+    for _ in range(12):
+        for names in ("abcdefghijklmnopqrstuvw", "ABCDEFGHIJKLMNOPQRSTUVW"):  # two networks in turns
+            drawing.kernels(names, now)
+            drawing.launch("adam", now + 30 * len(names))
+            now += 30 * len(names) + 100
+    assert only(tmp_path, drawing).label == "a sequence of 48 GPU operations"
+
+
+def test_steps_whose_waits_alone_differ_are_one_loop(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for i, start in enumerate(every(60)):
+        drawing.kernels("abcd", start)
+        if i >= 10:  # from there the host waits for the step before
+            drawing.wait(start + 200, start + 300)
+    steps = only(tmp_path, drawing)
+    assert (steps.label, steps.others) == ("a sequence of 4 GPU operations", ())
+    assert len(steps) == 60

@@ -74,10 +74,19 @@ def test_a_range_of_a_thread_that_launches_little(tmp_path: Path) -> None:
 
 def test_a_range_of_a_library(tmp_path: Path) -> None:
     drawing = training(12)
-    drawing.rows.append(domain("library", 3))
+    drawing.rows.append(domain("NCCL", 3))
     for start in every(12):
         drawing.range("outside", start - 1, start + 5001, domainId=3)
+        drawing.range("unnamed", start - 2, start + 5002, domainId=4)
     assert only(tmp_path, drawing).label == "'step'"
+
+
+def test_a_range_of_a_domain_of_the_program(tmp_path: Path) -> None:
+    drawing = training(12)
+    drawing.rows.append(domain("trainer", 3))
+    for start in every(12):
+        drawing.range("outside", start - 1, start + 5001, domainId=3)
+    assert only(tmp_path, drawing).label == "'outside@trainer'"
 
 
 def test_a_range_around_a_small_part_of_the_launches(tmp_path: Path) -> None:
