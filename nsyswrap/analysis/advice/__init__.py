@@ -132,16 +132,12 @@ def _is_late(result: waits.Waiting, late: int) -> bool:
 
 def _over_all_time(job: jobs.Job) -> jobs.Job:
     """Return the job with its work outside of the judged part: a few steps alone show no regularity."""
-    whole = {"start_ns": None, "end_ns": None, "spans": (), "clip": None}
-    return jobs.Job(
-        tuple(
-            replace(
-                member,
-                capture=member.capture.viewed(selection=replace(member.capture.view.selection, **whole)),
-            )
-            for member in job.members
-        )
-    )
+
+    def whole(capture: Capture) -> Capture:
+        selection = replace(capture.view.selection, start_ns=None, end_ns=None, spans=(), clip=None)
+        return capture.viewed(selection=selection)
+
+    return jobs.Job(tuple(replace(member, capture=whole(member.capture)) for member in job.members))
 
 
 def _take_out_waiting(found: dict[FindingKind, Finding], wait: Finding, least_percent: float) -> None:

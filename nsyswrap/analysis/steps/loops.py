@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _LEAST_PART = 0.1  # of the GPU time or of the time: a loop with less has no line
 _OFTEN, _LEAST_PART_OFTEN = 20, 0.02  # a loop that comes so often needs less
-_PER_OCCURRENCE = ("start_ns", "end_ns", "differs", "first_uses")
 _HALF = 0.5  # of the occurrences have a kernel
 _LIGHT, _MOST = 0.2, 1.0  # weights, of 2: marked steps with little give way to a loop with half
 
@@ -87,8 +86,13 @@ def _rejoined(first: Occurrences, others: list[Occurrences]) -> tuple[Occurrence
     if not alike:
         return first, others
     parts = sorted((first, *alike), key=lambda one: int(one.start_ns[0]))
-    joined = {field: np.concatenate([getattr(one, field) for one in parts]) for field in _PER_OCCURRENCE}
-    return first._replace(**joined), [one for one in others if one not in alike]
+    joined = first._replace(
+        start_ns=np.concatenate([one.start_ns for one in parts]),
+        end_ns=np.concatenate([one.end_ns for one in parts]),
+        differs=np.concatenate([one.differs for one in parts]),
+        first_uses=np.concatenate([one.first_uses for one in parts]),
+    )
+    return joined, [one for one in others if all(one is not other for other in alike)]
 
 
 def _beside(
@@ -104,8 +108,9 @@ def _beside(
         stretch = calls.of(np.arange(first, last))
         if not weights.worth(stretch):
             continue
-        more = repeated_ranges(whole, process, stretch, part=True) or [repeated_sequence(whole, stretch)]
-        listed = [one for one in more if one]
+        listed = repeated_ranges(whole, process, stretch, part=True)
+        if not listed and (sequence := repeated_sequence(whole, stretch)):
+            listed = [sequence]
         yield from listed
         if listed:
             yield from _beside(whole, process, stretch, listed, weights)

@@ -320,7 +320,7 @@ def _updates(whole: Capture, process: int, calls: Calls) -> NDArray[Any]:
     times = spans.start[mine][steps[names]] if len(texts) else np.empty(0, np.int64)
     if len(times):
         return times
-    return calls.start_ns[optimizer_calls(whole, calls)]
+    return calls.start_ns[optimizer_calls(whole, calls)]  # type: ignore[no-any-return]
 
 
 def _side_by_side(ranges: Sequence[_Range]) -> Iterator[_Range]:
