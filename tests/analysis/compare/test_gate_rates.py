@@ -1,0 +1,18 @@
+"""How often the gate is wrong, in a hundredth of the simulation, with fixed seeds."""
+
+from __future__ import annotations
+
+import pytest
+from simulate_gate import MODELS, Model, rates
+
+NOISY = "3 % run noise"  # near the tolerance: three runs can often not tell
+
+
+@pytest.mark.parametrize("runs", [3, 5])
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_the_gate_is_hardly_ever_wrong(model: Model, runs: int) -> None:
+    found = rates(model, runs, share=0.01)
+    assert found["equal called slower"] < 0.02
+    assert found["slower passed"] < 0.01
+    if runs == 5 and model.name != NOISY:
+        assert found["slower not judged"] <= 0.1
