@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from nsyswrap.analysis.compare.model import GROUPS, Comparison, Group, Key, Pair, Side
 from nsyswrap.base.text import counted, printable, shorten, shorten_all
 from nsyswrap.render.colors import REST, Style, state_color
 from nsyswrap.render.formats.markdown import escaped, grid
@@ -26,6 +25,7 @@ from nsyswrap.reports.compare.tables import (
 )
 
 if TYPE_CHECKING:
+    from nsyswrap.analysis.compare.model import Comparison, Group, Key, Pair, Side
     from nsyswrap.render.formats.text import Line
     from nsyswrap.reports.table import Table
 
@@ -53,7 +53,7 @@ MOST_LINES = 60
 _MARKDOWN_ROWS: dict[Group, int] = {"step": 2, "budget": 5, "total": 3, "kernel": 8}
 _OBSTACLES, _REMARKS = 3, 2
 _LONGEST = 300  # characters of an item
-_LEFT_OUT = ("base_count", "new_count")
+_LEFT_OUT = ("new_count",)
 
 
 def row_names(keys: Iterable[Key]) -> dict[Key, str]:
@@ -65,7 +65,7 @@ def row_names(keys: Iterable[Key]) -> dict[Key, str]:
 
 def short_names(comparison: Comparison) -> dict[Key, str]:
     """Return a name for each row; names that differ stay different."""
-    names = row_names(pair.key for pair in comparison.pairs)
+    names = row_names(key for pair in comparison.pairs for key in (pair.key, pair.renamed_from) if key)
     different = list(dict.fromkeys(names.values()))
     short = dict(zip(different, shorten_all(different, _WIDEST), strict=True))
     return {key: short[name] for key, name in names.items()}
@@ -121,12 +121,7 @@ def parts_of(comparison: Comparison) -> Parts:
     by_step = has_steps(comparison)
     names = short_names(comparison)
     pairs = {pair.key: pair for pair in (*comparison.of("kernel"), *_others(comparison, by_step=by_step))}
-    renamed = {pair.renamed_from for pair in pairs.values() if pair.renamed_from}
-    parts = [
-        _part(pair, pairs.get(pair.renamed_from, pair) if pair.renamed_from else pair, names, by_step=by_step)
-        for pair in pairs.values()
-        if pair.key not in renamed
-    ]
+    parts = [_part(pair, names, by_step=by_step) for pair in pairs.values()]
     known = [part for part in parts if part is not None and part.cost_ns]
     known.sort(key=lambda part: -abs(part.cost_ns))
     return Parts("step" if by_step else "run", tuple(known))
@@ -181,15 +176,16 @@ def has_steps(comparison: Comparison) -> bool:
     return any(pair.new_per_step_ns is not None for pair in comparison.of("budget"))
 
 
-def _part(pair: Pair, old: Pair, names: Mapping[Key, str], *, by_step: bool) -> ChangedPart | None:
-    """Return the part; ``old`` has the times of the base, those of another name if it was renamed."""
+def _part(pair: Pair, names: Mapping[Key, str], *, by_step: bool) -> ChangedPart | None:
     if by_step and step_cost_ns(pair) is None:
         return None
-    base = (old.base_per_step_ns or 0.0) if by_step else old.base_total_ns
+    base = (pair.base_per_step_ns or 0.0) if by_step else pair.base_total_ns
     new = (pair.new_per_step_ns or 0.0) if by_step else pair.new_total_ns
     word = verdict(pair)
     name = f"GPU idle: {names[pair.key]}" if pair.key.name.startswith("idle_") else names[pair.key]
-    text = _text(pair, word) if old is pair else f"probably renamed from {names[old.key]}"
+    text = _text(pair, word)
+    if pair.is_renamed and pair.renamed_from:
+        text = f"{text}, probably renamed from {names.get(pair.renamed_from, pair.renamed_from.name)}"
     return ChangedPart(name, detail(pair), base, new, _interval(pair, base), _style_key(word), text)
 
 
@@ -202,7 +198,7 @@ def _interval(pair: Pair, base_ns: float) -> Interval | None:
 
 
 def _style_key(word: str) -> str:
-    if word in ("added", "removed", "renamed?"):
+    if word in ("added", "removed"):
         return "added or removed"
     return word if word in ("slower", "faster", "same", "cannot tell", "lower clock") else "no verdict"
 
@@ -288,7 +284,7 @@ def markdown(comparison: Comparison) -> str:
         [f"**{escaped(verdict)}**", *_items(others)],
         [*_items(made.counts), *_items(comparison.remarks, _REMARKS)],
         *(
-            _table(group_table(comparison, group, names), GROUPS[group], rows)
+            _table(group_table(comparison, group, names), rows)
             for group, rows in _MARKDOWN_ROWS.items()
             if comparison.of(group)
         ),
@@ -303,10 +299,10 @@ def _items(texts: Sequence[str], most: int | None = None) -> list[str]:
     return [*items, f"- … and {len(texts) - most:,} more"] if most and len(texts) > most else items
 
 
-def _table(table: Table, title: str, rows: int) -> list[str]:
+def _table(table: Table, rows: int) -> list[str]:
     """Return a table whose first header is its title; its last row says how many are left out."""
     first, *others = (column for column in table.columns if column.name not in _LEFT_OUT)
-    columns = (replace(first, header=title), *others)
+    columns = (replace(first, header=table.schema.title), *others)
     shown = replace(table, schema=replace(table.schema, columns=columns))
     more = f"\n| … and {len(table) - rows:,} more |" if len(table) > rows else ""
     return ["\n".join(grid(columns, column_cells(shown, rows, "auto"))) + more]

@@ -22,11 +22,11 @@ new: after (5 runs)
 
 Launches: 20 on both sides
 
-Kernels  kernel
-Kernel  Grid, Block       Base      New  Change %  Between         Cost/Step  Cost/Run  Verdict
-add<4>  1 1 1, 32 1 1  1.00 ms  1.38 ms      +8.0  +7.1 to +8.9 %    +380 µs  +7.60 ms  slower
+Kernels, per step  kernel
+Kernel  Base/Step  New/Step  Cost/Step  One Launch      Change %  Between         Verdict
+add<4>    1.00 ms   1.38 ms    +380 µs  1.00 → 1.38 ms      +8.0  +7.1 to +8.9 %  slower
 
-Base and New are geometric means over the runs, medians in rows without Between; Cost is of medians
+Times of one are geometric means over the runs, medians in rows without Between; sums are medians
 all rows and columns: --format csv
 """
 

@@ -12,6 +12,7 @@ from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import (
     PERCENT,
     arrow,
+    aside_texts,
     change_percent,
     detail,
     each_ns,
@@ -73,7 +74,13 @@ def conclude(comparison: Comparison, names: Mapping[Key, str]) -> Conclusion:
     counts = (*_counts(comparison, names), *_other_steps(comparison))
     if pair is None:
         return Conclusion("not judged", None, *_nothing_common(comparison), (), counts)
-    more = [_cause(comparison, pair, names), _tally(comparison, pair, names), _next(comparison, pair)]
+    aside = "; ".join(aside_texts(pair))
+    more = [
+        _cause(comparison, pair, names),
+        _tally(comparison, pair, names),
+        _next(comparison, pair),
+        f"{aside[0].upper()}{aside[1:]}" if aside else "",
+    ]
     verdict = _verdict(comparison, pair)
     return Conclusion(pair.judgement.outcome, pair, *verdict, tuple(filter(None, more)), counts)
 
@@ -200,10 +207,6 @@ def _difference(head: Pair) -> tuple[bool, float]:
 def _largest(pairs: Sequence[Pair], whole: float, *, by_step: bool) -> tuple[Pair | None, float]:
     """Return the row with the largest cost in the direction of ``whole``, and this cost in ns."""
     costs = {pair.key: (step_cost_ns(pair) or 0.0) if by_step else pair.cost_ns for pair in pairs}
-    for pair in pairs:
-        if pair.is_renamed and pair.renamed_from in costs:  # under both names it is one kernel
-            costs[pair.key] += costs[pair.renamed_from]
-            costs[pair.renamed_from] = 0.0
     largest = max(pairs, key=lambda pair: costs[pair.key] / whole, default=None)
     return largest, costs[largest.key] if largest else 0.0
 
@@ -217,8 +220,8 @@ def _parts(comparison: Comparison) -> list[Pair]:
 def _named(pair: Pair, names: Mapping[Key, str]) -> str:
     name = names[pair.key]
     if pair.key.group == "kernel":
-        is_new = "renamed" if pair.is_renamed else "added"
-        more = [detail(pair), is_new if pair.is_added else "removed" if pair.is_removed else ""]
+        state = "added" if pair.is_added else "removed" if pair.is_removed else ""
+        more = [detail(pair), "renamed" if pair.is_renamed else state]
         return ", ".join(filter(None, (f"kernel {name}", *more)))
     return f"GPU idle, {name}" if pair.key.name.startswith("idle_") else name
 
@@ -228,7 +231,10 @@ def _tally(comparison: Comparison, head: Pair, names: Mapping[Key, str]) -> str:
 
     Empty if none was judged.
     """
-    others = [pair for pair in comparison.pairs if pair is not head]
+    same_steps = head.key.group != "step" or head.base_count == head.new_count
+    others = [
+        pair for pair in comparison.pairs if pair is not head and (same_steps or pair.key.group != "total")
+    ]
     words: dict[Outcome, str] = {"slower": "slower", "faster": "faster"}
     words |= {"clock": "changed by the clock alone", "same": "the same", "cannot tell": "cannot tell"}
     counted = []
@@ -277,9 +283,8 @@ def _counts(comparison: Comparison, names: Mapping[Key, str]) -> Iterable[str]:
         share = f" ({percent(new / base - 1)} %)" if base else ""
         yield f"Launches: {base:,.0f} → {new:,.0f}{share}"
     renamed = [pair for pair in kernels if pair.is_renamed]
-    yield from _of_kind("added", [p for p in kernels if p.is_added and p not in renamed], names)
-    gone = {pair.renamed_from for pair in renamed}
-    yield from _of_kind("removed", [p for p in kernels if p.is_removed and p.key not in gone], names)
+    yield from _of_kind("added", [pair for pair in kernels if pair.is_added], names)
+    yield from _of_kind("removed", [pair for pair in kernels if pair.is_removed], names)
     if renamed:
         pairs = [
             f"{names.get(p.renamed_from, p.renamed_from.name)} → {names[p.key]}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.gate import MOST_COVERED
-from nsyswrap.analysis.compare.model import GROUPS, aside_of
+from nsyswrap.analysis.compare.model import GROUPS
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.text import printable, shorten
 from nsyswrap.base.units import duration
+from nsyswrap.reports.compare.tables import aside_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.compare.model import Key, Pair
 
 VERDICTS: dict[Verdict, str] = {"passed": "PASS", "slower": "FAIL", "cannot tell": "NOT JUDGED"}
-_APART = 0.01  # of a typical time: a mean that differs by less needs no second figure
 _WIDTH = 60  # of a name
 _LISTED = 9  # GitHub shows 10 annotations of a step
 
@@ -84,26 +84,9 @@ def row_line(pair: Pair) -> str:
     if judgement.low is not None and judgement.high is not None:
         change.append(f"({_percent(judgement.low)} to {_percent(judgement.high)})")
     cost = f"{'+' if pair.cost_ns >= 0 else '-'}{duration(abs(pair.cost_ns))} a run"
-    notes = filter(None, (judgement.why, *aside_lines(pair)))
+    notes = filter(None, (judgement.why, *aside_texts(pair)))
     figures = filter(None, (f"{times[0]} -> {times[1]}", " ".join(change), cost))
     return "; ".join((f"{_name(pair.key)}: {', '.join(figures)}", *notes))
-
-
-def aside_lines(pair: Pair) -> list[str]:
-    """Return the typical time where it differs from the mean, and the steps that it leaves out."""
-    typical = pair.base_typical_ns, pair.new_typical_ns
-    lines = []
-    if all(typical) and any(
-        abs((whole or 0) / (one or 1) - 1) > _APART
-        for whole, one in zip((pair.base_ns, pair.new_ns), typical, strict=True)
-    ):
-        lines.append(f"typical {duration(typical[0] or 0)} -> {duration(typical[1] or 0)}")
-    for what, number, time in (("warm-up", 0, 1), ("outliers", 2, 3)):
-        sides = [aside_of(side) for side in (pair.base, pair.new)]
-        if any(side[number] for side in sides):
-            texts = [f"{side[number]:,.0f} ({duration(side[time])})" for side in sides]
-            lines.append(f"{what} {texts[0]} -> {texts[1]}")
-    return lines
 
 
 def _percent(ratio: float) -> str:

@@ -7,9 +7,9 @@ from statistics import geometric_mean, median
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.judgement import judged_ns
-from nsyswrap.analysis.compare.model import GROUPS
+from nsyswrap.analysis.compare.model import GROUPS, aside_of
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.units import NS_PER_S, Unit, human
+from nsyswrap.base.units import NS_PER_S, Unit, duration, human
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 with lazy_imports():
@@ -19,17 +19,24 @@ with lazy_imports():
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Pair
+    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Pair, Row
 
 ALL_ROWS = "comparison"  # the name of the table with all rows
 PERCENT = 100.0
 _WIDE = 999.0  # percent
-MEANS = "Base and New are geometric means over the runs, medians in rows without Between; Cost is of medians"
+_APART = 0.01  # of a typical time: a mean that differs by less needs no second figure
+MEANS = "Times of one are geometric means over the runs, medians in rows without Between; sums are medians"
 _IF_KNOWN = {"low_percent", "high_percent", "interval", "verdict", "step_cost_ns", "rate"}
 
+_ASIDE = {
+    "warm_up_count": ("Warm-up", Unit.COUNT, "warm-up steps, which no mean includes"),
+    "warm_up_ns": ("Warm-up Time", Unit.NS, "time of the warm-up steps"),
+    "outliers_count": ("Outliers", Unit.COUNT, "steps that the mean includes and the typical time does not"),
+    "outliers_ns": ("Outlier Time", Unit.NS, "time of these steps"),
+}
 _VERDICT = Column("verdict", "Verdict", Unit.TEXT, "what the runs of both sides say")
 _CHANGE = Column(
-    "change_percent", "Change", Unit.PERCENT, "change of the typical time, of the base", signed=True
+    "change_percent", "Change", Unit.PERCENT, "change of the judged time, of the base", signed=True
 )
 _BETWEEN = Column(
     "interval", "Between", Unit.TEXT, "interval of the change, at the error rate of the comparison", 4
@@ -52,6 +59,14 @@ _NAME_HEADERS: dict[Group, str] = {
     "range": "Range",
 }
 # What the columns Base and New are the time of, by group.
+_EACH_HEADERS: dict[Group, str] = {
+    "launch": "One Launch",
+    "module": "One Call",
+    "kernel": "One Launch",
+    "api": "One Call",
+    "copy": "One Copy",
+    "range": "One Range",
+}
 _EACH: dict[Group, str] = {
     "total": "a run",
     "step": "a step",
@@ -74,7 +89,8 @@ def group_table(
     ``sortable`` has the ends of intervals as numbers.
     """
     pairs = comparison.of(group)
-    shown = [_shown(pair, names[pair.key]) for pair in sorted(pairs, key=_by_cost)]
+    by_step = _is_by_step(group, pairs)
+    shown = [_shown(pair, names[pair.key], by_step=by_step) for pair in sorted(pairs, key=_by_cost)]
     columns = tuple(
         column
         for one in _columns(group, [row["name"] for row in shown], pairs)
@@ -82,53 +98,77 @@ def group_table(
         if column.name not in _IF_KNOWN or any(row[column.name] is not None for row in shown)
     )
     rows = [tuple(row[column.name] for column in columns) for row in shown]
-    return table_of(Schema(group, GROUPS[group], columns), rows)
+    per = "" if group in ("step", "total") else ", per step" if by_step else ", per run"
+    return table_of(Schema(group, f"{GROUPS[group]}{per}", columns), rows)
 
 
-def _by_cost(pair: Pair) -> tuple[float, float]:
-    """Return a key that sorts by the cost, in a step for its parts: sides can have other numbers of steps."""
-    step_cost = step_cost_ns(pair) if pair.key.group == "budget" else None
-    cost = pair.cost_ns if step_cost is None else step_cost
-    return -abs(cost), -max(pair.base_total_ns, pair.new_total_ns)
+def _by_cost(pair: Pair) -> tuple[float, float, float]:
+    """Return a key that sorts by the cost, in a step first: sides can have other numbers of steps."""
+    return (
+        -abs(step_cost_ns(pair) or 0.0),
+        -abs(pair.cost_ns),
+        -max(pair.base_total_ns, pair.new_total_ns),
+    )
 
 
 def _columns(group: Group, names: Sequence[object], pairs: Sequence[Pair]) -> Iterator[Column]:
-    each = _EACH[group]
-    by_step = group not in ("step", "total") and any(step_cost_ns(pair) is not None for pair in pairs)
+    """Yield the columns: what is spent in a step or a run, how often, then the time of one."""
     yield Column("name", _NAME_HEADERS[group], Unit.TEXT, "the row")
     if group == "kernel":
         alone = len(set(names)) == len(names)  # else only the detail tells rows of one name apart
         drop_order = 6 if alone else 0
         yield Column("detail", "Grid, Block", Unit.TEXT, "grid, block and mode of duration", drop_order)
+    each = group not in ("step", "total", "budget")
+    by_step = _is_by_step(group, pairs)
+    if each or group == "budget":
+        unit, of = ("Step", "a steady step") if by_step else ("Run", "a run")
+        yield Column("base_sum_ns", f"Base/{unit}", Unit.NS, f"time in {of}, median over the runs")
+        yield Column("new_sum_ns", f"New/{unit}", Unit.NS, f"time in {of}, median over the runs")
+        yield _STEP_COST if by_step else _COST
     if group not in ("budget", "total"):
         if all(pair.base_count == pair.new_count for pair in pairs):
-            yield Column("new_count", "Count", Unit.COUNT, "median over the runs", 9)
+            yield Column("new_count", "Count", Unit.COUNT, "count in a run, median over the runs", 9)
         else:
-            yield Column("base_count", "Base Count", Unit.COUNT, "median over the runs", 8)
-            yield Column("new_count", "New Count", Unit.COUNT, "median over the runs", 8)
-    yield Column("base_ns", "Base", Unit.NS, f"typical time of {each}, mean over the runs")
-    yield Column("new_ns", "New", Unit.NS, f"typical time of {each}, mean over the runs")
-    yield _CHANGE
+            yield Column("counts", "Count", Unit.TEXT, "count in a run, of base and new where they differ")
+    if any(_bytes(pair.base) != _bytes(pair.new) for pair in pairs):
+        yield Column("sizes", "Bytes", Unit.TEXT, "bytes in a run, of base and new where they differ")
+    if not each and group != "budget":
+        yield Column("base_ns", "Base", Unit.NS, f"mean time of {_EACH[group]}, mean over the runs")
+        yield Column("new_ns", "New", Unit.NS, f"mean time of {_EACH[group]}, mean over the runs")
+    if each:
+        yield Column("each", _EACH_HEADERS[group], Unit.TEXT, f"time of {_EACH[group]}, base and new", 3)
+    yield replace(
+        _CHANGE, help=f"change of the time of {_EACH[group]}, of the base", drop_order=2 if each else 0
+    )
     yield _BETWEEN
     if group == "copy":
         yield Column("rate", "Rate", Unit.TEXT, "bytes by time of the copies, base and new", 5)
-    if by_step:
-        yield _STEP_COST
-    if group != "step" and not (group == "budget" and by_step):
+    if group == "total" or (each and by_step):
         yield replace(_COST, drop_order=7 if by_step else 1)
     yield _VERDICT
 
 
-def _shown(pair: Pair, name: str) -> dict[str, object]:
-    """Return the cells of a row by column. Times are of one; of the total where one is not known."""
+def _is_by_step(group: Group, pairs: Sequence[Pair]) -> bool:
+    return group not in ("step", "total") and any(step_cost_ns(pair) is not None for pair in pairs)
+
+
+def _shown(pair: Pair, name: str, *, by_step: bool) -> dict[str, object]:
+    """Return the cells of a row by column."""
     base, new = each_ns(pair)
+    sums = pair.base_total_ns, pair.new_total_ns
+    if by_step:
+        sums = pair.base_per_step_ns or 0.0, pair.new_per_step_ns or 0.0
     return {
         "name": name,
         "detail": detail(pair).replace("grid ", "").replace("block ", ""),
-        "base_count": None if pair.is_added else int(pair.base_count),
+        "base_sum_ns": None if pair.is_added else sums[0],
+        "new_sum_ns": None if pair.is_removed else sums[1],
         "new_count": None if pair.is_removed else int(pair.new_count),
+        "counts": _changed(int(pair.base_count), int(pair.new_count), Unit.COUNT),
+        "sizes": _changed(_bytes(pair.base), _bytes(pair.new), Unit.BYTES),
         "base_ns": None if pair.is_added else base,
         "new_ns": None if pair.is_removed else new,
+        "each": _each(pair, base, new),
         "change_percent": change_percent(pair),
         "interval": interval(pair.judgement) or None,
         "low_percent": _change(pair.judgement.low),
@@ -138,6 +178,20 @@ def _shown(pair: Pair, name: str) -> dict[str, object]:
         "cost_ns": pair.cost_ns,
         "verdict": verdict(pair) or None,
     }
+
+
+def _changed(base: int | None, new: int | None, unit: Unit) -> str | None:
+    """Return a number of both sides, once if it is the same."""
+    if base is None and new is None:
+        return None
+    texts = [human(number or 0, unit) for number in (base, new)]
+    return texts[0] if base == new else arrow(*texts)
+
+
+def _each(pair: Pair, base: float, new: float) -> str:
+    if pair.is_added or pair.is_removed:
+        return duration(new if pair.is_added else base)
+    return arrow(duration(base), duration(new))
 
 
 def _rate(pair: Pair) -> str | None:
@@ -183,6 +237,22 @@ def each_ns(pair: Pair) -> tuple[float, float]:
         return pair.base_total_ns, pair.new_total_ns
     base, new = (median(side or [0.0]) for side in sides)
     return base, new
+
+
+def aside_texts(pair: Pair) -> list[str]:
+    """Return the typical times if they differ from the means, and the steps that these leave out."""
+    typical, texts = (pair.base_typical_ns, pair.new_typical_ns), []
+    means = pair.base_ns, pair.new_ns
+    if all(typical) and any(
+        abs(mean / (one or 1) - 1) > _APART for mean, one in zip(means, typical, strict=True)
+    ):
+        texts.append(f"typical {arrow(*(duration(one or 0) for one in typical))}")
+    base, new = aside_of(pair.base), aside_of(pair.new)
+    for what, number, time in (("warm-up", 0, 1), ("outliers", 2, 3)):
+        if base[number] or new[number]:
+            both = (f"{side[number]:,.0f} ({duration(side[time])})" for side in (base, new))
+            texts.append(f"{what} {' → '.join(both)}")
+    return texts
 
 
 def change_percent(pair: Pair) -> float | None:
@@ -244,8 +314,6 @@ def basis(comparison: Comparison) -> str:
 
 def verdict(pair: Pair) -> str:
     """Return the outcome of a row in a word or two."""
-    if pair.is_renamed:
-        return "renamed?"
     if pair.is_added or pair.is_removed:
         return "added" if pair.is_added else "removed"
     return {"clock": "lower clock", "not judged": ""}.get(pair.judgement.outcome, pair.judgement.outcome)
@@ -288,7 +356,17 @@ def _figures(pair: Pair) -> dict[str, object]:
         "more_runs_count": judged.more_runs,
         "renamed_from": renamed.name if renamed else None,
         "renamed_from_detail": (renamed.detail or None) if renamed else None,
+        "base_mean_ns": pair.base_ns or None,
+        "new_mean_ns": pair.new_ns or None,
+        "typical_change_percent": _change(judged.typical),
+        **_asides("base", pair.base),
+        **_asides("new", pair.new),
     }
+
+
+def _asides(side: str, rows: Sequence[Row | None]) -> dict[str, float | None]:
+    known, found = any(row and row.aside for row in rows), aside_of(rows)
+    return {f"{side}_{name}": value if known else None for name, value in zip(_ASIDE, found, strict=True)}
 
 
 def _bytes(rows: Sequence[object]) -> int | None:
@@ -331,7 +409,7 @@ SCHEMA = Schema(
             "trimmed mean of one without first launches, median over the runs",
         ),
         Column(
-            "change_percent", "Change", Unit.PERCENT, "change of the typical time, of the base", signed=True
+            "change_percent", "Change", Unit.PERCENT, "change of the judged time, of the base", signed=True
         ),
         *_ENDS,
         Column("base_per_step_ns", "Base/Step", Unit.NS, "time in a steady step"),
@@ -344,6 +422,20 @@ SCHEMA = Schema(
         Column("more_runs_count", "More Runs", Unit.COUNT, "so many runs a side would probably decide it"),
         Column("renamed_from", "Renamed From", Unit.TEXT, "the name in the base, certain if the base has it"),
         Column("renamed_from_detail", "Renamed From Detail", Unit.TEXT, "grid and block in the base"),
+        Column("base_mean_ns", "Base Mean", Unit.NS, "mean of all of a run, median over the runs"),
+        Column("new_mean_ns", "New Mean", Unit.NS, "mean of all of a run, median over the runs"),
+        Column(
+            "typical_change_percent",
+            "Typical Change",
+            Unit.PERCENT,
+            "change of the typical time, of the base, beside that of the mean",
+            signed=True,
+        ),
+        *(
+            Column(f"{side}_{name}", f"{side.title()} {header}", unit, f"{text}, median over the runs")
+            for side in ("base", "new")
+            for name, (header, unit, text) in _ASIDE.items()
+        ),
     ),
 )
 

@@ -174,7 +174,7 @@ def test_stalls_are_cost_although_the_typical_step_is_the_same() -> None:
     assert result.failed[0].judgement.typical == pytest.approx(1)
     (line,) = row_lines(result)
     assert "100 µs -> 267 µs" in line
-    assert "typical 100 µs -> 100 µs; outliers 0 (0 ns) -> 10 (11.0 ms)" in line
+    assert "typical 100 → 100 µs; outliers 0 (0 ns) → 10 (11.0 ms)" in line
     assert gated(side("a", 10, 1e6), side("b", 0, 0), GateLimits()).verdict == "passed"
 
 

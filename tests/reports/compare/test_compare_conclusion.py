@@ -134,13 +134,12 @@ def test_nothing_in_common_is_no_verdict() -> None:
 
 
 def test_counts_come_from_the_kernels() -> None:
-    old, gone, come = pair("kernel", "old", 1e3, None), pair("kernel", "gone", 1e3, None), "come"
+    old, gone, come = Key("kernel", "old"), pair("kernel", "gone", 1e3, None), "come"
     made = concluded(
         comparison(
             pair("kernel", "k", 1e3, 1e3, count=100),
-            old,
             gone,
-            pair("kernel", "new", None, 1e3, renamed_from=old.key),
+            pair("kernel", "new", 1e3, 1e3, renamed_from=old),
             *(pair("kernel", f"{come}{n}", None, 1e3) for n in range(5)),
         )
     )
@@ -178,8 +177,7 @@ def test_a_kernel_with_another_grid_is_told() -> None:
 
 
 def test_a_renamed_kernel_is_a_cause_by_the_difference_of_both_names() -> None:
-    old = pair("kernel", "old", 1_000_000.0, None)
-    new = pair("kernel", "new", None, 1_300_000.0, renamed_from=old.key)
+    new = pair("kernel", "new", 1_000_000.0, 1_300_000.0, renamed_from=Key("kernel", "old"))
     other = pair("kernel", "other", 100_000.0, 200_000.0)
-    line = concluded(comparison(STEP, old, new, other)).lines[1]
+    line = concluded(comparison(STEP, new, other)).lines[1]
     assert line == "Most of it: kernel new, renamed: +300 µs of +410 µs a step"

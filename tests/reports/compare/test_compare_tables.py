@@ -17,6 +17,7 @@ from nsyswrap.analysis.compare.judgement import judge
 from nsyswrap.analysis.compare.model import GROUPS, Key, Limits, Obstacle, Pair, Row
 from nsyswrap.analysis.compare.pairing import PairedRows
 from nsyswrap.render.formats.csv import delimited
+from nsyswrap.render.formats.text import table_lines
 from nsyswrap.reports.compare.as_data import as_dict
 from nsyswrap.reports.compare.tables import SCHEMA, all_rows, group_table
 
@@ -36,12 +37,13 @@ def test_a_kernel_for_people() -> None:
         {
             "name": "k",
             "detail": "1 2 3, 32 1 1, mode 2",
+            "base_sum_ns": pytest.approx(2000),  # two launches in each of 20 steps
+            "new_sum_ns": pytest.approx(2160),
+            "step_cost_ns": pytest.approx(160.0),
             "new_count": 40,
-            "base_ns": pytest.approx(1000),
-            "new_ns": pytest.approx(1080),
+            "each": "1.00 → 1.08 µs",
             "change_percent": pytest.approx(8.0),
             "interval": "+7.1 to +8.9 %",
-            "step_cost_ns": pytest.approx(160.0),  # two launches in each of 20 steps
             "cost_ns": pytest.approx(3200.0),
             "verdict": "slower",
         }
@@ -53,7 +55,7 @@ def test_the_change_is_that_of_the_times_beside_it() -> None:
     base, new = (tuple(exact_row(us * 1e3) for us in runs) for runs in ((100, 150, 225), (320, 150, 500 / 3)))
     key = Key("kernel", "k")
     [row] = shown(Pair(key, base, new, judge(PairedRows(key, base, new), Limits())))
-    assert (row["base_ns"], row["new_ns"]) == (pytest.approx(150e3), pytest.approx(200e3))
+    assert row["each"] == "150 → 200 µs"
     assert row["change_percent"] == pytest.approx(100 / 3)
 
 
@@ -65,12 +67,41 @@ def test_columns_without_values_are_left_out() -> None:
 
 def test_first_launches_have_a_mean() -> None:
     [row] = shown(pair("launch", "first", Row(2, 4000.0), Row(2, 5000.0), UNJUDGED))
-    assert (row["base_ns"], row["new_ns"], row["change_percent"]) == (2000.0, 2500.0, pytest.approx(25.0))
+    assert (row["base_sum_ns"], row["each"], row["change_percent"]) == (
+        4000.0,
+        "2.00 → 2.50 µs",
+        pytest.approx(25.0),
+    )
 
 
 def test_copies_have_their_rate() -> None:
     copy = pair("copy", "H2D", Row(1, 1e6, 1e6, size_bytes=10**7), Row(1, 2e6, 2e6, size_bytes=10**7))
     assert shown(copy)[0]["rate"] == "10.0 → 5.00 GB/s"
+
+
+@pytest.mark.parametrize("by_step", [True, False])
+def test_sums_are_first_and_a_changed_count_or_size_is_never_dropped(*, by_step: bool) -> None:
+    """Half as long each, and six times as many: the sum tells that they cost more, the count tells why."""
+    steps = 20 if by_step else 0
+    more = {"steps": steps, "size_bytes": 84 * 10**6}
+    base, new = exact_row(4e5, 48, **more), exact_row(2e5, 302, **{**more, "size_bytes": 20 * 10**6})
+    table = group_table(
+        comparison(pair("copy", "H2D pinned", base, new)), "copy", {Key("copy", "H2D pinned"): "H2D"}
+    )
+    unit = "Step" if by_step else "Run"
+    assert table.schema.title == f"Copies, per {unit.lower()}"
+    assert [column.header for column in table.columns][1:6] == [
+        f"Base/{unit}",
+        f"New/{unit}",
+        f"Cost/{unit}",
+        "Count",
+        "Bytes",
+    ]
+    header, row = (str(line) for line in table_lines(table, 80)[1:3])
+    assert header.split()[:4] == ["Copy", f"Base/{unit}", f"New/{unit}", f"Cost/{unit}"]
+    assert "48 → 302" in row
+    assert "84.0 → 20.0 MB" in row
+    assert ("+2.06 ms" if by_step else "+41.2 ms") in row
 
 
 def test_states_of_a_step_are_sorted_by_their_cost_in_a_step() -> None:
@@ -83,7 +114,7 @@ def test_states_of_a_step_are_sorted_by_their_cost_in_a_step() -> None:
 
 def test_rows_of_one_side_have_no_change() -> None:
     rows = shown(pair("kernel", "a", None, 10.0), pair("kernel", "b", 20.0, None))
-    assert [(row["base_ns"], row["new_ns"], row["verdict"]) for row in rows] == [
+    assert [(row["base_sum_ns"], row["new_sum_ns"], row["verdict"]) for row in rows] == [
         (20.0, None, "removed"),
         (None, 10.0, "added"),
     ]
