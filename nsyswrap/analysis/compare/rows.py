@@ -20,6 +20,7 @@ from nsyswrap.analysis.range_texts import RANGE, read_text
 from nsyswrap.analysis.transfers import MEMSET_KIND, transfers
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import NVTX_PUSH_POP, PROCESS_MASK
 
 if TYPE_CHECKING:
@@ -37,22 +38,23 @@ MOST_ROWS = 1000  # of a group: those with the most time
 
 
 class SteadyWindows(NamedTuple):
-    """The steady part of each process that has one, by global process id; ``steps`` counts its steps."""
+    """The steady part of each process that has one, by global process id, and the number of its steps."""
 
-    process: NDArray[Any]
-    start_ns: NDArray[Any]
-    end_ns: NDArray[Any]
-    steps: NDArray[Any]
+    of_process: Mapping[int, tuple[IntervalSet, int]]
 
     @classmethod
     def of(cls, parts: Sequence[JudgedPart]) -> SteadyWindows:
-        """Return the steady parts, which outlier steps belong to."""
-        rows = [
-            (part.steps.global_pid, *part.steps.window, np.count_nonzero(part.steps.steady))
-            for part in parts
-            if part.steps.found
-        ]
-        return cls(*np.array(sorted(rows), np.int64).reshape(-1, 4).T)
+        """Return the steady parts, which outlier steps belong to, and the time between steps does not."""
+        found = [part.steps for part in parts if part.steps.found]
+        return cls(
+            {
+                steps.global_pid: (
+                    IntervalSet(*np.array(steps.stretches, np.int64).T),
+                    np.count_nonzero(steps.steady),
+                )
+                for steps in found
+            }
+        )
 
     def per_step(
         self, owner: NDArray[Any], start_ns: NDArray[Any], end_ns: NDArray[Any]
@@ -62,12 +64,13 @@ class SteadyWindows(NamedTuple):
         ``owner`` has global process or thread ids. Summed over processes, it is the time of all of them in a
         step of each.
         """
-        if not len(self.process):
+        if not self.of_process:
             return None
-        process = owner & PROCESS_MASK
-        at = np.minimum(np.searchsorted(self.process, process), len(self.process) - 1)
-        start, end = (np.clip(times, self.start_ns[at], self.end_ns[at]) for times in (start_ns, end_ns))
-        return np.where(self.process[at] == process, (end - start) / self.steps[at], 0.0)
+        process, per_step = owner & PROCESS_MASK, np.zeros(len(owner))
+        for global_pid, (stretches, steps) in self.of_process.items():
+            rows = process == global_pid
+            per_step[rows] = stretches.within(start_ns[rows], end_ns[rows]) / steps
+        return per_step
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.steps.loops import loops_of
 from nsyswrap.analysis.steps.marked import MARKED, marked_steps
 from nsyswrap.analysis.steps.occurrences import calls_by_process, works_beside
-from nsyswrap.analysis.steps.repeated_range import named_range, range_names
+from nsyswrap.analysis.steps.repeated_range import named_range, range_names, too_little
 from nsyswrap.analysis.steps.spans import step_spans
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
@@ -36,6 +36,8 @@ from nsyswrap.base.units import duration
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.steps.occurrences import Calls, Occurrences
@@ -129,15 +131,15 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
         if name:
             occurrences = marked_steps(whole, process, calls) if name == MARKED else None
             occurrences = occurrences or named_range(whole, process, calls, name)
-            loops = [occurrences] if occurrences else []
+            loops = [occurrences] if occurrences else _labelled(loops_of(whole, process, calls), name)
         else:
             loops = loops_of(whole, process, calls)
         if not loops:
-            nothing = "no repeated range or sequence spans 25 % of the launches"
-            found.append(Steps.none(process, f"no NVTX range {name!r} in this process" if name else nothing))
+            why = f"no NVTX range {name!r} in this process" if name else too_little(whole, process, calls)
+            found.append(Steps.none(process, why or "no sequence of launches repeats in 25 % of them"))
             continue
         judged = _steps(whole, process, calls, loops[0], (name, numbers))
-        others = tuple(_steps(whole, process, calls, loop, ("", None)) for loop in loops[1:])
+        others = () if name else tuple(_steps(whole, process, calls, loop, ("", None)) for loop in loops[1:])
         found.append(replace(judged, others=others))
     if name and not any(len(steps) for steps in found):
         raise NotInCapture(
@@ -154,6 +156,11 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
             source=capture.source,
         )
     return tuple(found)
+
+
+def _labelled(loops: Sequence[Occurrences], name: str) -> list[Occurrences]:
+    """Return the loops that the screen calls ``name``, as ``5 GPU operations``; the first of them counts."""
+    return [loop for loop in loops if name in (loop.label, loop.label.removeprefix("a sequence of "))]
 
 
 def parse_choice(text: str) -> tuple[str, tuple[int, int] | None]:

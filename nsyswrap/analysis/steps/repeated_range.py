@@ -121,6 +121,18 @@ def repeated_ranges(whole: Capture, process: int, calls: Calls, *, part: bool = 
     return [_occurrences(one, [other for other in chosen if other is not one], calls) for one in chosen]
 
 
+def too_little(whole: Capture, process: int, calls: Calls) -> str:
+    """Return which range repeats, but holds too little to be steps; empty if none does."""
+    work = _Work(calls)
+    ranges = [one for one in _ranges(whole, process, calls, work) if len(one.start_ns) > 1 and one.own_ns]
+    if not ranges:
+        return ""
+    most = max(ranges, key=lambda one: sum(work.parts(one)))
+    gpu, time = work.parts(most)
+    often = "comes twice and " if len(most.start_ns) < _LEAST else ""
+    return f"'{most.label}' {often}holds only {100 * max(gpu, time):.0f} % of the time"
+
+
 def named_range(whole: Capture, process: int, calls: Calls, name: str) -> Occurrences | None:
     """Return the occurrences of a range of this name, as any table, tree or screen prints it.
 

@@ -188,3 +188,13 @@ class TestTrend:
     @pytest.mark.parametrize("lengths", [[10_000 + 20 * i for i in range(60)], [10_000, 20_000] * 30])
     def test_a_drift_of_little_and_turns_are_no_trend(self, lengths: list[int], tmp_path: Path) -> None:
         assert only(tmp_path, self.lasting(lengths)).remark == ""
+
+
+@pytest.mark.parametrize(("count", "why"), [(2, "comes twice and holds only 9 %"), (3, "holds only 15 %")])
+def test_why_a_range_is_no_step(count: int, why: str, tmp_path: Path) -> None:
+    drawing = Drawing()
+    for i in range(30):
+        drawing.launch(f"k{i}", i * LENGTH, gpu_ns=20 + i)
+    for start in every(count, 10 * LENGTH - 10, 2 * LENGTH):
+        drawing.range("part", start, start + 100)
+    assert only(tmp_path, drawing).why_none.startswith(f"'part' {why}")
