@@ -20,6 +20,7 @@ from nsyswrap.base.folder_lock import LOCK, holder_here, is_lock_file, is_locked
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_facts import batch_of
 from nsyswrap.base.run_folder import CLAIM, DIGEST, SPEC, STATUS, RunFolder, Status
+from nsyswrap.record.batch import folder
 from nsyswrap.record.batch import folder as folder_module
 from nsyswrap.record.batch.executors.slurm.script import job_script
 from nsyswrap.record.batch.folder import (
@@ -285,3 +286,22 @@ def test_the_folders_of_a_large_batch_lie_in_folders_of_a_thousand(
             check=True,
         )
         assert ran.stdout == name
+
+
+@pytest.mark.parametrize(("cost_s", "settled_s"), [(0.01, 30), (0.1, 120), (0.5, 600)])
+def test_looks_at_a_batch_take_under_one_percent_of_a_core(
+    monkeypatch: pytest.MonkeyPatch, cost_s: float, settled_s: float
+) -> None:
+    """Each look takes the same CPU time. The first ones follow each other, to show runs that end at once."""
+    now_s = cpu_s = before_s = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    monkeypatch.setattr(folder, "_cpu_s", lambda: cpu_s)
+    pauses, looks = folder.Pause(), []
+    while now_s < settled_s + 3600:
+        cpu_s += cost_s
+        looks.append(pauses.seconds())
+        now_s += cost_s + looks[-1]
+        before_s = cpu_s if now_s < settled_s else before_s
+    assert looks[:3] == [1, 1, 1]
+    assert cpu_s - before_s < 0.01 * (now_s - settled_s)
+    assert max(looks) <= max(15, cost_s / 0.008)
