@@ -50,7 +50,7 @@ class SteadyWindows(NamedTuple):
             {
                 steps.global_pid: (
                     IntervalSet(*np.array(steps.stretches, np.int64).T),
-                    np.count_nonzero(steps.steady),
+                    int(np.count_nonzero(steps.steady)),
                 )
                 for steps in found
             }

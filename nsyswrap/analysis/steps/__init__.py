@@ -135,8 +135,8 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
         else:
             loops = loops_of(whole, process, calls)
         if not loops:
-            why = f"no NVTX range {name!r} in this process" if name else too_little(whole, process, calls)
-            found.append(Steps.none(process, why or "no sequence of launches repeats in 25 % of them"))
+            why = f"no NVTX range {name!r} in this process" if name else _why_nothing(whole, process, calls)
+            found.append(Steps.none(process, why))
             continue
         judged = _steps(whole, process, calls, loops[0], (name, numbers))
         others = () if name else tuple(_steps(whole, process, calls, loop, ("", None)) for loop in loops[1:])
@@ -156,6 +156,14 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
             source=capture.source,
         )
     return tuple(found)
+
+
+def _why_nothing(whole: Capture, process: int, calls: Calls) -> str:
+    if (most := too_little(whole, process, calls)) is None:
+        return "no sequence of launches repeats in 25 % of them"
+    label, count, part = most
+    often = "comes twice and " if count < LEAST_STEPS else ""
+    return f"'{label}' {often}holds only {100 * part:.0f} % of the time"
 
 
 def _labelled(loops: Sequence[Occurrences], name: str) -> list[Occurrences]:

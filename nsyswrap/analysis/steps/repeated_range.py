@@ -121,16 +121,14 @@ def repeated_ranges(whole: Capture, process: int, calls: Calls, *, part: bool = 
     return [_occurrences(one, [other for other in chosen if other is not one], calls) for one in chosen]
 
 
-def too_little(whole: Capture, process: int, calls: Calls) -> str:
-    """Return which range repeats, but holds too little to be steps; empty if none does."""
+def too_little(whole: Capture, process: int, calls: Calls) -> tuple[str, int, float] | None:
+    """Return label, number and part of the time of a range that holds too little to be steps; None without."""
     work = _Work(calls)
     ranges = [one for one in _ranges(whole, process, calls, work) if len(one.start_ns) > 1 and one.own_ns]
     if not ranges:
-        return ""
+        return None
     most = max(ranges, key=lambda one: sum(work.parts(one)))
-    gpu, time = work.parts(most)
-    often = "comes twice and " if len(most.start_ns) < _LEAST else ""
-    return f"'{most.label}' {often}holds only {100 * max(gpu, time):.0f} % of the time"
+    return most.label, len(most.start_ns), max(work.parts(most))
 
 
 def named_range(whole: Capture, process: int, calls: Calls, name: str) -> Occurrences | None:

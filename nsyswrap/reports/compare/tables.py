@@ -29,7 +29,7 @@ MEANS = "Times of one are geometric means over the runs, medians in rows without
 _IF_KNOWN = {"low_percent", "high_percent", "interval", "verdict", "step_cost_ns", "rate"}
 
 _ASIDE = {
-    "warm_up_count": ("Warm-up", Unit.COUNT, "warm-up steps, which no mean includes"),
+    "warm_up_count": ("Warm-Up", Unit.COUNT, "warm-up steps, which no mean includes"),
     "warm_up_ns": ("Warm-up Time", Unit.NS, "time of the warm-up steps"),
     "outliers_count": ("Outliers", Unit.COUNT, "steps that the mean includes and the typical time does not"),
     "outliers_ns": ("Outlier Time", Unit.NS, "time of these steps"),
