@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nsyswrap.analysis.judged_part import JudgedPart
-    from nsyswrap.analysis.steps import Steps
     from nsyswrap.capture.capture import Capture
 
     Fields = dict[Key, dict[str, Any]]
@@ -64,31 +63,27 @@ def total_rows(capture: Capture, run: Mapping[str, Any]) -> Fields:
 def step_rows(parts: Sequence[JudgedPart]) -> Fields:
     """Return the steps after warm-up by their label; ``parts`` has most GPU work first.
 
-    Outliers, and steps beside the steady part, are in the mean and in no typical time. The other loops of a
-    process have rows, too: sides whose runs judge another loop each can be compared by those that they share.
-    Of several processes with steps of one label, as the ranks of a job have them, the first counts.
+    Outliers, and steps beside the steady part, are in the mean and in no typical time. Of several processes
+    with steps of one label, as the ranks of a job have them, the first counts.
     """
     fields: Fields = {}
     for part in parts:
-        chosen = bool(parse_choice(part.view.view.steps)[1])
-        for steps in (part.steps, *part.steps.others):
-            key = Key("step", steps.label)
-            if steps.found and key not in fields:
-                fields[key] = _step_row(key, steps, chosen=chosen and steps is part.steps)
+        steps = part.steps
+        key = Key("step", steps.label)
+        if steps.found and key not in fields:
+            after = np.arange(len(steps)) >= steps.warm_up
+            if parse_choice(part.view.view.steps)[1]:
+                after = steps.steady
+            ns, warm_up = steps.duration_ns[after], steps.duration_ns[: steps.warm_up]
+            beside = steps.outlier[after] | ~steps.steady[after]
+            codes = np.zeros(len(ns), np.int64)
+            (row,) = Events([key], codes, ns, beside).rows().values()
+            row["mean_error"] = relative(Groups(codes, 1).mean_error(ns), np.array([ns.mean()]))[0]
+            row["aside"] = Aside(
+                len(warm_up), int(warm_up.sum()), int(np.count_nonzero(beside)), int(ns[beside].sum())
+            )
+            fields[key] = row
     return fields
-
-
-def _step_row(key: Key, steps: Steps, *, chosen: bool) -> dict[str, Any]:
-    after = steps.steady if chosen else np.arange(len(steps)) >= steps.warm_up
-    ns, warm_up = steps.duration_ns[after], steps.duration_ns[: steps.warm_up]
-    beside = steps.outlier[after] | ~steps.steady[after]
-    codes = np.zeros(len(ns), np.int64)
-    (row,) = Events([key], codes, ns, beside).rows().values()
-    row["mean_error"] = relative(Groups(codes, 1).mean_error(ns), np.array([ns.mean()]))[0]
-    row["aside"] = Aside(
-        len(warm_up), int(warm_up.sum()), int(np.count_nonzero(beside)), int(ns[beside].sum())
-    )
-    return row
 
 
 def budget_rows(capture: Capture, parts: Sequence[JudgedPart]) -> Fields:

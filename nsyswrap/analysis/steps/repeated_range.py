@@ -122,7 +122,7 @@ def repeated_ranges(whole: Capture, process: int, calls: Calls, *, part: bool = 
 
 
 def too_little(whole: Capture, process: int, calls: Calls) -> tuple[str, int, float] | None:
-    """Return label, number and part of the time of a range that holds too little to be steps; None without."""
+    """Return label, number and part of the time of the range that repeats with most; None without any."""
     work = _Work(calls)
     ranges = [one for one in _ranges(whole, process, calls, work) if len(one.start_ns) > 1 and one.own_ns]
     if not ranges:

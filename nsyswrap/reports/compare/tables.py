@@ -30,7 +30,7 @@ _IF_KNOWN = {"low_percent", "high_percent", "interval", "verdict", "step_cost_ns
 
 _ASIDE = {
     "warm_up_count": ("Warm-Up", Unit.COUNT, "warm-up steps, which no mean includes"),
-    "warm_up_ns": ("Warm-up Time", Unit.NS, "time of the warm-up steps"),
+    "warm_up_ns": ("Warm-Up Time", Unit.NS, "time of the warm-up steps"),
     "outliers_count": ("Outliers", Unit.COUNT, "steps that the mean includes and the typical time does not"),
     "outliers_ns": ("Outlier Time", Unit.NS, "time of these steps"),
 }
