@@ -181,10 +181,10 @@ def command(
     gated = gate.gate_limits(options)
     limits = gated.limits if gated else limits_of(options["max_slower"], options["min_time"])
     with gate.errors_annotated() if gated else nullcontext():
+        lost = 0
         if runs:
-            recorded = compare_run.record(paths, runs, into=into, trace=trace, force=force)
+            *recorded, lost = compare_run.record(paths, runs, into=into, trace=trace, force=force)
             base, new = load_sides(*([str(path)] for path in recorded))
-            compare_run.check_gpu_work(base, new)
         elif into or (force and not (view or plot)):
             raise UsageError(f"{'--into' if into else '--force'} belongs to --run", "add --run N")
         else:
@@ -201,7 +201,7 @@ def command(
         left_out, code = comparison.left_out, 0
         if judged:
             code = gate.finish(*judged, lambda: comparisons.markdown(comparison), left_out)
-        sys.exit(code or exit_code_of(left_out))
+        sys.exit(code or lost or exit_code_of(left_out))
 
 
 def split_sides(paths: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -25,19 +25,21 @@ from nsyswrap.cli.options import with_options
 from nsyswrap.cli.output import note, note_broken, note_renamed, progress_line
 
 if TYPE_CHECKING:
-    from nsyswrap.analysis.compare.model import Side
     from nsyswrap.record.program import RunSpec
 
 with lazy_imports():
     from nsyswrap import api
+    from nsyswrap.analysis import no_gpu_work
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
+    from nsyswrap.capture import capture as captures
     from nsyswrap.cli import repeats
     from nsyswrap.record import program as programs
 
 RUN = "Record both sides first"  # a heading of the help
 SIDES = ("base", "new")
-_GPU = ("kernel", "copy")  # groups of rows that only GPU work has
+# After the first run of a side, the series goes on without a run that ends so.
+_LOST = ("program_failed", "timed_out", "nsys_failed")
 
 run_options = with_options(
     option(
@@ -80,11 +82,13 @@ def in_turns(runs: int) -> Iterator[tuple[int, str]]:
 
 def record(
     words: Sequence[str], runs: int, *, into: Path | None, trace: str, force: bool
-) -> tuple[Path, Path]:
-    """Make the runs and return the folders of both sides. What the programs print goes to the run folders.
+) -> tuple[Path, Path, int]:
+    """Make the runs. Return the folders of both sides, and the exit code of the first run that failed, or 0.
 
-    The first run that is not done ends the series and the process, with its exit code. Raises UsageError for
-    wrong command lines, and Unavailable, OutputError or ProgramNotFound before anything is run.
+    What the programs print goes to the run folders. A first run of a side that is not done ends the process
+    with its exit code, and so does an interruption or a full disk. Raises CaptureError for a first run
+    without GPU work, UsageError for wrong command lines, and Unavailable, OutputError or ProgramNotFound
+    before anything is run.
     """
     resolved = [programs.resolve(command) for command in split_commands(words)]
     find.find_nsys(None)
@@ -111,13 +115,14 @@ def record(
             if spec.program.warning:
                 note(f"nsyswrap: {spec.program.warning}")
             repeats.make_series_folder(spec)
-        _record_each(specs, runs)
+        code = _record_each(specs, runs)
     note(f"nsyswrap: {runs * len(SIDES):,} runs in {folder}/")
-    return specs[SIDES[0]].output, specs[SIDES[1]].output
+    return specs[SIDES[0]].output, specs[SIDES[1]].output, code
 
 
-def _record_each(specs: dict[str, RunSpec], runs: int) -> None:
-    rewind = repeats.stdin_rewinder()
+def _record_each(specs: dict[str, RunSpec], runs: int) -> int:
+    """Make the runs in turns and return the exit code of the first that failed, or 0."""
+    code, rewind = 0, repeats.stdin_rewinder()
     callbacks = programs.Callbacks(progress=progress_line(), broken=note_broken, renamed=note_renamed)
     for number, side in in_turns(runs):
         rewind()
@@ -130,10 +135,14 @@ def _record_each(specs: dict[str, RunSpec], runs: int) -> None:
             hint = f"\n  {status.hint}" if status.hint else ""
             note(f"nsyswrap: {label}: {status.message or status.outcome}{hint}")
             _note_output(spec.output)
-            note(
-                f"nsyswrap: the other runs were not started; what is done is in {spec.output.parent.parent}/"
-            )
-            sys.exit(status.exit_code)
+            if number == 1 or status.outcome not in _LOST:
+                done = spec.output.parent.parent
+                note(f"nsyswrap: the other runs were not started; what is done is in {done}/")
+                sys.exit(status.exit_code)
+            code = code or status.exit_code
+        elif number == 1:
+            _check_gpu_work(spec.output)
+    return code
 
 
 def _note_output(folder: Path) -> None:
@@ -143,10 +152,10 @@ def _note_output(folder: Path) -> None:
             note(f"  it printed  {quoted(str(folder / name))}")
 
 
-def check_gpu_work(base: Side, new: Side) -> None:
-    """Raise CaptureError if no run of either side has kernels or copies."""
-    if not any(key.group in _GPU for side in (base, new) for run in side.runs for key in run.rows):
+def _check_gpu_work(run: Path) -> None:
+    """Raise CaptureError if a run has no GPU work: the others would have none either."""
+    if not no_gpu_work.has_gpu_work(captures.open_capture(run)):
         raise CaptureError(
-            "no GPU work was recorded in the runs of either side",
-            f"see why: nsyswrap report {base.name}/run-1",
+            f"no GPU work was recorded in {run}: the other runs were not started",
+            f"see why: nsyswrap report {quoted(str(run))}",
         )

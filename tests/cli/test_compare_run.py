@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
+from compared_runs import make_run
 from conftest import Cli
+from tiny_export import nvtx, write
 
-from nsyswrap.base.errors import UsageError
-from nsyswrap.base.run_folder import PROGRAM_OUTPUT, RunFolder
+from nsyswrap.base.errors import CaptureError, UsageError
+from nsyswrap.base.run_folder import EXPORT, PROGRAM_OUTPUT, RunFolder
+from nsyswrap.cli.compare import command
+
+if TYPE_CHECKING:
+    from nsyswrap.record.program import RunSpec
 from nsyswrap.cli.compare_run import in_turns, split_commands
 
 MARKS = """
@@ -62,23 +70,84 @@ def test_nothing_is_run_if_one_program_does_not_exist(tmp_path: Path, cli: Cli) 
     assert not (tmp_path / "d").exists()
 
 
+class Recorder:
+    """Makes runs in place of nsys; ``outcomes`` has those that are not done, by side and number."""
+
+    def __init__(self, **outcomes: str) -> None:
+        self.outcomes, self.made = outcomes, list[str]()
+
+    def __call__(self, spec: RunSpec, _: object) -> SimpleNamespace:
+        name = f"{spec.output.parent.name}_{spec.output.name.removeprefix('run-')}"
+        self.made.append(name)
+        outcome = self.outcomes.get(name, "done")
+        if outcome == "no GPU":
+            RunFolder(spec.output).make()
+            write(spec.output / EXPORT, nvtx("step", 0, 10))
+        else:
+            make_run(spec.output, 60 if name.startswith("new") else 40, outcome)  # type: ignore[arg-type]
+        code = 0 if outcome in ("done", "no GPU") else 4
+        return SimpleNamespace(status=SimpleNamespace(exit_code=code, outcome=outcome, message="", hint=""))
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, folder: Path, *options: str, **outcomes: str) -> tuple[int, int]:
+    """Return the exit code of a series of four runs a side, and the number of runs that were started."""
+    recorder = Recorder(**outcomes)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("nsyswrap.api.run", recorder)
+    monkeypatch.setattr("nsyswrap.base.nsys.find.find_nsys", lambda _: None)
+    arguments = ["--run", "4", "--into", "d", *options, "--", "true", "b", "--", "true", "n"]
+    with pytest.raises((SystemExit, CaptureError)) as end:
+        command.main(arguments, standalone_mode=False)
+    error = end.value
+    return int(error.code or 0) if isinstance(error, SystemExit) else error.exit_code, len(recorder.made)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code", "runs"),
+    [
+        ({"base_1": "no GPU"}, 65, 1),
+        ({"new_1": "no GPU"}, 65, 2),
+        ({"new_1": "program_failed"}, 4, 2),
+        ({"new_3": "interrupted"}, 4, 6),
+        ({"new_3": "disk_full"}, 4, 6),
+    ],
+)
+def test_what_ends_a_series(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, str], code: int, runs: int
+) -> None:
+    assert ended(monkeypatch, tmp_path, **outcomes) == (code, runs)
+
+
+def test_what_half_of_the_runs_left_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = dict.fromkeys(("base_2", "base_4", "new_3", "new_4"), "program_failed")
+    assert ended(monkeypatch, tmp_path, **lost) == (4, 8)
+    shown = capsys.readouterr()
+    assert "step 'step' 69.8 → 89.8 µs, +28.6 %" in shown.out
+    assert "left out of new: " in shown.out
+    assert "2 and 2 runs: verdicts need at least 3 a side" in shown.out
+    (tmp_path / "again").mkdir()
+    assert ended(monkeypatch, tmp_path / "again", "--gate", base_2="timed_out") == (1, 8)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("nsys")
-def test_a_series_takes_turns_and_ends_with_the_run_that_fails(tmp_path: Path, cli: Cli) -> None:
+def test_a_series_ends_with_the_first_run_that_fails_or_does_nothing(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "mark.py").write_text(MARKS)
     python = (sys.executable, "mark.py")
     series = ("compare", "--run", "2", "--into", "d")
-    failed = cli(*series, "--", *python, "b", "bnn", "--", *python, "n", "bnn")
+    failed = cli(*series, "--", *python, "b", "b", "--", *python, "n", "b")
     assert failed.returncode == 4, failed.stderr
-    assert (tmp_path / "marks").read_text() == "bnn"
-    assert "nsyswrap: new, run 2 of 2: " in failed.stderr
+    assert (tmp_path / "marks").read_text() == "b"
+    assert "nsyswrap: base, run 1 of 2: " in failed.stderr
     assert "what is done is in d/" in failed.stderr
     assert not failed.stdout
     made = sorted(str(path.parent.relative_to(tmp_path)) for path in tmp_path.glob("d/*/*/run.json"))
-    assert made == ["d/base/run-1", "d/new/run-1", "d/new/run-2"]
+    assert made == ["d/base/run-1"]
     run = tmp_path / "d" / "base" / "run-1"
     assert RunFolder(run).read_run()["repeat"] == {"number": 1, "count": 2}
-    assert (run / PROGRAM_OUTPUT).read_text() == "I am b bnn\n"
+    assert (run / PROGRAM_OUTPUT).read_text() == "I am b b\n"
     taken = cli(*series, "--", *python, "b", "-", "--", *python, "n", "-")
     assert taken.returncode == 73
     assert "d exists and is not empty\n  use another --into, or --force" in taken.stderr
@@ -86,5 +155,5 @@ def test_a_series_takes_turns_and_ends_with_the_run_that_fails(tmp_path: Path, c
         "compare", "--run", "1", "--into", "d", "--force", "--", *python, "b", "-", "--", *python, "n", "-"
     )
     assert without_gpu.returncode == 65
-    assert "no GPU work was recorded in the runs of either side" in without_gpu.stderr
-    assert sorted(path.name for path in tmp_path.glob("d/*/*")) == ["run-1", "run-1"]
+    assert "no GPU work was recorded in d/base/run-1: the other runs were not started" in without_gpu.stderr
+    assert [path.name for path in tmp_path.glob("d/*/*")] == ["run-1"]
