@@ -1,7 +1,8 @@
 """nsyswrap: run programs under NVIDIA Nsight Systems and read what the GPU did.
 
-``profile(command)`` runs a program. ``open_capture(path)`` opens an export. ``measure(name)`` times a part of
-a program, so that the export can be compared with it. Each name is imported when it is first used.
+``profile(command)`` runs a program. ``open_capture(path)`` opens an export, ``compare(base, new)`` compares
+runs. ``measure(name)`` times a part of a program, so that the export can be compared with it. Each name is
+imported when it is first used.
 """
 
 from __future__ import annotations
@@ -10,19 +11,20 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nsyswrap.api import Capture, Run, open_capture, profile
+    from nsyswrap.api import Capture, Run, compare, open_capture, profile
     from nsyswrap.record.in_program.measure import measure
     from nsyswrap.reports import NAMES as REPORTS
 
     __version__: str
 
-__all__ = ["REPORTS", "Capture", "Run", "__version__", "measure", "open_capture", "profile"]
+__all__ = ["REPORTS", "Capture", "Run", "__version__", "compare", "measure", "open_capture", "profile"]
 
 _HOMES = {
     "REPORTS": ("nsyswrap.reports", "NAMES"),
     "Capture": ("nsyswrap.api", "Capture"),
     "Run": ("nsyswrap.api", "Run"),
     "measure": ("nsyswrap.record.in_program.measure", "measure"),
+    "compare": ("nsyswrap.api", "compare"),
     "open_capture": ("nsyswrap.api", "open_capture"),
     "profile": ("nsyswrap.api", "profile"),
     "__version__": ("nsyswrap.base.version", "__version__"),

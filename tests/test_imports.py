@@ -66,7 +66,7 @@ SPEAKING = {
     "timing_audit.causation",
     "usage",
 }
-HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib"}
+HEAVY = {"numpy", "pandas", "rich", "torch", "matplotlib", "scipy"}
 SLOW = {"json", "pathlib", "shutil", "socket"}  # for --help and one TAB: half as long as click
 
 
@@ -233,6 +233,14 @@ def test_nothing_heavy_is_loaded(code: str) -> None:
     loaded = loaded_by(code)
     assert "nsyswrap" in loaded
     assert loaded & HEAVY == set()
+
+
+def test_scipy_is_loaded_by_a_comparison_of_several_runs_alone() -> None:
+    capture = str(PACKAGE / "recorded" / "add2" / "both")
+    for command in (["report", capture], ["report", "-r", "all", capture], ["compare", "--help"]):
+        assert "scipy" not in loaded_by(f"import nsyswrap.cli; nsyswrap.cli.main({command!r})")
+    users = [name for name, path in MODULES.items() if "scipy" in path.read_text(encoding="utf-8")]
+    assert users == ["nsyswrap.analysis.compare.noise"]
 
 
 def test_the_screen_of_a_small_capture_loads_nothing_that_only_other_captures_need() -> None:

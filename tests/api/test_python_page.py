@@ -1,0 +1,98 @@
+"""Each name and call on the page about Python is executed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from recorded import ROOT
+from tiny_export import everything, write
+
+import nsyswrap
+from nsyswrap.base import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PAGE = (ROOT / "docs" / "python.md").read_text("utf-8")
+RUN = ROOT / "nsyswrap" / "recorded" / "add2" / "none"
+KINDS = ("kernel", "memcpy", "memset", "api", "nvtx")
+PARTS: dict[str, Any] = {
+    "time": "0s/1s",
+    "nvtx": "none/cuda",
+    "steps": "",
+    "device": None,
+    "process": None,
+    "clip": True,
+}
+WORDS = {"Run", "_ns", "_bytes", "_percent", ".sqlite", ".nsys-rep", "nsyswrap.profile"}  # no names to call
+
+
+@pytest.fixture(scope="module")
+def capture() -> nsyswrap.Capture:
+    return nsyswrap.open_capture(RUN)
+
+
+def spans() -> set[str]:
+    """Return what the page shows as code in a sentence or in a table."""
+    return set(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL))) - WORDS
+
+
+def calls(capture: nsyswrap.Capture, full: nsyswrap.Capture) -> dict[str, Callable[[], object]]:
+    """Return what executes each of them, but for what needs nsys; ``full`` has events of every kind."""
+    report, answer = capture.report("advice"), capture.answer
+    comparison = nsyswrap.compare(RUN, [RUN.parent / "both"], anyway=True)
+    finding = answer.findings[0]
+    with pytest.raises(errors.NotInCapture) as raised:
+        capture.select(nvtx="no such range").report("gpu_time")
+    error = raised.value
+    return {
+        "nsyswrap.open_capture(path)": lambda: nsyswrap.open_capture(str(RUN)),
+        "capture.answer": lambda: answer,
+        "capture.report(name)": lambda: capture.report("cuda_gpu_kern_sum"),
+        "capture.events(kind)": lambda: capture.events("kernel"),
+        "capture.select(...)": lambda: capture.select(nvtx="none/cuda"),
+        "capture.plot(kind)": lambda: capture.plot("timeline"),
+        'capture.report("advice").frame': lambda: report.frame,
+        "capture.select(nvtx=...)": lambda: capture.select(nvtx="none/cuda"),
+        "nsyswrap.compare(base, new)": lambda: comparison,
+        "nsyswrap.measure(name)": lambda: nsyswrap.measure("step").__enter__(),
+        "nsyswrap.REPORTS": lambda: nsyswrap.REPORTS,
+        "nsyswrap.base.errors.NsyswrapError": lambda: errors.NsyswrapError,
+        "NotInCapture": lambda: errors.NotInCapture,
+        ".frame": lambda: report.frame,
+        ".notes": lambda: report.notes,
+        ".verdict": lambda: report.verdict,
+        ".outcome": lambda: comparison.outcome,
+        ".obstacles": lambda: comparison.obstacles,
+        ".left_out": lambda: comparison.left_out,
+        ".table.frame": lambda: comparison.table.frame,
+        ".message": lambda: error.message,
+        ".hint": lambda: error.hint,
+        **{name: lambda name=name: getattr(answer, name) for name in ("busy_ns", "idle_ns", "findings")},
+        **{
+            name: lambda name=name: getattr(finding, name)
+            for name in ("kind", "numbers", "ceiling_ns", "window_ns", "status", "source")
+        },
+        **{name: lambda name=name: full.events(name) for name in KINDS},
+        **{name: lambda name=name: capture.select(**{name: PARTS[name]}) for name in PARTS},
+    }
+
+
+def test_each_name_and_call_can_be_executed(capture: nsyswrap.Capture, tmp_path: Path) -> None:
+    known = calls(capture, nsyswrap.open_capture(write(tmp_path / "full.sqlite", *everything())))
+    assert spans() - known.keys() == {"nsyswrap.profile(command)", ".status", ".folder", ".capture"}
+    for execute in known.values():
+        assert execute() is not None
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nsys")
+def test_profile_returns_what_the_page_says(tmp_path: Path) -> None:
+    run = nsyswrap.profile([sys.executable, "-c", "print()"], output=tmp_path / "run", timeout=60)
+    assert run.status.outcome == "done"
+    assert run.folder == tmp_path / "run"
+    assert run.capture.source
