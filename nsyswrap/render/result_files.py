@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TextIO
 
+from nsyswrap.analysis.compare.comparability import machine_of
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import head, replacing, write
@@ -20,10 +21,10 @@ from nsyswrap.render.formats import csv, parquet
 from nsyswrap.render.summary_rows import SummaryRows, body_lines, header_line
 from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
-from nsyswrap.reports.runs.combinations import combinations, runs_of
+from nsyswrap.reports.runs.combinations import MACHINE, combinations, key_of, runs_of, setup_of
 from nsyswrap.reports.runs.digest import Kernel, reread_digest
 from nsyswrap.reports.runs.merge import Pool, PooledStatistics, shares
-from nsyswrap.reports.runs.tables import LABEL, RUN, RUNS, Parameters, combination
+from nsyswrap.reports.runs.tables import LABEL, RUN, RUNS, Parameters
 from nsyswrap.reports.runs.workers import in_blocks
 from nsyswrap.reports.table import Schema, Table, table_of
 
@@ -125,7 +126,9 @@ class _Block(NamedTuple):
     kernels: list[tuple[int, Sequence[Kernel]]]
 
 
-def _read(rows: Sequence[SummaryRows], parts: Mapping[str, int], results: Sequence[RunResult]) -> _Block:
+def _read(
+    rows: Sequence[SummaryRows], parts: Mapping[tuple[str, ...], int], results: Sequence[RunResult]
+) -> _Block:
     """Read the digests of these runs."""
     lines: list[list[str]] = [[] for _ in rows]
     kernels: list[tuple[int, Sequence[Kernel]]] = []
@@ -135,7 +138,7 @@ def _read(rows: Sequence[SummaryRows], parts: Mapping[str, int], results: Sequen
             for own, one in zip(lines, rows, strict=True):
                 own.append(one.lines(result.run, digest.summaries))
             if result.compared:
-                kernels.append((parts[combination(result.run)], digest.kernels))
+                kernels.append((parts[key_of(result)], digest.kernels))
     encoded = ["".join(own).encode("utf-8", "backslashreplace") for own in lines]
     return _Block(encoded, rows[0].floats, kernels)
 
@@ -173,13 +176,15 @@ def _merged_kernels(
 
     The pool's parts are the positions of the combinations.
     """
-    schema = Schema("kernels", "Kernels over repeats", (LABEL, *parameters.columns, RUNS, *KERNELS.columns))
+    columns = (LABEL, *parameters.columns, RUNS, *KERNELS.columns, MACHINE)
+    schema = Schema("kernels", "Kernels over repeats", columns)
     yield header_line(schema, safe=safe)
     rows: list[tuple[object, ...]] = []
     for part, kernels in pool.parts():
         run = groups[part][0].run
         front = (run.name or None, *parameters.of(run), _compared_runs(groups[part]))
-        rows += ((*front, *row) for row in _kernel_rows(kernels))
+        machine = ", ".join(filter(None, machine_of(setup_of(groups[part])))) or None
+        rows += ((*front, *row, machine) for row in _kernel_rows(kernels))
         if len(rows) >= _AT_ONCE:
             yield body_lines(table_of(schema, rows), safe=safe)
             rows = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,13 +73,13 @@ def calls(capture: nsyswrap.Capture, full: nsyswrap.Capture) -> dict[str, Callab
         ".table.frame": lambda: comparison.table.frame,
         ".message": lambda: error.message,
         ".hint": lambda: error.hint,
-        **{name: lambda name=name: getattr(answer, name) for name in ("busy_ns", "idle_ns", "findings")},
+        **{name: partial(getattr, answer, name) for name in ("busy_ns", "idle_ns", "findings")},
         **{
-            name: lambda name=name: getattr(finding, name)
+            name: partial(getattr, finding, name)
             for name in ("kind", "numbers", "ceiling_ns", "window_ns", "status", "source")
         },
-        **{name: lambda name=name: full.events(name) for name in KINDS},
-        **{name: lambda name=name: capture.select(**{name: PARTS[name]}) for name in PARTS},
+        **{name: partial(full.events, name) for name in KINDS},
+        **{name: partial(capture.select, **{name: value}) for name, value in PARTS.items()},
     }
 
 

@@ -98,8 +98,8 @@ def ended(monkeypatch: pytest.MonkeyPatch, folder: Path, *options: str, **outcom
     arguments = ["--run", "4", "--into", "d", *options, "--", "true", "b", "--", "true", "n"]
     with pytest.raises((SystemExit, CaptureError)) as end:
         command.main(arguments, standalone_mode=False)
-    error = end.value
-    return int(error.code or 0) if isinstance(error, SystemExit) else error.exit_code, len(recorder.made)
+    code = getattr(end.value, "code", None) or getattr(end.value, "exit_code", 0)
+    return int(str(code)), len(recorder.made)
 
 
 @pytest.mark.parametrize(

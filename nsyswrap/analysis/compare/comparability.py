@@ -1,4 +1,4 @@
-"""What keeps two sides from being compared, and what else readers must know of their conditions."""
+"""What keeps runs from being compared, ranked or merged, and what else is known of their conditions."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ _EQUAL: dict[str, Callable[[Setup], str]] = {
     "command": lambda setup: shlex.join(setup.command),
 }
 _DELIBERATE = "command"
+RANKED = ("GPU", "driver", "nsys")  # what runs share that are ranked or merged: a plan varies the rest
 
 
 def obstacles_of(base: Side, new: Side) -> tuple[Obstacle, ...]:
@@ -52,6 +53,18 @@ def remarks_of(base: Side, new: Side) -> tuple[str, ...]:
         *_power_limits(base, new),
         *_others(base, new),
     )
+
+
+def machine_of(setup: Setup) -> tuple[str, ...]:
+    """Return the values of RANKED, empty where they are not known: only runs of equal ones are merged."""
+    return tuple(_EQUAL[about](setup) for about in RANKED)
+
+
+def differing(setups: Iterable[Setup]) -> dict[str, list[str]]:
+    """Return what keeps runs from being ranked, with its values."""
+    every = zip(*map(machine_of, setups), strict=True)
+    values = {about: _distinct(texts) for about, texts in zip(RANKED, every, strict=False)}
+    return {about: known for about, known in values.items() if len(known) > 1}
 
 
 def sm_clock(side: Side) -> float | None:

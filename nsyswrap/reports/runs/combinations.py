@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.compare.comparability import RANKED, differing, machine_of
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.text import shorten_all, unknown
 from nsyswrap.base.units import NS_PER_S, Unit, human
@@ -13,8 +14,9 @@ from nsyswrap.reports.runs.tables import FIGURES, LABEL, combination, figures
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from nsyswrap.analysis.compare.model import Setup
     from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.gather import RunResult
     from nsyswrap.reports.runs.tables import Parameters
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 _NAME_WIDTH = 60  # characters of a combination's name in a sentence
 _FIRST_TO_GO, _STAYS = 4, -1  # the order in which columns are dropped if a table is too wide
+MACHINE = Column(
+    "machine", "Recorded With", Unit.TEXT, "GPU, driver and nsys; in a ranking those that differ"
+)
 _LARGE = 100  # a ratio from here on is a whole number
 
 
@@ -57,12 +62,30 @@ class _Repeats:
         return 100 * (self.values[-1] - self.values[0]) / self.median
 
 
-def combinations(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
-    """Return the results of each combination, by its key."""
-    groups: dict[str, list[RunResult]] = {}
+def combinations(results: Sequence[RunResult]) -> dict[tuple[str, ...], list[RunResult]]:
+    """Return the results of each combination, by their ``key_of``.
+
+    Repeats on other GPUs, with another driver or nsys, are not merged. Runs without a capture are beside the
+    first that has one.
+    """
+    groups: dict[tuple[str, ...], list[RunResult]] = {}
+    of_name = {combination(result.run): key_of(result) for result in reversed(results) if result.totals}
     for result in results:
-        groups.setdefault(combination(result.run), []).append(result)
+        key = key_of(result)
+        if not result.totals:
+            key = of_name.get(key[0], key)
+        groups.setdefault(key, []).append(result)
     return groups
+
+
+def setup_of(group: Sequence[RunResult]) -> Setup:
+    """Return the setup of a combination: that of its runs with a capture."""
+    return next((one.setup for one in group if one.totals), group[0].setup)
+
+
+def key_of(result: RunResult) -> tuple[str, ...]:
+    """Return a key that repeats of one combination share if they can be merged."""
+    return (combination(result.run), *machine_of(result.setup))
 
 
 def chosen_measure(results: Sequence[RunResult], name: str = "") -> Column:
@@ -91,19 +114,24 @@ def compare(
     """
     measure = chosen_measure(results, by)
     repeats = [_repeats(group, measure) for group in combinations(results).values()]
-    repeats.sort(key=lambda one: (one.median is None, one.median or 0.0))
+    others = differing(setup_of(one.results) for one in repeats if one.measured)
+    on = {id(one): ", ".join(_differences(one, others)) for one in repeats}
+    repeats.sort(key=lambda one: (one.median is None, on[id(one)], one.median or 0.0))
     listed = repeats[:top]
-    is_labeled = len({parameters.of(one.run) for one in repeats}) < len(repeats)
+    is_labeled = len({(on[id(one)], *parameters.of(one.run)) for one in repeats}) < len(repeats)
     lowest = _extremes(measure)[0]
-    order = (
-        f"the {len(listed)} {lowest} of {len(repeats)}" if len(listed) < len(repeats) else f"{lowest} first"
-    )
+    order = f"{lowest} first" + (f" on each {' and '.join(others)}" if others else "")
+    if len(listed) < len(repeats):
+        order = (
+            f"{len(listed)} of {len(repeats)}" if others else f"the {len(listed)} {lowest} of {len(repeats)}"
+        )
     schema = Schema(
         name="by_combination",
         title=f"{measure.header} by configuration, {order}",
         columns=(
             *((LABEL,) if is_labeled else ()),
             *_parameter_columns(parameters, repeats),
+            *((MACHINE,) if others else ()),
             *_figure_columns(measure),
         ),
     )
@@ -111,13 +139,14 @@ def compare(
         (
             *((one.run.name or None,) if is_labeled else ()),
             *parameters.of(one.run),
+            *((on[id(one)] or None,) if others else ()),
             *(len(one.measured), one.runs, one.median),
             *((one.values[0], one.values[-1]) if one.measured else (None, None)),
             one.spread_percent,
         )
         for one in listed
     ]
-    verdict = _verdict([one for one in repeats if one.measured], parameters, measure)
+    verdict = _verdict([one for one in repeats if one.measured], parameters, measure, others)
     return replace(table_of(schema, rows), verdict=verdict)
 
 
@@ -176,8 +205,24 @@ def _unit(measure: Column) -> Unit:
     return Unit.NS if measure.name.endswith("_s") else measure.unit
 
 
-def _verdict(ranking: Sequence[_Repeats], parameters: Parameters, measure: Column) -> str:
-    """Return sentences on which combination is best and which is worst. ``ranking``: the least first."""
+def _differences(one: _Repeats, others: Mapping[str, Sequence[str]]) -> list[str]:
+    values = zip(RANKED, machine_of(setup_of(one.results)), strict=True)
+    return [text for about, text in values if about in others and text]
+
+
+def _verdict(
+    ranking: Sequence[_Repeats],
+    parameters: Parameters,
+    measure: Column,
+    others: Mapping[str, Sequence[str]],
+) -> str:
+    """Return sentences on which combination is best and which is worst. ``ranking``: the least first.
+
+    ``others`` is what the runs differ in beside their parameters: then there is none.
+    """
+    if others:
+        causes = "; ".join(f"{about}: {', '.join(values)}" for about, values in others.items())
+        return f"Not ranked, as the runs differ in more than their parameters: {causes}."
     if not ranking:
         return f"Nothing to compare: no finished run has the figure {measure.name}."
     if len(ranking) == 1:

@@ -86,7 +86,7 @@ CONDITIONS = (
     ),
 )
 TOTALS = (*WORK, *CONDITIONS)
-FACTS = ("gpus", "gpu_uuids", "driver", "started")
+FACTS = ("gpus", "gpu_uuids", "driver", "started", "nsys")
 
 Kernel = tuple[str | None, list[int], list[int]]  # full name, distinct durations in ns, count of each
 
@@ -141,7 +141,10 @@ def _facts(capture: Capture) -> dict[str, str]:
     """Return the texts of FACTS that the capture and its run.json have."""
     folder = run_of(capture.source)
     setup = setup_of(capture, RunFolder(folder).read_run() if folder else {})
-    facts = (", ".join(setup.gpus), ", ".join(used_uuids(capture)), setup.driver, setup.started)
+    facts = (
+        *(", ".join(setup.gpus), ", ".join(used_uuids(capture))),
+        *(setup.driver, setup.started, setup.nsys),
+    )
     return {name: text for name, text in zip(FACTS, facts, strict=True) if text}
 
 

@@ -81,6 +81,7 @@ class RecordedRun:
     driver: str = ""
     gpus: str = ""
     gpu_uuids: str = ""
+    nsys: str = ""
 
     @property
     def name(self) -> str:
@@ -392,6 +393,7 @@ def _recorded_run(named: _Named, state_of: StateOf) -> RecordedRun:
         job=_job(home),
         started=run.get("started", ""),
         driver=_shared(run.get("driver", "")),
+        nsys=_shared(str(run.get("nsys", {}).get("version", ""))),
         **{name: _shared(text) for name, text in _conditions(run).items()},
     )
 

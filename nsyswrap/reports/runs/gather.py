@@ -11,6 +11,7 @@ from itertools import chain
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NsyswrapError
 from nsyswrap.base.not_read import NotRead
@@ -132,6 +133,14 @@ class RunResult:
     facts: Mapping[str, str] = field(default_factory=dict)
     ranks: RankDigest | None = None
     error_code: int = 0
+
+    @property
+    def setup(self) -> Setup:
+        """What has to be equal for the runs of a combination to be merged, and for those to be ranked."""
+        gpus, driver, nsys = (
+            self.facts.get(name) or getattr(self.run, name) for name in ("gpus", "driver", "nsys")
+        )
+        return Setup(tuple(filter(None, gpus.split(", "))), driver, nsys)
 
     @property
     def not_read(self) -> NotRead | None:

@@ -67,6 +67,7 @@ _OF_RANK = (
     *RANK_COLUMNS,
     Column("rank_verdict", "Rank Verdict", Unit.TEXT, "which rank of the run delays the others, and why"),
 )
+_NSYS = Column("nsys", "nsys", Unit.TEXT, "version of nsys that recorded the run")
 FIGURES = (*TOTALS, _WALL)
 REPORT = Column("report", "Report", Unit.TEXT, "report with the row")
 RUNS = Column("runs", "Runs", Unit.COUNT, "runs with merged captures")
@@ -135,6 +136,7 @@ def parameters_of(results: Sequence[RunResult]) -> Parameters:
         *_ORIGINS,
         *_PLACES,
         *_OF_RANK,
+        _NSYS,
         REPORT,
         RUNS,
     )
@@ -149,7 +151,7 @@ def results_table(results: Sequence[RunResult], parameters: Parameters) -> Table
         title="Results, one row per run",
         columns=(
             *(RUN, LABEL, *parameters.columns, REPEAT, *_OUTCOMES, *WORK, _WALL, _MESSAGE),
-            *(*CONDITIONS, *_ORIGINS, *_PLACES, *_OF_RANK),
+            *(*CONDITIONS, *_ORIGINS, *_PLACES, *_OF_RANK, _NSYS),
         ),
     )
     shared = shared_nodes([result.run for result in results])
@@ -166,10 +168,11 @@ def _row(result: RunResult, parameters: Parameters, others: int | None) -> tuple
         _text(run.message),
         *(values[column.name] for column in CONDITIONS),
         *map(_text, (run.node, run.commit, run.job)),
-        *(_text(result.facts.get(name) or getattr(run, name)) for name in FACTS),
+        *(_text(result.facts.get(name) or getattr(run, name)) for name in FACTS if name != _NSYS.name),
         *(others, run.rank, run.world_size),
         *(of_rank.get(column.name) for column in RANK_COLUMNS),
         _text(ranks.verdict if ranks else ""),
+        _text(result.setup.nsys),
     )
 
 

@@ -262,9 +262,9 @@ def test_the_conditions_are_the_last_columns_and_missing_ones_are_empty() -> Non
     assert names[names.index("message") + 1 :] == [
         *("sm_clock_mhz", "throttled_percent", "power_w", "temperature_c", "other_processes"),
         *("host_name", "git_commit", "job", "gpus", "gpu_uuids", "driver", "started", "shared_node"),
-        *("rank", "world_size", "collectives", "last", "waiting_ns", "exposed_ns", "rank_verdict"),
+        *("rank", "world_size", "collectives", "last", "waiting_ns", "exposed_ns", "rank_verdict", "nsys"),
     ]
-    assert [row[-20:-13] for row in table.rows()] == [
+    assert [row[-21:-14] for row in table.rows()] == [
         (1380.0, 92.5, None, None, None, "gpu07", "0123456789ab-dirty"),
         (None,) * 7,
     ]
@@ -312,3 +312,36 @@ def test_graphs_count_where_they_were_recorded_whole(cli: Cli, tmp_path: Path) -
         )
     done = cli("collect", batch_of(tmp_path / "b"))
     assert "GPU Busy: fastest 'n=1', 21 ns; slowest 'n=0', 50 ns" in done.stdout
+
+
+def on(gpu: str, one: RunResult) -> RunResult:
+    return replace(one, facts={"gpus": gpu, "driver": "570", "nsys": "2025.3"})
+
+
+def test_runs_on_other_gpus_are_neither_ranked_nor_merged() -> None:
+    results = [
+        *(on("NVIDIA H100", result({"n": 1}, i, kernel_ns=140 + i)) for i in (1, 2)),
+        on("NVIDIA H200", result({"n": 1}, 3, kernel_ns=100)),
+        result({"n": 1}, 4, outcome="program_failed"),
+        on("NVIDIA H200", result({"n": 2}, 1, kernel_ns=50)),
+    ]
+    rows, said = compared(results)
+    assert [row[:5] for row in rows] == [
+        (1, "NVIDIA H100", 2, 3, 141.5),
+        (2, "NVIDIA H200", 1, 1, 50),
+        (1, "NVIDIA H200", 1, 1, 100),
+    ]
+    assert (
+        said == "Not ranked, as the runs differ in more than their parameters: GPU: NVIDIA H100, NVIDIA H200."
+    )
+    rows, said = compared([on("NVIDIA H200", replace(one, facts={})) for one in results])
+    assert len(rows) == 2
+    assert said.startswith("Kernel Time: fastest 'n=2'")
+
+
+def test_the_table_of_results_says_which_nsys_recorded_a_run() -> None:
+    results = [on("NVIDIA H200", result({"n": 1}, kernel_ns=100))]
+    table = results_table(results, parameters_of(results))
+    cells = dict(zip((column.name for column in table.columns), table.rows()[0], strict=True))
+    assert (cells["nsys"], cells["gpus"]) == ("2025.3", "NVIDIA H200")
+    assert table.columns[-1].name == "nsys"
