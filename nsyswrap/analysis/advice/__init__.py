@@ -120,7 +120,8 @@ def advise_parts(
 
 def _of_part(part: JudgedPart, least_percent: float) -> list[Finding]:
     context = AdviceContext(part, least_percent)
-    advice = [piece for check in CHECKS for piece in check(context)]
+    found = (piece for check in CHECKS for piece in check(context))
+    advice = [piece for piece in found if context.worth(piece.ceiling_ns or 0)]
     advice += remaining.idle_time(context, advice)
     return [replace(one, shares=_shares(one, advice)) for one in advice]
 

@@ -12,7 +12,7 @@ from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, communicating, gpu_operations_of
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import calls_named
@@ -90,6 +90,17 @@ class AdviceContext:
         return intersection(cover, self.part.window) if outliers else self.of_typical(cover)
 
     @cached_property
+    def most_ns(self) -> int:
+        """The most that can be saved without faster kernels: what the GPU that computes longest leaves."""
+        operations, window = self.operations, self.part.window
+        computes = operations.computes & ~communicating(self.capture, operations)
+        busy = (
+            intersection(union(operations.start_ns[rows], operations.end_ns[rows]), window).length
+            for rows in (rows[computes[rows]] for *_, rows in operations.by_device())
+        )
+        return window.length - max(busy, default=0)
+
+    @cached_property
     def kinds(self) -> GapKinds:
         """What the gaps are about."""
         return GapKinds(self)
@@ -108,13 +119,13 @@ class AdviceContext:
         status: Status = "bound",
         **numbers: Any,
     ) -> Finding:
-        """Return a finding about this part; its ceiling is the evidence unless it is given.
+        """Return a finding about this part; its ceiling is the evidence, at most ``most_ns``, unless given.
 
         The steady steps are counted in its numbers; 0 without any.
         """
         steps = self.part.steps
         counted = {"steps": int(steps.steady.sum()) if steps.found else 0, **numbers}
-        ceiling = evidence.length if ceiling_ns is None else ceiling_ns
+        ceiling = min(evidence.length, self.most_ns) if ceiling_ns is None else ceiling_ns
         return Finding(kind, counted, evidence, ceiling, status, source, self.window_ns)
 
 

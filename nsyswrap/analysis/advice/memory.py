@@ -135,6 +135,7 @@ def faulting_kernels(context: AdviceContext) -> Iterator[Finding]:
         "faulting_kernels",
         cover,
         "um_migrations",
+        ceiling_ns=cover.length,
         migrations=len(faulted),
         migrated_bytes=int(fields["bytes"][operations.row[faulted]].sum()),
         migrating_ns=cover.length,

@@ -53,11 +53,13 @@ def idle_time(context: AdviceContext, known: Sequence[Finding]) -> list[Finding]
 
     spent = context.gaps.spent_ns  # at least what is left: most causes are not worth a closer look
     covers = {name: left(name) for name in _KINDS if context.worth(spent[_CAUSE_OF.get(name, name)])}
-    findings = [_finding(context, *item) for item in covers.items() if context.worth(item[1].length)]
+    found = (_finding(context, *item) for item in covers.items() if context.worth(item[1].length))
+    findings = [one for one in found if context.worth(one.ceiling_ns or 0)]
     if findings or known:
         return findings
     covers = {name: left(name) for name in _KINDS}
-    if 0 < _MOSTLY_PERCENT * context.window_ns <= 100.0 * sum(cover.length for cover in covers.values()):
+    idle = min(sum(cover.length for cover in covers.values()), context.most_ns)
+    if 0 < _MOSTLY_PERCENT * context.window_ns <= 100.0 * idle:
         findings = [_finding(context, *max(covers.items(), key=lambda item: item[1].length))]
     return findings
 

@@ -45,13 +45,27 @@ def test_the_largest_stands_first(tmp_path: Path) -> None:
 # Device 0, and device 1 that another thread launches on:
 # CPU  |L 0-100|           CPU  |L 0-100|
 # 0            k[100 ...   1            k[150 ...
-def test_time_on_two_devices_counts_once(tmp_path: Path) -> None:
+# The step cannot be shorter than what device 0 computes.
+def test_time_on_two_devices_is_at_most_that_of_the_one_that_computes_longest(tmp_path: Path) -> None:
     here = launched(100, length=90)
     there = [
         call("cudaLaunchKernel", 0, 90, 2, tid=101),
         kernel("k", 150, STEP_NS, 2, deviceId=1),
     ]
-    assert stakes(tmp_path, *looped(*here, *there)) == {"launch_bound": 3 * 150}
+    assert stakes(tmp_path, *looped(*here, *there)) == {"launch_bound": 3 * 100}
+
+
+# 0            k[500 ..... 1000)
+# 1  c[5 .... 505)
+def test_devices_that_take_turns_save_at_most_what_each_is_idle(tmp_path: Path) -> None:
+    here = launched(500, host=490, length=4)
+    there = [call("cudaLaunchKernel", 0, 4, 2, tid=101), kernel("k", 5, 505, 2, deviceId=1)]
+    assert stakes(tmp_path, *looped(*here, *there)) == {"host_bound": 3 * 500}
+
+
+def test_a_device_that_always_computes_leaves_nothing_to_save(tmp_path: Path) -> None:
+    always = [call("cudaLaunchKernel", 0, 4, 2, tid=101), kernel("k", 0, STEP_NS, 2, deviceId=1)]
+    assert stakes(tmp_path, *looped(*launched(400, host=390), *always)) == {}
 
 
 def test_of_a_finding_in_two_processes_the_larger_share_counts(tmp_path: Path) -> None:
