@@ -10,16 +10,16 @@ import numpy as np
 from nsyswrap.analysis.advice import advice_of
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.loading import loading
-from nsyswrap.analysis.step_budget import BUSY, IDLE
+from nsyswrap.analysis.step_budget import BUSY, IDLE, shared_budget
 from nsyswrap.analysis.steps import parse_choice
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from nsyswrap.analysis.judged_part import JudgedPart
     from nsyswrap.analysis.step_budget import Budget
@@ -90,10 +90,11 @@ class StartUp:
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """What one device did for one process in the judged part; times in ns.
+    """What one device did in the judged part for one process, or for all that share it; times in ns.
 
     ``busy_ns`` is by state of a busy GPU, ``idle_ns`` by cause; all add up to ``window_ns``. Only states and
-    causes with time are in it. ``process_id`` is MISSING if the export lacks it.
+    causes with time are in it. ``process_id`` is MISSING if the export lacks it. ``shared_with`` has the
+    other processes.
     """
 
     process_id: int
@@ -101,6 +102,7 @@ class DeviceTime:
     window_ns: int
     busy_ns: Mapping[str, int]
     idle_ns: Mapping[str, int]
+    shared_with: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def answer_of(capture: Capture) -> Answer:
     withheld = withheld_because(capture)
     findings, notes = ((), ()) if withheld or not parts else advice_of(capture)
     main = max(parts, key=lambda part: sum(int(b.busy_ns.sum()) for b in part.budgets), default=None)
-    devices = tuple(_device(part, budget) for part in parts for budget in part.budgets)
+    devices = tuple(_devices(capture.whole, parts))
     steady = main is not None and main.steps.found
     whole = "selected part" if capture.view.selection.windowed else "whole capture"
     chosen = parse_choice(capture.view.steps)[1] is not None
@@ -172,14 +174,28 @@ def answer_of(capture: Capture) -> Answer:
     )
 
 
-def _device(part: JudgedPart, budget: Budget) -> DeviceTime:
+def _devices(whole: Capture, parts: Sequence[JudgedPart]) -> Iterator[DeviceTime]:
+    """Yield what each GPU did; that of processes that share one together."""
+    owned = {(b.global_pid, b.device_id): (part, b) for part in parts for b in part.budgets}
+    for pair, (part, budget) in owned.items():
+        sharing = [owned[other] for other in owners_of_gpus(whole)[pair] if other in owned]
+        if len(sharing) == 1:
+            yield _device((part.process_id,), budget)
+        elif sharing[0][1] is budget:
+            together = shared_budget([(one.view, budget) for one, budget in sharing])
+            yield _device(tuple(one.process_id for one, _ in sharing), together)
+
+
+def _device(processes: tuple[int, ...], budget: Budget) -> DeviceTime:
     busy = {state: int(budget.state_ns[state].sum()) for state in BUSY}
     idle = {cause: int(budget.state_ns[f"idle_{cause}"].sum()) for cause in IDLE}
     return DeviceTime(
-        part.process_id,
+        processes[0],
         budget.device_id,
         int(budget.duration_ns.sum()),
-        *({name: ns for name, ns in times.items() if ns} for times in (busy, idle)),
+        {state: ns for state, ns in busy.items() if ns},
+        {cause: ns for cause, ns in idle.items() if ns},
+        processes[1:],
     )
 
 

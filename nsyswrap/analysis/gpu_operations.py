@@ -20,7 +20,7 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS, UNIFIED_MEMORY_KINDS
-from nsyswrap.capture.selection import select
+from nsyswrap.capture.selection import process_ids, select
 from nsyswrap.capture.stream import looked_up
 from nsyswrap.capture.window import LEAST, MOST
 
@@ -139,6 +139,22 @@ class GpuOperations(Columns):
         )
         for (process, device), rows in self.rows_of.items():
             yield process, device, rows
+
+
+@per_capture
+def owners_of_gpus(whole: Capture) -> Mapping[tuple[int, int], tuple[tuple[int, int], ...]]:
+    """Return the pairs of global process id and device id that are the GPU of each such pair.
+
+    A process numbers the GPUs that it sees. Where an export does not tell which these are, equal numbers are
+    one GPU if the machine has only one.
+    """
+    pairs = [(process, device) for process, device, _ in gpu_operations_of(whole).by_device()]
+    pids = process_ids(np.array([process for process, _ in pairs], np.int64)).tolist()
+    one = not whole.has("gpu") or whole.count("gpu") == 1
+    owners: dict[object, list[tuple[int, int]]] = {}
+    for pid, pair in zip(pids, pairs, strict=True):
+        owners.setdefault(whole.gpu_uuids.get((pid, pair[1]), pair[1] if one else pair), []).append(pair)
+    return {pair: tuple(sharing) for sharing in owners.values() for pair in sharing}
 
 
 _NOTHING = np.empty(0, np.int64)

@@ -27,13 +27,16 @@ from nsyswrap.analysis.gpu_operations import (
     MEMSET,
     GpuOperations,
     gpu_operations_of,
+    owners_of_gpus,
     windows,
 )
 from nsyswrap.analysis.kernel_names import CLASSES, OTHER
 from nsyswrap.analysis.names import kernel_classes
+from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.schema import SPANS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -101,12 +104,40 @@ def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | Non
         start, end = intervals or windows(view, mine)
         here = slice(*np.searchsorted(gaps.segments.gap, gaps.rows_of(process, device)))
         _, begins, ends, number = (part[here] for part in gaps.segments)
-        of_others = (at for (pid, gpu), at in whole.rows_of.items() if gpu == device and pid != process)
+        sharing = owners_of_gpus(view.whole)[process, device]
+        of_others = (whole.rows_of[pair] for pair in sharing if pair != (process, device))
         others = whole.of(np.concatenate([rows[:0], *of_others]))
         idle = _with_others((_covered(begins, ends, number == i) for i in range(len(CAUSES))), others)
         made = _budget((process, device), (start, end), _layers(view, mine), idle)
         budgets.append(replace(made, gil_ns=_gil(view, gaps.rows_of(process, device), (start, end))))
     return budgets
+
+
+def shared_budget(parts: Sequence[tuple[Capture, Budget]]) -> Budget:
+    """Return the budget of a GPU that several processes share, each in its view: in all of their intervals.
+
+    It is busy while any of them uses it, and idle by the first cause of those that their gaps have.
+    """
+    view = parts[0][0]
+    whole = gpu_operations_of(view.whole)
+    window = union(*(np.concatenate([getattr(budget, end) for _, budget in parts]) for end in SPANS))
+    mine = whole.of(np.sort(np.concatenate([whole.rows_of[b.global_pid, b.device_id] for _, b in parts])))
+    segments = []
+    for one, budget in parts:
+        gaps = gaps_of(one)
+        here = slice(*np.searchsorted(gaps.segments.gap, gaps.rows_of(budget.global_pid, budget.device_id)))
+        segments.append([part[here] for part in gaps.segments[1:]])
+    begins, ends, number = map(np.concatenate, zip(*segments, strict=True))
+
+    def idle() -> Iterator[tuple[str, IntervalSet]]:
+        taken = union(mine.start_ns, mine.end_ns)
+        for i, cause in enumerate(CAUSES):
+            cover = _covered(begins, ends, number == i)
+            yield cause, difference(cover, taken)
+            taken = joined(taken, cover)
+
+    owner = (MISSING, parts[0][1].device_id)
+    return _budget(owner, (window.start, window.end), _layers(view, mine), idle())
 
 
 def _covered(start: NDArray[Any], end: NDArray[Any], marks: NDArray[Any]) -> IntervalSet:

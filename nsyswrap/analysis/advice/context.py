@@ -12,7 +12,7 @@ from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, communicating, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, communicating, gpu_operations_of, owners_of_gpus
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import calls_named
@@ -91,14 +91,21 @@ class AdviceContext:
 
     @cached_property
     def most_ns(self) -> int:
-        """The most that can be saved without faster kernels: what the GPU that computes longest leaves."""
-        operations, window = self.operations, self.part.window
-        computes = operations.computes & ~communicating(self.capture, operations)
-        busy = (
-            intersection(union(operations.start_ns[rows], operations.end_ns[rows]), window).length
-            for rows in (rows[computes[rows]] for *_, rows in operations.by_device())
-        )
-        return window.length - max(busy, default=0)
+        """The most that can be saved without faster kernels: what the GPU that computes longest leaves.
+
+        What other processes compute on it counts, too.
+        """
+        whole = self.capture.whole
+        every = gpu_operations_of(whole)
+        computes = every.computes & ~communicating(whole, every)
+        busy = [0]
+        for process, device, _ in self.operations.by_device():
+            sharing = owners_of_gpus(whole)[process, device]
+            rows = np.concatenate([every.rows_of[owner] for owner in sharing])
+            rows = rows[computes[rows]]
+            cover = union(every.start_ns[rows], every.end_ns[rows])
+            busy.append(intersection(cover, self.part.window).length)
+        return self.window_ns - max(busy)
 
     @cached_property
     def kinds(self) -> GapKinds:

@@ -71,6 +71,7 @@ def _device(device: DeviceTime) -> dict[str, Any]:
         "window_ns": device.window_ns,
         "busy_ns": dict(device.busy_ns),
         "idle_ns": dict(device.idle_ns),
+        "shared_with": list(device.shared_with),
     }
 
 

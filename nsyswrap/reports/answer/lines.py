@@ -90,7 +90,7 @@ def _busy_lines(answer: Answer) -> Iterator[Line]:
     if shares.idle:
         text = _parts("idle", shares, shares.idle, shares.idle_parts, bar=not mostly)
         yield Line(text, "shares", bar=() if mostly else bar)
-    if len(answer.devices) > 1:
+    if len(answer.devices) > 1 or answer.devices[0].shared_with:
         yield _devices(answer)
 
 
@@ -170,6 +170,8 @@ def _brief_devices(answer: Answer) -> Iterator[str]:
 
 
 def _name(device: DeviceTime, *, by_process: bool) -> str:
+    if device.shared_with:
+        return f"GPU {device.device_id}, shared by {len(device.shared_with) + 1} processes"
     process = f" in process {device.process_id}" if by_process and device.process_id != MISSING else ""
     return f"GPU {device.device_id}{process}"
 
@@ -314,7 +316,8 @@ def _commands(answer: Answer) -> Iterator[Line]:
         yield Line(text, "note", typed="--advice")
     elif findings:
         yield Line("Advice with a line of code for each", "note", typed="--advice")
-    processes = {device.process_id for device in answer.devices} - {MISSING}
+    processes = {pid for device in answer.devices for pid in (device.process_id, *device.shared_with)}
+    processes -= {MISSING}
     if len(processes) > 1 and all(finding.kind != "waiting_for_rank" for finding in answer.findings):
         yield Line(f"Compare the {len(processes)} processes", "note", typed="--by rank")
 

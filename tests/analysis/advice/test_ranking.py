@@ -9,9 +9,10 @@ import pytest
 import recorded
 from advised import STEP_NS, findings_of, launched, looped, new, stakes
 from drawn_programs import Program
-from tiny_export import call, changed, kernel, memcpy
+from tiny_export import call, changed, kernel, memcpy, row
 
 from nsyswrap.analysis.advice import WORTH_PERCENT
+from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.arrays.intervals import intersection
 from nsyswrap.api import open_capture
 
@@ -81,6 +82,28 @@ def test_of_a_finding_in_two_processes_the_larger_share_counts(tmp_path: Path) -
         found = findings_of(new(tmp_path, *rows))
         assert list(found) == ["launch_bound"]
         assert (found["launch_bound"].ceiling_ns, found["launch_bound"].window_ns) == (270, 1500)
+
+
+# 4242  |L 0-8|  k[8 ....... 500)
+# 5555                      |L 490-498|  k[500 + gap ...... 1000 + 8)
+@pytest.mark.parametrize(("gap", "busy"), [(0, 100.0), (100, 90.0)])
+def test_processes_that_take_turns_on_one_gpu_are_judged_together(
+    gap: int, busy: float, tmp_path: Path
+) -> None:
+    one = [call("cudaLaunchKernel", 0, 8, 1, pid=4242), kernel("k", 8, 500, 1, pid=4242)]
+    other = [call("cudaLaunchKernel", 490, 498, 1, pid=5555)]
+    other += [kernel("k", 500 + gap, STEP_NS + 8, 1, pid=5555)]
+    rows = [*looped(*one, steps=20, pid=4242), *looped(*other, steps=20, pid=5555)]
+    answer = answer_of(new(tmp_path, *rows))
+    [device] = answer.devices
+    assert (device.process_id, device.shared_with) == (4242, (5555,))
+    assert answer.share(sum(answer.busy_ns.values())) == pytest.approx(busy, abs=0.1)
+    assert bool(answer.findings) == (gap > 0)
+    assert all((finding.ceiling_percent or 0) <= 100 - busy + 0.1 for finding in answer.findings)
+    two = [row("TARGET_INFO_GPU", id=i, name="GPU", smCount=0) for i in range(2)]
+    (tmp_path / "two").mkdir()
+    apart = answer_of(new(tmp_path / "two", *rows, *two))  # equal numbers can be two GPUs
+    assert [device.shared_with for device in apart.devices] == [(), ()]
 
 
 # CPU  |La 0-10|C 10 ................. 700|Lb 700-710|
