@@ -103,7 +103,7 @@ gate_options = with_options(
     option(
         GATE, "--kernel", "kernels", multiple=True, metavar="GLOB", help="Check these kernels; repeatable."
     ),
-    option(GATE, "--strict", is_flag=True, help="Exit with 3 if the gate cannot tell."),
+    option(GATE, "--strict", is_flag=True, help="Exit with 3 if NEW is not judged."),
 )
 
 

@@ -163,7 +163,11 @@ def gate(comparison: Comparison, limits: GateLimits) -> GateResult:
     """Return what a gate concludes from the rows of a comparison that its limits choose."""
     groups = chosen_groups(limits, comparison.base, comparison.new)
     chosen = is_chosen(limits, groups)
-    pairs = [pair for pair in comparison.pairs if chosen(pair.key)]
+    pairs = [
+        pair
+        for pair in comparison.pairs
+        if chosen(pair.key) or (pair.renamed_from and chosen(pair.renamed_from))
+    ]
     if comparison.no_verdicts:
         return GateResult(tuple(pairs), groups, comparison.no_verdicts)
     pairs = [*pairs, *filter(None, map(_with_warm_up, pairs))]
@@ -223,7 +227,8 @@ def _is_small(pair: Pair, limits: GateLimits) -> bool:
 def _steps(comparison: Comparison) -> tuple[float, float]:
     """Return the number of steps of a run of each side; 1 where the sides have not the same steps."""
     steps = [pair for pair in comparison.of("step") if all((*pair.base, *pair.new))]
-    return max(((pair.base_count, pair.new_count) for pair in steps), default=(1.0, 1.0))
+    counts = [(pair.base_count, pair.new_count) for pair in steps if pair.base_count and pair.new_count]
+    return max(counts, default=(1.0, 1.0))
 
 
 def _judged(comparison: Comparison, pairs: Sequence[Pair], limits: GateLimits) -> list[Pair]:
@@ -304,5 +309,6 @@ def _stake_ns(pair: Pair, change: float, mean: float) -> float:
 
 def unmatched(result: GateResult, limits: GateLimits) -> tuple[str, ...]:
     """Return the patterns that no kernel of either side matches."""
-    names = {pair.key.name for pair in result.checked if pair.key.group == "kernel"}
+    keys = [key for pair in result.checked for key in (pair.key, pair.renamed_from) if key]
+    names = {key.name for key in keys if key.group == "kernel"}
     return tuple(pattern for pattern in limits.kernels if not any(matches(name, pattern) for name in names))

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.analysis.compare.comparability import obstacles_of
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import FEWEST_RUNS, Limits, Side
+from nsyswrap.analysis.compare.judgement import judged_ns
+from nsyswrap.analysis.compare.model import FEWEST_RUNS, Limits, Rows, Side
 from nsyswrap.analysis.compare.pairing import pair_rows
 from nsyswrap.base.text import without_folders
 
@@ -73,7 +74,7 @@ class _Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """A row over the points. ``values_ns`` has the typical time of each run, empty where the row is absent.
+    """A row over the points. ``values_ns`` has the judged time of each run, empty where the row is absent.
 
     ``total_ns`` is the median total of the runs of each point. ``changes`` are in the order of time.
     ``drift`` compares the ends of a stretch: small changes that add up, none of which was found by itself.
@@ -218,8 +219,9 @@ def _changes(steps: Iterable[_Step]) -> dict[Key, list[Change]]:
 
 
 def _series(key: Key, sides: Sequence[Side]) -> Series:
-    rows = [[row for run in side.runs if (row := run.rows.get(key))] for side in sides]
-    values = [tuple(row.typical_ns for row in found if row.typical_ns is not None) for found in rows]
+    rows = [tuple(row for run in side.runs if (row := run.rows.get(key))) for side in sides]
+    points = [Rows(key, found, ()) for found in rows]
+    values = [tuple(ns for row in one.base if row and (ns := judged_ns(one, row))) for one in points]
     totals = [median([row.total_ns for row in found] or [0.0]) for found in rows]
     return Series(key, tuple(values), tuple(totals))
 

@@ -93,9 +93,9 @@ class Row:
     @property
     def with_warm_up(self) -> Row:
         """The row with the warm-up steps."""
-        if not self.aside or not self.aside.warm_up:
+        total = self.total_ns + (self.aside.warm_up_ns if self.aside else 0)
+        if not self.aside or not self.aside.warm_up or not total:
             return self
-        total = self.total_ns + self.aside.warm_up_ns
         error = None if self.mean_error is None else self.mean_error * self.total_ns / total
         return replace(self, count=self.count + self.aside.warm_up, total_ns=total, mean_error=error)
 

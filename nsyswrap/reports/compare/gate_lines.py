@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.gate import MOST_COVERED
+from nsyswrap.analysis.compare.gate import MOST_COVERED, WITH_WARM_UP
 from nsyswrap.analysis.compare.model import GROUPS
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.text import printable, shorten
@@ -71,6 +71,8 @@ def remark_lines(result: GateResult) -> list[str]:
         totals = any(pair.key.group == "total" for pair in result.checked)
         more = ", so totals are judged, too" if totals and min(result.coverage) < MOST_COVERED else ""
         lines.append(f"{_groups(result)} cover {shares} % of {what}{more}")
+    if result.undecided and all(pair.key.detail == WITH_WARM_UP for pair in result.undecided):
+        lines.append("warm-up alone varies too much: record the steps after it (profile --steps), or more")
     if result.absent:
         lines.append(f"not compared: {_counted(len(result.absent), 'row')}: {_names(result.absent)}")
     return lines

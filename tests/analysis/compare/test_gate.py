@@ -209,6 +209,16 @@ def test_slower_steps_fail_beside_a_warm_up_that_takes_longer_than_all_of_them()
     assert gated(side("a", 1), side("b", 1.15), GateLimits()).verdict == "slower"
 
 
+def test_a_warm_up_that_varies_too_much_is_named() -> None:
+    rows = [
+        replace(exact_row(one), aside=Aside(1, ns))
+        for one, ns in zip(QUIET, (1e8, 2e8, 3e8, 1e8, 2e8), strict=True)
+    ]
+    result = gated(side_of("a", {STEP: rows}), side_of("b", {STEP: rows}), GateLimits())
+    assert result.verdict == "cannot tell"
+    assert any(line.startswith("warm-up alone varies too much") for line in remark_lines(result))
+
+
 def test_four_runs_a_side_that_lie_apart_are_slower_whatever_their_noise() -> None:
     base = [100_000.0, 101_000.0, 99_000.0, 100_000.0]
     new = [110_000.0, 400_000.0, 1_700_000.0, 120_000.0]
@@ -254,6 +264,18 @@ def test_a_lower_clock_alone_is_not_judged_and_is_told() -> None:
 )
 def test_a_pattern_is_for_full_names_and_for_functions(pattern: str, fits: bool) -> None:  # noqa: FBT001
     assert matches("void ns::gemm<float>(float*)", pattern) is fits
+
+
+@pytest.mark.parametrize("pattern", ["old", "new", "*"])
+def test_a_pattern_is_for_either_name_of_a_renamed_kernel(pattern: str) -> None:
+    sides = (
+        side_of("a", {Key("kernel", "old", "grid 1"): QUIET}),
+        side_of("b", {Key("kernel", "new", "grid 1"): scaled(QUIET, 1.2)}),
+    )
+    limits = GateLimits(kernels=(pattern,))
+    result = gated(*sides, limits)
+    assert result.verdict == "slower"
+    assert unmatched(result, limits) == ()
 
 
 def test_a_pattern_without_a_kernel_is_named() -> None:
