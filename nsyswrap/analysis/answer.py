@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,20 +11,13 @@ from nsyswrap.analysis.advice import advice_of
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.loading import loading
-from nsyswrap.analysis.step_budget import BUSY, IDLE, shared_budget
-from nsyswrap.analysis.steps import parse_choice
+from nsyswrap.analysis.step_budget import BUSY, IDLE, Budget, shared_budget
+from nsyswrap.analysis.steps import Steps, parse_choice
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from nsyswrap.analysis.judged_part import JudgedPart
-    from nsyswrap.analysis.step_budget import Budget
-    from nsyswrap.analysis.steps import Steps
-    from nsyswrap.capture.capture import Capture
 
 _EARLY_PERCENT = 5.0  # of the operations that begin before their launch call: the clocks are damaged
 _MOST_STATES = 2  # that filled an outlier

@@ -8,33 +8,26 @@ power as the average of a second.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.gpu_operations import GpuOperations, gpu_operations_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.base.run_facts import INTERVAL_S, THROTTLE_REASONS, conditions_of
+from nsyswrap.base.run_facts import INTERVAL_S, THROTTLE_REASONS, Conditions, Gpu, conditions_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.base.units import NS_PER_S
-from nsyswrap.capture.info import read_samples
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.info import Samples, read_samples
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.selection import process_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.base.run_facts import Conditions, Gpu
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.info import Samples
-    from nsyswrap.capture.intervals import IntervalSet
 
 FEWEST_SAMPLES = 5  # half a second of work: fewer show neither a share nor a range
 _INTERVAL_NS = int(INTERVAL_S * NS_PER_S)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending, distinct, group_keys, number_texts
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.analysis.packed import launched, packed_events, packed_names
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.capture.stream import in_blocks
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 
 class Phases(NamedTuple):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from nsyswrap.analysis.arrays.intervals import NOTHING
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import IntervalSet
 
 FindingKind = Literal[
     "launch_bound",

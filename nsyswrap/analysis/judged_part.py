@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import MOST_PROCESSES, check_number, gpu_operations_of, windows
 from nsyswrap.analysis.launches import READS as LAUNCH_READS
-from nsyswrap.analysis.step_budget import budgets_of
+from nsyswrap.analysis.step_budget import Budget, budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import process_ids
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.step_budget import Budget
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.intervals import IntervalSet
 
 # The fields that steps, and launches in them, are computed from, by kind of event.
 READS = {

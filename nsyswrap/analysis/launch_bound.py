@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.gpu_gaps import gaps_of
+from nsyswrap.analysis.gpu_gaps import Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of
 from nsyswrap.analysis.judged_part import judged_parts
-from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import by_thread, with_name
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_gaps import Gaps
-    from nsyswrap.analysis.launches import Launches
-    from nsyswrap.capture.capture import Capture
 
 _WAITS = re.compile("cu(da)?(.*Synchronize|Memcpy(?!.*Async))")
 _LEAST_SHARE, _LEAST_WEIGHT = 0.5, 0.05

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, number_texts
 from nsyswrap.analysis.arrays.spans import Spans, closest, tree
@@ -13,12 +14,8 @@ from nsyswrap.analysis.nvtx_ranges import call_spans, domain_names, nested_range
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN, without_fields
 from nsyswrap.analysis.range_tree.tree import NOWHERE, range_tree_of, ranges_around
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_PUSH_POP
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 
 def call_paths(whole: Capture, call: NDArray[Any]) -> tuple[NDArray[Any], list[str]]:

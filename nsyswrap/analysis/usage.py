@@ -11,23 +11,18 @@ gives it a name that nsys searches for.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys, rows_by
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import FREED, MANAGED, METRIC_GPU, ON_DEVICE, PINNED
 from nsyswrap.capture.selection import process_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
-
 
 _MEMORY_USE = "memory_use"
 _MANAGED_STATIC = 6

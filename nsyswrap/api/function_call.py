@@ -7,14 +7,11 @@ import json
 import pickle
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.record.in_program import call_function
 from nsyswrap.record.program import Program
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _LONGEST = 200  # characters of the arguments in the command line
 _USE = "define it with `def` at the top of a module, or use a script"

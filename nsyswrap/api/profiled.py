@@ -9,14 +9,16 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.compare import gate
 from nsyswrap.analysis.compare.compare import compare
+from nsyswrap.analysis.compare.gate import GateLimits, GateResult
 from nsyswrap.analysis.compare.model import Comparison, Side
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.analysis.kernel_names.readable import readable
@@ -28,15 +30,10 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.text import printable, shorten
 from nsyswrap.base.units import Unit, duration, human
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import ENUMS
 from nsyswrap.reports.compare import gate_lines
 from nsyswrap.reports.compare.baseline import read_baseline
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.analysis.compare.gate import GateLimits, GateResult
-    from nsyswrap.capture.capture import Capture
 
 _MOST_NAMES, _NAME_WIDTH = 5, 40  # in a message
 _FIRST_LETTERS = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}

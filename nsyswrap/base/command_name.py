@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os.path
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 with lazy_imports():  # used where the program was not started as `nsyswrap` from PATH
     import pathlib

@@ -7,7 +7,7 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
@@ -15,15 +15,12 @@ from itertools import chain
 from pathlib import Path
 from reprlib import repr as shortened
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from nsyswrap.base import links, paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.temporary import shielded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 with lazy_imports():  # none of these for completion
     import json

@@ -7,17 +7,14 @@ import os
 import re
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import head
 from nsyswrap.base.lazy import lazy_imports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 with lazy_imports():
     import socket

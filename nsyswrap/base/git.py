@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from nsyswrap.base.run_facts import Git
 from nsyswrap.base.run_tool import run_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 LIMIT_S = 3.0
 _RUNS_CODE = r"^(filter\..*\.(clean|process)|extensions\.worktreeconfig)$"

@@ -17,12 +17,10 @@ import importlib
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any, cast
 
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 _NUMPY_CORES = {"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"}  # numpy 2, numpy 1

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from nsyswrap.base.errors import Unavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LEAST_FILES = 64  # nsys' agent waits for ever with 24 open files, and stops with 28
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,15 +17,13 @@ from nsyswrap.base.errors import OutputError, Unreadable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    Skip = Callable[[Unreadable], None]
 
 with lazy_imports():
     import fnmatch
     import pathlib
 
+Skip = Callable[[Unreadable], None]
 _SHARE = "ask its owner to share it (--share group)"
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 _REFUSED = {errno.EACCES, errno.EPERM}

@@ -12,22 +12,19 @@ import json
 import os
 import re
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, Unreadable
 from nsyswrap.base.files import parsed, small_file, typed, user_folder
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.paths import Skip
 from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, EXPORT, REPORT, RUN, STATUS, RunFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nsyswrap.base.paths import Skip
 
 with lazy_imports():
     import datetime as dt

@@ -18,15 +18,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from nsyswrap.base.files import brief, read_json, typed
 from nsyswrap.base.lazy import lazy_imports
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 with lazy_imports():  # used for batches
     import hashlib

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 with lazy_imports():  # none of these for completion
     import shutil

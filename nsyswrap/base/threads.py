@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nsyswrap.base.lazy import lazy_imports
 
 with lazy_imports():
     from concurrent import futures
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 T = TypeVar("T")
 Item = TypeVar("Item")

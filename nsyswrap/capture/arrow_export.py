@@ -7,11 +7,14 @@ take fewer bits. They are read as the numbers that SQLite would hold. pyarrow re
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
@@ -19,18 +22,9 @@ from nsyswrap.base.errors import DamagedCapture, NotACapture, Unavailable, Unrea
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.version import pip_install
 from nsyswrap.capture.export import Export
-from nsyswrap.capture.schema import CAPTURE_MARKS, CAPTURE_METADATA, STRINGS
+from nsyswrap.capture.schema import CAPTURE_MARKS, CAPTURE_METADATA, STRINGS, FieldKind
 from nsyswrap.capture.sqlite_pages import Leaves
 from nsyswrap.capture.stream import BLOCK_ROWS, Extremes, in_blocks, joined, noting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from contextlib import ExitStack
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.schema import FieldKind
 
 with lazy_imports():
     import pyarrow as pa

@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import sqlite3
 import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
 from nsyswrap.base.sqlite import EXHAUSTED, ReadOnly, quoted, read_only, statement, tables_of
 from nsyswrap.base.temporary import temporary_folder
-from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS
+from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS, FieldKind
 from nsyswrap.capture.sqlite_file import check_magic, check_size, journals_of, opening, settled_copy
 from nsyswrap.capture.sqlite_pages import (
     Leaves,
@@ -36,14 +39,6 @@ from nsyswrap.capture.sqlite_pages import (
 from nsyswrap.capture.sqlite_records import NotPlain
 from nsyswrap.capture.stored_times import Stored
 from nsyswrap.capture.stream import Extremes, in_blocks, joined, noting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.schema import FieldKind
 
 T = TypeVar("T")
 _CHUNK_ROWS = 1000  # larger chunks do not fit the CPU cache and take twice as long

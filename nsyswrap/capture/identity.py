@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.files import reading
@@ -15,11 +16,7 @@ from nsyswrap.base.sqlite import read_only, tables_of
 from nsyswrap.capture import schema
 from nsyswrap.capture.arrow_export import is_table_folder
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    Identity = tuple[int, str]
+Identity = tuple[int, str]
 
 _EDGE = 4096  # bytes at the beginning and at the end; SQLite counts the changes of a file in the first page
 _LONG_EDGE = 262_144

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.files import small_file, why
@@ -16,17 +18,12 @@ from nsyswrap.base.nsys.options import STEPS_DOMAIN
 from nsyswrap.base.run_facts import COLUMNS
 from nsyswrap.base.run_folder import CONDITIONS, LAUNCHERS
 from nsyswrap.capture import schema
+from nsyswrap.capture.schema import FieldKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
     from nsyswrap.capture.export import Export
-    from nsyswrap.capture.schema import FieldKind
 
-    Samples = dict[str, NDArray[Any]]  # by the names of COLUMNS, all of one length
-
+Samples = dict[str, NDArray[Any]]  # by the names of COLUMNS, all of one length
 _CUDA_TRACE = ":COLLECT_CUDA_TRACE"  # end of a name in the capture's metadata, for one process
 _FORKS = "TRACE_AFTER_FORK_BEFORE_EXEC"
 _FLAGS = {"true": True, "false": False}

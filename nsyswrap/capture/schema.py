@@ -8,14 +8,12 @@ a renamed column, add its name to the field. For a new table, add an entry to ``
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.text import unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 FieldKind = Literal["int", "text", "string", "time", "end", "amount", "optional amount"]
 

@@ -7,23 +7,18 @@ on: pages, plots, Markdown, baselines and metrics. Different names stay differen
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import places, values
-from nsyswrap.capture.redact.search import REMOVED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.export import Export
-    from nsyswrap.capture.redact.search import Search
-    from nsyswrap.capture.schema import FieldKind
+from nsyswrap.capture.redact.search import REMOVED, Search
+from nsyswrap.capture.schema import FieldKind
 
 _SEARCHED = {schema.EVENTS[kind].table for kind in ("nvtx", "diagnostic")}
 _LINE = ":ARGUMENT_"

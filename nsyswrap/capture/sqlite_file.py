@@ -6,16 +6,13 @@ import errno
 import os
 import shutil
 import sqlite3
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture
 from nsyswrap.base.text import did_you_mean_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100

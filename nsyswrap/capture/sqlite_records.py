@@ -6,20 +6,17 @@ records and damage raise NotPlain.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.base.constants import MISSING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Bytes = NDArray[np.uint8]
-    Rows = NDArray[np.intp] | slice
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Rows = NDArray[np.intp] | slice
 
 LEAF = 13  # type of a leaf page of a table with rowids
 PAGE_HEADER_BYTES = 8  # of a leaf page

@@ -6,21 +6,18 @@ time for its process or its thread. For one thread the intervals are united, so 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import NVTX_PUSH_POP, NVTX_START_END, PID_SHIFT
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    Events = Mapping[str, NDArray[Any]]
+Events = Mapping[str, NDArray[Any]]
 
 LEAST, MOST = -(2**63), 2**63 - 1  # ns: the ends of a window that are not given
 

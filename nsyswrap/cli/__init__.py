@@ -10,9 +10,10 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import FrameType
+from typing import Any, NoReturn
 
 import click
 
@@ -23,10 +24,6 @@ from nsyswrap.base.text import did_you_mean, printable, unknown
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 from nsyswrap.cli.help import Group
 from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, say
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
 
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
     import shlex

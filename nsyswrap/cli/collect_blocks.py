@@ -27,7 +27,7 @@ from nsyswrap.cli.output import note, progress_line
 from nsyswrap.record.batch.executors import Blocks, find_executor
 from nsyswrap.record.batch.folder import open_batch
 from nsyswrap.reports.runs import gather
-from nsyswrap.reports.runs.digest import RankDigest  # noqa: TC001 - `typed` evaluates it
+from nsyswrap.reports.runs.digest import RankDigest
 
 if TYPE_CHECKING:
     from nsyswrap.record.batch.task import Scalar

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nsyswrap.base.errors import NotACapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, FILES, REPORT
 from nsyswrap.base.text import natural_key, printable
 from nsyswrap.cli.output import note
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 with lazy_imports():
     from nsyswrap.analysis.ranks import members

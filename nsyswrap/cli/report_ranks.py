@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from nsyswrap.analysis.ranks.members import Member, check_different, missing_ran
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.cli.folders import captures_in
 from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import make_tables, note, note_not_read, note_remarks, step, wrapped
@@ -21,11 +22,6 @@ from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import Request, ranks
 from nsyswrap.reports.make import CAPTURE, MadeReports, Missing, combine
 from nsyswrap.reports.table import Column, Table
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.capture.capture import Capture
 
 
 def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[list[Member], list[NotRead]]:

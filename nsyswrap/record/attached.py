@@ -7,15 +7,12 @@ import signal
 import subprocess
 import time
 import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nsyswrap.record import guard
 from nsyswrap.record.private_folders import start_command_guard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 POLL_S = 0.05
 STOP_S = 330  # what is left is killed this long after the first signal: large reports take minutes

@@ -7,18 +7,14 @@ import signal
 import subprocess
 import time
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.run_facts import BareRun
 from nsyswrap.base.run_folder import RunFolder, Status
 from nsyswrap.record import guard, outcome
 from nsyswrap.record.private_folders import private_folders
-from nsyswrap.record.program import ProgramTime
+from nsyswrap.record.program import ProgramTime, RunSpec
 from nsyswrap.record.run import descriptors, launched
 from nsyswrap.record.supervisor import POLL_S, REPEAT_S, STOP_PROGRAM_S, signals_noted
-
-if TYPE_CHECKING:
-    from nsyswrap.record.program import RunSpec
 
 
 def run_bare(spec: RunSpec) -> tuple[Status, BareRun]:

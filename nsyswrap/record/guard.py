@@ -17,12 +17,9 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 MARK = "NSYSWRAP_RUN_MARK"  # the variable that every process of a run has in its environment
 DONE = b"done"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
@@ -20,8 +20,6 @@ from nsyswrap.base.lazy import lazy_imports
 with lazy_imports():  # a run without ranks needs it not
     from nsyswrap.base import run_folder
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # Launcher -> the variables of rank, world size, rank on this node, and number of ranks on this node.
 _LAUNCHERS = {

@@ -10,9 +10,9 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import files, paths
 from nsyswrap.base.errors import CompileFailed, Unavailable, UsageError
@@ -20,9 +20,6 @@ from nsyswrap.base.run_folder import cache_dir
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.record import nvcc_options
 from nsyswrap.record.gpus import query
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _ANSWER_TIMEOUT_S = 20
 _BUILD_TIMEOUT_S = 4 * 3600.0  # templates take long

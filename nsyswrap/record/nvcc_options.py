@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Names of nvcc's options without dashes. The word after one that passes options on belongs to another tool.
 _PASSES_ON = re.compile("X?(compiler|linker|ptxas|nvlink|archive)(-options)?")

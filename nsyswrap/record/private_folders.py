@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tempfile
 import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from nsyswrap.base import folder_lock, paths
 from nsyswrap.base.errors import OutputError
@@ -36,9 +37,6 @@ from nsyswrap.base.run_folder import (
 )
 from nsyswrap.base.temporary import shielded
 from nsyswrap.record import guard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 STEM = Path(REPORT).stem
 _LOG_END = 64 << 20  # of a longer log so much of the beginning and of the end is kept

@@ -13,10 +13,11 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
@@ -28,9 +29,6 @@ from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.text import unknown
 from nsyswrap.record import gpus
 from nsyswrap.record.program import Program, RunSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 with lazy_imports():
     from nsyswrap.base import version

@@ -12,13 +12,16 @@ import shutil
 import socket
 import stat
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, Unreadable
 from nsyswrap.base.folder_lock import LOCK, is_lock_file, is_locked, locked
+from nsyswrap.base.paths import Skip
 from nsyswrap.base.recent_runs import begun_runs, is_rank, is_repeat, repeats_in
 from nsyswrap.base.run_facts import batch_of
 from nsyswrap.base.run_folder import (
@@ -38,12 +41,6 @@ from nsyswrap.base.run_folder import (
     rank_folders,
 )
 from nsyswrap.record.batch.folder import ENDED, open_batch, read_state
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from nsyswrap.base.paths import Skip
 
 Kind = Literal["run", "launch", "repeats", "batch"]
 _OF_SEVERAL = ("launch", "repeats")  # a run folder of these is below the folder of all

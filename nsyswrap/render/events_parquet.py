@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +29,7 @@ with lazy_imports():  # an optional dependency
     import pyarrow as pa
     from pyarrow import parquet
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    Part = Callable[[slice], pa.Array]
+Part = Callable[[slice], pa.Array]
 
 GROUP_ROWS = 250_000
 # The unit of a field by the end of its name. The first match counts.

@@ -7,15 +7,12 @@ kernel. The numbers are ns and add up to the time of all kernels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.range_texts import BACKWARD
 from nsyswrap.analysis.range_tree.kernels import node_kernels_of
 from nsyswrap.base.text import printable
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.names import distinct_names
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 _OUTSIDE, _BACKWARD, _UNNAMED = "(no range)", "(backward)", "(no name)"
 

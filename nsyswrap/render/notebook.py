@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.text import counted, printable
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.formats.text import (
     NAMING,
@@ -18,12 +18,9 @@ from nsyswrap.render.formats.text import (
     paragraph_lines,
 )
 from nsyswrap.render.names import readable_tables
+from nsyswrap.reports.answer import Line
 from nsyswrap.reports.summary import summarize
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.answer import Line
-    from nsyswrap.reports.table import Column, Table
+from nsyswrap.reports.table import Column, Table
 
 _TOP = 20  # rows
 WHOLE = ".frame has all"

@@ -5,17 +5,14 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.base.text import ascii_layout, is_utf8, printable, shorten
 from nsyswrap.base.units import percent
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.formats.text import paragraph_lines, styled, table_lines, wrapped
 from nsyswrap.render.notebook import WHOLE
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Table
 
 _TOP = 20  # rows
 _PROGRAM_WIDTH = 40  # columns

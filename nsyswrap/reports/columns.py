@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.groups import Statistics
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.table import Column
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.arrays.groups import Statistics
 
 KERNEL_NAMES = ("base", "mangled", "nvtx-name")  # the qualifiers of most reports that name kernels
 

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from re import Pattern
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.names import calls_named, look_up
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import EVENTS, PROCESS_MASK, SPANS
 from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.table import Column, Option, Result
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from re import Pattern
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.arrays.codes import Texts
-    from nsyswrap.capture.capture import Capture
-
-    Arrays = Mapping[str, NDArray[Any] | Texts]  # a value per column and row
+Arrays = Mapping[str, NDArray[Any] | Texts]  # a value per column and row
 
 ROWS = Option("rows", 50, "maximum number of rows; negative: all")
 LONGEST = "the longest"

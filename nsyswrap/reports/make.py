@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.table import Column, Schema, Table, read_ahead
+from nsyswrap.capture.capture import Capture
+from nsyswrap.reports import Request
+from nsyswrap.reports.table import Column, Schema, Table, Values, read_ahead
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports import Request
-    from nsyswrap.reports.table import Values
-
-    Step = Callable[[str], AbstractContextManager[None]]
+Step = Callable[[str], AbstractContextManager[None]]
 
 CAPTURE = Column("capture", "Capture", Unit.TEXT, "label of the capture")
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from nsyswrap.analysis.advice import advice_of
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import Side
+from nsyswrap.analysis.compare.model import Comparison, Key, Side
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.step_budget import COMPUTE
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.compare.conclusion import headline, largest_part
 from nsyswrap.reports.compare.tables import change_percent
 from nsyswrap.reports.scenario_tables import VARIANT
-from nsyswrap.reports.table import Column, Schema, table_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nsyswrap.analysis.compare.model import Comparison, Key
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 KERNELS = "kernels"
 RUNGS = Schema(

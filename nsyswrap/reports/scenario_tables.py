@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.insight.nvtx_phases import REPORT as PHASES
 from nsyswrap.reports.insight.timing_audit import REPORT as AUDIT
 from nsyswrap.reports.insight.timing_audit import STEADY
-from nsyswrap.reports.table import Column, Schema, table_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Report, Table
-
+from nsyswrap.reports.table import Column, Report, Schema, Table, table_of
 
 VARIANT = Column("variant", "Variant", Unit.TEXT, "variant of the scenario")
 _OPERATOR = Column("operator", "Operator", Unit.TEXT, "timed implementation")

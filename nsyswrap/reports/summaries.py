@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import PART, ascending, group_keys, grouped, number_texts, rank_texts
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name
@@ -13,19 +15,12 @@ from nsyswrap.analysis.nvtx_ranges import READS, STYLES, counted_ranges
 from nsyswrap.analysis.packed import packed_events, packed_names
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.stream import looked_up, narrow
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
-from nsyswrap.reports.table import Column, Result
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
+from nsyswrap.reports.table import Column, Result, Values
 
 MEMORY = ("memcpy", "memset")
 NVTX_RANGE = Column("range", "Range", Unit.TEXT, "domain and name of the range")

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import READS, prepare, release_tables
-from nsyswrap.analysis.answer import answer_of
+from nsyswrap.analysis.answer import Answer, answer_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import printable
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports import Request, find_report
 from nsyswrap.reports.answer import Line, answer_lines
 from nsyswrap.reports.make import make_reports
-from nsyswrap.reports.table import read_ahead
-from nsyswrap.reports.wording.trust import trust
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nsyswrap.analysis.answer import Answer
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Table
-    from nsyswrap.reports.wording.trust import Trust
+from nsyswrap.reports.table import Table, read_ahead
+from nsyswrap.reports.wording.trust import Trust, trust
 
 # Each report with the number of rows that are shown.
 SECTIONS = (("cuda_gpu_sum", 5), ("memcpy_bandwidth", 3), ("launch_overhead", 3), ("cuda_api_sum", 3))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.correlation import process_notes
@@ -24,13 +26,9 @@ with lazy_imports():
     from nsyswrap.capture import frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
     from nsyswrap.capture.capture import Capture
 
-    Values = NDArray[Any] | Sequence[str | None]
+Values = NDArray[Any] | Sequence[str | None]
 
 _NOTHING_SELECTED = "no events in the selection"
 

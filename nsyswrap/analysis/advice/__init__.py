@@ -5,21 +5,22 @@ Each module covers one topic. Each of its CHECKS takes an AdviceContext and yiel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, remaining
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
 from nsyswrap.analysis.arrays.intervals import NOTHING, intersection
 from nsyswrap.analysis.correlation import launch_pairs_of
-from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
 from nsyswrap.analysis.judged_part import READS as JUDGED_READS
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import call_classes, kernel_classes
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 
@@ -28,12 +29,6 @@ with lazy_imports():  # most captures have one process
     from nsyswrap.analysis.ranks import members
     from nsyswrap.analysis.ranks import waiting as waits
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nsyswrap.analysis.finding import FindingKind
-    from nsyswrap.analysis.judged_part import JudgedPart
-    from nsyswrap.capture.capture import Capture
 
 __all__ = ["READS", "WORTH_PERCENT", "advice_of", "advise_parts"]
 

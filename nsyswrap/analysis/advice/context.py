@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import intersection, union
-from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, communicating, gpu_operations_of, owners_of_gpus
+from nsyswrap.analysis.finding import Finding, FindingKind, Status
+from nsyswrap.analysis.gpu_gaps import Gaps, gaps_of
+from nsyswrap.analysis.gpu_operations import (
+    KINDS,
+    MEMCPY,
+    GpuOperations,
+    communicating,
+    gpu_operations_of,
+    owners_of_gpus,
+)
+from nsyswrap.analysis.judged_part import JudgedPart
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
-from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import calls_named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.finding import FindingKind, Status
-    from nsyswrap.analysis.gpu_gaps import Gaps
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.analysis.judged_part import JudgedPart
-    from nsyswrap.analysis.launches import Launches
-    from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.intervals import IntervalSet
 
 WORTH_PERCENT = 5.0  # of the time judged; less is not worth a finding
 _LOADS = re.compile("cu(da)?((Module|Library)Load|LinkComplete)")

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference
-from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating
+from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, GpuOperations, communicating
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.advice.context import AdviceContext
-    from nsyswrap.analysis.finding import Finding
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.capture.capture import Capture
 
 GRID = ("grid_x", "grid_y", "grid_z")
 _FEW = 0.5  # blocks for each multiprocessor

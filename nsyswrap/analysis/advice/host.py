@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nsyswrap.analysis.advice.context import loads_in_gaps
+from nsyswrap.analysis.advice.context import AdviceContext, loads_in_gaps
 from nsyswrap.analysis.advice.replay import gained_without_waits
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
 from nsyswrap.analysis.launches import calls_selected
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, calls_named
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import TO_DEVICE, TO_HOST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.advice.context import AdviceContext
-    from nsyswrap.analysis.finding import Finding
-    from nsyswrap.capture.intervals import IntervalSet
 
 _EVERY = 0.75  # waits per kernel
 _MOST = 0.5  # of the host time

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN
 from nsyswrap.analysis.steps.marked import marked_numbers
-from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, audit
+from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, Audit, audit
 from nsyswrap.analysis.timing_audit.purpose import seems_measured
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_DOMAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.finding import FindingKind
-    from nsyswrap.analysis.timing_audit import Audit
-    from nsyswrap.capture.capture import Capture
-
 
 _TOLERANCE = 0.1  # of the right time: a smaller error is accepted
 

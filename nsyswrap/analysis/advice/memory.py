@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE, TINY_BYTES, TO_HOST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.advice.context import AdviceContext
-    from nsyswrap.analysis.finding import Finding
-    from nsyswrap.capture.intervals import IntervalSet
 
 _HIDDEN = 0.1  # of the copies' time: more overlap is no turn-taking
 _MANY = 100

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference, joined
+from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import MEMCPY
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import PAGE_FAULT, UM_TO_HOST
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.advice.context import AdviceContext
-    from nsyswrap.analysis.finding import Finding, FindingKind
-    from nsyswrap.capture.intervals import IntervalSet
 
 _MOSTLY_PERCENT = 20.0  # of the time: a GPU that is idle for longer gets a finding in any case
 _TO_HOST = "pages_to_host"

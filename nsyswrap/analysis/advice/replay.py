@@ -6,21 +6,16 @@ GPU runs keeps its order and its durations, and begins when it is launched and t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, by_thread, call_classes
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PROCESS_MASK, TINY_BYTES, TO_HOST
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.advice.context import AdviceContext
-    from nsyswrap.capture.capture import Capture
 
 _FIXED = ("queued", "migration", "unknown")  # idle time that does not depend on the host
 

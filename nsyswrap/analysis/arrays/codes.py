@@ -9,16 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.capture.stream import looked_up
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _BITS = 16
 _SIZE = 1 << _BITS

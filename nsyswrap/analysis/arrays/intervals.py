@@ -6,15 +6,12 @@ before they start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.capture.intervals import IntervalSet
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 NOTHING = IntervalSet(*(np.empty(0, np.int64),) * 2)
 

@@ -8,20 +8,17 @@ the same span twice, or start/end ranges that cross others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import MOST, check_pairs, distinct, group_keys, order_by_code, repeated
 from nsyswrap.base.constants import MISSING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    Ints = NDArray[Any]
-    Pairs = tuple[NDArray[Any], NDArray[Any]]
+Ints = NDArray[Any]
+Pairs = tuple[NDArray[Any], NDArray[Any]]
 
 _ROUNDS = 8  # of setting spans apart; those that still cross are all left apart
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.model import Obstacle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from nsyswrap.analysis.compare.model import Setup, Side
+from nsyswrap.analysis.compare.model import Obstacle, Setup, Side
 
 # Of the samples while the GPU worked. A run has 10 samples a second, so fewer are a moment, not a condition.
 MOST_THROTTLED_PERCENT = 5.0

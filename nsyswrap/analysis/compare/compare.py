@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.comparability import obstacles_of, remarks_of
 from nsyswrap.analysis.compare.judgement import Clocks, judge_rows, unjudged
@@ -12,18 +12,17 @@ from nsyswrap.analysis.compare.model import (
     GROUPS,
     RECOMMENDED_RUNS,
     Comparison,
+    Judgement,
     Limits,
+    Obstacle,
     Pair,
+    Rows,
+    Side,
 )
 from nsyswrap.analysis.compare.module_rows import hidden_remarks
 from nsyswrap.analysis.compare.pairing import have_same_steps, pair_rows
 from nsyswrap.analysis.compare.stored_names import with_full_names
 from nsyswrap.base.version import version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nsyswrap.analysis.compare.model import Judgement, Obstacle, Rows, Side
 
 _MANY, _PERCENT = 20, 100
 _ORDER = {group: number for number, group in enumerate(GROUPS)}

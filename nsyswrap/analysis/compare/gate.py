@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nsyswrap.analysis.compare.compare import few_runs
 from nsyswrap.analysis.compare.judgement import (
     CLOCK_CAUSE,
     NO_COST,
+    Bounds,
     Clocks,
     bounds,
     clocks_of,
@@ -21,16 +23,10 @@ from nsyswrap.analysis.compare.judgement import (
     unjudged,
     why_not_judged,
 )
-from nsyswrap.analysis.compare.model import COSTED, Group, Judgement, Limits
+from nsyswrap.analysis.compare.model import COSTED, Comparison, Group, Judgement, Key, Limits, Pair, Side
 from nsyswrap.analysis.compare.step_rows import PROGRAM, QUEUE, SPAN
 from nsyswrap.analysis.kernel_names.demangled import parse
 from nsyswrap.analysis.kernel_names.readable import readable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from nsyswrap.analysis.compare.judgement import Bounds
-    from nsyswrap.analysis.compare.model import Comparison, Key, Pair, Side
 
 Metric = Literal["total", "step", "launch_overhead", "kernels"]
 Verdict = Literal["passed", "slower", "cannot tell"]

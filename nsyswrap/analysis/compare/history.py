@@ -9,22 +9,28 @@ small changes add up. All comparisons of a history share one error rate.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nsyswrap.analysis.compare.comparability import obstacles_of
 from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.judgement import judged_ns
-from nsyswrap.analysis.compare.model import FEWEST_RUNS, Limits, Rows, Side
+from nsyswrap.analysis.compare.model import (
+    FEWEST_RUNS,
+    Comparison,
+    Group,
+    Judgement,
+    Key,
+    Limits,
+    Obstacle,
+    Rows,
+    Side,
+)
 from nsyswrap.analysis.compare.pairing import pair_rows
 from nsyswrap.base.text import without_folders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Obstacle
 
 FOLLOWED: tuple[Group, ...] = ("step", "total", "launch", "module", "kernel", "range")
 LIMITS = Limits(max_slower=0.02, error_rate=0.01)  # the error rate is of a whole history

@@ -7,13 +7,14 @@ The SM clock of a row is that of the run's samples that fell into the kernels' o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import Groups, check_pairs, group_keys, repeated
 from nsyswrap.analysis.compare.model import Key
-from nsyswrap.analysis.compare.rows import UNNAMED, Events
+from nsyswrap.analysis.compare.rows import UNNAMED, Events, SteadyWindows
 from nsyswrap.analysis.conditions import gpu_numbers, run_conditions_of
 from nsyswrap.analysis.gpu_operations import (
     GRAPH_NAME,
@@ -25,14 +26,9 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes, shapes
+from nsyswrap.capture.capture import Capture
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.compare.rows import SteadyWindows
-    from nsyswrap.capture.capture import Capture
-
-    Pairs = tuple[tuple[int, int], ...]
+Pairs = tuple[tuple[int, int], ...]
 
 
 def kernel_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str, Any]]:

@@ -7,28 +7,22 @@ model or with a smaller depth, the module has their time, too: such modules cann
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.compare.model import Key, Side
-from nsyswrap.analysis.compare.rows import Events
+from nsyswrap.analysis.compare.rows import Events, SteadyWindows
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
 from nsyswrap.analysis.range_texts import BACKWARD, MODULE
 from nsyswrap.analysis.range_tree import RangeTree, range_tree_of
 from nsyswrap.analysis.range_tree.labels import numbered
 from nsyswrap.base.text import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from collections.abc import Set as AbstractSet
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.compare.rows import SteadyWindows
-    from nsyswrap.capture.capture import Capture
-
+from nsyswrap.capture.capture import Capture
 
 PHASES = ("forward", "backward")
 

@@ -8,17 +8,15 @@ Molecular Biology 3, 2004). Here it never lowers a spread, and a row much noisie
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.base.lazy import lazy_imports
 
 with lazy_imports():
     from scipy import special
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 MOST_RUNS = 100  # more a side that could be advised

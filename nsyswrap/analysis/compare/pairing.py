@@ -5,19 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, Rows
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, Rows, RunFigures, Side
 from nsyswrap.analysis.compare.module_rows import hidden_modules
 from nsyswrap.analysis.kernel_names.demangled import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-
-    from nsyswrap.analysis.compare.model import RunFigures, Side
 
 MOST_DURATIONS = 32  # as in Row
 _SAME_SHARE = 0.05  # shares of a mode in two runs that differ by less are the same

@@ -7,23 +7,19 @@ next capture can be read after this one is closed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.analysis.compare.kernel_rows import kernel_rows
 from nsyswrap.analysis.compare.median_step import median_step
-from nsyswrap.analysis.compare.model import RunFigures
+from nsyswrap.analysis.compare.model import Group, Key, Row, RunFigures
 from nsyswrap.analysis.compare.module_rows import module_rows
 from nsyswrap.analysis.compare.rows import SteadyWindows, api_rows, bounded, copy_rows, range_rows
 from nsyswrap.analysis.compare.setup import setup_of
 from nsyswrap.analysis.compare.step_rows import budget_rows, launch_rows, step_rows, total_rows
 from nsyswrap.analysis.judged_part import READS as JUDGED
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
 from nsyswrap.base.run_folder import RunFolder, run_of
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.compare.model import Group, Key, Row
-    from nsyswrap.analysis.judged_part import JudgedPart
-    from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.capture import Capture
 
 _SHAPE = tuple(f"{field}_{axis}" for field in ("grid", "block") for axis in "xyz")
 _READS = {

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from nsyswrap.analysis.compare.model import Setup
-from nsyswrap.analysis.conditions import plain_uuid, run_conditions_of
+from nsyswrap.analysis.conditions import RunConditions, WorkingGpu, plain_uuid, run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import is_at_full_clock, other_processes
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.info import Info
 from nsyswrap.capture.selection import machine_ids, process_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from nsyswrap.analysis.conditions import RunConditions, WorkingGpu
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.info import Info
 
 with lazy_imports():
     from nsyswrap.capture import shown

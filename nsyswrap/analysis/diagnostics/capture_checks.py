@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.diagnostics.check import (
@@ -21,21 +23,14 @@ from nsyswrap.analysis.diagnostics.check import (
 )
 from nsyswrap.analysis.names import RESULTS, strip_version
 from nsyswrap.analysis.no_gpu_work import missing_processes
-from nsyswrap.base.check import Check
+from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.info import message_level, newer_than_known
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.stream import narrow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.base.check import Level
-    from nsyswrap.capture.capture import Capture
 
 MESSAGES, API_RESULTS = "nsys messages", "API results"
 GRAPHS, RANGES, FORMAT = "CUDA graphs", "NVTX ranges", "export format"

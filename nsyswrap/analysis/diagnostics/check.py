@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, clipped, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import (
+    GRAPH,
+    KERNEL,
+    KINDS,
+    MEMCPY,
+    MEMSET,
+    GpuOperations,
+    clipped,
+    gpu_operations_of,
+)
 from nsyswrap.base.check import Check
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.capture.capture import Capture
 
 _NOUNS = {
     KERNEL: ("kernel", "kernels"),

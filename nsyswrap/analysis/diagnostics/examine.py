@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, run_checks
 from nsyswrap.analysis.diagnostics.check import counted, unknown
@@ -17,14 +18,8 @@ from nsyswrap.base.errors import CaptureError, NotInCapture
 from nsyswrap.base.files import tail
 from nsyswrap.base.nsys import command
 from nsyswrap.base.run_folder import EXPORT, LOG, REPORT, RUN, RunFolder, ending
-from nsyswrap.capture.capture import open_capture
+from nsyswrap.capture.capture import Capture, open_capture
 from nsyswrap.capture.info import newer_than_known
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from nsyswrap.capture.capture import Capture
 
 _SHOWN = ("problem", "note", "unknown")
 _PATIENCE_S = 10  # for SQLite's quick check, which takes about 1 s for 150 MB

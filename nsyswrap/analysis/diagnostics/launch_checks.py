@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.correlation import launch_pairs_of
@@ -24,23 +26,16 @@ from nsyswrap.analysis.diagnostics.check import (
     unknown,
     warning,
 )
-from nsyswrap.analysis.gpu_operations import KINDS, all_processes_known, gpu_operations_of
+from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, all_processes_known, gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes, strip_version
+from nsyswrap.base.check import Check
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import duration
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import global_process_ids
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.base.check import Check
-    from nsyswrap.capture.capture import Capture
-
-    Calls = dict[str, NDArray[Any]]
+Calls = dict[str, NDArray[Any]]
 
 LAUNCHES, ORIGINS, CORRELATION_IDS = "launches without work", "work without launch", "correlation ids"
 TIMES, CLOCKS = "times", "CPU and GPU clocks"

@@ -6,29 +6,25 @@ without a profiler too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, text_codes
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.diagnostics.check import info, unknown, warning
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.base.check import Check
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import global_process_ids
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.base.check import Check
-    from nsyswrap.capture.capture import Capture
-
-    Covers = dict[int, IntervalSet]  # by global id of a thread or process
+Covers = dict[int, IntervalSet]  # by global id of a thread or process
 
 OVERHEAD, CUDA_OVERHEAD = "profiler overhead", "CUDA overhead"
 MUCH_PERCENT = 10.0  # of the time in API calls or of the GPU idle time: a larger share is a warning

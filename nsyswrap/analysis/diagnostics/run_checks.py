@@ -6,21 +6,16 @@ The samples of the run folder tell about a GPU only while the capture shows that
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from nsyswrap.analysis.conditions import FEWEST_SAMPLES, run_conditions_of
+from nsyswrap.analysis.conditions import FEWEST_SAMPLES, RunConditions, Spread, WorkingGpu, run_conditions_of
 from nsyswrap.analysis.diagnostics.check import info, ok, unknown, warning
-from nsyswrap.base.run_facts import INTERVAL_S
+from nsyswrap.base.check import Check
+from nsyswrap.base.run_facts import INTERVAL_S, Gpu, GpuProcess
 from nsyswrap.base.text import printable, shorten, wrap
 from nsyswrap.base.units import percent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nsyswrap.analysis.conditions import RunConditions, Spread, WorkingGpu
-    from nsyswrap.base.check import Check
-    from nsyswrap.base.run_facts import Gpu, GpuProcess
-    from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.capture import Capture
 
 CLOCKS, THROTTLING, PROCESSES, LOAD = "GPU clocks", "GPU throttling", "other processes", "host load"
 # If a GPU loses a third of its clock in 5 % of the time, a total grows by about 2 %.

@@ -14,18 +14,16 @@ pattern = "advec|diffuse"
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from nsyswrap.analysis.kernel_names.demangled import plain
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.files import brief, read_toml, why
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    Rules = Sequence[tuple[str, str]]
+Rules = Sequence[tuple[str, str]]
 
 
 OTHER = "other"

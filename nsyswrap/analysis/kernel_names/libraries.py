@@ -7,17 +7,11 @@ kernels of torch.compile, such as ``triton_poi_fused_add_relu_0``.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.kernel_names.classes import classify
-from nsyswrap.analysis.kernel_names.demangled import parse, plain
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nsyswrap.analysis.kernel_names.demangled import Name
-
+from nsyswrap.analysis.kernel_names.demangled import Name, parse, plain
 
 _NUMBER = re.compile(r"-?\d+[ul]*|true|false")
 _BUILT_IN = re.compile(r"[a-z][a-z_\d ]*\**")  # "unsigned long"

@@ -6,17 +6,12 @@ Use them on screens only: much of a name is left out, so two kernels can have th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.kernel_names.classes import OTHER, classify
-from nsyswrap.analysis.kernel_names.demangled import parse
+from nsyswrap.analysis.kernel_names.demangled import Name, parse
 from nsyswrap.analysis.kernel_names.libraries import gemm, pytorch, short_type, triton, value_types
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nsyswrap.analysis.kernel_names.demangled import Name
 
 _NCCL = re.compile(r"nccl\w*?Kernel_(\w+)")
 _THRUST = re.compile(r"cuda_cub::__(?!parallel_for)(\w+?)::")

@@ -7,21 +7,18 @@ most, which is a note.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.names import LAUNCH, RESULTS, call_class
 from nsyswrap.analysis.no_gpu_work.evidence import Evidence, program_failed, run_facts
 from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import FIRST_NSYS, MISSING
+from nsyswrap.base.run_facts import GpuProcess, GpuUser
 from nsyswrap.base.units import duration
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from nsyswrap.base.run_facts import GpuProcess, GpuUser
-    from nsyswrap.capture.capture import Capture
 
 _SUBJECT = "GPU work"
 _CERTAIN: Level = "problem"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,16 +16,10 @@ from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes, strip_version
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError, NotInCapture
-from nsyswrap.base.run_facts import conditions_of, gpu_users_of
+from nsyswrap.base.run_facts import GpuProcess, GpuUser, conditions_of, gpu_users_of
 from nsyswrap.base.run_folder import RunFolder, run_of
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from nsyswrap.base.run_facts import GpuProcess, GpuUser
-    from nsyswrap.capture.capture import Capture
 
 # The events that a process with CUDA has, and the field with its global id.
 _OWNERS = {"api": "global_tid", "kernel": "global_pid", "memcpy": "global_pid", "memset": "global_pid"}

@@ -8,23 +8,19 @@ are not recorded, a forward is the module that they were recorded in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.range_texts import BACKWARD, ENGINE, OPERATION
 from nsyswrap.analysis.range_tree.module_numbers import OUTSIDE, recorded_numbers
+from nsyswrap.analysis.range_tree.nested import NestedRanges
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PROCESS_MASK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.range_tree.nested import NestedRanges
-    from nsyswrap.capture.capture import Capture
 
 
 class _Numbered(NamedTuple):

@@ -8,21 +8,17 @@ ended it; idle time at the end of what is looked at has no node.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import NOTHING, joined, union
 from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.analysis.gpu_operations import KINDS, communicating, pieces_of, places_of
+from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, communicating, pieces_of, places_of
 from nsyswrap.analysis.range_texts import BACKWARD
 from nsyswrap.analysis.range_tree.tree import NOWHERE, range_tree_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.capture import Capture
 
 STATES = COMPUTE, COMMUNICATION, COPY, IDLE = ("compute", "communication", "copy", "idle")
 

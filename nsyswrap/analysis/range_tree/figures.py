@@ -8,24 +8,20 @@ the innermost node that both belong to. Every other gap belongs to no range.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
 from nsyswrap.analysis.judged_part import chosen_views
 from nsyswrap.analysis.range_texts import BACKWARD, FORWARD
-from nsyswrap.analysis.range_tree.tree import NOWHERE, range_tree_of
+from nsyswrap.analysis.range_tree.tree import NOWHERE, RangeTree, range_tree_of
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.range_tree.tree import RangeTree
-    from nsyswrap.capture.capture import Capture
-
-    Ints = NDArray[Any]
+Ints = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, names
 from nsyswrap.analysis.judged_part import chosen_views
 from nsyswrap.analysis.range_texts import MODULE, OPERATION
 from nsyswrap.analysis.range_tree.figures import computing
-from nsyswrap.analysis.range_tree.tree import range_tree_of
+from nsyswrap.analysis.range_tree.nested import NestedRanges
+from nsyswrap.analysis.range_tree.tree import RangeTree, range_tree_of
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.range_tree.nested import NestedRanges
-    from nsyswrap.analysis.range_tree.tree import RangeTree
-    from nsyswrap.capture.capture import Capture
-
-    Labels = list[tuple[str, str]]
+Labels = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nsyswrap.analysis.range_tree.tree import NOWHERE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.range_tree.tree import RangeTree
+from nsyswrap.analysis.range_tree.tree import NOWHERE, RangeTree
 
 NO_RANGE, NO_MODULE = "(no range)", "(no module or range)"
 

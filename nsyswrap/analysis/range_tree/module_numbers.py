@@ -6,22 +6,19 @@ before its end. So the numbers between two such moments are of operations in the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains
 from nsyswrap.analysis.range_texts import MODULE, MODULES_DOMAIN
+from nsyswrap.analysis.range_tree.nested import NestedRanges
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_MARK
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.range_tree.nested import NestedRanges
-    from nsyswrap.capture.capture import Capture
-
-    Ints = NDArray[Any]
+Ints = NDArray[Any]
 
 NEXT = "next"  # the text of the mark before the end of a module
 OUTSIDE = -2  # an operation in no module

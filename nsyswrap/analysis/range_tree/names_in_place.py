@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.range_texts import RANGE
+from nsyswrap.analysis.range_texts import RANGE, RangeText
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.range_texts import RangeText
-
-    Ints = NDArray[Any]
+Ints = NDArray[Any]
 
 NOT_ENDED = " (not ended)"
 _FEWEST = 3  # siblings whose names differ in a number alone

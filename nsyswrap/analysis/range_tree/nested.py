@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.arrays.spans import Spans, closest
@@ -21,13 +23,7 @@ from nsyswrap.analysis.range_texts import (
 )
 from nsyswrap.analysis.range_tree.names_in_place import named_in_place
 from nsyswrap.base.constants import MISSING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.capture import Capture
 
 
 @dataclass(frozen=True, eq=False)

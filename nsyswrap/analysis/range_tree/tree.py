@@ -10,27 +10,22 @@ thread.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import call_spans
 from nsyswrap.analysis.range_texts import BACKWARD, ENGINE, MODULE, OPERATION
 from nsyswrap.analysis.range_tree.autograd import forward_of
-from nsyswrap.analysis.range_tree.nested import nested_ranges
+from nsyswrap.analysis.range_tree.nested import NestedRanges, nested_ranges
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.range_tree.nested import NestedRanges
-    from nsyswrap.capture.capture import Capture
 
 NOWHERE = -1
 _MOST_PASSES = 4  # a backward inside a backward: of activation checkpoints

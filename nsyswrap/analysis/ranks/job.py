@@ -6,27 +6,22 @@ the clocks of the hosts. The kernels of a matched collective end together, so th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.ranks.collectives import Matched, communicates, match
-from nsyswrap.analysis.ranks.members import hosts
+from nsyswrap.analysis.ranks.members import Member, hosts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import duration
 from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.open import open_export
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.ranks.members import Member
-    from nsyswrap.capture.capture import Capture
 
 
 def offsets_ns(job: Job) -> NDArray[Any] | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,15 +16,9 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.run_facts import gpu_users_of
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, rank_in, run_of
 from nsyswrap.base.text import natural_key, shortest_labels
-from nsyswrap.capture.identity import identity_of
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.identity import Identity, identity_of
 from nsyswrap.capture.selection import EVERYTHING, process_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.identity import Identity
 
 
 @dataclass(frozen=True)

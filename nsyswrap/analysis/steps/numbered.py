@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending, distinct, order_by_code
 from nsyswrap.analysis.range_texts import of_an_operation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
 
 _NUMBER = re.compile(r"\d+", re.ASCII)
 _PLACE = "\0"  # of a number in a pattern; no name has it

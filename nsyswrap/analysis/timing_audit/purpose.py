@@ -7,24 +7,20 @@ work. `seems_measured` says what makes a range seem a measurement.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, COPY, SYNCHRONISE, call_classes, calls_named
 from nsyswrap.analysis.nvtx_ranges import range_labels
-from nsyswrap.analysis.timing_audit import audit
+from nsyswrap.analysis.timing_audit import Audit, audit
 from nsyswrap.analysis.timing_audit.causation import causing_threads
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.timing_audit import Audit
-    from nsyswrap.capture.capture import Capture
 
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _MOST = 0.5  # share of the instances of a name that have to synchronize: more than this

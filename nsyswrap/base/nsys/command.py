@@ -6,10 +6,11 @@ import re
 import sqlite3
 import subprocess
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, UsageError
@@ -18,10 +19,6 @@ from nsyswrap.base.nsys import find
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, free_space_note
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.temporary import temporary_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 with lazy_imports():
     from nsyswrap.base import sqlite

@@ -13,19 +13,17 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.base import paths, settings
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import read_json, write
 from nsyswrap.base.run_folder import cache_dir
 from nsyswrap.base.run_tool import fault_of, run_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 VARIABLE = "NSYSWRAP_NSYS"
 DISCARD_ENVIRONMENT = "--discard-environment"

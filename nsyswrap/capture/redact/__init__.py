@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
@@ -24,17 +25,12 @@ from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import places
-from nsyswrap.capture.redact.search import rule_of
+from nsyswrap.capture.redact.search import Search, ValueSearch, rule_of
 from nsyswrap.capture.sqlite_file import copies_of
 
 with lazy_imports():
     from nsyswrap.capture.redact import cells, holding, places, values
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from nsyswrap.capture.redact.search import Search, ValueSearch
 
 _PLAIN_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}|BASH_FUNC_.{1,64}|[a-z_]{1,24}")
 _CANNOT_WRITE = re.compile(r"full|disk I/O|unable to open|readonly|locked|too big")

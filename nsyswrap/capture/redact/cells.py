@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.sqlite import quoted, statement, tables_of
 from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import places
-from nsyswrap.capture.redact.search import NUMBERS, PERSONAL_KEYS, REMOVED, rule_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nsyswrap.capture.export import Export
-    from nsyswrap.capture.redact.search import ValueSearch
+from nsyswrap.capture.redact.search import NUMBERS, PERSONAL_KEYS, REMOVED, ValueSearch, rule_of
 
 _NVTX, _MESSAGES = (schema.EVENTS[kind].table for kind in ("nvtx", "diagnostic"))
 # Columns that say what a row is about.

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import binascii
 import re
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nsyswrap.base.lazy import lazy_imports
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 with lazy_imports():
     from nsyswrap.capture.redact import secret_names

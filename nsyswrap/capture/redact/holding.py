@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nsyswrap.base.sqlite import quoted, statement
 from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import places
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nsyswrap.capture.export import Export
-    from nsyswrap.capture.redact.search import ValueSearch
+from nsyswrap.capture.redact.search import ValueSearch
 
 _ROWS = 5_000  # that are searched at once
 _NUMBERS = (b"INTEGER", b"REAL", b"NUMERIC", b"FLOAT")  # declared types of columns without texts

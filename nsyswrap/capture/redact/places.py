@@ -8,12 +8,15 @@ names of all other processes.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.sqlite import statement
 from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact.one_of import one_of
 from nsyswrap.capture.redact.search import (
     ENVIRONMENT_KEYS,
@@ -22,16 +25,9 @@ from nsyswrap.capture.redact.search import (
     REMOVED,
     RULES,
     SHORTEST,
+    Search,
 )
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from nsyswrap.capture.export import Export
-    from nsyswrap.capture.redact.search import Search
-    from nsyswrap.capture.schema import FieldKind
+from nsyswrap.capture.schema import FieldKind
 
 with lazy_imports():
     from nsyswrap.capture.redact import credentials, secret_names

@@ -6,17 +6,13 @@ A text is searched for known values, for personal folders in paths, and for what
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.redact.one_of import one_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 with lazy_imports():
     from nsyswrap.capture.redact import credentials, token_formats

@@ -7,11 +7,9 @@ one. Names of models and compilers hold the same words: ``pad_token``, ``key_pro
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Literal
 
 # How a value must look to be a secret: any text, no plain word, or letters and digits without a pattern.
 Demand = Literal["", "any", "no word", "random"]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.redact.one_of import one_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
 
 with lazy_imports():
     from nsyswrap.capture.redact import secret_names

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.sqlite import statement
 from nsyswrap.capture import schema
+from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import places
 from nsyswrap.capture.redact.search import (
     IDENTIFIERS,
@@ -23,11 +24,6 @@ from nsyswrap.capture.redact.search import (
     people_in,
     rule_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nsyswrap.capture.export import Export
 
 with lazy_imports():
     import getpass

@@ -12,11 +12,12 @@ import shutil
 import socket
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import NsyswrapError, OutputError, Unavailable
@@ -24,8 +25,9 @@ from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import CLAIM, STATUS, RunFolder, Status, existing, share_of
 from nsyswrap.record.batch import executors
+from nsyswrap.record.batch.executors import Job
 from nsyswrap.record.batch.folder import Claim
-from nsyswrap.record.batch.task import RUN_DIR, read_spec
+from nsyswrap.record.batch.task import RUN_DIR, TaskSpec, read_spec
 from nsyswrap.record.conditions import file_system_of, is_network, mounts
 from nsyswrap.record.launcher_env import detect, rank_facts
 from nsyswrap.record.program import Program, RunSpec, execute_bare, resolve
@@ -35,14 +37,7 @@ with lazy_imports():  # few runs need these
     from nsyswrap.record import scenarios
     from nsyswrap.record.batch import launched, ranks_outcome
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
-
-    from nsyswrap.record.batch.executors import Job
-    from nsyswrap.record.batch.task import TaskSpec
-
-    Execute = Callable[[RunSpec, Callable[[], None]], Status]
+Execute = Callable[[RunSpec, Callable[[], None]], Status]
 
 # A job that its scheduler starts again may find its earlier copy, which still writes its report.
 _EARLIER_COPY_S = 300

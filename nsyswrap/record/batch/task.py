@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import read_json, typed, why
@@ -15,9 +17,6 @@ from nsyswrap.base.run_folder import SPEC, existing
 with lazy_imports():  # a run of a batch needs it not
     from nsyswrap.base import run_facts
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 Scalar: TypeAlias = "str | int | float | bool"
 RUN_DIR = "{run_dir}"

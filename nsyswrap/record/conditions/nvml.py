@@ -6,13 +6,11 @@ Which of them a program sees is told by CUDA_VISIBLE_DEVICES in its environment.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nsyswrap.base.run_facts import Gpu
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 LIBRARY = "libnvidia-ml.so.1"
 _SM, _MEMORY = 1, 2  # nvmlClockType_t

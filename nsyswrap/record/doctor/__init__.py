@@ -15,28 +15,23 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError, Unavailable
 from nsyswrap.base.nsys import find
+from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.text import clip
 from nsyswrap.record import nvcc, scenarios
 from nsyswrap.record.doctor import gpu, system
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from concurrent.futures import Executor, Future
-
-    from nsyswrap.base.nsys.find import Nsys
 
 # Release -> what it does wrong.
 KNOWN_FAULTS: dict[tuple[int, ...], str] = {

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.check import Check
 from nsyswrap.base.constants import FIRST_NSYS
+from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.record import gpus, proc
+from nsyswrap.record.doctor.system import System
 from nsyswrap.record.gpus import NO_LIBRARY, Devices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nsyswrap.base.nsys.find import Nsys
-    from nsyswrap.record.doctor.system import System
 
 _NO_GPU = "no GPU"
 _PARAMETERS = Path("/proc/driver/nvidia/params")

@@ -8,17 +8,14 @@ import shlex
 import shutil
 import socket
 import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.check import Check
 from nsyswrap.record import outcome
 from nsyswrap.record.conditions import file_system_of, is_network, mounts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - nsys has its semaphores there
 _LEAST_ROOM = 100e6  # bytes

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 import statistics
 import warnings
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypedDict
 
 from nsyswrap.record.in_program.script import keep_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-    from types import ModuleType
 
 STAYS_OFF = "PyTorch's profiler stays off under nsys: both use CUPTI"
 _NO_KERNELS = ("Memcpy", "Memset")  # prefixes of GPU operations that are not kernels

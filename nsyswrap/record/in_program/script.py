@@ -12,15 +12,13 @@ import json
 import os
 import statistics
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypedDict
+from types import ModuleType
+from typing import Any, NoReturn, TypeAlias, TypedDict
 
 from nsyswrap.base.errors import NsyswrapError, Unavailable
 from nsyswrap.base.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from types import ModuleType
 
 VARIANT_OPTION = "--variant"
 CLOCK_OPTION = "--clock"

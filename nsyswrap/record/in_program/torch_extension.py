@@ -7,17 +7,14 @@ import importlib.util
 import os
 import sys
 import sysconfig
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import cache_dir
 from nsyswrap.base.version import pip_install
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-    from types import ModuleType
 
 
 def import_torch(*, needs_gpu: bool = True) -> ModuleType:

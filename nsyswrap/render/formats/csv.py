@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
+from nsyswrap.base.units import TimeUnit
 from nsyswrap.render.delimited import blocks
 from nsyswrap.render.formats import Document, Format, Layout
-
-if TYPE_CHECKING:
-    from nsyswrap.base.units import TimeUnit
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Table
 
 
 def render(

@@ -6,7 +6,8 @@ import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +17,10 @@ from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import Unit
 from nsyswrap.base.version import pip_install, version
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.json import describe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Column, Table, Values
+from nsyswrap.reports.table import Column, Table, Values
 
 _CSV_BLOCK = 2**20  # bytes: pyarrow reads some ahead, and a block takes ten times as much in memory
 _BLOCKS = 8  # of CSV in a row group: the facts on each group stay in memory, 200 kB for 110 columns

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.history import Change, History, Point, Series, history_of
+from nsyswrap.analysis.compare.model import Group, Judgement, Key, Side
 from nsyswrap.base.text import counted, without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.comparison import row_names
@@ -17,10 +17,7 @@ from nsyswrap.render.page.trend import SIGNS, break_text, trend
 from nsyswrap.reports.compare.tables import key_detail
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
-if TYPE_CHECKING:
-    from nsyswrap.analysis.compare.model import Group, Judgement, Key, Side
-
-    Names = Mapping[Key, str]
+Names = Mapping[Key, str]
 
 # Anchor, name and groups of each section, in the order of the page.
 _SECTIONS: tuple[tuple[str, str, tuple[Group, ...]], ...] = (

@@ -9,14 +9,11 @@ import html
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from nsyswrap.base.text import printable
-
-if TYPE_CHECKING:
-    from nsyswrap.render.page.subject import Subject
-    from nsyswrap.reports.table import Table
-
+from nsyswrap.render.page.subject import Subject
+from nsyswrap.reports.table import Table
 
 S = TypeVar("S")  # what a page is about
 _VOID = {"br", "input", "link", "meta"}  # elements without an end tag

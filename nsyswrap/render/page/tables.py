@@ -6,16 +6,13 @@ A cell holds the value as text for people and, if it is a number, the unrounded 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.text import shorten_all
 from nsyswrap.base.units import Unit, human, moment
 from nsyswrap.render.formats.text import heading
 from nsyswrap.render.names import distinct_names
 from nsyswrap.render.page.html import Markup, element, joined
-
-if TYPE_CHECKING:
-    from nsyswrap.reports.table import Column, Table
+from nsyswrap.reports.table import Column, Table
 
 ROWS = 400  # the most rows of a table, unless a section asks for others
 _ON_PAPER = 15  # rows, as in page.css

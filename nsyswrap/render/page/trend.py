@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.history import Change, History, Series, stretches
+from nsyswrap.analysis.compare.model import Obstacle
 from nsyswrap.base.units import duration
 from nsyswrap.render.page.html import Markup, element
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.compare.model import Obstacle
 
 SIGNS = {"slower": "▲", "faster": "▼", "clock": "◆"}
 _HEIGHT = "96"  # in pixels

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
+from nsyswrap.capture.capture import Capture
+from nsyswrap.render.perfetto.events import GpuBars
+from nsyswrap.render.perfetto.lanes import CaptureLanes
 from nsyswrap.render.perfetto.slices import Running, Slices
 from nsyswrap.render.timeline.curves import curves
 
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.perfetto.events import GpuBars
-    from nsyswrap.render.perfetto.lanes import CaptureLanes
-
-    Steps = tuple[NDArray[Any], NDArray[Any]]
+Steps = tuple[NDArray[Any], NDArray[Any]]
 
 
 class Counter(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from nsyswrap.analysis.range_tree.module_numbers import marks_of_modules
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_MARK, SPANS
+from nsyswrap.render.perfetto.lanes import CaptureLanes
 from nsyswrap.render.perfetto.slices import Argument, Looks, Slices, laid_out, look_fields
 from nsyswrap.render.timeline.lanes import OTHER_CALLS
 from nsyswrap.render.timeline.names import (
@@ -29,9 +30,6 @@ from nsyswrap.render.timeline.names import (
     sublane_suffix,
 )
 from nsyswrap.render.timeline.packing import disjoint, nested
-
-if TYPE_CHECKING:
-    from nsyswrap.render.perfetto.lanes import CaptureLanes
 
 CPU_FAULT = "um_cpu_fault"
 _IN_CUDA = ("osrt", "overhead", "cuda_overhead")  # calls that CUDA's make

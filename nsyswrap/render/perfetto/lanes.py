@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
 from nsyswrap.render.timeline.names import gpu_name, process_name, sublane_suffix, thread_name
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 _FIRST_FREE = ID_MASK + 1  # larger than any process or thread number
 

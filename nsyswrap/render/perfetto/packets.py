@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +18,17 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.base.constants import MISSING
 from nsyswrap.render.perfetto import wire
+from nsyswrap.render.perfetto.counters import Counter
+from nsyswrap.render.perfetto.lanes import Lanes, Track
+from nsyswrap.render.perfetto.slices import Argument, LooksOfKind, Slices
+from nsyswrap.render.perfetto.trace import Trace
 from nsyswrap.render.perfetto.wire import Cells, field, number_field
 from nsyswrap.render.timeline.names import NO_NAME
 from nsyswrap.render.timeline.packing import by_lane, event_places
 
-if TYPE_CHECKING:
-    from nsyswrap.render.perfetto.counters import Counter
-    from nsyswrap.render.perfetto.lanes import Lanes, Track
-    from nsyswrap.render.perfetto.slices import Argument, LooksOfKind, Slices
-    from nsyswrap.render.perfetto.trace import Trace
-
-    Block = Callable[[], bytes]
-    _Part = tuple[int, Block]  # and its number of events
-    _Known = dict[int, NDArray[np.bool_]]
+Block = Callable[[], bytes]
+_Part = tuple[int, Block]  # and its number of events
+_Known = dict[int, NDArray[np.bool_]]
 
 BLOCK_ROWS = 2**16  # events that are encoded at a time: some MB
 _PACKET = 1  # field of Trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,9 @@ from nsyswrap.analysis.gpu_operations import KINDS, names_of_kind
 from nsyswrap.analysis.names import kernel_classes, name_codes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.timeline.names import NO_NAME
 from nsyswrap.render.timeline.packing import drawing_order, sublanes
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 _LABELS = {"src_kind": "mem_kind", "dst_kind": "mem_kind"}  # fields that share a table of labels
 # Shown by the slice itself, its lane or its arrow.

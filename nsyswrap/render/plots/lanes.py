@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import overlap, union
+from nsyswrap.capture.capture import Capture
+from nsyswrap.render.colors import Style
 from nsyswrap.render.timeline import lanes as model
+from nsyswrap.render.timeline import names
 from nsyswrap.render.timeline.names import CALLS, COPIES, KERNELS, RANGES, gpu_name, name_of, style_of
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.colors import Style
-    from nsyswrap.render.timeline import names
-
 
 BINS = 600  # each about a pixel on a screen
 

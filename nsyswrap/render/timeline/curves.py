@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,10 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.analysis.usage import PINNED_MEMORY, gpu_metrics_of, memory_use_of
 from nsyswrap.base.units import duration
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.names import IDLE, STEPS, gpu_name, process_text
 from nsyswrap.reports.wording.states import CAUSE_NAMES
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 _MOST = 8192  # values of a curve; more are joined
 _NS_PER_S = 1_000_000_000

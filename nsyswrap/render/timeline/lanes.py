@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from nsyswrap.analysis.names import (
 )
 from nsyswrap.analysis.nvtx_ranges import ALL, nested_ranges, range_labels
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.timeline.names import (
@@ -57,10 +58,6 @@ from nsyswrap.render.timeline.names import (
     thread_names,
 )
 from nsyswrap.render.timeline.packing import few_disjoint, levels, outermost
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.intervals import IntervalSet
 
 # Calls besides those of CUDA: kind of event and title of the lane. Calls of the first kinds make the others.
 OTHER_CALLS = {

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, MEMSET, GpuOperations
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT, PROCESS_MASK
 from nsyswrap.capture.selection import machine_ids
 from nsyswrap.render import colors
 from nsyswrap.reports.wording.states import CAUSE_NAMES
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 Kind = tuple[str, str]
 # A lane of a GPU has kernels and copies, another one has events of its own family.

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import order_by_code
 
-if TYPE_CHECKING:
-    Ints = NDArray[Any]
+Ints = NDArray[Any]
 
 
 def drawing_order(lane: Ints, lanes: int, rank: Ints, start: Ints, end: Ints) -> Ints:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nsyswrap.analysis.compare.gate import GateLimits, GateResult
+from nsyswrap.analysis.compare.model import Comparison, Side
 from nsyswrap.base.version import version
 from nsyswrap.reports.compare import gate_lines
 from nsyswrap.reports.compare.conclusion import conclude
 from nsyswrap.reports.compare.tables import PERCENT, all_rows, row_name
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.compare.gate import GateLimits, GateResult
-    from nsyswrap.analysis.compare.model import Comparison, Side
 
 FORMAT = "nsyswrap-comparison"
 VERSION = 1  # raised if a key is removed or changes its meaning; new keys come at the end

@@ -12,11 +12,12 @@ import json
 import math
 import shlex
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.analysis.compare.comparability import sm_clock
 from nsyswrap.analysis.compare.model import (
@@ -39,10 +40,6 @@ from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version
 from nsyswrap.reports.compare.tables import key_detail
 from nsyswrap.reports.table import Column, Schema, Table, table_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
 
 FOLDER = Path("nsyswrap-baselines")  # of those with a name
 FORMAT = 1  # increases with every change of the content that an older nsyswrap would misread

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.judgement import is_about_the_clock
-from nsyswrap.analysis.compare.model import FEWEST_RUNS, RECOMMENDED_RUNS
+from nsyswrap.analysis.compare.model import (
+    FEWEST_RUNS,
+    RECOMMENDED_RUNS,
+    Comparison,
+    Judgement,
+    Key,
+    Outcome,
+    Pair,
+)
 from nsyswrap.base.text import printable, shorten_all
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import (
@@ -20,11 +28,6 @@ from nsyswrap.reports.compare.tables import (
     percent,
     step_cost_ns,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nsyswrap.analysis.compare.model import Comparison, Judgement, Key, Outcome, Pair
 
 # Totals in the order in which they speak for a run without steps.
 _TOTALS = ("first to last GPU operation", "GPU busy time", "kernel time", "program time")

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from nsyswrap.analysis.compare.gate import MOST_COVERED, WITH_WARM_UP
-from nsyswrap.analysis.compare.model import GROUPS
+from nsyswrap.analysis.compare.gate import MOST_COVERED, WITH_WARM_UP, GateLimits, GateResult, Verdict
+from nsyswrap.analysis.compare.model import GROUPS, Key, Pair
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.text import printable, shorten
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import aside_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nsyswrap.analysis.compare.gate import GateLimits, GateResult, Verdict
-    from nsyswrap.analysis.compare.model import Key, Pair
 
 VERDICTS: dict[Verdict, str] = {"passed": "PASS", "slower": "FAIL", "cannot tell": "NOT JUDGED"}
 _WIDTH = 60  # of a name

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import geometric_mean, median
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.compare.judgement import judged_ns
-from nsyswrap.analysis.compare.model import GROUPS, aside_of
+from nsyswrap.analysis.compare.model import GROUPS, Comparison, Group, Judgement, Key, Pair, Row, aside_of
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import NS_PER_S, Unit, duration, human
 from nsyswrap.reports.table import Column, Schema, Table, table_of
@@ -16,10 +16,6 @@ with lazy_imports():
     from nsyswrap.analysis import step_budget
     from nsyswrap.reports.wording import states
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from nsyswrap.analysis.compare.model import Comparison, Group, Judgement, Key, Pair, Row
 
 ALL_ROWS = "comparison"  # the name of the table with all rows
 PERCENT = 100.0

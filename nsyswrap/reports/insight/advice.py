@@ -15,22 +15,18 @@ devices counts once. Two findings can concern the same time; then they name each
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from nsyswrap.analysis.advice import READS, WORTH_PERCENT, advice_of, advise_parts, prepare, release_tables
 from nsyswrap.analysis.answer import withheld_because
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.table import Column, Paragraph, Report, Result, Schema
 from nsyswrap.reports.wording.advice import words
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.finding import Finding
-    from nsyswrap.capture.capture import Capture
 
 _LESS_PERCENT = 1.0
 

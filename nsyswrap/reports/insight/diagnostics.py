@@ -5,25 +5,20 @@ It always answers: what could not be checked has a row that says so, with no cou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from nsyswrap.analysis.diagnostics import capture_checks, launch_checks, overhead, run_checks
 from nsyswrap.analysis.diagnostics.check import marked, unknown
 from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
+from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
-from nsyswrap.reports.table import Column, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from nsyswrap.base.check import Check, Level
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
+from nsyswrap.reports.table import Column, Report, Result, Schema, Values
 
 # The words for the levels of checks, the worst first.
 _LEVELS: Mapping[Level, str] = {

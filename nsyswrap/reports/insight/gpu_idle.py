@@ -7,15 +7,17 @@ an allocation, a module load or another call, in the launch itself, or outside o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.gil import HOLDING, STATES, WAITING, gil_parts, of_the_program
-from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.gpu_gaps import CAUSES, Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
     KINDS,
@@ -29,21 +31,13 @@ from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.analysis.nvtx_ranges import nested_ranges, own_texts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
 from nsyswrap.reports.wording.states import CAUSE_NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_gaps import Gaps
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 _WORTH_PERCENT = 1.0  # of the idle time: causes with less are not in the verdict
 _MOST = 0.5  # of a cause's time: the verdict names a range with more

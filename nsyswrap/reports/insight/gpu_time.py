@@ -11,9 +11,11 @@ Copies are those that the program asked for; communication are kernels of NCCL a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import intersection, joined, union
 from nsyswrap.analysis.gpu_operations import (
@@ -23,6 +25,7 @@ from nsyswrap.analysis.gpu_operations import (
     MEMCPY,
     MEMSET,
     READS,
+    GpuOperations,
     communicating,
     gpu_operations_of,
     operation_notes,
@@ -32,18 +35,10 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.selection import machine_ids, process_ids
-from nsyswrap.reports.table import Column, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.intervals import IntervalSet
-    from nsyswrap.reports.table import Values
+from nsyswrap.reports.table import Column, Report, Result, Schema, Values
 
 
 def compute(capture: Capture) -> Result:

@@ -7,25 +7,21 @@ the parts of kernels inside it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys, grouped
 from nsyswrap.analysis.kernel_names import CLASSES
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports import summaries
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 _QUANTILES = {"p95_ns": 0.95, "p99_ns": 0.99}
 

@@ -8,24 +8,20 @@ stand apart.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
-from nsyswrap.analysis.gpu_gaps import gaps_of
+from nsyswrap.analysis.gpu_gaps import Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.launch_bound import ended_by
 from nsyswrap.analysis.launches import READS, launches_of
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_gaps import Gaps
-    from nsyswrap.capture.capture import Capture
 
 
 def compute(capture: Capture) -> Result:

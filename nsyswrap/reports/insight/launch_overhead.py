@@ -14,30 +14,23 @@ several devices counts once. Of several processes the largest figure counts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import Groups
+from nsyswrap.analysis.arrays.groups import Groups, Statistics
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import READS
-from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.stream import in_blocks, narrow
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
 from nsyswrap.reports.wording.verdicts import launch_verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.arrays.groups import Statistics
-    from nsyswrap.analysis.launches import Launches
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
 
 ALL = "[all launches]"
 

@@ -17,9 +17,11 @@ No call started them, and they are in the bandwidth of no copy; ``um_migrations`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.gpu_operations import READS, operation_notes
@@ -29,6 +31,7 @@ from nsyswrap.analysis.transfers import (
     NO_TIME,
     STAGED,
     TOO_FAST,
+    Transfers,
     bandwidths,
     compute_overlap,
     gpu_memory,
@@ -39,18 +42,10 @@ from nsyswrap.analysis.transfers import (
 )
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import TOTAL_TIME
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.transfers import Transfers
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
 
 KIB = 1024
 UP_TO = {

@@ -11,29 +11,21 @@ part, or under --time or --nvtx, it is the whole of what is selected.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, operation_notes
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
 from nsyswrap.analysis.range_tree import READS
-from nsyswrap.analysis.range_tree.budget import STATES, node_times
+from nsyswrap.analysis.range_tree.budget import STATES, NodeTime, node_times
 from nsyswrap.analysis.range_tree.labels import node_labels, numbered
-from nsyswrap.analysis.range_tree.tree import range_tree_of
+from nsyswrap.analysis.range_tree.tree import RangeTree, range_tree_of
 from nsyswrap.base.units import Unit, percent
-from nsyswrap.reports.table import Column, Option, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.judged_part import JudgedPart
-    from nsyswrap.analysis.range_tree.budget import NodeTime
-    from nsyswrap.analysis.range_tree.tree import RangeTree
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
+from nsyswrap.capture.capture import Capture
+from nsyswrap.reports.table import Column, Option, Report, Result, Schema, Values
 
 _ALL = 100.0
 

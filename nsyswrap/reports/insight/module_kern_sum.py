@@ -12,7 +12,7 @@ that torch.compile fused, it is the list of the operations in it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,14 +24,10 @@ from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.kernels import node_kernels_of
 from nsyswrap.analysis.range_tree.labels import node_labels, numbered
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nsyswrap.capture.capture import Capture
 
 PHASES = (None, "forward", "backward")
 

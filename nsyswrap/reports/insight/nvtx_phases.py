@@ -16,28 +16,23 @@ and GPU work are those of the whole capture. Unified-memory migrations belong to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Inside, Spans
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of, operation_notes
-from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes
 from nsyswrap.analysis.nvtx_ranges import own_texts
 from nsyswrap.analysis.timing_audit.causation import adopted_notes, launched_for
 from nsyswrap.analysis.timing_audit.range_work import covered, members
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_PUSH_POP
-from nsyswrap.reports.table import Column, Report, Result, Schema, rows_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.launches import Launches
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
+from nsyswrap.reports.table import Column, Report, Result, Schema, Values, rows_of
 
 _TIMES = (
     "api",

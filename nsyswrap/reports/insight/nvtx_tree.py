@@ -24,22 +24,17 @@ end of their names, if each is there once. A range that was open when the record
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
-from nsyswrap.analysis.range_tree import NOWHERE, READS, tree_figures_of
+from nsyswrap.analysis.range_tree import NOWHERE, READS, TreeFigures, tree_figures_of
 from nsyswrap.analysis.range_tree.labels import outside_label
 from nsyswrap.base.units import Unit, percent
-from nsyswrap.reports.table import Column, Option, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from nsyswrap.analysis.range_tree import TreeFigures
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
+from nsyswrap.capture.capture import Capture
+from nsyswrap.reports.table import Column, Option, Report, Result, Schema, Values
 
 _ALL = 100.0
 _FIGURES = ("total_ns", "own_ns", "forward_ns", "backward_ns", "kernels", "idle_ns")

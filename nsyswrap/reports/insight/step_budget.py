@@ -27,43 +27,37 @@ Each process has its own steps. A device that did not work in the steady part ha
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import check_pairs
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gil import STATES as GIL_STATES
 from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, MEMCPY, MEMSET, operation_notes
-from nsyswrap.analysis.judged_part import READS, judged_parts
+from nsyswrap.analysis.judged_part import READS, JudgedPart, judged_parts
 from nsyswrap.analysis.step_budget import (
     COMMUNICATION,
     COMPUTE,
     COPY,
     IDLE,
     OTHER_PROCESS,
+    Budget,
     budgets_of,
 )
+from nsyswrap.analysis.steps import Steps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
-from nsyswrap.reports.table import Column, Report, Result, Schema
+from nsyswrap.reports.table import Column, Report, Result, Schema, Values
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.judged_part import JudgedPart
-    from nsyswrap.analysis.step_budget import Budget
-    from nsyswrap.analysis.steps import Steps
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
-
-    Rows = dict[str, NDArray[Any]]
+Rows = dict[str, NDArray[Any]]
 
 CAPTURE, SELECTED, STEADY, MEDIAN, STEP = (
     "capture",

@@ -14,12 +14,14 @@ overlaps. Unified-memory migrations belong to no call, and count for no range.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
-from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
+from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import READS
 from nsyswrap.analysis.nvtx_ranges import ALL, range_labels
 from nsyswrap.analysis.timing_audit import (
@@ -30,25 +32,17 @@ from nsyswrap.analysis.timing_audit import (
     NOTHING,
     TOLERANCE_NS,
     VERDICTS,
+    Audit,
     audit,
 )
 from nsyswrap.analysis.timing_audit.causation import HOW_TO_TELL, adopted_notes, overlap_notes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import process_ids
-from nsyswrap.reports.table import Column, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.analysis.timing_audit import Audit
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
+from nsyswrap.reports.table import Column, Report, Result, Schema, Values
 
 STEADY, WARM_UP = PHASES = ("steady", "warm-up")
 _DOES = {

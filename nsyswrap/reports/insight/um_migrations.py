@@ -10,9 +10,11 @@ same. A page can stand in several rows: it migrated for several causes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.gpu_operations import operation_notes
@@ -28,21 +30,14 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, human
 from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import process_ids
 from nsyswrap.reports.columns import TOTAL_TIME
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
 from nsyswrap.reports.unified_memory import window_notes
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
-
-    Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, NDArray[Any]]
 
 FAULTS = {"um_gpu_fault": "GPU page fault", "um_cpu_fault": "CPU page fault"}
 _MOVE = ("copy_kind", "migration_cause", "global_pid", "device_id", "bytes", "address", *SPANS)

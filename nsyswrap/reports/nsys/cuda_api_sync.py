@@ -7,18 +7,15 @@ by an event (cudaEventSynchronize), or let a stream wait instead of the host (cu
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nsyswrap.analysis.names import calls_named, look_up
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, limited, take
 from nsyswrap.reports.table import Column, Option, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 CALLS = re.compile("cuda(Device|Stream)Synchronize", re.IGNORECASE)
 

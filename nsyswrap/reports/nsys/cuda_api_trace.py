@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.names import event_names, look_up
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.capture.selection import process_ids, thread_ids
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
 
 _NO_THREADS = "this export has no ThreadNames: priorities and names of threads are left empty"
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.names import name_codes, shapes
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 
 def compute(capture: Capture) -> Result:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.columns import stat_columns, stat_values
 from nsyswrap.reports.summaries import MEMORY, memory_notes, memory_operations
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 
 def compute(capture: Capture) -> Result:

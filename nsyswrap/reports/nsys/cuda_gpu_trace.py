@@ -6,27 +6,21 @@ and 0 for whatever lasts longer than a second.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import MOST
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, event_names, look_up
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.reports.columns import KERNEL_NAMES
-from nsyswrap.reports.table import Column, Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
 
 _PLACES = ("context_id", "green_context_id", "stream_id")
 _ALL = ("start_ns", "correlation_id", "device_id", *_PLACES)  # of every kind of operation

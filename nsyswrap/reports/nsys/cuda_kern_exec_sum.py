@@ -6,24 +6,21 @@ kernel started earlier), kernel the execution, total the span from the call to t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import Groups
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.execution_phases import phases_of
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.capture.stream import in_blocks, narrow
 from nsyswrap.reports.columns import KERNEL_NAMES, stat_columns, stat_values
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 PHASES = (
     ("total_", "T", "the totals"),

@@ -8,14 +8,11 @@ what its name says.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PAGEABLE
 from nsyswrap.reports.expert_rules import COPY_COLUMNS, READS, ROWS, memory_kind_notes, started_by
 from nsyswrap.reports.table import Report, Result, Schema
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 CALLS = re.compile("cudaMemcpy.*Async", re.IGNORECASE)
 

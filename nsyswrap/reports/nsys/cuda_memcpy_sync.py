@@ -8,14 +8,11 @@ host to device.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.expert_rules import COPY_COLUMNS, READS, ROWS, started_by
 from nsyswrap.reports.table import Report, Result, Schema
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 HOST_TO_DEVICE = 1  # kind of copy
 CALLS = re.compile("cudaMemcpy(?!.*Async)", re.IGNORECASE)

@@ -6,17 +6,14 @@ The thread waits until the memory is set. cudaMemsetAsync lets it go on.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import MANAGED, PINNED
 from nsyswrap.reports.expert_rules import READS, ROWS, memory_columns, memory_kind_notes, started_by
 from nsyswrap.reports.table import Column, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 CALLS = re.compile("cudaMemset(?!.*Async)", re.IGNORECASE)
 

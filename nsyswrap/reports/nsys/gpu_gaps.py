@@ -6,20 +6,17 @@ runtime calls, synchronisation), and launch earlier.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import gaps
 from nsyswrap.analysis.usage import WORK_KINDS, DeviceWork, device_work, graph_notes
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, device_columns, limited, take
 from nsyswrap.reports.table import Column, Option, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 NS_PER_MS = 10**6
 FIELDS = ("duration_ns", "start_ns", "process_id", "device_id", "context_id")

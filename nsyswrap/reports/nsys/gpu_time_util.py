@@ -9,23 +9,18 @@ launch earlier, or more at a time.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import overlap
 from nsyswrap.analysis.usage import WORK_KINDS, DeviceWork, device_work, graph_notes
-from nsyswrap.base.units import Unit, round_tenth
+from nsyswrap.base.units import Rounding, Unit, round_tenth
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.expert_rules import ROWS, device_columns, limited, take
 from nsyswrap.reports.table import Column, Option, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.base.units import Rounding
-    from nsyswrap.capture.capture import Capture
 
 
 class Stretch(NamedTuple):

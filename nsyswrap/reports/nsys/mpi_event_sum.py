@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
 from nsyswrap.reports.table import Column, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 # nsys' names of the classes, in the order in which rows of equal total stand.
 CLASSES = {

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.names import look_up
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 KINDS = ("mpi_p2p", "mpi_start_wait", "mpi_other", "mpi_collective")  # the order of calls that start together
 SIZES = {"message_bytes": "bytes", "sent_bytes": "sent_bytes", "received_bytes": "received_bytes"}

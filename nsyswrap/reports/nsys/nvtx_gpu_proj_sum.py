@@ -5,18 +5,14 @@ The gaps between operations count, and the time of nested ranges counts in each 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.nvtx_ranges import OPERATIONS, READS, STYLES, projections
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.columns import stat_columns, stat_values
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 
 def compute(capture: Capture) -> Result:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from nsyswrap.analysis.arrays.spans import paths
@@ -11,11 +9,9 @@ from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.nvtx_ranges import OPERATIONS, READS, STYLES, projections
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 
 def compute(capture: Capture) -> Result:

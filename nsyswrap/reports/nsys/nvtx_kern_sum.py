@@ -5,27 +5,23 @@ A kernel counts in every range around its launch; one launched outside of all st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, grouped
 from nsyswrap.analysis.arrays.spans import enclosures
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import name_codes
-from nsyswrap.analysis.nvtx_ranges import READS, STYLES, call_spans, nested_ranges
+from nsyswrap.analysis.nvtx_ranges import READS, STYLES, Ranges, call_spans, nested_ranges
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.columns import TOTAL_TIME, stat_columns, stat_values
 from nsyswrap.reports.table import Column, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.nvtx_ranges import Ranges
-    from nsyswrap.capture.capture import Capture
 
 
 class _Met(NamedTuple):

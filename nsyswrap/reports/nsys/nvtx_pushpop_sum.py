@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.reports.summaries import NVTX_RANGE, NVTX_READS, NVTX_TIMES, nvtx_times
 from nsyswrap.reports.table import Order, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 
 def compute(capture: Capture) -> Result:

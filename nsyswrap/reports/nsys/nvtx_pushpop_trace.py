@@ -6,25 +6,20 @@ in them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.spans import paths, tree
-from nsyswrap.analysis.nvtx_ranges import READS, nested_ranges
+from nsyswrap.analysis.arrays.spans import Tree, paths, tree
+from nsyswrap.analysis.nvtx_ranges import READS, Ranges, nested_ranges
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.table import Column, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.arrays.spans import Tree
-    from nsyswrap.analysis.nvtx_ranges import Ranges
-    from nsyswrap.capture.capture import Capture
 
 TAB = "--"  # per level, in the name tree
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 from nsyswrap.reports.unified_memory import window_notes
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
 
 
 def compute(capture: Capture) -> Result:

@@ -21,19 +21,15 @@ fits. With a selection, what it touches counts whole.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.ranks.job import alignment_note, lateness_ns, offsets_ns
+from nsyswrap.analysis.ranks.job import Job, alignment_note, lateness_ns, offsets_ns
 from nsyswrap.analysis.ranks.waiting import late_rank, waiting
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, with_rank_names
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 from nsyswrap.reports.wording.ranks import waiting_sentence
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.ranks.job import Job
 
 SCHEMA = Schema(
     name="rank_waiting",

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +34,6 @@ from nsyswrap.reports.ranks import rank_waiting
 from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
 from nsyswrap.reports.summaries import kernels
 from nsyswrap.reports.table import Column, read_ahead
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
 
 # Increases with the first change of the content after a release: a digest of another format is made again.
 FORMAT = 3

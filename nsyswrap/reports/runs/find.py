@@ -6,12 +6,13 @@ import os
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from nsyswrap.base import paths, run_facts
 from nsyswrap.base.errors import CaptureError, Unreadable, UsageError
@@ -37,11 +38,8 @@ from nsyswrap.base.text import natural_key, printable, shortest_labels
 from nsyswrap.capture.arrow_export import folder_format, is_table_folder
 from nsyswrap.reports.runs.workers import in_blocks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    StateOf = Callable[[Path], tuple[str, str]]
-    Note = Callable[[str], None]
+StateOf = Callable[[Path], tuple[str, str]]
+Note = Callable[[str], None]
 
 _Value = TypeVar("_Value")
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from nsyswrap.analysis.compare.model import WHOLE_RUN
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, RunFigures, Side
 from nsyswrap.analysis.compare.step_rows import BUSY, PROGRAM
 from nsyswrap.analysis.step_budget import BUSY as BUSY_STATES
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.text import printable
 from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Side
 
 MOST_KERNELS = 20
 _LONGEST_LABEL = 120  # characters

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _PER_STEP = "per step"
 _UNITS: Mapping[str, Callable[[Any], str]] = {

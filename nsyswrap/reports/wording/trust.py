@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.diagnostics.check import counted, marked
@@ -13,13 +15,7 @@ from nsyswrap.analysis.diagnostics.run_checks import doubts
 from nsyswrap.analysis.no_gpu_work import has_gpu_work, missing_processes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.capture import Capture
 
 _MOST_MESSAGES = 2
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from nsyswrap.analysis.launch_bound import judged_launches, launch_cost_of
-from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.launch_bound import LaunchCost, judged_launches, launch_cost_of
+from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.base.units import duration, percent
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.wording.states import CAUSE_NAMES
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.launch_bound import LaunchCost
-    from nsyswrap.analysis.launches import Launches
-    from nsyswrap.capture.capture import Capture
 
 
 def launch_verdict(capture: Capture) -> str:

@@ -7,28 +7,22 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.nsys.options import check_trace
+from nsyswrap.base.run_folder import Share
 from nsyswrap.record import nvcc_options
 from nsyswrap.record.batch.plan.launch import Launch
 from nsyswrap.record.batch.plan.parameters import Template, Value, is_one_edit
-from nsyswrap.record.batch.task import RUN_DIR, TaskSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from nsyswrap.base.run_folder import Share
-    from nsyswrap.record.batch.task import Scalar
-    from nsyswrap.record.scenarios import Scenario
-
+from nsyswrap.record.batch.task import RUN_DIR, Scalar, TaskSpec
+from nsyswrap.record.scenarios import Scenario
 
 VARIANT = "variant"  # a parameter that every scenario has
 REPEAT = "repeat"  # no parameter, but {repeat} is replaced as well

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nsyswrap.base.errors import PlanError
 from nsyswrap.record.batch.launchers import NAMES
 from nsyswrap.record.batch.plan.toml_table import FLAG, Kind, Table, as_toml, one_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _MOST_TASKS = 1_000_000
 _STARTERS = ("srun", "mpirun", "mpiexec", "torchrun")

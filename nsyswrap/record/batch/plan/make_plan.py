@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePath
+from typing import Any
 
 from nsyswrap.base.errors import PlanError, UsageError
-from nsyswrap.base.run_folder import check_share
+from nsyswrap.base.run_folder import Share, check_share
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors
+from nsyswrap.record.batch.executors import Executor
 from nsyswrap.record.batch.plan import launch as plan_launch
 from nsyswrap.record.batch.plan.expand import REPEAT, RUN_FOLDER, VARIANT, Block, Plan, expand
 from nsyswrap.record.batch.plan.parameters import PARAMETER, Template, Unusable, Value, of_list, of_toml
@@ -30,14 +32,7 @@ from nsyswrap.record.batch.plan.toml_table import (
     one_of,
     plan_keys,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from nsyswrap.base.run_folder import Share
-    from nsyswrap.record.batch.executors import Executor
-    from nsyswrap.record.batch.task import Scalar, TaskSpec
+from nsyswrap.record.batch.task import Scalar, TaskSpec
 
 _COMMAND_KEYS, _SCENARIO_KEYS = ("module", "arch", "nvcc"), ("variants", "arguments")
 _LONGEST_NAME = 200  # bytes of a plan's name: Linux has folders of 255

@@ -5,15 +5,12 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nsyswrap.record.batch.task import Scalar
-
+from nsyswrap.record.batch.task import Scalar
 
 PARAMETER = r"[^\W\d][\w-]*"  # the name of one
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)

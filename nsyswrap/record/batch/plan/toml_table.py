@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
 from nsyswrap.base.errors import PlanError
 from nsyswrap.base.files import read_toml, why
 from nsyswrap.base.text import did_you_mean
 from nsyswrap.record.batch.plan.parameters import Written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
 
 _LONGEST_SHOWN = 60
 _LARGEST = 2**63

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.conditions import FEWEST_SAMPLES, RunConditions, Spread, WorkingGpu, run_conditions_of
+from nsyswrap.base.run_facts import Gpu, Host
 from nsyswrap.base.text import counted, shorten, without_folders
 from nsyswrap.base.units import percent
 from nsyswrap.render.page.html import Markup, Section, element, joined, section
-
-if TYPE_CHECKING:
-    from nsyswrap.base.run_facts import Gpu, Host
-    from nsyswrap.render.page.subject import Subject
+from nsyswrap.render.page.subject import Subject
 
 _WIDTH, _HEIGHT = 300, 40  # of a curve, in its own units
 _MOST_POINTS = 300

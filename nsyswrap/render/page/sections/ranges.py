@@ -6,17 +6,15 @@ A click on a part of the icicle filters the table; a row of the table marks its 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nsyswrap.base.units import duration, percent
 from nsyswrap.render.page.html import Markup, Section, element, section, verdict_paragraphs
+from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.tables import folded_table
-
-if TYPE_CHECKING:
-    from nsyswrap.render.page.subject import Subject
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Table
 
 _MOST_LEVELS = 12
 _HEIGHT, _BAND = 26, 5  # of a level and of its band of phases, in pixels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,13 @@ from nsyswrap.base.units import duration, percent
 from nsyswrap.render.colors import REST, state_color
 from nsyswrap.render.page.charts import ColumnBar, Part, columns_picture, stacked_bar
 from nsyswrap.render.page.html import Markup, Section, missing, section, verdict_paragraphs
+from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.insight.step_budget import CAPTURE, MEDIAN, SELECTED, STATE_COLUMNS, STEP
+from nsyswrap.reports.table import Table
 from nsyswrap.reports.wording.states import state_name
 
-if TYPE_CHECKING:
-    from nsyswrap.render.page.subject import Subject
-    from nsyswrap.reports.table import Table
-
-    Row = dict[str, Any]
+Row = dict[str, Any]
 
 _ROWS = 100
 _MOST_BARS = 8  # of a capture: pairs of a process and a device

@@ -5,25 +5,22 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.page.html import Markup, Section, element, section, side_by_side
 from nsyswrap.render.page.subject import Subject, part_shown
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.timeline.names import id_text
-from nsyswrap.reports.answer import with_command
+from nsyswrap.reports.answer import Line, with_command
+from nsyswrap.reports.summary import Summary
+from nsyswrap.reports.table import Table
 from nsyswrap.reports.wording.advice import words
 
-if TYPE_CHECKING:
-    from nsyswrap.analysis.finding import Finding
-    from nsyswrap.reports.answer import Line
-    from nsyswrap.reports.summary import Summary
-    from nsyswrap.reports.table import Table
-
-    Figure = tuple[str, object, str, str]  # header, value, the value as text, and what the header means
-    Figures = Callable[[Table], list[Figure]]
+Figure = tuple[str, object, str, str]  # header, value, the value as text, and what the header means
+Figures = Callable[[Table], list[Figure]]
 
 _MOST_ADVICE = 5
 # The columns of the tiles.

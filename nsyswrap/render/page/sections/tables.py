@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.units import Unit, duration, human, percent
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render import colors
 from nsyswrap.render.colors import LAUNCHES
 from nsyswrap.render.page.charts import Part, Scale, filled, single_bar, stacked_bar, swatch
 from nsyswrap.render.page.html import Markup, Section, element, empty, missing, section, verdict_paragraphs
+from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.tables import folded_table, open_table
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 from nsyswrap.reports.wording.states import CAUSE_NAMES
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.page.subject import Subject
 
 _MOST_GAPS = 50  # in the table of the longest gaps
 CAUSE_TABLE = Schema(

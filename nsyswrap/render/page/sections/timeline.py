@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import by_thread
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.render.colors import Style
 from nsyswrap.render.page.charts import swatch
 from nsyswrap.render.page.html import Markup, Section, data, element, section
+from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.page.timeline.content import Picture, script_data
 from nsyswrap.render.page.timeline.focus import focus, longest_gaps
@@ -23,11 +25,6 @@ from nsyswrap.render.page.timeline.kept import Kept
 from nsyswrap.render.timeline.curves import curves, idle, steps
 from nsyswrap.render.timeline.lanes import Lane, ranges_left_out, streams, threads
 from nsyswrap.reports.table import Column, Schema, Table, table_of
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.page.subject import Subject
-
 
 _CAPTURES = 8  # that get a timeline
 _LANES = 60  # of one capture; the lanes with the fewest events are left out

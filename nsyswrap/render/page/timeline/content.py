@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.capture.capture import Capture
 from nsyswrap.render.names import distinct_names
 from nsyswrap.render.page.html import plain
 from nsyswrap.render.page.tables import clipped
@@ -20,13 +21,9 @@ from nsyswrap.render.page.timeline.columns import pack
 from nsyswrap.render.page.timeline.facts import facts_of
 from nsyswrap.render.page.timeline.focus import Focus, lane_of
 from nsyswrap.render.page.timeline.kept import PER_MILLE, Kept, Level, finest, lane_density
+from nsyswrap.render.timeline.curves import Curve
+from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.names import CALLS, Kind, name_of, style_of
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.timeline.curves import Curve
-    from nsyswrap.render.timeline.lanes import Lane
-
 
 _MARGIN = 20  # of the time with fine bins, at each end
 _NAME_LENGTH, _LONGEST_NAME = 300, 4_000  # characters of a readable and of a full name

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import largest_first
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.steps import Steps
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.render.timeline.curves import longest_steps
+from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.names import RANGES
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.finding import Finding
-    from nsyswrap.analysis.steps import Steps
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.timeline.lanes import Lane
 
 _GAPS = 8  # the longest GPU gaps
 _OUTLIERS = 4  # the longest outlier steps

@@ -10,18 +10,14 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_tool import PrintedTooMuch, fault_of, run_tool
 from nsyswrap.record.batch.executors.slurm.script import MARGIN_VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
 
 _TIMEOUT_S = 60
 _MOST_BYTES = 512 << 20  # of 100,000 jobs scontrol prints 100 MB

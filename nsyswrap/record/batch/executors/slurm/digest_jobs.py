@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import head, small_file
 from nsyswrap.base.run_folder import existing
+from nsyswrap.record.batch.executors import Blocks
 from nsyswrap.record.batch.executors.slurm import commands, script
 from nsyswrap.record.batch.executors.slurm.submission import COLLECT
 from nsyswrap.record.batch.folder import Batch, Pause
 from nsyswrap.record.batch.plan.expand import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from nsyswrap.record.batch.executors import Blocks
 
 _JOB = "job"  # a file with the id of the job that was submitted last
 _ID_BYTES = 100

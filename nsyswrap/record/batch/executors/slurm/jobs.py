@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import Unreadable
@@ -15,14 +16,8 @@ from nsyswrap.base.text import counted
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import indexes, spans
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
-from nsyswrap.record.batch.folder import ENDED, RunState, read_state
+from nsyswrap.record.batch.folder import ENDED, Batch, RunState, State, read_state
 from nsyswrap.record.batch.launchers import MORE_MEMORY, lacked_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from nsyswrap.record.batch.folder import Batch, State
 
 _JOBS = "jobs.json"
 _CANCELLED = "cancelled"  # a file: a `batch run` on any machine that sees it submits no more

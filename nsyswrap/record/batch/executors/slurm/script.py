@@ -6,20 +6,15 @@ import json
 import re
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from nsyswrap.base.run_folder import RUNS
+from nsyswrap.record.batch.executors import Request
 from nsyswrap.record.batch.executors.slurm.groups import Group, long_name
-from nsyswrap.record.batch.folder import NUMBER_WIDTH
+from nsyswrap.record.batch.folder import NUMBER_WIDTH, Batch
 from nsyswrap.record.batch.launchers import START_VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from nsyswrap.record.batch.executors import Request
-    from nsyswrap.record.batch.folder import Batch
-    from nsyswrap.record.batch.plan.expand import Plan
-    from nsyswrap.record.batch.task import Scalar
+from nsyswrap.record.batch.plan.expand import Plan
+from nsyswrap.record.batch.task import Scalar
 
 FOLDER = "slurm"  # of the job scripts and logs, in the folder of a batch
 MARGIN_VARIABLE = "NSYSWRAP_TIME_LIMIT_MARGIN_S"

@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import existing
 from nsyswrap.base.text import printable
+from nsyswrap.record.batch.executors import Request
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import array, as_text, indexes, sbatch_command
 from nsyswrap.record.batch.executors.slurm.groups import NAME, Group, grouped, groups, long_name
 from nsyswrap.record.batch.executors.slurm.jobs import Array, Jobs, mark_of
 from nsyswrap.record.batch.executors.slurm.script import FOLDER, collect_script, job_script, max_running
 from nsyswrap.record.batch.folder import Batch
+from nsyswrap.record.batch.plan.expand import Plan
 from nsyswrap.record.batch.plan.toml_table import as_toml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from nsyswrap.record.batch.executors import Request
-    from nsyswrap.record.batch.plan.expand import Plan
-    from nsyswrap.record.batch.task import TaskSpec
+from nsyswrap.record.batch.task import TaskSpec
 
 _AT_ONCE = 4  # calls of sbatch
 _LISTED = 10  # sets of options that are refused
