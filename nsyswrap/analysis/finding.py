@@ -47,7 +47,7 @@ FindingKind = Literal[
     "operations_end_early",
     "clocks_disagree",
 ]
-Status = Literal["measured", "bound", "estimate"]
+Status = Literal["measured", "bound", "estimate", "unknown"]
 Numbers = Mapping[str, Any]
 
 
@@ -58,8 +58,9 @@ class Finding:
     ``numbers`` are plain values: numbers with their unit at the end of their name, texts of the capture, and
     tuples of these. ``evidence`` is the time that the finding is about, on the clock of the capture.
     ``ceiling_ns`` is the most that a change can save of the ``window_ns`` judged; None for doubts about
-    figures. ``status`` says how it is known: measured, an upper bound, or an estimate. ``source`` names the
-    report with the rows behind the numbers. ``shares`` are the findings that concern some of the same time.
+    figures. ``status`` says how it is known: measured, an upper bound, an estimate, or not at all: then it
+    only ranks the finding. ``source`` names the report with the rows behind the numbers. ``shares`` are the
+    findings that concern some of the same time.
     """
 
     kind: FindingKind
@@ -75,6 +76,16 @@ class Finding:
     def ceiling_percent(self) -> float | None:
         """The ceiling as a percentage of the time judged; None for doubts about figures."""
         return None if self.ceiling_ns is None else 100.0 * self.ceiling_ns / max(self.window_ns, 1)
+
+    @property
+    def saved_ns(self) -> int | None:
+        """The ceiling, if it is known."""
+        return None if self.status == "unknown" else self.ceiling_ns
+
+    @property
+    def saved_percent(self) -> float | None:
+        """The ceiling as a percentage of the time judged, if it is known."""
+        return None if self.saved_ns is None else self.ceiling_percent
 
     @classmethod
     def doubt(cls, kind: FindingKind, source: str, **numbers: Any) -> Finding:

@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
+from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
-from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE, TINY_BYTES, TO_HOST
+from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE, PINNED, SPANS, TINY_BYTES, TO_HOST
 
 _HIDDEN = 0.1  # of the copies' time: more overlap is no turn-taking
 _MANY = 100
+_LARGE_BYTES = 1_000_000  # of a copy that shows what the link can do
 _IN_A_COPY = ("copy", "synchronise", "call")
 
 
@@ -31,28 +34,51 @@ class _Copies:
         row = operations.row[self.rows]
         columns = whole.columns(MEMCPY, *fields) if len(row) else dict.fromkeys(fields, row)
         self.size, source, target, kind = (columns[field][row] for field in fields)
+        self.kind = kind
         self.tiny = (self.size <= TINY_BYTES) & (kind != TO_HOST)
         self.pageable = ((source == PAGEABLE) | (target == PAGEABLE)) & (self.size > TINY_BYTES)
 
 
 def pageable(context: AdviceContext) -> Iterator[Finding]:
-    """Yield a finding if copies from or to pageable memory leave the GPU without compute."""
+    """Yield a finding if copies from or to pageable memory leave the GPU without compute.
+
+    From pinned memory the bytes cross the same link; what that takes is saved only if kernels can hide it. It
+    is known if the run has a large copy of pinned memory.
+    """
     copies = _Copies(context)
     rows = copies.rows[copies.pageable]
     cover = joined(_exposed(context, rows), _idle_before(context, rows))
     if not context.worth(cover.length):
         return
     took = int((context.operations.end_ns - context.operations.start_ns)[rows].sum())
-    moved = int(copies.size[copies.pageable].sum())
+    size, kind = (values[copies.pageable] for values in (copies.size, copies.kind))
+    moved = int(size.sum())
+    hiding = difference(context.compute, context.running(rows)).length
+    crossing = size / _pinned_bytes_per_ns(context.capture.whole, kind)
+    known = bool(np.isfinite(crossing).all())
+    rest = max(0, int(crossing.sum()) - hiding) if known else 0
     yield context.finding(
         "pageable_copies",
         cover,
         "memcpy_bandwidth",
+        ceiling_ns=max(0, min(cover.length, context.most_ns) - rest),
+        status="bound" if known else "unknown",
         copies=len(rows),
         moved_bytes=moved,
         rate_bytes_per_s=moved / max(took, 1) * 1e9,
         copies_ns=took,
+        hiding_ns=hiding,
     )
+
+
+def _pinned_bytes_per_ns(whole: Capture, kinds: NDArray[Any]) -> NDArray[Any]:
+    """Return the best rate of large pinned copies of each of these kinds; NaN without one."""
+    fields = ("copy_kind", "bytes", "src_kind", "dst_kind", *SPANS)
+    kind, size, source, target, start, end = whole.columns(MEMCPY, *fields).values()
+    large = ((source == PINNED) | (target == PINNED)) & (size >= _LARGE_BYTES) & (end > start)
+    rate = (size / np.maximum(end - start, 1))[large]
+    best = {each: rate[kind[large] == each].max(initial=0) or np.nan for each in ascending(kinds).tolist()}
+    return np.array([best[each] for each in kinds.tolist()], float)
 
 
 def not_overlapped(context: AdviceContext) -> Iterator[Finding]:

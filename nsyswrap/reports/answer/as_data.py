@@ -80,8 +80,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "name": finding.kind,
         "what": wording.what,
-        "potential_ns": finding.ceiling_ns,
-        "potential_percent": finding.ceiling_percent,
+        "potential_ns": finding.saved_ns,
+        "potential_percent": finding.saved_percent,
         "window_ns": finding.window_ns,
         "remedy": wording.remedy,
         "evidence": wording.evidence,

@@ -241,6 +241,9 @@ def _first(finding: Finding, answer: Answer) -> Iterator[Line]:
     wording = words(finding)
     yield Line(printable(wording.sentence), "finding", "bad", heading=wording.heading)
     remedy = wording.remedy
+    if finding.saved_ns is None:
+        yield Line(f"{remedy}: saving not known", "detail")
+        return
     most = f"would save at most {_most_percent(finding)}{_of_a_step(answer)}"
     texts = [f"{remedy} {most} ({_times(finding, answer)})"] if _is_of_these_steps(finding, answer) else []
     texts.append(f"{remedy} {most}")
@@ -251,7 +254,9 @@ def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
     """Yield a finding in one line; in two if its headline is too long."""
     wording = words(finding)
     common = ", partly the same time" if again else ""
-    most = f"at most {_most_percent(finding)}{common}"
+    most = "saving not known" if finding.saved_ns is None else f"at most {_most_percent(finding)}"
+    in_full = f"{most}{_of_a_step(answer) if finding.saved_ns is not None else ''}{common}"
+    most += common
     sentence = printable(wording.sentence)
     one = Line(f"{sentence}: {most}", "finding", "warning", heading=wording.heading)
     if not wording.heading:
@@ -262,7 +267,7 @@ def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
     yield Line(sentence, "finding", "warning", heading=wording.heading)
     remedy = wording.remedy
     texts = [
-        f"{remedy}: at most {_most_percent(finding)}{_of_a_step(answer)}{common}",
+        f"{remedy}: {in_full}",
         f"{remedy}: {most}",
         most,
     ]

@@ -50,8 +50,8 @@ def compute(capture: Capture) -> Result:
         remarks = [*_less_notes(less), *remarks]
     wordings = [words(finding) for finding in findings]
     titles = {one.kind: text.heading or text.what for one, text in zip(findings, wordings, strict=True)}
-    stakes = [MISSING if finding.ceiling_ns is None else finding.ceiling_ns for finding in findings]
-    shares = [np.nan if finding.ceiling_percent is None else finding.ceiling_percent for finding in findings]
+    stakes = [MISSING if finding.saved_ns is None else finding.saved_ns for finding in findings]
+    shares = [np.nan if finding.saved_percent is None else finding.saved_percent for finding in findings]
     return Result(
         {
             "finding": [finding.kind for finding in findings],

@@ -131,7 +131,8 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     "pageable_copies": Wording(
         "Pageable copies",
         "{moved_bytes} at {rate_bytes_per_s} block the host",
-        "copies from or to pageable memory: {copies:per step}, {copies_ns} on the GPU",
+        "copies from or to pageable memory: {copies:per step}, {copies_ns} on the GPU; pinned ones take the "
+        "same link, and {hiding_ns} of kernels could hide them",
         "Pinned memory",
         "use pinned memory and asynchronous copies: cudaMallocHost, or pin_memory=True in PyTorch",
         "batch = batch.pin_memory().to('cuda', non_blocking=True)",

@@ -40,7 +40,17 @@ def test_a_pageable_copy_to_the_device(tmp_path: Path) -> None:
         "moved_bytes": 3000000,
         "rate_bytes_per_s": 10000000000000.0,
         "copies_ns": 300,
+        "hiding_ns": 3 * 820,
     }
+    assert (one.status, one.saved_ns, one.saved_percent) == ("unknown", None, None)  # of no pinned copy
+
+
+# The kernel takes 40 ns; the pageable copy 780, of which the link needs some at the rate of the pinned copy.
+@pytest.mark.parametrize(("pinned_ns", "saved"), [(40, 3 * 960), (100, 3 * 900), (700, 3 * 300)])
+def test_pinned_copies_take_the_link_too(pinned_ns: int, saved: int, tmp_path: Path) -> None:
+    pinned = memcpy(TO_DEVICE, 0, pinned_ns, MEGABYTE, srcKind=PINNED, dstKind=DEVICE, streamId=9)
+    one = findings_of(new(tmp_path, *looped(*copied(80, 960)), pinned))["pageable_copies"]
+    assert (one.status, one.saved_ns) == ("bound", saved)
 
 
 # CPU  |La 0-10|C 20 .............. 800|Lb 800-810|

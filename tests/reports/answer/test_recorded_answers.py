@@ -129,7 +129,7 @@ def test_findings_are_those_of_advice(capture: Capture) -> None:
         return
     if not answer.withheld:
         assert [finding.kind for finding in answer.findings] == table.data["finding"]
-        potentials = [MISSING if f.ceiling_ns is None else f.ceiling_ns for f in answer.findings]
+        potentials = [MISSING if f.saved_ns is None else f.saved_ns for f in answer.findings]
         assert potentials == np.asarray(table.data["at_stake_ns"]).tolist()
     assert all(0 <= (finding.ceiling_percent or 0) <= 100 for finding in answer.findings)
 

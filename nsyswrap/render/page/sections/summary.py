@@ -91,10 +91,10 @@ def _findings_tile(subject: Subject, label: str) -> Markup | None:
 
 def _advice_item(label: str, finding: Finding) -> Markup:
     wording = words(finding)
-    share = human(finding.ceiling_percent, Unit.PERCENT)
-    potential = "a doubt about the figures"
-    if finding.ceiling_ns is not None:
-        potential = f"at most {human(finding.ceiling_ns, Unit.NS)}, {share} %"
+    share = human(finding.saved_percent, Unit.PERCENT)
+    potential = "a doubt about the figures" if finding.ceiling_ns is None else "saving not known"
+    if finding.saved_ns is not None:
+        potential = f"at most {human(finding.saved_ns, Unit.NS)}, {share} %"
     code = element("code", wording.example) if wording.example else ""
     do = (wording.do, ". For example: " if code else "", code)
     parts = (("Seen", (wording.evidence,)), ("Do", do), ("Unless", (wording.unless,)))
