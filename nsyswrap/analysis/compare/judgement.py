@@ -199,13 +199,12 @@ def _judge(rows: Sequence[PairedRows], limits: Limits, clocks: Clocks) -> list[J
     sides = _logs(rows, "base"), _logs(rows, "new")
     times = Verdicts(*sides, _kinds(rows), rates, limits)
     typical = Verdicts(*_typical_logs(rows), _kinds(rows), rates, limits)
-    cycles = _cycles(rows, sides, rates, limits)
     judged = []
     for place, row in enumerate(rows):
         time = times.of(place)
         if row.key.group in COSTED:
             time = _with_typical(time, typical.of(place), has_cost=row.has_cost)
-        judged.append(_with_stake(row, _with_clock(row, time, cycles.get(place), limits, clocks), limits))
+        judged.append(_with_stake(row, _with_clock(row, time, limits, clocks), limits))
     return judged
 
 
@@ -333,38 +332,6 @@ def bounds(rows: Sequence[Rows], others: Sequence[Rows], level: float, limits: L
     return [Bounds(*made) for made in zip(*ends, more, strict=True)][: len(rows)]
 
 
-def _cycles(
-    rows: Sequence[Rows],
-    sides: Sequence[Values],
-    rates: NDArray[Any],
-    limits: Limits,
-) -> dict[int, Judgement]:
-    """Return the judgements of the cycles of the kernels with enough clock samples, by place."""
-    cycles, samples = [], []
-    for (logs, _), side in zip(sides, ("base", "new"), strict=True):
-        clocks, number = np.full(logs.shape, np.nan), np.zeros(len(rows))
-        for place, own in enumerate(rows):
-            for run, row in enumerate(getattr(own, side)):
-                if row and row.clock_mhz and row.clock_samples and own.key.group == "kernel":
-                    clocks[place, run] = math.log(row.clock_mhz)
-                    number[place] += row.clock_samples
-        cycles.append(logs + clocks)
-        samples.append(number)
-    known = np.logical_and.reduce(
-        [number >= FEWEST_CLOCK_SAMPLES for number in samples]
-        + [np.count_nonzero(~np.isnan(values), axis=1) >= FEWEST_RUNS for values in cycles]
-    )
-    places = np.flatnonzero(known)
-    if not len(places):
-        return {}
-    base, new = (
-        (values[places], np.where(np.isnan(values), np.nan, errors)[places])
-        for values, (_, errors) in zip(cycles, sides, strict=True)
-    )
-    verdicts = Verdicts(base, new, np.zeros(len(places)), rates[places], limits)
-    return {place: verdicts.of(number) for number, place in enumerate(places.tolist())}
-
-
 def clocks_of(rows: Rows, runs: Clocks) -> Clocks:
     """Return the clocks in the time of a row, where enough samples fell into it; else those of the runs."""
     sides = (rows.base, rows.new)
@@ -373,30 +340,26 @@ def clocks_of(rows: Rows, runs: Clocks) -> Clocks:
     return own if min(samples) >= FEWEST_CLOCK_SAMPLES and all(map(any, own)) else runs
 
 
-def _with_clock(
-    rows: Rows, time: Judgement, cycles: Judgement | None, limits: Limits, clocks: Clocks
-) -> Judgement:
-    """Return the judgement of a row after a look at the SM clock, if its time was found to differ."""
+def _with_clock(rows: Rows, time: Judgement, limits: Limits, runs: Clocks) -> Judgement:
+    """Return the judgement of a row after a look at the SM clock, if its time was found to differ.
+
+    With the clock in its own time, its cycles are known. Else work that does not depend on the clock loses
+    nothing by it, and other work at most as much as the clock.
+    """
     if time.outcome not in ("slower", "faster") or time.low is None or time.high is None:
         return time
-    if cycles:
-        own = Clocks(
-            *(tuple(row.clock_mhz if row else None for row in side) for side in (rows.base, rows.new))
-        )
-        if cycles.outcome == time.outcome:
-            return time
-        if cycles.outcome == "cannot tell":
-            why = f"{own}; the cycles could still differ"
-            return replace(time, outcome="cannot tell", more_runs=cycles.more_runs, why=why)
-        return replace(time, outcome="clock", why=str(own))
-    # Work that does not depend on the clock loses nothing by it; other work at most as much as the clock.
-    tolerance = math.log1p(limits.max_slower)
-    certain = (
-        math.log(time.low) - max(0.0, clocks.slowdown) > tolerance
-        if time.outcome == "slower"
-        else math.log(time.high) + max(0.0, -clocks.slowdown) < -tolerance
-    )
-    return time if certain else replace(time, outcome="cannot tell", why=f"{clocks}{CLOCK_CAUSE}")
+    clocks, tolerance = clocks_of(rows, runs), math.log1p(limits.max_slower)
+    is_own, is_slower = clocks is not runs, time.outcome == "slower"
+    sign = 1 if is_slower else -1
+    by_clock = clocks.slowdown if is_own else sign * max(0.0, sign * clocks.slowdown)
+    ends = sorted(sign * (math.log(end) - by_clock) for end in (time.low, time.high))
+    if ends[0] > tolerance:
+        return time
+    if not is_own:
+        return replace(time, outcome="cannot tell", why=f"{clocks}{CLOCK_CAUSE}")
+    if ends[1] <= tolerance:
+        return replace(time, outcome="clock", why=str(clocks))
+    return replace(time, outcome="cannot tell", why=f"{clocks}; the cycles could still differ")
 
 
 def _with_stake(rows: PairedRows, judgement: Judgement, limits: Limits) -> Judgement:
