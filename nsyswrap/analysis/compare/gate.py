@@ -73,8 +73,9 @@ class GateResult:
 
     The outcome of a row is ``slower``, ``same`` (not slower), ``cannot tell`` or ``not judged``; its ratio
     and bounds are those of the mean. ``coverage``: the share of each side's time that the rows of the chosen
-    ``groups`` cover; ``of_run``: that from the first to the last GPU operation. Below MOST_COVERED, totals
-    are among the rows. ``no_verdicts`` says why no row was judged. ``caution``: what few runs cannot exclude.
+    ``groups`` cover; ``of_run``: that from the first to the last GPU operation. ``is_open``: it is below
+    MOST_COVERED, or what they do not cover grew by more than the tolerance, so totals are among the rows.
+    ``no_verdicts`` says why no row was judged. ``caution``: what few runs cannot exclude.
     """
 
     checked: tuple[Pair, ...]
@@ -83,6 +84,7 @@ class GateResult:
     caution: tuple[str, ...] = ()
     coverage: tuple[float, float] = (1.0, 1.0)
     of_run: bool = True
+    is_open: bool = False
 
     @property
     def failed(self) -> tuple[Pair, ...]:
@@ -102,9 +104,7 @@ class GateResult:
     @property
     def is_covered(self) -> bool:
         """True if the rows cover most of both sides' time, or totals were compared."""
-        return min(self.coverage) >= MOST_COVERED or any(
-            pair.key.group == "total" for pair in self._of("same")
-        )
+        return not self.is_open or any(pair.key.group == "total" for pair in self._of("same"))
 
     @property
     def verdict(self) -> Verdict:
@@ -167,18 +167,22 @@ def gate(comparison: Comparison, limits: GateLimits) -> GateResult:
     if comparison.no_verdicts:
         return GateResult(tuple(pairs), groups, comparison.no_verdicts)
     pairs = [*pairs, *filter(None, map(_with_warm_up, pairs))]
-    coverage = _coverage(comparison, pairs, limits, groups)
-    if min(coverage) < MOST_COVERED and "total" not in groups:
+    *coverage, growth = _coverage(comparison, pairs, limits, groups)
+    is_open = min(coverage) < MOST_COVERED or growth > limits.max_slower
+    if is_open and "total" not in groups:
         pairs += [pair for pair in comparison.of("total") if pair.key.name != PROGRAM]
     caution = few_runs(comparison.base, comparison.new)
     of_run = "step" in groups or ("kernel" in groups and not limits.kernels)
-    return GateResult(tuple(_judged(comparison, pairs, limits)), groups, "", caution, coverage, of_run)
+    judged = tuple(_judged(comparison, pairs, limits))
+    return GateResult(judged, groups, "", caution, (coverage[0], coverage[1]), of_run, is_open)
 
 
 def _coverage(
     comparison: Comparison, pairs: Sequence[Pair], limits: GateLimits, groups: Sequence[Group]
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """Return the share of the time of each side that compared rows cover, the least of the groups.
+
+    The last is by which share of a step of the base, or a run, grew what they do not cover.
 
     Steps and kernels have to cover the time from the first to the last GPU operation, chosen kernels and
     launches their own.
@@ -186,7 +190,7 @@ def _coverage(
     span = next((pair for pair in comparison.of("total") if pair.key.name == SPAN), None)
     wholes = {"step": span, "kernel": None if limits.kernels else span}
     steps = _steps(comparison)
-    shares, longer = [(1.0, 1.0)], {pair.key.name for pair in pairs if pair.key.detail == WITH_WARM_UP}
+    shares, longer = [(1.0, 1.0, 0.0)], {pair.key.name for pair in pairs if pair.key.detail == WITH_WARM_UP}
     for group in set(groups) - {"total"}:
         mine = [pair for pair in pairs if pair.key.group == group]
         mine = [pair for pair in mine if pair.key.detail == WITH_WARM_UP or pair.key.name not in longer]
@@ -195,8 +199,10 @@ def _coverage(
         base = max(sum(pair.base_total_ns for pair in mine), whole.base_total_ns if whole else 0.0)
         new = max(sum(pair.new_total_ns for pair in mine), whole.new_total_ns if whole else 0.0)
         both = sum(one[0] for one in compared), sum(one[1] for one in compared)
-        shares.append((both[0] / base if base else 1.0, both[1] / new if new else 1.0))
-    return min(share[0] for share in shares), min(share[1] for share in shares)
+        grown = (new - both[1]) * steps[0] / steps[1] - (base - both[0])
+        if base and new:
+            shares.append((both[0] / base, both[1] / new, grown / base))
+    return min(one[0] for one in shares), min(one[1] for one in shares), max(one[2] for one in shares)
 
 
 def _with_warm_up(pair: Pair) -> Pair | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nsyswrap.analysis.compare.gate import MOST_COVERED, WITH_WARM_UP, GateLimits, GateResult, Verdict
+from nsyswrap.analysis.compare.gate import WITH_WARM_UP, GateLimits, GateResult, Verdict
 from nsyswrap.analysis.compare.model import GROUPS, Key, Pair
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.text import printable, shorten
@@ -63,7 +63,7 @@ def remark_lines(result: GateResult) -> list[str]:
         shares = " / ".join(f"{100 * share:.0f}" for share in result.coverage)
         what = "the time from first to last GPU operation" if result.of_run else "their time"
         totals = any(pair.key.group == "total" for pair in result.checked)
-        more = ", so totals are judged, too" if totals and min(result.coverage) < MOST_COVERED else ""
+        more = ", so totals are judged, too" if totals and result.is_open else ""
         lines.append(f"{_groups(result)} cover {shares} % of {what}{more}")
     if result.undecided and all(pair.key.detail == WITH_WARM_UP for pair in result.undecided):
         lines.append("warm-up alone varies too much: record the steps after it (profile --steps), or more")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from simulate_gate import MODELS, Model, rates
+from simulate_gate import MODELS, MORE, Model, rates, simulated
 
 NOISY = "3 % run noise"  # near the tolerance: three runs can often not tell
 
@@ -14,5 +14,6 @@ def test_the_gate_is_hardly_ever_wrong(model: Model, runs: int) -> None:
     found = rates(model, runs, share=0.01)
     assert found["equal called slower"] < 0.02
     assert found["slower passed"] < 0.01
+    assert not simulated(model, runs, 30, MORE / 2)["passed"]
     if runs == 5 and model.name != NOISY:
         assert found["slower not judged"] <= 0.1
