@@ -130,10 +130,14 @@ def closed_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
 def thread_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
     """Return positions and spans of the ranges that did not end on another thread, in row order.
 
-    A range that never ended lasts to the last NVTX event, as in nsys.
+    A range that never ended lasts to the last NVTX event, as in nsys. nsys leaves out start/end ranges with
+    a thread at their end, which newer exports have for all of them.
     """
     events = whole.columns("nvtx", *_TIMES)
-    rows, ends = _on_one_thread(events, ALL)
+    rows = _of_types(events, ALL)
+    ended_by = events["end_global_tid"][rows]
+    stayed = (ended_by == MISSING) | (ended_by == events["global_tid"][rows])
+    rows, ends = rows[stayed], _closed(events, rows)[stayed]
     known = (ends >= events["start_ns"][rows]) & (events["global_tid"][rows] != MISSING)
     rows, ends = rows[known], ends[known]
     return rows, Spans(events["global_tid"][rows], events["start_ns"][rows], ends)

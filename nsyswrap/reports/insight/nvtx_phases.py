@@ -1,4 +1,4 @@
-"""NVTX push/pop ranges by name: what the launches inside them cost, per instance.
+"""NVTX ranges by name: what the launches inside them cost, per instance.
 
 A call is inside a range if it begins there, on the range's thread or on a thread that this one waits for: see
 `timing_audit.causation`. A call counts in every range around it. Of the calls inside are given:
@@ -26,12 +26,11 @@ from nsyswrap.analysis.arrays.spans import Inside, Spans
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes
-from nsyswrap.analysis.nvtx_ranges import own_texts
+from nsyswrap.analysis.nvtx_ranges import closed_ranges, own_texts
 from nsyswrap.analysis.timing_audit.causation import adopted_notes, launched_for
 from nsyswrap.analysis.timing_audit.range_work import covered, members
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.schema import NVTX_PUSH_POP
 from nsyswrap.reports.table import Column, Report, Result, Schema, Values, rows_of
 
 _TIMES = (
@@ -118,24 +117,20 @@ def _per_call(whole: Capture) -> dict[str, NDArray[Any]]:
 
 
 def _ranges(capture: Capture) -> tuple[Spans, NDArray[Any], list[str | None]]:
-    """Return the selected closed push/pop ranges by start, codes of their names, and these without domains.
+    """Return the selected closed ranges of one thread by start, codes of their names, these without domains.
 
     A range at the edge of what is selected is not cut: its calls and its time are those of the whole range.
     """
-    events = capture.whole.columns("nvtx", "start_ns", "end_ns", "event_type", "global_tid")
-    closed = np.isin(events["event_type"], NVTX_PUSH_POP) & (events["end_ns"] >= events["start_ns"])
-    rows = capture.columns("nvtx", "row")["row"] - 1
-    rows = rows[closed[rows]]
-    rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
-    spans = Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
-    return spans, *own_texts(capture.whole, rows)
+    rows, spans = closed_ranges(capture.whole)
+    chosen = np.isin(rows, capture.columns("nvtx", "row")["row"] - 1)
+    return Spans(*(field[chosen] for field in spans)), *own_texts(capture.whole, rows[chosen])
 
 
 SCHEMA = Schema(
     name="nvtx_phases",
     title="Launches and GPU time in NVTX ranges",
     columns=(
-        Column("range", "Range", Unit.TEXT, "name of the NVTX push/pop range"),
+        Column("range", "Range", Unit.TEXT, "name of the NVTX range"),
         Column("instances", "Instances", Unit.COUNT, "number of ranges with this name"),
         Column("launches", "Launches", Unit.RATIO, "launch calls per instance (mean)"),
         Column("range_med_ns", "Range Med", Unit.NS, "median duration of the range on the CPU"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from report_tables import csv_of, hints_without
-from tiny_export import API, NVTX, Row, call, graph, kernel, memcpy, memset, nvtx, opened, row
+from tiny_export import API, NVTX, PID, Row, call, global_id, graph, kernel, memcpy, memset, nvtx, opened, row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,7 +159,7 @@ def test_only_closed_ranges_of_a_thread_count(tmp_path: Path) -> None:
     found = phases(
         tmp_path,
         nvtx("left open", 0, None),
-        nvtx("start/end", 0, 10, eventType=60),
+        nvtx("other thread", 0, 10, eventType=60, endGlobalTid=global_id(PID, PID + 1)),
         nvtx("mark", 5, None, eventType=34),
         nvtx("domain", 0, None, eventType=75),
         nvtx("took no time", 7, 7),
@@ -189,9 +189,9 @@ def test_a_negative_queue_time_is_no_wait(tmp_path: Path) -> None:
     assert found["step"][4] == 0.0
 
 
-def test_start_end_ranges_make_no_row(tmp_path: Path) -> None:
-    rows = [nvtx("job", 0, 50, eventType=60), *launch(1, 10, wait=0, lasting=5)]
-    assert csv_of(opened(tmp_path, *rows), REPORT) == HEADER
+def test_start_end_ranges_count_as_others(tmp_path: Path) -> None:
+    found = phases(tmp_path, nvtx("job", 0, 50, eventType=60), *launch(1, 10, wait=0, lasting=5))
+    assert found == {"job": (1, 1.0, 50.0, 10.0, 0.0, 5.0, 0.0, 0.0)}
 
 
 @pytest.mark.parametrize("missing", [NVTX, API])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from made_modules import Training, training
 from report_tables import notes_text, records_of, table_of
-from tiny_export import call, domain, graph, kernel, nvtx, opened
+from tiny_export import PID, call, domain, global_id, graph, kernel, nvtx, opened
 
 from nsyswrap import reports
 from nsyswrap.base.errors import UsageError
@@ -67,6 +67,23 @@ def test_a_row_is_its_own_time_and_that_of_its_children(tmp_path: Path) -> None:
 def opened_in(folder: Path, name: str, *rows: Row) -> Capture:
     (folder / name).mkdir()
     return opened(folder / name, *rows)
+
+
+# CPU  encode[0 ................ 100)    A range that ends on another thread holds no launches.
+#        launch[10 .. 40)
+@pytest.mark.parametrize(("tid", "path"), [(PID, "encode/launch"), (PID + 1, "encode")])
+def test_start_end_ranges_of_one_thread_hold_its_launches(tid: int, path: str, tmp_path: Path) -> None:
+    of_thread = {"eventType": 60, "endGlobalTid": global_id(PID, PID)}
+    rows = [
+        nvtx("encode", 0, 100, **of_thread),
+        nvtx("launch", 10, 40, eventType=60, endGlobalTid=global_id(PID, tid)),
+        *(call("cudaLaunchKernel", 20, 30, 1), kernel("k", 35, 90, 1)),
+    ]
+    capture = opened(tmp_path, *rows)
+    own = {path: own for path, (own,) in times(tree_of(capture), "own").items() if own}
+    assert own == {path: 55}
+    launches = {row[0]: row[2] for row in capture.report("nvtx_phases").rows()}
+    assert launches == ({"encode": 1, "launch": 1} if tid == PID else {"encode": 1})
 
 
 def test_ranges_without_modules_are_a_tree_of_names(tmp_path: Path) -> None:
