@@ -14,7 +14,7 @@ variant mends one thing in the one before, and keeps what was mended:
 What to look for in nsyswrap's output:
 
 * The table of the rungs. Repairs is a finding of the rung above, as
-  `nsyswrap report --advice` has it, and At Stake the share of the step that it
+  `nsyswrap report --advice` has it, and Share the part of the step that it
   concerns. Change, Largest Part and Saved are those of `nsyswrap compare`.
 * start waits for input: it prepares sample after sample, and copies the batch
   from pageable memory. loader hides both, and its range `load` is short.

@@ -291,7 +291,8 @@ def summary_text(
             made = dataclasses.replace(made, ending="")
         if not in_file:
             command = report_command(capture.source, options=options)
-            made = dataclasses.replace(made, lines=answer.with_command(made.lines, command))
+            lines, more = (answer.with_command(part, command) for part in (made.lines, made.more))
+            made = dataclasses.replace(made, lines=lines, more=more)
         if readable:
             made = summary_screen.with_readable_names(made)
         return summary_screen.render(

@@ -315,9 +315,8 @@ def _show(run: Run, asked: ProfileOptions) -> None:
         if paths.exists(run.folder / EXPORT):
             note(f"again       nsyswrap report {folder}")
         if paths.exists(run.folder / REPORT):
-            note(
-                f"timeline    nsys-ui {folder}/{REPORT}   (holds the environment: see nsyswrap redact --help)"
-            )
+            warning = "contains your environment variables: do not share"
+            note(f"timeline    nsys-ui {folder}/{REPORT}   ({warning})")
 
 
 def _show_capture(run: Run, asked: ProfileOptions) -> None:

@@ -77,7 +77,7 @@ _SCREENS = 5  # of the captures in a folder
 )
 @captures_argument
 @report_option
-@option(SHOW, "--advice", is_flag=True, help="Say what to change, most time at stake first (-r advice).")
+@option(SHOW, "--advice", is_flag=True, help="Say what to change, the largest saving first (-r advice).")
 @option(SHOW, "--by", type=click.Choice(["rank"]), help="Show reports by rank, and compare the ranks.")
 @top_option
 @option(

@@ -45,22 +45,12 @@ def render(
     checked, *warnings = summary.trust.lines
     lines += wrapped(checked, width, "green")
     lines += [Text(clip(printable(line), width), "yellow") for line in warnings]
-    if summary.tables:
-        lines += wrapped(_about_tables(summary), width, "dim")
+    lines += answer_texts(summary.more, width)
     for table, rows in summary.tables:
         rest = [part for part in table.selection.split(_AND) if part not in selected]
         part = replace(table, selection=_AND.join(rest))
         lines += ["", *table_lines(part, width, top=top or rows, time_unit=time_unit, whole="")]
     return styled(lines, color=color)
-
-
-def _about_tables(summary: Summary) -> str:
-    """Return how to see all of a table, and that the tables are not limited to the steady part."""
-    more = "all rows: -r NAME; all columns: -r NAME --format csv"
-    if summary.answer is None or summary.answer.part != "steady part":
-        return more
-    chosen = summary.answer.steps is not None and summary.answer.steps.chosen
-    return f"{more}; tables include {'all steps' if chosen else 'start-up'}"
 
 
 def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH) -> Iterator[Line]:

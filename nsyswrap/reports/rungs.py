@@ -30,7 +30,7 @@ RUNGS = Schema(
             Unit.TEXT,
             "finding on the rung above that this one is to repair; kernels: no finding",
         ),
-        Column("stake_percent", "At Stake", Unit.PERCENT, "share of the steps above that it concerns"),
+        Column("stake_percent", "Share", Unit.PERCENT, "share of the steps above that it concerns"),
         Column("step_ns", "Step", Unit.NS, "mean duration of a step after warm-up"),
         Column("change_percent", "Change", Unit.PERCENT, "of the step, from the rung above"),
         Column("largest_part", "Largest Part", Unit.TEXT, "largest part of this change, as compare names it"),
@@ -42,7 +42,7 @@ RUNGS = Schema(
 
 
 class _Rung(NamedTuple):
-    """What is known of a rung by itself; ``stakes``: at stake in percent by finding, the first one first.
+    """What is known of a rung by itself; ``stakes``: the share in percent by finding, the first one first.
 
     The last stake is that of KERNELS, which are no finding: nsys does not see why a kernel takes its time.
     """

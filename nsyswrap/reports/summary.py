@@ -29,7 +29,7 @@ class Summary:
     """The parts of the summary screen, in order: lines of text, then tables with the number of rows to show.
 
     ``ending`` tells how the run ended; it is empty after success. ``answer`` is None if the capture lacks
-    what it takes: then ``lines`` say so.
+    what it takes: then ``lines`` say so. ``more`` says how to see all of a table.
     """
 
     ending: str
@@ -38,6 +38,7 @@ class Summary:
     lines: Sequence[Line]
     origin: str
     trust: Trust
+    more: Sequence[Line]
     tables: Sequence[tuple[Table, int | None]]
 
 
@@ -74,7 +75,16 @@ def summarize(
         if not find_report(report.schema.name).lacks(capture)
     ]
     trusted = trusted._replace(remarks=[*trusted.remarks, *refused])
-    return Summary(capture.ending, _command(capture), answer, lines, _origin(capture), trusted, tables)
+    return Summary(
+        ending=capture.ending,
+        command=_command(capture),
+        answer=answer,
+        lines=lines,
+        origin=_origin(capture),
+        trust=trusted,
+        more=[_more(tables[0][0], answer)] if tables else [],
+        tables=tables,
+    )
 
 
 def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:
@@ -84,6 +94,15 @@ def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:
         return answer, answer_lines(capture, answer)
     except NotInCapture as error:
         return None, [Line(printable(error.message), "verdict", "bad", heading="No verdict")]
+
+
+def _more(table: Table, answer: Answer | None) -> Line:
+    """Return how to see all of a table, and that the tables are not limited to the steady part."""
+    include = ""
+    if answer is not None and answer.part == "steady part":
+        chosen = answer.steps is not None and answer.steps.chosen
+        include = f"Tables include {'all steps' if chosen else 'start-up'}. "
+    return Line(f"{include}More rows and columns", "note", typed=f"-r {table.label}")
 
 
 def _command(capture: Capture) -> str:

@@ -106,11 +106,13 @@ class Schema:
 class Paragraph(NamedTuple):
     """What a row is headed by where it is a paragraph, empty if by its text; and such headings of other rows.
 
-    The others are those that concern some of the same time.
+    The others are those that concern some of the same time. ``saving`` has braces for the time that a change
+    saves.
     """
 
     heading: str
     others: tuple[str, ...]
+    saving: str
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def test_the_page_begins_with_the_answer(tmp_path: Path) -> None:
     page = render({"a": opened(tmp_path, *rows)})
     first = page[page.index("<h2") :]
     # Steps 1 to 9 from launch to launch: 40 of 100 ns busy, the last one ends with its kernel after 50 ns.
-    assert "GPU busy 42 % of the steady part: 9 x one GPU operation, 94.4 ns each (850 ns)" in text_of(first)
+    assert "GPU busy 42 % of the steady part: 9 steps of one GPU operation, 94.4 ns each" in text_of(first)
     assert first.index("GPU busy 42 %") < first.index('id="findings"')
 
 

@@ -343,7 +343,7 @@ def _ladder_cuda(v: Value, t: Time) -> str:
     )
 
 
-@lesson("ladder", "How do I repair a slow training step?", "the rungs: Repairs, At Stake, Step, Largest Part")
+@lesson("ladder", "How do I repair a slow training step?", "the rungs: Repairs, Share, Step, Largest Part")
 def _ladder(v: Value, t: Time) -> str:
     assert v("graph", LAUNCHES) < 5 < v("no_item", LAUNCHES) < v("start", LAUNCHES) / 2
     busy = max(v(rung, "busy_percent") for rung in ("start", "loader", "fused", "optimizer", "no_item"))

@@ -361,9 +361,10 @@ def _paragraph(
     capture = f"'{row['capture']}': " if "capture" in row else ""
     stake = row["at_stake_ns"]
     share = human(row["at_stake_percent"], Unit.PERCENT)
-    at_stake = f" ({human(stake, Unit.NS, time_unit)} at stake, {share} %)" if stake is not None else ""
+    saving = paragraph.saving.format(f"{human(stake, Unit.NS, time_unit)}, {share} %")
+    saves = f" (saves {saving})" if stake is not None else ""
     what = printable(str(row["what"]))
-    first, *rest = wrapped(f"{number}. {capture}{what}{at_stake}", width, "", indent="   ")
+    first, *rest = wrapped(f"{number}. {capture}{what}{saves}", width, "", indent="   ")
     bold = len(f"{number}. {capture}{f'{paragraph.heading}:' if paragraph.heading else what}")
     lines: list[Line] = [_bold(str(first), "", bold), *rest]
     for label, key in (("seen:  ", "evidence"), ("do:    ", "advice"), ("unless:", "unless")):

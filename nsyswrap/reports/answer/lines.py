@@ -23,8 +23,8 @@ from nsyswrap.reports.answer.line import (
     shares_of,
     whole_percent,
 )
-from nsyswrap.reports.answer.steps import loop_lines, outlier_lines, start_up_lines
-from nsyswrap.reports.wording.advice import words
+from nsyswrap.reports.answer.steps import loop_lines, outlier_lines, repeated, start_up_lines
+from nsyswrap.reports.wording.advice import SAVINGS, words
 from nsyswrap.reports.wording.states import BUSY_NAMES, IDLE_NAMES, OTHER_NAME
 
 if TYPE_CHECKING:
@@ -101,11 +101,12 @@ def _verdict(head: str, answer: Answer) -> str:
         window = duration(max(device.window_ns for device in answer.devices))
         where = " from first to last GPU operation" if answer.part == "whole capture" else ""
         return f"{window}{where}"
-    before = f"{steps.count:,} x "
+    before = f"{repeated(steps.count, steps.label)} "
     total = f" ({duration(steps.mean_ns * steps.count)})"
     each = "" if _skewed(steps) else f", {duration(steps.mean_ns)} each"
     label = printable(steps.label.removeprefix("a sequence of "))
     texts = [f"{before}{label}{each}{total}", f"{before}{label}{each}"]
+    texts += [text.replace(" repeated ", " ", 1) for text in texts if before.endswith(" of ")]
     columns = room("verdict") - len(f"{head}: ")
     short = f"{before}{shorten(label, columns - len(before) - len(each))}{each}"
     return first_fitting([*texts, short], columns)
@@ -242,9 +243,9 @@ def _first(finding: Finding, answer: Answer) -> Iterator[Line]:
     yield Line(printable(wording.sentence), "finding", "bad", heading=wording.heading)
     remedy = wording.remedy
     if finding.saved_ns is None:
-        yield Line(f"{remedy}: saving not known", "detail")
+        yield Line(f"{remedy}: {_saving(finding)}", "detail")
         return
-    most = f"would save at most {_most_percent(finding)}{_of_a_step(answer)}"
+    most = f"would save {_saving(finding, _of_a_step(answer))}"
     texts = [f"{remedy} {most} ({_times(finding, answer)})"] if _is_of_these_steps(finding, answer) else []
     texts.append(f"{remedy} {most}")
     yield Line(clip(first_fitting(texts, room("detail")), room("detail")), "detail")
@@ -254,19 +255,20 @@ def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
     """Yield a finding in one line; in two if its headline is too long."""
     wording = words(finding)
     common = ", partly the same time" if again else ""
-    most = "saving not known" if finding.saved_ns is None else f"at most {_most_percent(finding)}"
-    in_full = f"{most}{_of_a_step(answer) if finding.saved_ns is not None else ''}{common}"
-    most += common
     sentence = printable(wording.sentence)
-    one = Line(f"{sentence}: {most}", "finding", "warning", heading=wording.heading)
-    if not wording.heading:
-        one = Line(most, "finding", "warning", heading=sentence)
-    if screen_width(one.text) <= room("finding"):
-        yield one
-        return
+    most, in_full = (f"{_saving(finding, of)}{common}" for of in ("", _of_a_step(answer)))
+    costs, saves = ("", ": ") if finding.saved_ns is None else ("costs ", " would save ")
+    for saving in (f"{costs}{in_full}", f"{costs}{most}", most):
+        one = Line(f"{sentence}: {saving}", "finding", "warning", heading=wording.heading)
+        if not wording.heading:
+            one = Line(saving, "finding", "warning", heading=sentence)
+        if screen_width(one.text) <= room("finding"):
+            yield one
+            return
     yield Line(sentence, "finding", "warning", heading=wording.heading)
     remedy = wording.remedy
     texts = [
+        f"{remedy}{saves}{in_full}",
         f"{remedy}: {in_full}",
         f"{remedy}: {most}",
         most,
@@ -274,8 +276,9 @@ def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
     yield Line(first_fitting(texts, room("detail")), "detail")
 
 
-def _most_percent(finding: Finding) -> str:
-    return whole_percent(finding.ceiling_percent or 0.0)
+def _saving(finding: Finding, of: str = "") -> str:
+    """Return the share of the time that a change saves, and whether that is a bound or an estimate."""
+    return SAVINGS[finding.status].format(f"{whole_percent(finding.ceiling_percent or 0.0)}{of}")
 
 
 def _of_a_step(answer: Answer) -> str:

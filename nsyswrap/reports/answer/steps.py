@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from nsyswrap.base.text import printable, shorten
+from nsyswrap.base.text import counted, printable, shorten
 from nsyswrap.base.units import duration
 from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent
 from nsyswrap.reports.wording.states import state_name
@@ -48,6 +48,11 @@ def start_up_lines(answer: Answer) -> Iterator[Line]:
     yield Line(first_fitting(texts, room("fact")), "fact")
 
 
+def repeated(count: int, label: str) -> str:
+    """Return how often something repeats: a range by its name, or a sequence of GPU operations."""
+    return f"{count:,} x" if label.startswith("'") else f"{counted(count, 'repeated steps')} of"
+
+
 def loop_lines(answer: Answer) -> Iterator[Line]:
     """Yield a line for each other loop of the program, those with most time first."""
     loops = sorted(answer.other_loops, key=lambda loop: -loop.count * loop.mean_ns)
@@ -56,7 +61,7 @@ def loop_lines(answer: Answer) -> Iterator[Line]:
         each = f", {duration(loop.mean_ns)} each"
         busy = f": GPU busy {whole_percent(loop.busy_percent)}"
         total = f" ({duration(loop.count * loop.mean_ns)})"
-        before = f"Another loop: {loop.count:,} x "
+        before = f"Another loop: {repeated(loop.count, loop.label)} "
         columns = room("fact") - len(before) - len(each) - len(busy)
         texts = [f"{before}{label}{each}{total}{busy}", f"{before}{shorten(label, columns)}{each}{busy}"]
         yield Line(first_fitting(texts, room("fact")), "fact")

@@ -8,9 +8,9 @@ pageable and tiny copies; copies and communication with no kernel beside them; k
 have few blocks; ranks that others wait for; unusually long steps; idle time with another cause; NVTX ranges
 that the program measures with and that do not time their GPU work; lost events.
 
-At stake is the time of the judged part that a finding concerns: no change can save more. Time on several
-devices counts once. Two findings can concern the same time; then they name each other. A finding of less than
-5 % of the judged time is left out.
+A change saves at most the time of the judged part that the finding concerns. For few blocks this time is an
+estimate. Time on several devices counts once. Two findings can concern the same time; then they name each
+other. A finding of less than 5 % of the judged time is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.table import Column, Paragraph, Report, Result, Schema
-from nsyswrap.reports.wording.advice import words
+from nsyswrap.reports.wording.advice import SAVINGS, words
 
 _LESS_PERCENT = 1.0
 
@@ -71,7 +71,9 @@ def compute(capture: Capture) -> Result:
             *remarks,
         ),
         paragraphs=tuple(
-            Paragraph(wording.heading, tuple(titles[kind] for kind in finding.shares))
+            Paragraph(
+                wording.heading, tuple(titles[kind] for kind in finding.shares), SAVINGS[finding.status]
+            )
             for finding, wording in zip(findings, wordings, strict=True)
         ),
     )

@@ -16,10 +16,17 @@ with lazy_imports():  # most captures have one process
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nsyswrap.analysis.finding import Finding, FindingKind, Numbers
+    from nsyswrap.analysis.finding import Finding, FindingKind, Numbers, Status
 
 _MOST_STEPS = 4  # numbers of steps in a sentence
 _MOST_NAMES = 3  # of ranges in a sentence
+# How much a change saves, by how that is known
+SAVINGS: Mapping[Status, str] = {
+    "measured": "{} (measured)",
+    "bound": "at most {}",
+    "estimate": "about {} (estimate)",
+    "unknown": "saving not known",
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ def words(finding: Finding) -> Wording:
 
 _WORDINGS: Mapping[FindingKind, Wording] = {
     "launch_bound": Wording(
-        "Launches leave the GPU idle",
+        "Launch latency leaves the GPU idle",
         "median launch {median_launch_ns} for {median_work_ns} of GPU work",
         "{launches:repeated launches}; GPU idle for {inside_ns} of launch latency and {between_ns} of short "
         "host code and other calls between launches",
@@ -90,7 +97,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "synchronizing": Wording(
         "",
-        "Synchronizing leaves the GPU idle",
+        "Waiting for the GPU (synchronizing) leaves it idle",
         "gaps after a wait for the GPU: {gaps:per step}; GPU idle for {idle_ns} until the wait returned and "
         "the next launch arrived",
         "Synchronizing less often",
@@ -121,8 +128,8 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     "spikes": Wording(
         "Outliers",
         "{outliers} of {steps} steps take {times} x the median (steps {listed})",
-        "median step {median_ns}, outliers {outlier_ns} on average; {more_ns} more without compute than "
-        "usual",
+        "median step {median_ns}, outliers {outlier_ns} on average; {more_ns} more idle or copying "
+        "than usual",
         "Removing the extra work",
         "move the extra work elsewhere: checkpoints and logs to another thread, validation to another job",
         "threading.Thread(target=torch.save, args=(snapshot, path)).start()",
@@ -149,7 +156,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "tiny_copies": Wording(
         "Tiny copies",
-        "{copies:per step} of {median_bytes} (median) take {cost_ns}",
+        "{copies:per step}, each {median_bytes} (median), take {cost_ns}",
         "{copies:copies} of at most {most_bytes}; call overhead and latency take longer than the transfer",
         "One copy instead of many",
         "combine the data in one copy, or create it on the GPU",
@@ -177,12 +184,12 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "few_blocks": Wording(
         "Few blocks",
-        "kernels have a median of {blocks} for {multiprocessors} multiprocessors",
+        "the median of these kernels uses {blocks}; the GPU has {multiprocessors} SMs",
         "{kernels:kernel executions}, {kernels_ns} in total; most time in {longest_kernel}",
         "More blocks",
         "use more blocks: process more elements per launch, use smaller blocks, or batch small problems",
         "kernel<<<(n + 255) / 256, 256>>>(data, n);",
-        "other streams use the idle multiprocessors, or the problem allows no more blocks",
+        "other streams use the idle SMs, or the problem allows no more blocks",
     ),
     "exposed_communication": Wording(
         "Exposed communication",
@@ -324,7 +331,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "timed_launch_only": Wording(
         "NVTX timing",
-        "ranges end before the GPU work launched in them",
+        "your ranges time the launch, not the GPU work",
         "off by more than {tolerance} % after warm-up: {listed}",
         "Timing the work",
         "synchronize before the range ends, or use CUDA events",
@@ -333,7 +340,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "timed_earlier_work": Wording(
         "NVTX timing",
-        "ranges include waiting for GPU work launched before them",
+        "your ranges include waiting for GPU work launched before them",
         "off by more than {tolerance} % after warm-up: {listed}",
         "Timing the work",
         "synchronize before the range begins",
@@ -387,11 +394,11 @@ def _waiting_for_input(numbers: Numbers) -> _Variant:
 
 
 def _synchronizing(numbers: Numbers) -> _Variant:
-    where = " after every operation" if numbers["after_every_operation"] else ""
-    effect = "leaves the GPU idle"
+    where = " after every operation" if numbers["after_every_operation"] else " (synchronizing)"
+    effect = "leaves it idle"
     if "alone_percent" in numbers:
-        effect = f"delays launches (alone {percent(numbers['alone_percent'])})"
-    return {"sentence": f"Synchronizing{where} {effect}"}, {}
+        effect = f"delays launches (waits alone: {percent(numbers['alone_percent'])})"
+    return {"sentence": f"Waiting for the GPU{where} {effect}"}, {}
 
 
 def _loading_in_loop(numbers: Numbers) -> _Variant:
@@ -417,8 +424,9 @@ def _waiting_for_rank(numbers: Numbers) -> _Variant:
 
 
 def _few_blocks(numbers: Numbers) -> _Variant:
-    texts = {"blocks": f"{numbers['median_blocks']:g}", "multiprocessors": str(numbers["multiprocessors"])}
-    return {}, texts
+    median = numbers["median_blocks"]
+    blocks = f"{median:g} block{'' if median == 1 else 's'}"
+    return {}, {"blocks": blocks, "multiprocessors": str(numbers["multiprocessors"])}
 
 
 def _idle(numbers: Numbers) -> _Variant:

@@ -10,6 +10,7 @@ from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
 
 _PER_STEP = "per step"
+_WHOLE = 99.5  # a larger count per step is written without decimals
 _UNITS: Mapping[str, Callable[[Any], str]] = {
     "_ns": duration,
     "_bytes": lambda value: human(value, Unit.BYTES),
@@ -27,7 +28,7 @@ class _Number:
     def __format__(self, spec: str) -> str:
         """Write the value by its unit, or as ``spec`` says: as a count per step, or with its noun."""
         if spec == _PER_STEP:
-            return f"{self.value / self.steps:,.3g} {spec}" if self.steps else f"{self.value:,}"
+            return self._per_step() if self.steps else f"{self.value:,}"
         if spec:
             return counted(self.value, spec)
         written = next((write for unit, write in _UNITS.items() if self.name.endswith(unit)), None)
@@ -35,12 +36,20 @@ class _Number:
             return written(self.value)
         return f"{self.value:,}" if isinstance(self.value, int) else f"{self.value}"
 
+    def _per_step(self) -> str:
+        """Return the count per step, or of all steps if most have none."""
+        rate = self.value / self.steps
+        if rate < 1:
+            return f"{self.value:,} in {counted(self.steps, 'steps')}"
+        return f"{rate:,.0f} {_PER_STEP}" if rate >= _WHOLE else f"{rate:.3g} {_PER_STEP}"
+
 
 def filled(text: str, numbers: Mapping[str, Any]) -> str:
     """Return a text with numbers in place of their names in braces.
 
     ``{idle_ns}`` is written as a duration, and so are other units. ``{gaps:per step}`` is a count divided by
-    the ``steps`` of the numbers, if there are any. ``{copies:copies}`` is a count with its noun.
+    the ``steps`` of the numbers, if there are any; below 1 it reads
+    ``2 in 19 steps``. ``{copies:copies}`` is a count with its noun.
     """
     steps = numbers.get("steps", 0)
     return text.format_map({name: _Number(name, value, steps) for name, value in numbers.items()})

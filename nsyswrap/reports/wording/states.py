@@ -20,12 +20,12 @@ CAUSE_NAMES = {
     "unknown": "unexplained: no recorded call launched the next operation",
 }
 IDLE_NAMES = {
-    "profiler": "profiler",
+    "profiler": "profiler overhead",
     "load": "loading modules",
     "allocate": "allocating",
     "synchronise": "synchronizing",
-    "launch": "launches",
-    "copy": "copy calls",
+    "launch": "launch latency",
+    "copy": "copy or memset calls",
     "call": "other CUDA calls",
     "host": "host code",
     "queued": "between queued operations",

@@ -125,7 +125,7 @@ def _launch_note(capture: Capture) -> str:
 
 def _diagnosis(capture: Capture, *, is_complete: bool) -> str:
     if not capture.whole.has("diagnostic"):
-        return "completeness unknown (no nsys diagnostics)"
+        return "nsys did not say whether events were lost"
     if is_complete:
         return "trace complete"
     losses = sum(diagnostic.loss for diagnostic in capture.diagnostics)

@@ -55,7 +55,7 @@ def lines(capture: Capture, one: Answer) -> list[str]:
 def test_the_answer_of_a_launch_bound_program(capture: Capture) -> None:
     assert lines(capture, answer()) == [
         "GPU busy 15 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",
-        "  idle 85 %: launches 50 %, host code 30 %, synchronizing 5 %",
+        "  idle 85 %: launch latency 50 %, host code 30 %, synchronizing 5 %",
         "Launch-bound: median launch 4.60 µs for 1.20 µs of GPU work",
         "  CUDA graphs or fusion would save at most 50 % of a step (1.00 of 2.00 ms)",
         "Start-up: 3.50 s before the first step, 150 ms of it loading modules",
@@ -65,10 +65,13 @@ def test_the_answer_of_a_launch_bound_program(capture: Capture) -> None:
 
 def test_the_bar_has_the_shares(capture: Capture) -> None:
     [_, idle, *_] = map(str, answer_texts(answer_lines(capture, answer())))
-    # 15 %, 50 % and 35 % of 17 characters: 2.55, 8.5 and 5.95; they end at 2.55, 11.05 and 17.
+    # 15 %, 50 % and 35 % of 11 characters: 1.65, 5.5 and 3.85; they end at 1.65, 7.15 and 11.
     assert (
         idle
-        == "  idle 85 %: launches 50 %, host code 30 %, synchronizing 5 %  " + "█" * 3 + "▒" * 8 + "░" * 6
+        == "  idle 85 %: launch latency 50 %, host code 30 %, synchronizing 5 %  "
+        + "█" * 2
+        + "▒" * 5
+        + "░" * 4
     )
     assert cell_len(idle) == 80
 
@@ -91,7 +94,7 @@ def test_nothing_worth_a_finding(capture: Capture) -> None:
     assert shown == [
         "GPU busy 97 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",
         "  busy 97 %: kernels 97 %",
-        "  idle 3 %: launches 3 %",
+        "  idle 3 %: launch latency 3 %",
         "No single cause costs 5 % or more",
     ]
 
@@ -140,7 +143,7 @@ def test_without_a_steady_part(capture: Capture) -> None:
     )
     assert lines(capture, whole)[:5] == [
         "GPU busy 15 % of the whole capture: 60.0 ms from first to last GPU operation",
-        "  idle 85 %: launches 50 %, host code 30 %, synchronizing 5 %",
+        "  idle 85 %: launch latency 50 %, host code 30 %, synchronizing 5 %",
         "No steady part: 'step' repeats only 2 times; the whole capture is judged",
         "Launch-bound: median launch 4.60 µs for 1.20 µs of GPU work",
         "  CUDA graphs or fusion would save at most 50 % (30.0 of 60.0 ms)",
@@ -243,7 +246,7 @@ def test_where_the_host_runs_ahead_an_outlier_has_no_figures_of_its_step_on_the_
 
 def test_a_state_with_little_of_the_extra_time_is_not_named(capture: Capture) -> None:
     one = answer(steps=steps(outliers=(outlier(24, 102, idle_launch=98, memcpy=2),)))
-    assert lines(capture, one)[5] == "Outlier: step 24 takes 100 ms longer: launches 98.0 ms"
+    assert lines(capture, one)[5] == "Outlier: step 24 takes 100 ms longer: launch latency 98.0 ms"
 
 
 def test_what_fills_spikes_is_told_without_their_numbers_if_these_leave_no_room(capture: Capture) -> None:
@@ -258,7 +261,7 @@ def test_outlier_steps_stand_with_the_finding_about_them(capture: Capture) -> No
     findings = (LAUNCHES, spikes(24, ceiling_ms=10))
     one = answer(steps=steps(outliers=(outlier(24, 12, memcpy=10),)), findings=findings)
     shown = lines(capture, one)
-    place = shown.index("Outlier: step 24, 1 of 30 steps, takes 6.0 x the median: at most 17 %")
+    place = shown.index("Outlier: step 24, 1 of 30 steps, takes 6.0 x the median: costs at most 17 %")
     assert shown[place + 1] == "  Outlier: step 24 takes 10.0 ms longer: copies 10.0 ms"
     assert sum("longer" in text for text in shown) == 1
 
@@ -279,11 +282,10 @@ def test_further_findings_and_doubts(capture: Capture) -> None:
     assert shown[5:] == [
         "Host-bound: host code leaves the GPU idle, median 400 µs per gap",
         "  Less host code between launches: at most 20 % of a step, partly the same time",
-        "Loading modules leaves the GPU idle (6.00 ms): at most 10 %",
-        "Copy and memset calls leave the GPU idle (6.00 ms): at most 10 %",
+        "Loading modules leaves the GPU idle (6.00 ms): costs at most 10 % of a step",
+        "Copy and memset calls leave the GPU idle (6.00 ms): costs at most 10 % of a step",
         "2 more findings, and advice on all: --advice",
-        "Check: NVTX timing: ranges end before the GPU work launched in them (-r",
-        "  gpu_idle)",
+        "Check: NVTX timing: your ranges time the launch, not the GPU work (-r gpu_idle)",
         "Note: " + "n" * 74,
         "  " + "n" * 26,
         "Note: second",
@@ -303,7 +305,7 @@ def test_several_devices_and_processes(capture: Capture) -> None:
     two = device(1, busy={"memcpy": 30}, idle={"host": 30})
     assert lines(capture, answer(LAUNCH_BOUND, two))[:3] == [
         "GPUs busy 33 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",  # 39 of 120 ms: 32.5 %
-        "  idle 67 %: host code 40 %, launches 25 %, synchronizing 2 %",
+        "  idle 67 %: host code 40 %, launch latency 25 %, synchronizing 2 %",
         "  GPU 0: 15 %, GPU 1: 50 %",
     ]
     other = device(0, 8, busy={"memcpy": 30}, idle={"other_process": 30})

@@ -82,7 +82,7 @@ def test_one_finding_on_the_screen(tmp_path: Path) -> None:
     assert text.render([table], width=100)["advice.txt"].splitlines() == [
         "Findings  advice",
         "",
-        "1. Host-bound: host code leaves the GPU idle, median 390 ns per gap (1.17 µs at stake, 39.0 %)",
+        "1. Host-bound: host code leaves the GPU idle, median 390 ns per gap (saves at most 1.17 µs, 39.0 %)",
         "   seen:   gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total",
         "   do:     move host work out of the loop or to a pool of threads, or queue more GPU work ahead",
         "   unless: the program had no work for the GPU, for example between requests",
@@ -102,7 +102,10 @@ def test_findings_on_the_same_time_say_so(tmp_path: Path) -> None:
     table = new(tmp_path, *looped(*step)).report(REPORT)
     assert [row["shares"] for row in records_of(table)] == ["synchronizing", "pageable_copies"]
     shown = text.render([table])["advice.txt"]
-    assert "   note:   part of this time also counts for 'Synchronizing leaves the GPU idle'\n" in shown
+    assert (
+        "   note:   part of this time also counts for 'Waiting for the GPU (synchronizing) leaves it idle'\n"
+        in shown
+    )
     assert "   note:   part of this time also counts for 'Pageable copies'\n" in shown
 
 
@@ -122,7 +125,7 @@ def test_less_is_named_where_nothing_else_is_found(tmp_path: Path) -> None:
     [note] = table.notes
     assert note == (
         "below 5 % of the time, so not a finding: "
-        "Launches leave the GPU idle: median launch 8 ns for 951 ns of GPU work (147 ns, 4.9 %)"
+        "Launch latency leaves the GPU idle: median launch 8 ns for 951 ns of GPU work (147 ns, 4.9 %)"
     )
 
 
@@ -155,12 +158,12 @@ def test_what_is_selected_is_judged(tmp_path: Path) -> None:
     assert (row["finding"], row["at_stake_ns"], row["at_stake_percent"]) == ("host_bound", 780, 39.0)
 
 
-def test_it_is_shown_in_paragraphs_with_the_time_at_stake(cli: Cli, tmp_path: Path) -> None:
+def test_it_is_shown_in_paragraphs_with_the_saving(cli: Cli, tmp_path: Path) -> None:
     result = cli("report", recorded.run_folder("storm/empty", tmp_path), "--advice")
     assert result.returncode == 0
     title, _, first, *_ = result.stdout.splitlines()
     assert title == "Findings  advice"
-    assert re.fullmatch(r"1\. Launch-bound: median launch .* \(.* at stake, .* %\)", first)
+    assert re.fullmatch(r"1\. Launch-bound: median launch .* \(saves at most .*, .* %\)", first)
     for part in ("seen: ", "do: ", "unless: ", "code: ", "rows:   -r launch_overhead"):
         assert part in result.stdout
 
@@ -174,9 +177,9 @@ def test_of_several_captures_each_finding_names_its_own(cli: Cli, tmp_path: Path
     assert "busy: Launch" not in result.stdout
 
 
-def test_it_explains_what_is_at_stake() -> None:
+def test_it_explains_the_saving() -> None:
     said = " ".join(explain(REPORT).split())
-    assert "At stake is the time of the judged part that a finding concerns" in said
+    assert "A change saves at most the time of the judged part that the finding concerns" in said
     assert "A finding of less than 5 % of the judged time is left out." in said
 
 

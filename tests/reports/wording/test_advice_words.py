@@ -45,7 +45,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     (
         "launch_bound",
         {"bounds": False, **LAUNCHES},
-        "Launches leave the GPU idle",
+        "Launch latency leaves the GPU idle",
         "median launch 90 ns for 900 ns of GPU work",
         (
             "3 repeated launches; GPU idle for 300 ns of launch latency and 0 ns of short host code and "
@@ -97,7 +97,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "synchronizing",
         {"after_every_operation": False, "gaps": 3, "idle_ns": 270, **STEPS},
         "",
-        "Synchronizing leaves the GPU idle",
+        "Waiting for the GPU (synchronizing) leaves it idle",
         (
             "gaps after a wait for the GPU: 1 per step; GPU idle for 270 ns until the wait returned and the "
             "next launch arrived"
@@ -107,7 +107,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "synchronizing",
         {"after_every_operation": False, "gaps": 3, "idle_ns": 270, "alone_percent": 2.5, **STEPS},
         "",
-        "Synchronizing delays launches (alone 2.5 %)",
+        "Waiting for the GPU (synchronizing) delays launches (waits alone: 2.5 %)",
         (
             "gaps after a wait for the GPU: 1 per step; GPU idle for 270 ns until the wait returned and the "
             "next launch arrived"
@@ -117,7 +117,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "synchronizing",
         {"after_every_operation": True, "gaps": 7, "idle_ns": 300, **STEPS},
         "",
-        "Synchronizing after every operation leaves the GPU idle",
+        "Waiting for the GPU after every operation leaves it idle",
         (
             "gaps after a wait for the GPU: 2.33 per step; GPU idle for 300 ns until the wait returned and "
             "the next launch arrived"
@@ -152,14 +152,14 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         {**OUTLIERS, "step_numbers": (5, 11, 17, 23, 29, 35)},
         "Outliers",
         "6 of 39 steps take 2.0 x the median (steps 5, 11, 17, 23, ...)",
-        "median step 1.00 µs, outliers 2.00 µs on average; 6.00 µs more without compute than usual",
+        "median step 1.00 µs, outliers 2.00 µs on average; 6.00 µs more idle or copying than usual",
     ),
     (
         "spikes",
         {**OUTLIERS, "step_numbers": (5,), "outlier_ns": 3000.0},
         "Outlier",
         "step 5, 1 of 39 steps, takes 3.0 x the median",
-        "median step 1.00 µs, outliers 3.00 µs on average; 6.00 µs more without compute than usual",
+        "median step 1.00 µs, outliers 3.00 µs on average; 6.00 µs more idle or copying than usual",
     ),
     (
         "pageable_copies",
@@ -189,7 +189,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "tiny_copies",
         {"copies": 102, "median_bytes": 8.0, "most_bytes": 64_000, "cost_ns": 1020, **STEPS},
         "Tiny copies",
-        "34 per step of 8 B (median) take 1.02 µs",
+        "34 per step, each 8 B (median), take 1.02 µs",
         "102 copies of at most 64.0 kB; call overhead and latency take longer than the transfer",
     ),
     (
@@ -216,7 +216,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
             "longest_kernel": "few<{0}>",
         },
         "Few blocks",
-        "kernels have a median of 2.5 for 10 multiprocessors",
+        "the median of these kernels uses 2.5 blocks; the GPU has 10 SMs",
         "3 kernel executions, 300 ns in total; most time in few<{0}>",
     ),
     (
@@ -380,14 +380,14 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "timed_launch_only",
         RANGES,
         "NVTX timing",
-        "ranges end before the GPU work launched in them",
+        "your ranges time the launch, not the GPU work",
         "off by more than 10 % after warm-up: 'a' (3 of 3): 190 µs, expected 940 µs",
     ),
     (
         "timed_earlier_work",
         MANY_RANGES,
         "NVTX timing",
-        "ranges include waiting for GPU work launched before them",
+        "your ranges include waiting for GPU work launched before them",
         (
             "off by more than 10 % after warm-up: unnamed ranges (1 of 2,000): 1 ns, expected 2 ns; "
             "'a' (3 of 3): 190 µs, expected 940 µs; 'a' (3 of 3): 190 µs, expected 940 µs; and 1 more names"

@@ -23,7 +23,7 @@ from nsyswrap.reports.wording.trust import trust
 if TYPE_CHECKING:
     from pathlib import Path
 
-UNKNOWN = "completeness unknown (no nsys diagnostics)"
+UNKNOWN = "nsys did not say whether events were lost"
 NO_LOSS = "no dropped events reported"
 MORE = "(-r diagnostics)"
 LOST = f"{UNKNOWN} {MORE}"
