@@ -65,7 +65,7 @@ def slow_steps(events: Events) -> list[SlowSteps]:
     every = []
     for process in processes:
         works = _works(events, process)
-        found = _repeated_range(events, works) or _repeated_sequence(works)
+        found = _repeated_range(events, works) or _up_to_updates(works, _repeated_sequence(works))
         every.append(_steps(events, process, found) if found else SlowSteps(process, "", [], [], 3))
     return every
 
@@ -197,6 +197,34 @@ def _range_occurrences(loop: _Loop, works: list[Work]) -> Found:
         any(work.first and start <= work.call.start < end for work in works) for start, end in spans
     ]
     return Found(f"'{loop.label}'", starts, ends, [False] * len(starts), first_uses, is_range=True)
+
+
+def _up_to_updates(works: list[Work], sequence: Found | None) -> Found | None:
+    """Return steps that end with an update of an optimizer, if these come more often than the sequence."""
+    updates = [i for i, work in enumerate(works) if _updates(work)]
+    apart = [later - earlier for earlier, later in pairwise(updates)]
+    if not apart or max(apart) < 20:
+        return sequence
+    last = [i for i, gap in zip(updates, [*apart, max(apart)], strict=True) if gap > max(apart) / 4]
+    begins = [next((j for j in range(i + 1, len(works)) if works[j].works), len(works) - 1) for i in last]
+    edges = [*begins[:-1], last[-1] + 1]
+    inside = sum(work.gpu for work in works[edges[0] : edges[-1]])
+    if len(edges) <= 3 or inside < sum(work.gpu for work in works) / 2:
+        return sequence
+    count, many = len(edges) - 1, len(sequence.starts) if sequence else 0
+    if sequence and (10 <= many <= count // 2 + 1 or count <= many <= count + 2):
+        return sequence
+    starts = [works[i].call.start for i in edges[:-1]]
+    ends = [*starts[1:], works[edges[-1] - 1].call.end]
+    first_uses = [any(work.first for work in works[i:j]) for i, j in pairwise(edges)]
+    return Found("optimizer step", starts, ends, [False] * count, first_uses)
+
+
+def _updates(work: Work) -> bool:
+    name = work.does[1] if isinstance(work.does, tuple) else None
+    return isinstance(name, str) and bool(
+        re.search("multi_tensor_apply|adam|sgd(?!emm)|lamb_|adagrad", name, re.IGNORECASE)
+    )
 
 
 class _Anchor(NamedTuple):
