@@ -365,7 +365,7 @@ def check_made(tables: Sequence[Table], captures: Mapping[str, Capture]) -> None
     """Raise NotInCapture if there are no tables."""
     if not tables:
         names = ", ".join(str(capture.source) for capture in captures.values())
-        raise NotInCapture(f"{names}: none of these reports can be made")
+        raise NotInCapture(f"{names}: nothing to show, for the reasons above")
 
 
 def note_selection(tables: Sequence[Table]) -> None:

@@ -178,7 +178,7 @@ _add_options = with_options(
         type=click.IntRange(min=1),
         left_out=3,
         metavar="[DEPTH]",
-        help="Mark PyTorch modules, to 3 parts of a name.",
+        help="Label GPU work by PyTorch module (3 levels).",
     ),
     option(RECORDING, "--no-stats", is_flag=True, help="Skip the tables of nsys; faster for large runs."),
     option(

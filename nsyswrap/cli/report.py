@@ -118,7 +118,7 @@ _SCREENS = 5  # of the captures in a folder
     type=click.Choice(["2025", "legacy"]),
     default="2025",
     metavar="ERA",
-    help="Round and name as nsys 2025, or legacy: nsys up to 2024.",
+    help="Match CSV of nsys 2025, or legacy: of 2024 and older.",
 )
 @option(
     OUTPUT,
