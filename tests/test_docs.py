@@ -76,7 +76,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for side in ("before", "after"):
         for number in (1, 2, 3):
             run = folder / "nsyswrap-runs" / side / f"run-{number}"
-            shutil.copytree(recorded.SHIPPED / "add2" / "none", run)
+            # Equal runs of steady steps: a gate that is strict passes them.
+            shutil.copytree(
+                recorded.run_folder("ladder_cuda/coalesced", tmp_path_factory.mktemp("runs")), run
+            )
             RunFolder(run).write(RUN, {"repeat": {"number": number, "count": 3}})
             RunFolder(run).write_status(Status("done", 0, 0, 0))
     (folder / "nsyswrap-baselines").mkdir()

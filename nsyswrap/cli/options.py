@@ -171,7 +171,7 @@ def selection_options(clip_default: str) -> Callable[[Callable[..., Any]], Calla
             "--clip",
             type=click.Choice(["no", "yes"]),
             show_default=clip_default,
-            help="Cut events at the selection's edges.",
+            help="Cut events at the edges.",
         )
         return _window_options(clip(with_selection))
 

@@ -184,6 +184,8 @@ def _begin_many(number: int) -> None:
 def test_writers_at_the_same_time(state: Path) -> None:
     with multiprocessing.get_context("fork").Pool(4) as pool:
         pool.map(_begin_many, range(8))
+        pool.close()  # not ended by SIGTERM, which a process that waits for work can miss
+        pool.join()
     lines = index(state)[0].read_text().splitlines()
     assert len({json.loads(line)["folder"] for line in lines if line}) == 400
 

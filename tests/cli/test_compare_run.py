@@ -126,7 +126,7 @@ def test_what_half_of_the_runs_left_is_compared(
     shown = capsys.readouterr()
     assert "step 'step' 69.8 → 89.8 µs, +28.6 %" in shown.out
     assert "left out of new: " in shown.out
-    assert "2 and 2 runs: verdicts need at least 3 a side" in shown.out
+    assert "2 and 2 runs: verdicts need at least 3 a side" in " ".join(shown.out.split())
     (tmp_path / "again").mkdir()
     assert ended(monkeypatch, tmp_path / "again", "--gate", base_2="timed_out") == (1, 8)
 

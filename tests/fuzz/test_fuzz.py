@@ -18,7 +18,9 @@ FUZZ = Path(__file__).resolve().parent
 CASES, CHUNK = 100, 50
 OWN = {"hostile": 200, "tables": 100, "baselines": 100}  # cases of kinds that are seldom among the others
 CHUNKS = [f"{first} {CHUNK}" for first in range(0, CASES, CHUNK)]
-CHUNKS += [f"{first} {CHUNK} {kind}" for kind, cases in OWN.items() for first in range(0, cases, CHUNK)]
+CHUNKS += [
+    f"{CASES + first} {CHUNK} {kind}" for kind, cases in OWN.items() for first in range(0, cases, CHUNK)
+]
 SERVERS = 2  # at a time: the machine of CI has two cores
 ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8"}
 

@@ -47,7 +47,7 @@ def ladder(torch: Any, monkeypatch: pytest.MonkeyPatch) -> ModuleType:  # noqa: 
     script = load("ladder")
     monkeypatch.setattr(script, "WIDTH", 32)
     monkeypatch.setattr(script, "RATE", 1e-2)
-    monkeypatch.setattr(script, "capture", run_once)
+    monkeypatch.setattr(script, "capture_graph", run_once)
     return script
 
 

@@ -330,8 +330,8 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
         "the missing events are not GPU events",
     ),
     "timed_launch_only": Wording(
-        "NVTX timing",
-        "your ranges time the launch, not the GPU work",
+        "",
+        "NVTX ranges time the launch, not the GPU work",
         "off by more than {tolerance} % after warm-up: {listed}",
         "Timing the work",
         "synchronize before the range ends, or use CUDA events",
@@ -339,8 +339,8 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
         "the range is meant to measure host time only",
     ),
     "timed_earlier_work": Wording(
-        "NVTX timing",
-        "your ranges include waiting for GPU work launched before them",
+        "",
+        "NVTX ranges include waiting for GPU work launched before them",
         "off by more than {tolerance} % after warm-up: {listed}",
         "Timing the work",
         "synchronize before the range begins",

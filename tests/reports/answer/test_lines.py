@@ -285,7 +285,7 @@ def test_further_findings_and_doubts(capture: Capture) -> None:
         "Loading modules leaves the GPU idle (6.00 ms): costs at most 10 % of a step",
         "Copy and memset calls leave the GPU idle (6.00 ms): costs at most 10 % of a step",
         "2 more findings, and advice on all: --advice",
-        "Check: NVTX timing: your ranges time the launch, not the GPU work (-r gpu_idle)",
+        "Check: NVTX ranges time the launch, not the GPU work (-r gpu_idle)",
         "Note: " + "n" * 74,
         "  " + "n" * 26,
         "Note: second",

@@ -379,15 +379,15 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     (
         "timed_launch_only",
         RANGES,
-        "NVTX timing",
-        "your ranges time the launch, not the GPU work",
+        "",
+        "NVTX ranges time the launch, not the GPU work",
         "off by more than 10 % after warm-up: 'a' (3 of 3): 190 µs, expected 940 µs",
     ),
     (
         "timed_earlier_work",
         MANY_RANGES,
-        "NVTX timing",
-        "your ranges include waiting for GPU work launched before them",
+        "",
+        "NVTX ranges include waiting for GPU work launched before them",
         (
             "off by more than 10 % after warm-up: unnamed ranges (1 of 2,000): 1 ns, expected 2 ns; "
             "'a' (3 of 3): 190 µs, expected 940 µs; 'a' (3 of 3): 190 µs, expected 940 µs; and 1 more names"
