@@ -217,10 +217,12 @@ def main(arguments: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt) as interrupt:
         code = getattr(interrupt.__cause__ or interrupt, "exit_code", _SIGINT)
     except (OSError, MemoryError, RuntimeError) as error:
-        lack = limits.lack(error)
-        if lack is None:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 wraps what comes as a class is made
+            code = getattr(error.__cause__, "exit_code", _SIGINT)
+        elif (lack := limits.lack(error)) is None:
             raise
-        code, message = lack.exit_code, _message(lack)
+        else:
+            code, message = lack.exit_code, _message(lack)
     if message:  # now that the traceback holds no file and no memory any more
         _print_error(message)
     code = _flushed(code)

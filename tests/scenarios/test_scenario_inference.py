@@ -20,7 +20,7 @@ def inference(torch: Any, monkeypatch: pytest.MonkeyPatch) -> ModuleType:  # noq
     """The script, small. The step stands for its replay, as there are no graphs on the CPU."""
     script = load("inference")
     monkeypatch.setattr(script, "WIDTH", 32)
-    monkeypatch.setattr(script, "capture", lambda _torch, step: step)
+    monkeypatch.setattr(script, "capture_graph", lambda _torch, step: step)
     return script
 
 

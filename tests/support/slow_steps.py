@@ -209,7 +209,7 @@ def _up_to_updates(works: list[Work], sequence: Found | None) -> Found | None:
     begins = [next((j for j in range(i + 1, len(works)) if works[j].works), len(works) - 1) for i in last]
     edges = [*begins[:-1], last[-1] + 1]
     inside = sum(work.gpu for work in works[edges[0] : edges[-1]])
-    if len(edges) <= 3 or inside < sum(work.gpu for work in works) / 2:
+    if len(edges) <= 3 or inside < sum(work.gpu for work in works) / 10:
         return sequence
     count, many = len(edges) - 1, len(sequence.starts) if sequence else 0
     if sequence and (10 <= many <= count // 2 + 1 or count <= many <= count + 2):

@@ -24,7 +24,7 @@ _PAUSE = 20  # times the median time between calls
 _LEAST_PART = 0.25  # of all calls, or of the GPU time, lie in such intervals
 _UPDATE = "optimizer step"  # the label
 _LEAST_STEP, _BURST = 20, 0.25  # calls between updates, and part of the most: fewer are in one update
-_MOSTLY = 0.5  # of the GPU time lies in steps with updates
+_UPDATED = 0.1  # of the GPU time lies in steps with updates, which waits of a start-up can exceed
 _LIGHT, _HALF = 0.2, 1.0  # weights, of 2: a sequence with little gives way to one with half
 
 
@@ -85,7 +85,7 @@ def _up_to_updates(calls: Calls, updates: NDArray[Any]) -> Occurrences | None:
     if len(edges) <= _LEAST:
         return None
     gpu = calls.gpu_ns[edges[0] : edges[-1]].sum() / max(int(calls.gpu_ns.sum()), 1)
-    if gpu < _MOSTLY:
+    if gpu < _UPDATED:
         return None
     start = calls.start_ns[edges[:-1]]
     nothing = np.zeros(len(start), bool)

@@ -49,8 +49,9 @@ def start_up_lines(answer: Answer) -> Iterator[Line]:
 
 
 def repeated(count: int, label: str) -> str:
-    """Return how often something repeats: a range by its name, or a sequence of GPU operations."""
-    return f"{count:,} x" if label.startswith("'") else f"{counted(count, 'repeated steps')} of"
+    """Return how often something repeats: a range or an optimizer step, or a sequence of GPU operations."""
+    is_work = label.startswith(("a sequence of ", "one "))
+    return f"{counted(count, 'repeated steps')} of" if is_work else f"{count:,} x"
 
 
 def loop_lines(answer: Answer) -> Iterator[Line]:
