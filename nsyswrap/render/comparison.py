@@ -261,7 +261,7 @@ def _obstacle_lines(comparison: Comparison, width: int) -> list[Line]:
     """Return what the sides differ in, a line each; no line without obstacles."""
     texts = obstacle_texts(comparison)
     lines = [line for text in texts for line in wrapped(f"  {text}", width, "yellow", "    ")]
-    return [*wrapped("The sides differ in more than the change:", width, "yellow"), *lines] if texts else []
+    return [*wrapped("Besides your change, these differ:", width, "yellow"), *lines] if texts else []
 
 
 def _side_lines(which: str, side: Side, width: int) -> list[Line]:
@@ -280,7 +280,7 @@ def markdown(comparison: Comparison) -> str:
     left_out = left_out_texts(comparison)
     parts = [
         ["Left out:", *_items(left_out, _OBSTACLES)] if left_out else [],
-        ["The sides differ in more than the change:", *_items(obstacles, _OBSTACLES)] if obstacles else [],
+        ["Besides your change, these differ:", *_items(obstacles, _OBSTACLES)] if obstacles else [],
         [f"**{escaped(verdict)}**", *_items(others)],
         [*_items(made.counts), *_items(comparison.remarks, _REMARKS)],
         *(

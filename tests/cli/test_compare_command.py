@@ -78,7 +78,7 @@ def test_a_faster_program_and_the_same_one(here: Here) -> None:
 def test_one_run_a_side_gets_no_verdict(here: Here) -> None:
     code, out, _ = here("before/run-1", "after/run-1/report.sqlite")
     assert not code
-    assert out.startswith("Differs within these two runs, no verdict: step 'step' 430 → 470 µs, +9.3 %")
+    assert out.startswith("One run a side cannot tell noise from change: step 'step' 430 → 470 µs, +9.3 %")
     assert "slower" not in out.lower()
 
 
@@ -159,7 +159,7 @@ def test_another_command_is_refused_and_judged_anyway(here: Here, tmp_path: Path
     ]
     code, out, _ = here("before", "after", "--anyway")
     assert not code
-    assert out.splitlines()[0] == "The sides differ in more than the change:"
+    assert out.splitlines()[0] == "Besides your change, these differ:"
     assert out.splitlines()[2].startswith("Slower: ")
 
 
@@ -221,7 +221,7 @@ def test_recorded_captures(here: Here, tmp_path: Path, base: str, new: str, begi
         shutil.copytree(recorded.run_folder(name, tmp_path / "unpacked"), tmp_path / Path(name).name)
     code, out, err = here(Path(base).name, Path(new).name, "--anyway")
     assert not code, err
-    assert f"no verdict: {begins}" in out.lower() or "no verdict: " in out.lower()
+    assert f"tell noise from change: {begins}" in out.lower() or "no verdict: " in out.lower()
     assert "Kernels, per " in out
     assert max(map(len, out.splitlines())) <= 100
 

@@ -139,7 +139,7 @@ def _unknowns(base: Side, new: Side) -> Iterable[str]:
         if about != "CUDA graphs" and any(lacks(run.setup) for run in (*base.runs, *new.runs))
     ]
     if unknown:
-        yield f"not known of every run, and assumed equal: {', '.join(unknown)}"
+        yield f"not recorded; assumed equal: {', '.join(unknown)}"
 
 
 def _clocks(base: Side, new: Side) -> Iterable[str]:

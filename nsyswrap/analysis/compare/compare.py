@@ -73,7 +73,7 @@ def _no_verdicts(base: Side, new: Side, obstacles: Sequence[Obstacle], *, anyway
         return f"not comparable: {', '.join(serious)}"
     numbers = len(base.runs), len(new.runs)
     if numbers == (1, 1):
-        return "one run a side: differs within these two runs; no verdict"
+        return "one run a side cannot tell noise from change"
     if min(numbers) < FEWEST_RUNS:
         return f"{numbers[0]} and {numbers[1]} runs: verdicts need at least {FEWEST_RUNS} a side"
     return ""

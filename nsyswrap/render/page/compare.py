@@ -21,7 +21,7 @@ from nsyswrap.reports.compare.tables import basis, group_table
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 _CLASSES = {"slower": "slower", "faster": "faster"}
-_DIFFER = "The sides differ in more than the change:"
+_DIFFER = "Besides your change, these differ:"
 _MOST = 16  # bars
 _MIDDLE, _HALF = 50.0, 47.0  # percent of the width; the longest bar or interval is as wide as the half
 _TIMES = {"step": "Mean times of a steady step."}

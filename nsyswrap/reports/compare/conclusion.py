@@ -154,7 +154,7 @@ def _verdict(comparison: Comparison, pair: Pair) -> tuple[str, str]:
         is_faster = judged.outcome == "clock" and (judged.ratio or 1.0) < 1
         return "Faster by the clock alone" if is_faster else _WORDS[judged.outcome], figures
     if len(comparison.base.runs) == len(comparison.new.runs) == 1:
-        return "Differs within these two runs, no verdict", figures
+        return "One run a side cannot tell noise from change", figures
     return "No verdict", figures + (f"; {comparison.no_verdicts}" if comparison.no_verdicts else "")
 
 

@@ -88,9 +88,7 @@ def test_what_is_not_known_is_a_remark() -> None:
     unknown = {"gpus": (), "command": (), "other_processes": None, "sm_clock_mhz": None}
     assert obstacles([{}], [unknown]) == ()
     (remark,) = remarks_of(side(), side("new", unknown, {}))
-    assert remark == (
-        "not known of every run, and assumed equal: GPU, command, other processes on the GPU, SM clock"
-    )
+    assert remark == ("not recorded; assumed equal: GPU, command, other processes on the GPU, SM clock")
 
 
 def test_a_gpu_that_is_always_at_its_power_limit_is_compared() -> None:

@@ -58,7 +58,7 @@ def test_pairs_are_in_the_order_of_groups_then_of_their_cost() -> None:
 @pytest.mark.parametrize(
     ("runs", "text"),
     [
-        ((1, 1), "one run a side: differs within these two runs; no verdict"),
+        ((1, 1), "one run a side cannot tell noise from change"),
         ((2, 5), "2 and 5 runs: verdicts need at least 3 a side"),
         ((5, 1), "5 and 1 runs: verdicts need at least 3 a side"),
     ],

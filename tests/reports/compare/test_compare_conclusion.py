@@ -90,7 +90,7 @@ def test_two_runs_alone_get_no_verdict() -> None:
     step = pair("step", "'s'", 5e6, 5.4e6, UNJUDGED, runs=1)
     made = concluded(comparison(step, runs=1, no_verdicts="one run a side"))
     assert made.outcome == "not judged"
-    assert made.lines[0] == "Differs within these two runs, no verdict: step 's' 5.00 → 5.40 ms, +8.0 %"
+    assert made.lines[0] == "One run a side cannot tell noise from change: step 's' 5.00 → 5.40 ms, +8.0 %"
     assert "--run 5" in made.lines[-1]
     assert not any(word in " ".join(made.lines).lower() for word in ("slower", "faster"))
 
