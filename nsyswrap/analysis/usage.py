@@ -45,7 +45,7 @@ class MemoryUse(NamedTuple):
 @per_capture
 def memory_use_of(capture: Capture) -> list[MemoryUse]:
     """Return the memory of the selected processes and devices over the whole time; none if not recorded."""
-    selection = replace(capture.view.selection, start_ns=None, end_ns=None, nvtx="")
+    selection = replace(capture.view.selection, start_ns=None, end_ns=None, nvtx="", spans=())
     capture = capture.viewed(selection=selection)  # what was allocated before the selected time counts
     if not capture.has(_MEMORY_USE):
         return []

@@ -204,7 +204,7 @@ def _steps(
         steady = np.ones(len(start), bool)
         return Steps(process, occurrences.label, start, end, steady, ~steady, first=first)
     usual_ns = _usual_ns(lasting)
-    warm_up = _warm_up(whole, process, occurrences, lasting / usual_ns)
+    warm_up = _warm_up(whole, process, occurrences, lasting / np.maximum(usual_ns, 1))
     steady = _between_breaks(occurrences, lasting, warm_up)
     trend = _trend(lasting[steady])
     chosen = bool(name) or occurrences.is_marked or bool(trend)

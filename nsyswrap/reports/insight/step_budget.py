@@ -106,7 +106,8 @@ def _devices(part: JudgedPart) -> list[Rows]:
     """Return the rows of all steps of a process, for each device that worked in the steady part."""
     steps = part.steps
     start, end = int(steps.start_ns[0]), int(steps.end_ns[-1])
-    every = part.view.viewed(selection=replace(part.view.view.selection, start_ns=start, end_ns=end))
+    selection = replace(part.view.view.selection, start_ns=start, end_ns=end, spans=())
+    every = part.view.viewed(selection=selection)
     judged = {budget.device_id for budget in part.budgets}
     check_pairs(len(judged) * len(steps), len(steps), "GPUs and steps")
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from report_tables import records_of
 from step_drawings import LENGTH, Drawing, every, only, training
 from tiny_export import call, memcpy, opened
 
@@ -50,6 +51,14 @@ def test_the_time_between_belongs_to_no_step(tmp_path: Path) -> None:
     assert part.window_ns == part.steps.duration_ns[part.steps.steady].sum()
     [device] = answer_of(capture).devices
     assert (device.window_ns, sum(device.busy_ns.values())) == (part.window_ns, (4 * TRAIN - 1) * 6000)
+
+
+def test_each_step_has_its_work_in_the_budget(tmp_path: Path) -> None:
+    rows = records_of(opened(tmp_path, *epochs().rows).report("step_budget"))
+    steps = [row for row in rows if row["row"] == "step"]
+    assert [row["busy_ns"] for row in steps] == [6000] * 4 * TRAIN  # the warm-up step, too
+    [steady] = [row for row in rows if row["row"] == "steady part"]
+    assert steady["duration_ns"] == sum(row["duration_ns"] for row in steps[1:])
 
 
 def test_work_that_ends_late_delays_the_next_loop(tmp_path: Path) -> None:

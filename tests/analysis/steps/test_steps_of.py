@@ -198,3 +198,13 @@ def test_why_a_range_is_no_step(count: int, why: str, tmp_path: Path) -> None:
     for start in every(count, 10 * LENGTH - 10, 2 * LENGTH):
         drawing.range("part", start, start + 100)
     assert only(tmp_path, drawing).why_none.startswith(f"'part' {why}")
+
+
+@pytest.mark.filterwarnings("error")
+def test_steps_without_duration(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.launch("a", 0, gpu_ns=100)
+    for _ in range(6):
+        drawing.range("step", 50, 50)
+        drawing.launch("a", 50, api_ns=0, gpu_ns=0)
+    only(tmp_path, drawing)
