@@ -48,7 +48,7 @@ def test_a_pattern_without_a_kernel_is_an_error() -> None:
 def test_one_run_gives_no_verdict_and_fails() -> None:
     verdict = verdict_of(Side("base", BASE.runs[:1]), Side("new", BASE.runs[1:2]), KERNELS)
     assert not verdict
-    assert "no verdict" in repr(verdict)
+    assert "cannot tell noise from change" in repr(verdict)
     assert verdict.lines[-1] == "use gpu_profile(..., runs=5), and a baseline of as many runs"
 
 

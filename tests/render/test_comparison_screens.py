@@ -84,7 +84,7 @@ def test_kernels_of_one_name_are_told_apart_by_their_grids(width: int) -> None:
 def test_the_screen_is_short() -> None:
     large_screen = screen(large(), width=100).splitlines()
     assert len(large_screen) <= 200  # more than half are obstacles and remarks
-    assert large_screen[0].startswith("The sides differ")
+    assert large_screen[0].startswith("Besides your change")
     assert sum(line.startswith("kernel_") for line in large_screen) <= 10
 
 

@@ -56,7 +56,7 @@ def test_causes_are_in_the_order_of_the_page() -> None:
     work = (pair("budget", f"{kind}_kernel", time, time) for kind, time in (("gemm", 1e6), ("norm", 2e6)))
     small = (pair("budget", state, 10.0, 10.0) for state in ("memcpy", "idle_call"))
     compared = comparison(pair("step", "'s'", 9e6, 11e6), *idle, *work, *small)
-    names = ["norm", "gemm", "idle: host code", "idle: launches", "the rest"]
+    names = ["norm", "gemm", "idle: host code", "idle: launch latency", "the rest"]
     assert [cause.name for cause in causes_of(compared)] == names
     legend = draw_comparison(compared).axes[-1].get_legend()
     assert legend is not None
@@ -80,5 +80,5 @@ def test_kernels_of_one_name_have_their_grid_below_it() -> None:
 
 def test_a_title_without_a_verdict_is_not_said_again() -> None:
     shown = drawn(draw_comparison(compare(made_side("before", 1), made_side("after", 1, seed=2))))
-    assert sum("two runs" in text for text in shown.texts) == 1  # the title
+    assert sum("tell noise from change" in text for text in shown.texts) == 1  # the title
     assert not any("line: interval" in text for text in shown.texts)
