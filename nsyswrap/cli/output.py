@@ -164,9 +164,11 @@ def _print(text: str, stream: TextIO, *, colors: bool = False, is_command: bool 
 
 
 def _for_people(text: str, stream: TextIO, *, colors: bool = False) -> str:
-    return command_name.with_command_name(
-        _for_stream(text, stream, keep="\n", colors=colors), (*COMMANDS, *HIDDEN)
-    )
+    shown = _for_stream(text, stream, keep="\n", colors=colors)
+    try:
+        return command_name.with_command_name(shown, (*COMMANDS, *HIDDEN))
+    except OSError:  # it is imported here, which takes a file where no more can be opened
+        return shown
 
 
 def _for_stream(text: str, stream: TextIO, *, keep: str, colors: bool = False) -> str:

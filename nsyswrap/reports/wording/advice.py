@@ -68,7 +68,7 @@ def words(finding: Finding) -> Wording:
 _WORDINGS: Mapping[FindingKind, Wording] = {
     "launch_bound": Wording(
         "Launch latency leaves the GPU idle",
-        "median launch {median_launch_ns} for {median_work_ns} of GPU work",
+        "median {median_launch_ns} for {median_work_ns} of GPU work",
         "{launches:repeated launches}; GPU idle for {inside_ns} of launch latency and {between_ns} of short "
         "host code and other calls between launches",
         "CUDA graphs or fusion",
@@ -367,7 +367,8 @@ _Variant = tuple[dict[str, str], dict[str, Any]]  # fields of the wording, and f
 
 
 def _launch_bound(numbers: Numbers) -> _Variant:
-    return {"heading": "Launch-bound"} if numbers["bounds"] else {}, {}
+    sentence = "median launch {median_launch_ns} for {median_work_ns} of GPU work"
+    return {"heading": "Launch-bound", "sentence": sentence} if numbers["bounds"] else {}, {}
 
 
 def _host_bound(numbers: Numbers) -> _Variant:

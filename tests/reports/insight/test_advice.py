@@ -125,7 +125,7 @@ def test_less_is_named_where_nothing_else_is_found(tmp_path: Path) -> None:
     [note] = table.notes
     assert note == (
         "below 5 % of the time, so not a finding: "
-        "Launch latency leaves the GPU idle: median launch 8 ns for 951 ns of GPU work (147 ns, 4.9 %)"
+        "Launch latency leaves the GPU idle: median 8 ns for 951 ns of GPU work (147 ns, 4.9 %)"
     )
 
 

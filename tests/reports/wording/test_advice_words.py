@@ -46,7 +46,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "launch_bound",
         {"bounds": False, **LAUNCHES},
         "Launch latency leaves the GPU idle",
-        "median launch 90 ns for 900 ns of GPU work",
+        "median 90 ns for 900 ns of GPU work",
         (
             "3 repeated launches; GPU idle for 300 ns of launch latency and 0 ns of short host code and "
             "other calls between launches"
