@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -127,6 +126,7 @@ class SecondAttempt:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         if not item.get_closest_marker("nsys") or not hasattr(item, "_initrequest"):
             return None
+        runtestprotocol = item.config.pluginmanager.getplugin("runner").runtestprotocol  # type: ignore[union-attr]
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         if failed := [report for report in reports if report.failed]:
