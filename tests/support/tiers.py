@@ -126,7 +126,7 @@ class SecondAttempt:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         if not item.get_closest_marker("nsys") or not hasattr(item, "_initrequest"):
             return None
-        runtestprotocol = item.config.pluginmanager.getplugin("runner").runtestprotocol  # type: ignore[union-attr]
+        runtestprotocol = item.config.pluginmanager.getplugin("runner").runtestprotocol
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         if failed := [report for report in reports if report.failed]:
