@@ -95,7 +95,7 @@ def advise_parts(
     wait = _waiting_for_rank(capture, parts, least_percent)
     for number, pieces in enumerate(of_parts):
         for piece in pieces:
-            if wait and number == wait[0] and piece.kind != "exposed_communication":
+            if wait and number in wait[0] and piece.kind != "exposed_communication":
                 continue  # what makes a process faster that waits for another one makes it wait longer
             known = largest.get(piece.kind)
             if known is None or (piece.ceiling_percent or 0) > (known.ceiling_percent or 0):
@@ -159,8 +159,8 @@ def _shares(piece: Finding, others: Sequence[Finding]) -> tuple[FindingKind, ...
 
 def _waiting_for_rank(
     capture: Capture, parts: Sequence[JudgedPart], least_percent: float
-) -> tuple[int, Finding] | None:
-    """Return the number of the process that waits, and the finding, if another one is regularly the last."""
+) -> tuple[list[int], Finding] | None:
+    """Return the processes that wait, by number, and the finding, if one is regularly the last."""
     if len(parts) <= 1 or not communicating(capture, gpu_operations_of(capture)).any():
         return None
     job = jobs.make_job([members.Member(f"process {part.process_id}", None, part.view) for part in parts])
@@ -189,4 +189,9 @@ def _waiting_for_rank(
         "rank_waiting",
         parts[most].window_ns,
     )
-    return most, found
+    waiting = [
+        number
+        for number, (ns, part) in enumerate(zip(result.for_ns[:, late].tolist(), parts, strict=True))
+        if 100.0 * ns >= least_percent * part.window_ns
+    ]
+    return waiting, found

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
-from nsyswrap.analysis.arrays.groups import ascending
+from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
@@ -77,8 +77,9 @@ def _pinned_bytes_per_ns(whole: Capture, kinds: NDArray[Any]) -> NDArray[Any]:
     kind, size, source, target, start, end = whole.columns(MEMCPY, *fields).values()
     large = ((source == PINNED) | (target == PINNED)) & (size >= _LARGE_BYTES) & (end > start)
     rate = (size / np.maximum(end - start, 1))[large]
-    best = {each: rate[kind[large] == each].max(initial=0) or np.nan for each in ascending(kinds).tolist()}
-    return np.array([best[each] for each in kinds.tolist()], float)
+    each, codes = distinct(kinds)
+    best = np.array([rate[kind[large] == one].max(initial=0) for one in each.tolist()], float)
+    return np.where(best > 0, best, np.nan)[codes]  # type: ignore[no-any-return]
 
 
 def not_overlapped(context: AdviceContext) -> Iterator[Finding]:

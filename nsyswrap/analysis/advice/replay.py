@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
-from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, by_thread, call_classes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, TINY_BYTES, TO_HOST
 
 _FIXED = ("queued", "migration", "unknown")  # idle time that does not depend on the host
@@ -50,10 +51,11 @@ def _waited_before_launch(context: AdviceContext) -> NDArray[np.int64]:
     mine = np.isin(caller[waits] & PROCESS_MASK, (context.part.steps.global_pid, MISSING))
     launched = np.where(gaps.call >= 0, np.minimum(start[gaps.call], gaps.end_ns), gaps.end_ns)
     launched = np.maximum(launched, begin)
-    waited = union(start[waits[mine]], end[until[mine]])
+    waited = intersection(union(start[waits[mine]], end[until[mine]]), context.part.window)
     return waited.within(np.full(len(gaps), begin), launched)
 
 
+@per_capture
 def _waits(whole: Capture) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of the first and the last call of each wait for the GPU.
 

@@ -34,7 +34,10 @@ _FOLLOW = "nsyswrap profile --follow-forks"
 _STARTED = "CUDA injection initialized successfully."
 _INCOMPLETE = "Not all CUDA events might have been collected."
 # Of a last line on stderr. Programs also write progress and warnings there.
-_ERROR = re.compile(r"(?i)error\b|exception\b|\bfatal|\bfail(ed|ure)|abort|segmentation fault|terminate")
+_ERROR = re.compile(
+    r"(?i)^(?!.*\b(0|no|without)\s+(\w+\s+)?(errors?|exceptions?|fail\w*)\b)"
+    r".*(error\b|exception\b|\bfatal|\bfail(ed|ure)|abort|segmentation fault|terminate)"
+)
 # Results of calls after which a program has no GPU, and what to do.
 _CURES = {
     **dict.fromkeys((35, 222), "update the driver, or use an older CUDA"),
