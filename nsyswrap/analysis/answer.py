@@ -63,7 +63,7 @@ class OtherLoop:
     """A loop of the program beside the one that is judged: label, number of steps, and their mean in ns.
 
     ``busy_percent`` is the part of these steps in which a GPU worked for the process, ``gpu_percent`` the
-    part of the process' GPU time that lies in them.
+    part of the process' GPU time that begins in them. ``before``: it begins before the steps that are judged.
     """
 
     label: str
@@ -71,6 +71,7 @@ class OtherLoop:
     mean_ns: float
     busy_percent: float
     gpu_percent: float
+    before: bool = False
 
 
 @dataclass(frozen=True)
@@ -247,6 +248,7 @@ def _other_loops(whole: Capture, steps: Steps) -> tuple[OtherLoop, ...]:
                 lasting / len(other),
                 100.0 * int(busy.within(other.start_ns, other.end_ns).sum()) / lasting,
                 100.0 * int((end - start)[inside].sum()) / total,
+                bool(other.start_ns[0] < steps.start_ns[0]),
             )
         )
     return tuple(loops)

@@ -8,6 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.names import CLASSES, LOAD, call_classes
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import LOADING_TYPES, PROCESS_MASK
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.intervals import IntervalSet
 
 
+@per_capture
 def loading(whole: Capture, process: int) -> IntervalSet:
     """Return the time in which a process loaded or compiled, by its calls and by the overheads of CUDA."""
     fields = ("global_tid", "start_ns", "end_ns")

@@ -205,6 +205,8 @@ def _up_to_updates(works: list[Work], sequence: Found | None) -> Found | None:
     apart = [later - earlier for earlier, later in pairwise(updates)]
     if not apart or max(apart) < 20:
         return sequence
+    if any(max(apart) / 10 < gap <= max(apart) / 4 for gap in apart):
+        return sequence
     last = [i for i, gap in zip(updates, [*apart, max(apart)], strict=True) if gap > max(apart) / 4]
     begins = [next((j for j in range(i + 1, len(works)) if works[j].works), len(works) - 1) for i in last]
     edges = [*begins[:-1], last[-1] + 1]

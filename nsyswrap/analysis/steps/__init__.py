@@ -161,9 +161,9 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
 def _why_nothing(whole: Capture, process: int, calls: Calls) -> str:
     if (most := too_little(whole, process, calls)) is None:
         return "no sequence of launches repeats in 25 % of them"
-    label, count, part = most
+    label, count, gpu, time = most
     often = "comes twice and " if count < LEAST_STEPS else ""
-    return f"'{label}' {often}holds only {100 * part:.0f} % of the time"
+    return f"'{label}' {often}holds only {100 * gpu:.0f} % of the GPU time, {100 * time:.0f} % of the time"
 
 
 def _labelled(loops: Sequence[Occurrences], name: str) -> list[Occurrences]:
@@ -203,15 +203,19 @@ def _steps(
     if len(start) < LEAST_STEPS and (occurrences.is_range or occurrences.is_marked):
         steady = np.ones(len(start), bool)
         return Steps(process, occurrences.label, start, end, steady, ~steady, first=first)
-    usual_ns = _usual_ns(lasting)
+    usual_ns = _usual_ns(lasting, lasting[len(lasting) // 2 :], is_trend=bool(_trend(lasting)))
     warm_up = _warm_up(whole, process, occurrences, lasting / np.maximum(usual_ns, 1))
     steady = _between_breaks(occurrences, lasting, warm_up)
     trend = _trend(lasting[steady])
-    chosen = bool(name) or occurrences.is_marked or bool(trend)
+    chosen = bool(name or occurrences.is_marked or trend)
     why = _why_unsteady(occurrences.label, lasting[steady], chosen=chosen)
     beside = occurrences.is_range and works_beside(whole, calls, occurrences)
-    remark = f"another thread launches its own GPU work beside {occurrences.label}" if beside else trend
-    outlier = _outliers(occurrences, lasting, steady)
+    remarks = [f"another thread launches its own GPU work beside {occurrences.label}"] if beside else []
+    if trend:
+        grows = "grow" if trend[1] > trend[0] else "shrink"
+        remarks.append(f"steps {grows} from {duration(trend[0])} to {duration(trend[1])}")
+    outlier = _outliers(occurrences, lasting, steady, is_trend=bool(trend))
+    remark = "; ".join(remarks)
     return Steps(process, occurrences.label, start, end, steady, outlier, why, warm_up, remark, first)
 
 
@@ -254,27 +258,25 @@ def _loads(whole: Capture, process: int, occurrences: Occurrences) -> NDArray[An
     return loads > _LOADING_PART * np.median(lasting)  # type: ignore[no-any-return]
 
 
-def _usual_ns(lasting: NDArray[Any]) -> NDArray[Any]:
-    """Return what each step usually takes in ns: the median, or the running one of steps with a trend."""
-    if not _trend(lasting):
-        return np.full(len(lasting), np.median(lasting[len(lasting) // 2 :]))
+def _usual_ns(lasting: NDArray[Any], most: NDArray[Any], *, is_trend: bool) -> NDArray[Any]:
+    """Return what each step usually takes in ns: the median of most, or of those around it with a trend."""
+    if not is_trend:
+        return np.full(len(lasting), np.median(most))
     around = np.pad(lasting, _AROUND, mode="edge")
     return np.median(sliding_window_view(around, 2 * _AROUND + 1), axis=1)  # type: ignore[no-any-return]
 
 
-def _trend(lasting: NDArray[Any]) -> str:
-    """Return how steps grow or shrink from the first to the last; empty if they do not."""
+def _trend(lasting: NDArray[Any]) -> tuple[float, float] | None:
+    """Return what the first and the last steps take in ns if steps grow or shrink all the time."""
     if len(lasting) < _LEAST_TREND:
-        return ""
+        return None
     rank = lasting.argsort(kind="stable").argsort(kind="stable")
     quarter = len(lasting) // 4
     first, last = (float(np.median(part)) for part in (lasting[:quarter], lasting[-quarter:]))
-    if (
-        max(first, last) < _TREND * min(first, last)
-        or abs(np.corrcoef(rank, np.arange(len(rank)))[0, 1]) < _STRONG
-    ):
-        return ""
-    return f"steps {'grow' if last > first else 'shrink'} from {duration(first)} to {duration(last)}"
+    if max(first, last) < _TREND * min(first, last):
+        return None
+    is_strong = abs(np.corrcoef(rank, np.arange(len(rank)))[0, 1]) >= _STRONG
+    return (first, last) if is_strong else None
 
 
 def _between_breaks(occurrences: Occurrences, lasting: NDArray[Any], warm_up: int) -> NDArray[Any]:
@@ -289,11 +291,12 @@ def _between_breaks(occurrences: Occurrences, lasting: NDArray[Any], warm_up: in
     return (number > edges[longest]) & (number < edges[longest + 1])  # type: ignore[no-any-return]
 
 
-def _outliers(occurrences: Occurrences, lasting: NDArray[Any], steady: NDArray[Any]) -> NDArray[Any]:
+def _outliers(
+    occurrences: Occurrences, lasting: NDArray[Any], steady: NDArray[Any], *, is_trend: bool
+) -> NDArray[Any]:
     """Mark the steady steps that are unusually long, unless there are many or steps mean nothing."""
     outlier = steady & (not occurrences.single)
     if steady.any():
-        usual_ns = _usual_ns(lasting) if _trend(lasting[steady]) else np.median(lasting[steady])
-        outlier &= lasting > _LONG * usual_ns
+        outlier &= lasting > _LONG * _usual_ns(lasting, lasting[steady], is_trend=is_trend)
     few = np.count_nonzero(outlier) <= _MOST_OUTLIERS * np.count_nonzero(steady)
     return outlier if few else np.zeros_like(outlier)

@@ -23,8 +23,9 @@ _LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls
 _PAUSE = 20  # times the median time between calls
 _LEAST_PART = 0.25  # of all calls, or of the GPU time, lie in such intervals
 _UPDATE = "optimizer step"  # the label
-_LEAST_STEP, _BURST = 20, 0.25  # calls between updates, and part of the most: fewer are in one update
-_UPDATED = 0.1  # of the GPU time lies in steps with updates, which waits of a start-up can exceed
+_LEAST_STEP = 20  # calls from one update of an optimizer to the next
+_BETWEEN, _WITHIN = 0.25, 0.1  # of the most calls between two of its kernels: at least, at most
+_UPDATED = 0.1  # of the GPU time lies in these steps; the first step, which often waits for long, is none
 _LIGHT, _HALF = 0.2, 1.0  # weights, of 2: a sequence with little gives way to one with half
 
 
@@ -78,7 +79,10 @@ def _up_to_updates(calls: Calls, updates: NDArray[Any]) -> Occurrences | None:
     apart = np.diff(updates)
     if not len(apart) or apart.max() < _LEAST_STEP:
         return None
-    last = updates[np.append(apart > _BURST * apart.max(), True)]
+    between = apart > _BETWEEN * apart.max()
+    if apart[~between].max(initial=0) > _WITHIN * apart.max():  # kernels anywhere, and no bursts
+        return None
+    last = updates[np.append(between, True)]
     works = np.flatnonzero(calls.works)
     begins = works[np.minimum(np.searchsorted(works, last, "right"), len(works) - 1)]
     edges = np.append(begins[:-1], last[-1] + 1)

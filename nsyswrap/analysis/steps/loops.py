@@ -32,15 +32,13 @@ def loops_of(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
     launches. What repeats before, between and after these are loops, too, if they hold a good part of the
     GPU time or of the time. The loop with most of both is judged, but ranges before what is unmarked.
     """
-    marked = marked_steps(whole, process, calls)
-    found = [marked] if marked else repeated_ranges(whole, process, calls)
+    marked, weights = marked_steps(whole, process, calls), _Weights(calls)
+    found = [marked] if marked else repeated_ranges(whole, process, calls, weights.counts)
     found = found or [one for one in [repeated_sequence(whole, calls)] if one]
     if not found:
         return []
-    weights = _Weights(calls)
-    others = [one for one in found[1:] if weights.counts(one)]
-    others += [one for one in _beside(whole, process, calls, found, weights) if weights.counts(one)]
-    first, others = _rejoined(found[0], others)
+    beside = [one for one in _beside(whole, process, calls, found, weights) if weights.counts(one)]
+    first, others = _rejoined(found[0], [*found[1:], *beside])
     others.sort(key=lambda one: -sum(weights.parts(one)))
     heavy = [one for one in others if len(one.start_ns) >= MANY and sum(weights.parts(one)) >= _MOST]
     if heavy and not marked and sum(weights.parts(first)) < _LIGHT:
@@ -69,10 +67,10 @@ class _Weights:
         least = _LEAST_PART_OFTEN if len(one.start_ns) >= _OFTEN else _LEAST_PART
         return bool((kernels[last] > kernels[first]).mean() >= _HALF and max(self.parts(one)) >= least)
 
-    def worth(self, stretch: Calls) -> bool:
-        """Return True if calls next to each other hold enough of the GPU time or of the time for a loop."""
-        time = int(stretch.end_ns.max() - stretch.start_ns[0]) / self._lasting
-        gpu = int(stretch.gpu_ns.sum()) / max(int(self._gpu_ns[-1]), 1)
+    def worth(self, calls: Calls, first: int, last: int) -> bool:
+        """Return True if these calls next to each other hold enough of the GPU time or time for a loop."""
+        time = int(calls.end_ns[first:last].max() - calls.start_ns[first]) / self._lasting
+        gpu = int(calls.gpu_ns[first:last].sum()) / max(int(self._gpu_ns[-1]), 1)
         return max(time, gpu) >= _LEAST_PART_OFTEN
 
     def _rows(self, one: Occurrences) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -81,7 +79,7 @@ class _Weights:
 
 
 def _rejoined(first: Occurrences, others: list[Occurrences]) -> tuple[Occurrences, list[Occurrences]]:
-    """Join a sequence with another one that starts the same on the GPU: its waits alone are others."""
+    """Join a sequence with others that start the same work on the GPU: the host waits elsewhere in them."""
     alike = [one for one in others if one.usual and one.usual == first.usual]
     if not alike:
         return first, others
@@ -105,10 +103,10 @@ def _beside(
         free &= (at < 0) | (calls.start_ns >= one.end_ns[at])
     edges = np.flatnonzero(np.diff(free, prepend=False, append=False))
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        stretch = calls.of(np.arange(first, last))
-        if not weights.worth(stretch):
+        if not weights.worth(calls, first, last):
             continue
-        listed = repeated_ranges(whole, process, stretch, part=True)
+        stretch = calls.of(np.arange(first, last))
+        listed = repeated_ranges(whole, process, stretch, weights.counts, part=True)
         if not listed and (sequence := repeated_sequence(whole, stretch)):
             listed = [sequence]
         yield from listed

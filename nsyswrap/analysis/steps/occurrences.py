@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +13,7 @@ from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KINDS, MEMCPY, gpu_oper
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, call_names
 from nsyswrap.analysis.timing_audit.causation import causing_threads
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MANY = 10  # occurrences
 KERNEL_CODE = len(KINDS) * 1000  # of a call that launches the first of the names of launches_of
-_OPTIMIZER_KERNEL = re.compile(r"multi_tensor_apply|adam|sgd(?!emm)|lamb_|rmsprop|adagrad", re.IGNORECASE)
+_OPTIMIZERS = ("multi_tensor_apply", "adam", "sgd", "lamb_", "rmsprop", "adagrad")  # in names of kernels
 _OWN_PART = 0.25  # of the launches: a thread with fewer is no program of its own
 
 
@@ -122,9 +122,16 @@ def _every_call(whole: Capture) -> tuple[Calls, NDArray[Any]]:
 
 def optimizer_calls(whole: Capture, calls: Calls) -> NDArray[Any]:
     """Return the positions of the calls that launch a kernel of an optimizer."""
-    kernels = enumerate(launches_of(whole).names)
-    codes = [KERNEL_CODE + place for place, name in kernels if name and _OPTIMIZER_KERNEL.search(name)]
-    return np.flatnonzero(np.isin(calls.code, codes))
+    updates = _of_optimizers(whole)
+    launches = np.flatnonzero(calls.code >= KERNEL_CODE) if updates.any() else np.empty(0, np.int64)
+    return launches[updates[calls.code[launches] - KERNEL_CODE]]  # type: ignore[no-any-return]
+
+
+@per_capture
+def _of_optimizers(whole: Capture) -> NDArray[np.bool_]:
+    """Mark the names of launches that are kernels of an optimizer."""
+    names = [(name or "").lower() for name in launches_of(whole).names]
+    return np.array([any(part in name for part in _OPTIMIZERS) for name in names], bool)
 
 
 def works_beside(whole: Capture, calls: Calls, occurrences: Occurrences) -> bool:

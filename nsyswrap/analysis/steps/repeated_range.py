@@ -21,7 +21,7 @@ from nsyswrap.analysis.steps.occurrences import MANY, Occurrences, optimizer_cal
 from nsyswrap.capture.schema import PROCESS_MASK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -97,14 +97,22 @@ class _Work:
         return bool(last > first) and (much or max(time, (last - first) / len(self.start_ns)) >= _LEAST_PART)
 
 
-def repeated_ranges(whole: Capture, process: int, calls: Calls, *, part: bool = False) -> list[Occurrences]:
+def repeated_ranges(
+    whole: Capture,
+    process: int,
+    calls: Calls,
+    counts: Callable[[Occurrences], bool],
+    *,
+    part: bool = False,
+) -> list[Occurrences]:
     """Return the occurrences of each range that marks steps, that with most time first; empty without any.
 
     They repeat on a thread that launches GPU work, in no domain of a library. ``part``: ``calls`` are not all
-    of the process, and ranges outside of them do not count.
-    Loops are weighed by their parts of the GPU time and of the time. Of ranges side by side the first one
-    begins the step.
+    of the process, and ranges outside of them do not count. Loops are weighed by their parts of the GPU time
+    and of the time; those after the first have to count. Of ranges side by side the first begins the step.
     """
+    if not whole.has("nvtx"):
+        return []
     work = _Work(calls)
     ranges = list(_ranges(whole, process, calls, work))
     if part:
@@ -118,17 +126,19 @@ def repeated_ranges(whole: Capture, process: int, calls: Calls, *, part: bool = 
     loops = [loop for root in children[-1] for loop in _loops(root, ranges, children, work, updates)]
     chosen = list(_side_by_side([ranges[loop] for loop in loops]))
     chosen.sort(key=lambda one: -sum(work.parts(one)))
-    return [_occurrences(one, [other for other in chosen if other is not one], calls) for one in chosen]
+    made = [_occurrences(one, chosen, calls) for one in chosen]
+    listed = [chosen[0], *(one for one, uses in zip(chosen[1:], made[1:], strict=True) if counts(uses))]
+    return [_occurrences(one, listed, calls) for one in listed]
 
 
-def too_little(whole: Capture, process: int, calls: Calls) -> tuple[str, int, float] | None:
-    """Return label, number and part of the time of the range that repeats with most; None without any."""
+def too_little(whole: Capture, process: int, calls: Calls) -> tuple[str, int, float, float] | None:
+    """Return label, number, and parts of GPU time and time of the range with most; None if none repeats."""
     work = _Work(calls)
     ranges = [one for one in _ranges(whole, process, calls, work) if len(one.start_ns) > 1 and one.own_ns]
     if not ranges:
         return None
     most = max(ranges, key=lambda one: sum(work.parts(one)))
-    return most.label, len(most.start_ns), max(work.parts(most))
+    return most.label, len(most.start_ns), *work.parts(most)
 
 
 def named_range(whole: Capture, process: int, calls: Calls, name: str) -> Occurrences | None:
@@ -166,10 +176,11 @@ def _ranges(whole: Capture, process: int, calls: Calls, work: _Work, name: str =
         mine &= np.isin(spans.thread, threads[launches >= _OWN_PART * launches.sum()])
     rows, spans = rows[mine], Spans(*(field[mine] for field in spans))
     names, texts = range_labels(whole, rows)
-    kept = np.isin(names, _meant(name, texts) if name else _of_the_program(texts))
-    if not name:  # a domain without a name is that of a library whose creation was not recorded
+    if name:
+        kept = np.isin(names, _meant(name, texts))
+    else:
         main = np.isin(whole.columns("nvtx", "domain_id")["domain_id"][rows], MAIN_DOMAIN)
-        kept &= main | np.array([bool(text and "@" in text) for text in texts], bool)[names]
+        kept = main | _of_the_program(texts)[names]
     names, spans = names[kept], Spans(*(field[kept] for field in spans))
     if not len(names):
         return
@@ -214,9 +225,9 @@ def _meant(name: str, texts: Sequence[str | None]) -> list[int]:
     return []
 
 
-def _of_the_program(texts: Sequence[str | None]) -> list[int]:
-    """Return the positions of the texts that are in no domain of a library."""
-    return [code for code, text in enumerate(texts) if text and not _LIBRARY.search(text)]
+def _of_the_program(texts: Sequence[str | None]) -> NDArray[np.bool_]:
+    """Mark the texts that name a domain of the program: one without a name is that of a library."""
+    return np.array([bool(text and "@" in text and not _LIBRARY.search(text)) for text in texts], bool)
 
 
 def _children(ranges: Sequence[_Range]) -> dict[int, list[int]]:
@@ -364,10 +375,12 @@ def _in_phases(one: _Range, other: _Range) -> bool:
 
 
 def _occurrences(one: _Range, others: Sequence[_Range], calls: Calls) -> Occurrences:
-    """Return the occurrences of a range: each ends where the next one, or one of another loop, begins."""
+    """Return the occurrences of a range: each ends where the next one, or one of the others, begins."""
     start = one.start_ns
     ends = np.append(start[1:], one.end_ns[-1])
     for other in others:
+        if other is one:
+            continue
         begins = np.append(other.start_ns, np.iinfo(np.int64).max)
         begins = begins[np.searchsorted(other.start_ns, one.end_ns)]
         ends = np.where(begins < ends, one.end_ns, ends)

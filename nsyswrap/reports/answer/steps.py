@@ -39,6 +39,7 @@ def start_up_lines(answer: Answer) -> Iterator[Line]:
             yield Line(left_out, "fact")
         return
     first = f"step {answer.steps.first:,}" if answer.steps.first else "the first step"
+    first = "the first loop" if any(loop.before for loop in answer.other_loops) else first
     text = f"Start-up: {duration(start_up.duration_ns)} before {first}"
     loading = ""
     if start_up.loading_ns > _LOADING_PART * start_up.duration_ns:

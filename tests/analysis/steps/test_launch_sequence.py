@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -222,3 +223,10 @@ def test_steps_whose_waits_alone_differ_are_one_loop(tmp_path: Path) -> None:
     steps = only(tmp_path, drawing)
     assert (steps.label, steps.others) == ("a sequence of 4 GPU operations", ())
     assert len(steps) == 60
+
+
+def test_kernels_of_an_optimizer_anywhere_are_no_updates(tmp_path: Path) -> None:
+    drawing, random = Drawing(), Random(1)  # noqa: S311 - no secret
+    for i in range(2000):
+        drawing.launch("adam" if random.random() < 0.02 else f"k{random.randrange(40)}", 30 * i)
+    assert len(only(tmp_path, drawing)) == 0

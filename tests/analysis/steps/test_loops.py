@@ -10,7 +10,7 @@ from tiny_export import call, memcpy, opened
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.judged_part import judged_parts
-from nsyswrap.reports.answer.steps import loop_lines
+from nsyswrap.reports.answer.steps import loop_lines, start_up_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +79,20 @@ def test_a_checkpoint_after_some_steps_stays_with_them(tmp_path: Path) -> None:
     assert (len(steps), steps.others) == (30, ())
 
 
+def test_phases_that_are_not_listed_stay_with_the_step_before(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for epoch in every(4, length=EPOCH):
+        for start in every(TRAIN, epoch):
+            drawing.range("train", start, start + LENGTH - 100)
+            drawing.launch("a", start + 10, gpu_ns=6000)
+        for start in every(3, epoch + TRAIN * LENGTH, 100):  # 3 x 4 x 90 ns of 800 us
+            drawing.range("log", start, start + 90)
+            drawing.launch("b", start + 10, gpu_ns=20)
+    steps = only(tmp_path, drawing)
+    assert steps.others == ()
+    assert steps.start_ns[1:].tolist() == steps.end_ns[:-1].tolist()
+
+
 def test_what_repeats_after_the_ranges_is_a_loop(tmp_path: Path) -> None:
     drawing = training(20)
     for start in every(60, 25 * LENGTH, 1000):
@@ -115,6 +129,21 @@ def test_a_loop_with_most_time_is_judged_before_small_ranges(tmp_path: Path) -> 
         drawing.launch("b", start + 50, gpu_ns=1000)
     steps = only(tmp_path, drawing)
     assert (steps.label, len(steps)) == ("a sequence of 2 GPU operations", 40)
+
+
+def test_start_up_ends_with_the_first_loop_whichever_is_judged(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for start in every(40, length=1000):
+        drawing.kernels("pqr", start)
+    for start in every(30, 10 * LENGTH):
+        drawing.range("step", start, start + LENGTH - 100)
+        drawing.launch("a", start + 10, gpu_ns=9000)
+    answer = answer_of(opened(tmp_path, *drawing.rows))
+    assert answer.steps is not None
+    assert (answer.steps.label, [loop.before for loop in answer.other_loops]) == ("'step'", [True])
+    assert answer.start_up is not None
+    assert answer.start_up.duration_ns < 10 * LENGTH
+    assert all(" before step" not in str(line) for line in start_up_lines(answer))
 
 
 def test_the_screen_names_each_loop(tmp_path: Path) -> None:
