@@ -71,7 +71,7 @@ def later(row: Row, since: int = 300) -> Row:
 
 def test_without_steps_the_whole_is_judged(tmp_path: Path) -> None:
     capture = opened(tmp_path, *program(steps=1))
-    nothing = "no sequence of launches repeats in 25 % of them"
+    nothing = "nothing that repeats holds 25 % of the launches"
     assert judged(capture) == [(100, [(-480, 50)], nothing)]
 
 

@@ -128,12 +128,9 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
     )
     found = []
     for process, calls in calls_by_process(whole, processes):
+        loops = loops_of(whole, process, calls)
         if name:
-            occurrences = marked_steps(whole, process, calls) if name == MARKED else None
-            occurrences = occurrences or named_range(whole, process, calls, name)
-            loops = [occurrences] if occurrences else _labelled(loops_of(whole, process, calls), name)
-        else:
-            loops = loops_of(whole, process, calls)
+            loops = _named(whole, process, calls, loops, name)
         if not loops:
             why = f"no NVTX range {name!r} in this process" if name else _why_nothing(whole, process, calls)
             found.append(Steps.none(process, why))
@@ -160,15 +157,24 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
 
 def _why_nothing(whole: Capture, process: int, calls: Calls) -> str:
     if (most := too_little(whole, process, calls)) is None:
-        return "no sequence of launches repeats in 25 % of them"
+        return "nothing that repeats holds 25 % of the launches"
     label, count, gpu, time = most
     often = "comes twice and " if count < LEAST_STEPS else ""
     return f"'{label}' {often}holds only {100 * gpu:.0f} % of the GPU time, {100 * time:.0f} % of the time"
 
 
-def _labelled(loops: Sequence[Occurrences], name: str) -> list[Occurrences]:
-    """Return the loops that the screen calls ``name``, as ``5 GPU operations``; the first of them counts."""
-    return [loop for loop in loops if name in (loop.label, loop.label.removeprefix("a sequence of "))]
+def _named(
+    whole: Capture, process: int, calls: Calls, loops: Sequence[Occurrences], name: str
+) -> list[Occurrences]:
+    """Return what the user names: marked steps, ranges, or a loop by its label, as ``5 GPU operations``.
+
+    A range that is a loop ends where the other loops begin, as on the screen that lists it.
+    """
+    marked = marked_steps(whole, process, calls) if name == MARKED else None
+    if chosen := marked or named_range(whole, process, calls, name):
+        same = (loop for loop in loops if np.array_equal(loop.start_ns, chosen.start_ns))
+        return [next(same, chosen)]
+    return [loop for loop in loops if name in (loop.label, loop.label.removeprefix("a sequence of "))][:1]
 
 
 def parse_choice(text: str) -> tuple[str, tuple[int, int] | None]:

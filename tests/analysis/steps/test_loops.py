@@ -10,6 +10,7 @@ from tiny_export import call, memcpy, opened
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.steps import steps_of
 from nsyswrap.reports.answer.steps import loop_lines, start_up_lines
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ def test_the_time_between_belongs_to_no_step(tmp_path: Path) -> None:
     assert part.window_ns == part.steps.duration_ns[part.steps.steady].sum()
     [device] = answer_of(capture).devices
     assert (device.window_ns, sum(device.busy_ns.values())) == (part.window_ns, (4 * TRAIN - 1) * 6000)
+
+
+def test_a_loop_that_is_named_has_the_times_that_are_listed(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *epochs().rows)
+    [[listed]] = [steps.others for steps in steps_of(capture)]
+    for name in ("eval", "ev*"):
+        [named] = steps_of(capture.viewed(steps=name))
+        assert named.duration_ns.tolist() == listed.duration_ns.tolist()
 
 
 def test_each_step_has_its_work_in_the_budget(tmp_path: Path) -> None:

@@ -236,13 +236,13 @@ def test_the_verdict_of_a_capture_without_steps(tmp_path: Path) -> None:
         "Idle 60.0 %: host code outside CUDA calls 45.0 %, launch latency 15.0 %."
     )
     assert [row["row"] for row in records_of(table)] == ["capture"]
-    assert "no steady part: no sequence of launches repeats in 25 % of them" in table.notes
+    assert "no steady part: nothing that repeats holds 25 % of the launches" in table.notes
 
 
 def test_too_few_steps_have_no_rows(tmp_path: Path) -> None:
     table = opened(tmp_path, *program(1)).report(REPORT)
     assert [row["row"] for row in records_of(table)] == ["capture"]
-    assert "no steady part: no sequence of launches repeats in 25 % of them" in table.notes
+    assert "no steady part: nothing that repeats holds 25 % of the launches" in table.notes
 
 
 def test_a_process_without_steps_counts_with_the_whole_of_its_time(tmp_path: Path) -> None:
