@@ -278,6 +278,7 @@ def test_launches_without_their_work_are_counted(tmp_path: Path) -> None:
         ("Traceback:\n  File 'a.py'\nImportError: no  module\n\n", "ImportError: no module"),
         ("Accelerator Fatal Error: no device function\n", "Accelerator Fatal Error: no device function"),
         ("Error in step 3, trying again\nepoch 1: 100 %\n", None),
+        (f"RuntimeError: {'x' * 100_000}\n", f"RuntimeError: {'x' * 185}…"),
         ("4 passed, 0 failed\n", None),
         ("finished with 0 errors\n", None),
         ("done, no fatal errors\n", None),

@@ -16,6 +16,7 @@ from nsyswrap.analysis.no_gpu_work.evidence import Evidence, program_failed, run
 from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import FIRST_NSYS, MISSING
 from nsyswrap.base.run_facts import GpuProcess, GpuUser
+from nsyswrap.base.text import clip
 from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
@@ -38,6 +39,7 @@ _ERROR = re.compile(
     r"(?i)^(?!.*\b(0|no|without)\s+(\w+\s+)?(errors?|exceptions?|fail\w*)\b)"
     r".*(error\b|exception\b|\bfatal|\bfail(ed|ure)|abort|segmentation fault|terminate)"
 )
+_LONGEST = 200  # columns of that line
 # Results of calls after which a program has no GPU, and what to do.
 _CURES = {
     **dict.fromkeys((35, 222), "update the driver, or use an older CUDA"),
@@ -105,7 +107,7 @@ def _cuda_not_traced(evidence: Evidence) -> Iterator[Check]:
 
 def _program_error(evidence: Evidence) -> Iterator[Check]:
     """The run says that the program failed, or its last line on stderr is an error."""
-    line = evidence.capture.last_error_output
+    line = clip(evidence.capture.last_error_output, _LONGEST)
     line = line if _ERROR.search(line) else ""
     if (failed := program_failed(evidence.capture.source)) or line:
         ended = evidence.capture.ending if failed else "the program ended with an error"
