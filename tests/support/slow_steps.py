@@ -28,7 +28,10 @@ class Work(NamedTuple):
 
 
 class SlowSteps(NamedTuple):
-    """Steps of one process: start, end and mark ("steady", "outlier", "warm-up", "left out") of each."""
+    """Steps of one process: start, end and mark ("steady", "outlier", "warm-up", "left out") of each.
+
+    ``host`` has the time of each on the host, and from the end of that until the GPU work is done.
+    """
 
     process: int
     label: str
@@ -36,6 +39,7 @@ class SlowSteps(NamedTuple):
     marks: list[str]
     least: int
     varies: bool = True
+    host: Sequence[tuple[int, int]] = ()
 
     @property
     def steady(self) -> list[int]:
@@ -296,7 +300,9 @@ def _sequence_occurrences(works: list[Work], anchor: _Anchor) -> Found:
 
 
 def _steps(events: Events, process: int, found: Found) -> SlowSteps:
-    times = _times(events, process, found)
+    times, complete = _times(events, process, found)
+    spans = zip(found.starts, found.ends, complete, strict=True)
+    host = [(end - start, done - end) for start, end, done in spans]
     lasting = [end - start for start, end in times]
     count, half = len(times), len(times) // 2
     usual = _usual(lasting, range(half, count)) if count else []
@@ -329,7 +335,7 @@ def _steps(events: Events, process: int, found: Found) -> SlowSteps:
     least = 2 if found.is_range and count == 2 else 3
     marks = [mark(i) for i in range(count)]
     varies = not _is_trend([lasting[i] for i in steady])
-    return SlowSteps(process, found.label, times, marks, least, varies)
+    return SlowSteps(process, found.label, times, marks, least, varies, host)
 
 
 def _loads(events: Events, process: int, found: Found) -> list[bool]:
@@ -365,8 +371,8 @@ def _is_trend(lasting: Sequence[int]) -> bool:
     return max(ends) >= 1.2 * min(ends) and abs(statistics.correlation(rank, range(len(rank)))) >= 0.9
 
 
-def _times(events: Events, process: int, found: Found) -> list[tuple[int, int]]:
-    """Return when each step begins and ends: when its work is complete and the host begins the next."""
+def _times(events: Events, process: int, found: Found) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return when each step begins and ends, and when its work is complete and the host begins the next."""
     mine = [one for one in events.operations if one.call and one.process == process]
     launched = [
         [one for one in mine if one.call and start <= one.call.start < end]
@@ -382,10 +388,11 @@ def _times(events: Events, process: int, found: Found) -> list[tuple[int, int]]:
     earlier = [
         one.end for one in mine if one.call and one.call.start < found.starts[0] and one.stream in main
     ]
-    edges = [max([found.starts[0], *earlier])]
+    edges, complete = [max([found.starts[0], *earlier])], []
     for end, each in zip(found.ends, launched, strict=True):
-        edges.append(max([edges[-1], end, *(one.end for one in each if one.stream in main)]))
-    return list(pairwise(edges))
+        complete.append(max([end, *(one.end for one in each if one.stream in main)]))
+        edges.append(max(edges[-1], complete[-1]))
+    return list(pairwise(edges)), complete
 
 
 def _longest_run(durations: Sequence[int], differs: Sequence[bool], warm_up: int) -> list[int]:

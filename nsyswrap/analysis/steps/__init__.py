@@ -16,7 +16,7 @@ times is over five times the lower one without a trend.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,7 +66,8 @@ class Steps:
     ones among them. ``warm_up`` counts the leading steps that are warm-up.
     ``why_none`` says why there is no steady part; it is empty if there is one. ``remark`` says what else
     readers must know about the steps. ``first`` is the number of the first step. ``others`` are the steps of
-    the other loops of the process.
+    the other loops of the process. ``host_ns`` is the duration of each step's window on the host,
+    ``runs_ahead_ns`` the time from its end to the completion of the step's GPU work.
     """
 
     global_pid: int
@@ -80,6 +81,8 @@ class Steps:
     remark: str = ""
     first: int = 0
     others: tuple[Steps, ...] = ()
+    host_ns: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64))
+    runs_ahead_ns: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
     def none(cls, global_pid: int, why: str) -> Steps:
@@ -199,16 +202,26 @@ def _steps(
     occurrences: Occurrences,
     choice: tuple[str, tuple[int, int] | None],
 ) -> Steps:
-    (start, end), (name, numbers) = step_spans(whole, calls, occurrences), choice
-    lasting, first = end - start, occurrences.first
-    number = np.arange(len(start)) + first
+    (start, end, runs_ahead), (name, numbers) = step_spans(whole, calls, occurrences), choice
+    steps = Steps(
+        process,
+        occurrences.label,
+        start,
+        end,
+        steady=np.ones(len(start), bool),
+        outlier=np.zeros(len(start), bool),
+        first=occurrences.first,
+        host_ns=occurrences.end_ns - occurrences.start_ns,
+        runs_ahead_ns=runs_ahead,
+    )
     if numbers:
+        number = np.arange(len(steps)) + steps.first
         steady = (number >= numbers[0]) & (number <= numbers[1])
-        why = "" if steady.any() else f"only {counted(len(start), 'steps')}"
-        return Steps(process, occurrences.label, start, end, steady, np.zeros_like(steady), why, first=first)
-    if len(start) < LEAST_STEPS and (occurrences.is_range or occurrences.is_marked):
-        steady = np.ones(len(start), bool)
-        return Steps(process, occurrences.label, start, end, steady, ~steady, first=first)
+        why = "" if steady.any() else f"only {counted(len(steps), 'steps')}"
+        return replace(steps, steady=steady, why_none=why)
+    if len(steps) < LEAST_STEPS and (occurrences.is_range or occurrences.is_marked):
+        return steps
+    lasting = steps.duration_ns
     usual_ns = _usual_ns(lasting, lasting[len(lasting) // 2 :], is_trend=bool(_trend(lasting)))
     warm_up = _warm_up(whole, process, occurrences, lasting / np.maximum(usual_ns, 1))
     steady = _between_breaks(occurrences, lasting, warm_up)
@@ -221,8 +234,9 @@ def _steps(
         grows = "grow" if trend[1] > trend[0] else "shrink"
         remarks.append(f"steps {grows} from {duration(trend[0])} to {duration(trend[1])}")
     outlier = _outliers(occurrences, lasting, steady, is_trend=bool(trend))
-    remark = "; ".join(remarks)
-    return Steps(process, occurrences.label, start, end, steady, outlier, why, warm_up, remark, first)
+    return replace(
+        steps, steady=steady, outlier=outlier, why_none=why, warm_up=warm_up, remark="; ".join(remarks)
+    )
 
 
 def _why_unsteady(label: str, lasting: NDArray[Any], *, chosen: bool) -> str:

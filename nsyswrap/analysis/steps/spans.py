@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,16 @@ if TYPE_CHECKING:
 _HALF = 0.5  # of the steps: a stream that works in fewer is background
 
 
-def step_spans(whole: Capture, calls: Calls, occurrences: Occurrences) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return start and end of each step in ns. Each begins where the one before it ends.
+class StepSpans(NamedTuple):
+    """Start and end of each step, and how long its GPU work goes on after its host window, all in ns."""
+
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    runs_ahead_ns: NDArray[Any]
+
+
+def step_spans(whole: Capture, calls: Calls, occurrences: Occurrences) -> StepSpans:
+    """Return the spans of the steps. Each begins where the one before it ends.
 
     A step ends when the GPU work launched in its occurrence is complete and the next occurrence begins; the
     last one, and one after which the program does something else, when its work is complete and its own call
@@ -49,7 +57,7 @@ def step_spans(whole: Capture, calls: Calls, occurrences: Occurrences) -> tuple[
     edges = np.maximum.accumulate(np.append(max(int(start_ns[0]), int(before[0])), complete))
     start, end = edges[:-1].copy(), edges[1:]
     start[after_gap] = np.maximum(start[after_gap], np.maximum(start_ns[after_gap], before))
-    return start, np.maximum(start, end)
+    return StepSpans(start, np.maximum(start, end), complete - end_ns)
 
 
 def _complete_before(times: NDArray[Any], at: NDArray[Any], end: NDArray[Any]) -> NDArray[Any]:

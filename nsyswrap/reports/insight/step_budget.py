@@ -3,6 +3,9 @@
 A step ends when the GPU work launched in its occurrence is complete and the next occurrence begins; the next
 step begins there. So it lasts as long as the GPU's work where the host runs ahead, and as long as the host's
 where the GPU waits. Work on a stream that works in fewer than half of the steps does not count for this.
+The host's part of a step is its window: from the start of its occurrence to that of the next one. "Runs
+ahead by" is the time from the end of this window to the completion of the step's GPU work. Neither is the
+duration of the step.
 Occurrences are those of the NVTX range that repeats on a launching thread. Without such a range they are
 those of the repeating sequence of launches. --steps NAME or --steps 10-13 choose them.
 
@@ -96,7 +99,12 @@ def compute(capture: Capture) -> Result:
         *(_median_step(device, of_process) for of_process, devices in steps for device in devices),
         *(_by_step(devices) for _, devices in steps),
     ]
-    data = {column.name: np.concatenate([part[column.name] for part in rows]) for column in SCHEMA.columns}
+    data = {
+        column.name: np.concatenate(
+            [part.get(column.name, np.full(len(part["row"]), MISSING)) for part in rows]
+        )
+        for column in SCHEMA.columns  # the host's are those of steps alone
+    }
     if gil_parts(capture) is None:
         data |= {column: np.full(len(data["row"]), MISSING) for column in _GIL_COLUMNS.values()}
     return Result(data, (*operation_notes(capture), *_notes(capture, parts)))
@@ -112,6 +120,7 @@ def _devices(part: JudgedPart) -> list[Rows]:
     check_pairs(len(judged) * len(steps), len(steps), "GPUs and steps")
     return [
         _rows(budget, STEP, np.arange(len(steps)) + steps.first, _marks(steps))
+        | {"host_ns": steps.host_ns, "runs_ahead_ns": steps.runs_ahead_ns}
         for budget in budgets_of(every, (steps.start_ns, steps.end_ns))
         if budget.device_id in judged
     ]
@@ -161,7 +170,12 @@ def _marks(steps: Steps) -> NDArray[Any]:
 def _steady_part(device: Rows, steps: Steps) -> Rows:
     """Return the row of the steady part: the sums over its steps."""
     steady = {name: values[steps.steady] for name, values in device.items()}
-    unnamed = {"row": [STEADY], "step": [MISSING], "mark": [None]}
+    unnamed = {
+        "row": [STEADY],
+        "step": [MISSING],
+        "mark": [None],
+        "runs_ahead_ns": [MISSING],
+    }  # no sum of these
     return {**_added(steady), **{name: np.array(value) for name, value in unnamed.items()}}
 
 
@@ -308,14 +322,14 @@ SCHEMA = Schema(
             "warm-up, outlier, or left out of the steady part for another reason; else empty",
         ),
         Column("process_id", "PID", Unit.ID, "process of the step", 7),
-        Column("device_id", "Device", Unit.ID, "device of the process", 1),
+        Column("device_id", "Device", Unit.ID, "device of the process", 2),
         _time("start_ns", "Start", "start of the step, or of the part", 8),
         _time("duration_ns", "Duration", "from the end of the step before to its own", -1),
         _time("busy_ns", "Busy", "time with at least one operation of the process on the device", -1),
-        _time("compute_ns", "Compute", "time with a kernel or graph that does not communicate"),
+        _time("compute_ns", "Compute", "time with a kernel or graph that does not communicate", 1),
         *(_class_column(state) for state in COMPUTE),
-        _time(STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels without compute"),
-        _time(STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations without a kernel"),
+        _time(STATE_COLUMNS[COMMUNICATION], "Exposed Comm", "communication kernels without compute", 1),
+        _time(STATE_COLUMNS[MEMCPY], "Exposed Copy", "copies, memsets or migrations without a kernel", 1),
         _time("idle_ns", "Idle", "time without any operation of the process on the device", -1),
         *(
             _time(f"idle_{cause}_ns", header, f"part of the idle time: {meaning}", drop_order)
@@ -334,6 +348,8 @@ SCHEMA = Schema(
             6,
         ),
         *(_gil_column(state, *texts) for state, texts in _GIL_TEXTS.items()),
+        _time("host_ns", "Host", "the step's window on the host, up to the start of the next one"),
+        _time("runs_ahead_ns", "Runs Ahead By", "from the end of this window until the GPU work is done"),
     ),
 )
 

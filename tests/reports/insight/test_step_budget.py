@@ -85,6 +85,7 @@ def works(events: Events, process: int, device: int, first: int, last: int) -> b
 
 def steady_part(steps: SlowSteps, device: int, rows: list[dict[str, int]]) -> Row:
     added = {column: sum(rows[i][column] for i in steps.steady) for column in COLUMNS}
+    added["host_ns"] = sum(steps.host[i][0] for i in steps.steady)
     return named("steady part", steps.process, device) | added | {"start_ns": steps.times[steps.steady[0]][0]}
 
 
@@ -97,18 +98,22 @@ def median_step(steps: SlowSteps, device: int, rows: list[dict[str, int]]) -> Ro
 
 def one_step(steps: SlowSteps, number: int, device: int, rows: list[dict[str, int]]) -> Row:
     mark = steps.marks[number]
-    return named("step", steps.process, device, number, None if mark == "steady" else mark) | rows[number]
+    host = dict(zip(HOST, steps.host[number], strict=True))
+    return (
+        named("step", steps.process, device, number, None if mark == "steady" else mark) | rows[number] | host
+    )
 
 
 def compared(said: list[Row], expected: list[Row]) -> None:
     for row, other in zip(said, expected, strict=True):
-        assert row == other | dict.fromkeys(GIL)
+        assert row == dict.fromkeys((*GIL, *HOST)) | other
     for row in said:
         assert row["busy_ns"] + row["idle_ns"] == row["duration_ns"]
 
 
 # None where Python's lock was not traced; see tests/analysis/test_gil.py.
 GIL = ("idle_host_gil_holding_ns", "idle_host_gil_waiting_ns")
+HOST = ("host_ns", "runs_ahead_ns")  # None but for steps
 WITHOUT_GPU_WORK = ("nvtx/host", "hybrid/threads")
 LARGE = ("storm/busy",)  # looking at every instant takes 10 s, and drawn programs queue launches too
 
@@ -192,9 +197,9 @@ def works_of(count: int) -> Row:
 def test_every_time_of_four_steps(tmp_path: Path) -> None:
     rows = records_of(opened(tmp_path, *program()).report(REPORT))
     # In a step: host code before the launch (10 ns) and after the copy (40 ns); the launch until its kernel.
-    usual = {**works_of(1), "duration": 100, "idle": 65, "idle_host": 50, "idle_launch": 15}
-    last = {**works_of(1), "duration": 70, "idle": 35, "idle_host": 20, "idle_launch": 15}
-    steady = {"duration": 270, "idle": 165, "idle_host": 120, "idle_launch": 45}
+    usual = {**works_of(1), "duration": 100, "idle": 65, "idle_host": 50, "idle_launch": 15, "host": 100}
+    last = {**works_of(1), "duration": 70, "idle": 35, "idle_host": 20, "idle_launch": 15, "host": 70}
+    steady = {"host": 270, "duration": 270, "idle": 165, "idle_host": 120, "idle_launch": 45}
     assert [used(row) for row in rows] == [
         {"start": 25, **works_of(4), "duration": 335, "idle": 195, "idle_host": 150, "idle_launch": 45},
         {"start": 100, **works_of(3), **steady},
@@ -210,6 +215,23 @@ def test_every_time_of_four_steps(tmp_path: Path) -> None:
         ("median step", 1, None),
         ("step", 0, "warm-up"),  # the first launch of a kernel
         *(("step", number, None) for number in (1, 2, 3)),
+    ]
+
+
+def test_a_host_that_runs_ahead_has_its_time_beside_that_of_the_step(tmp_path: Path) -> None:
+    # The host is done with a step after 10 ns, the GPU after 50: 40 ns later in each.
+    rows = [nvtx("step", start, start + 10) for start in range(0, 40, 10)]
+    for i in range(4):
+        rows += [call("cudaLaunchKernel", 10 * i + 1, 10 * i + 2, i)]
+        rows += [kernel("k", 5 + 50 * i, 55 + 50 * i, i)]
+    table = opened(tmp_path, *rows).report(REPORT)
+    steps = [row for row in records_of(table) if row["row"] == "step"]
+    assert [row["duration_ns"] for row in steps] == [55, 50, 50, 50]
+    assert [(row["host_ns"], row["runs_ahead_ns"]) for row in steps] == [
+        (10, 45),
+        (10, 85),
+        (10, 125),
+        (10, 165),
     ]
 
 
@@ -291,7 +313,7 @@ def test_what_is_missing(empty: tuple[str, ...], tmp_path: Path) -> None:
 
 def test_the_columns_are_those_of_the_second_opinion(tmp_path: Path) -> None:
     header = csv_of(opened(tmp_path, *program()), REPORT).partition("\n")[0]
-    assert header == ",".join(("row", "step", "mark", "process_id", "device_id", *COLUMNS, *GIL))
+    assert header == ",".join(("row", "step", "mark", "process_id", "device_id", *COLUMNS, *GIL, *HOST))
 
 
 def test_it_explains_steps_and_states() -> None:

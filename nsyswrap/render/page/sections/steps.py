@@ -61,7 +61,7 @@ def _capture(
     subject: Subject, label: str, rows: Sequence[Row], judged: Sequence[Row], longest: int
 ) -> Iterator[Markup]:
     for row in judged:
-        title = f"{row['row'].capitalize()}{_number(row)}: {duration(row['duration_ns'])}"
+        title = f"{row['row'].capitalize()}{_number(row)}: {duration(row['duration_ns'])}{_ahead(row)}"
         if len(judged) > 1:
             title += f" on GPU {row['device_id']}, process {row['process_id']}"
         yield stacked_bar(subject.heading(label, title), _parts(row), longest)
@@ -79,6 +79,13 @@ def _capture(
 
 def _number(row: Row) -> str:
     return f" ({row['step']})" if row["row"] == MEDIAN else ""
+
+
+def _ahead(row: Row) -> str:
+    """Return how long the host takes for a step, and how far it runs ahead; empty if it does not."""
+    if not row["runs_ahead_ns"]:
+        return ""
+    return f" (host {duration(row['host_ns'])}, runs ahead by {duration(row['runs_ahead_ns'])})"
 
 
 def _parts(row: Row) -> list[Part]:
@@ -108,6 +115,7 @@ def _columns(label: str, rows: Sequence[Row]) -> Iterator[ColumnBar]:
         mark = f", {longest['mark']}" if longest["mark"] else ""
         text = f"step {longest['step']}{mark}{of}: {duration(longest['duration_ns'])}"
         text += f", GPU busy {percent(100 * longest['busy_ns'] / max(longest['duration_ns'], 1))}"
+        text += _ahead(longest)
         yield ColumnBar(
             text,
             longest["duration_ns"],
