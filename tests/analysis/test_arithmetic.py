@@ -1,0 +1,80 @@
+"""What the names of kernels say about types, tensor cores, alignment and tiles."""
+
+from __future__ import annotations
+
+import pytest
+
+from nsyswrap.analysis.kernel_names import classify
+from nsyswrap.analysis.kernel_names.arithmetic import Arithmetic, arithmetic, unit_of
+
+T, C, M, O = "tensor core", "CUDA core", "memory", "other"  # noqa: E741 -- one letter in the table
+# A name, its library, types of inputs and sums, tile, alignment, unit.
+TABLE = """
+volta_sgemm_32x128_nt                                                   | cuBLAS f32 f32 32x128 0 | C
+pascal_dgemm_128x64_tn                                                  | cuBLAS f64 f64 128x64 0 | C
+ampere_dgemm_64x64_tn                                                   | cuBLAS f64 f64 64x64 0  | O
+void gemmSN_TN_kernel<float, (int)128, (int)16>(T1)                     | cuBLAS f32 - - 0        | C
+void gemv2N_kernel<int, int, double, double>(T3)                        | cuBLAS f64 - - 0        | M
+volta_h884gemm_64x128_ldg8_nt                                           | cuBLAS f16 f16 64x128 0 | T
+turing_s1688gemm_fp16_128x64_ldg8_f2f_nn                                | cuBLAS f16 f32 128x64 0 | T
+ampere_bf16_s16816gemm_bf16_64x64_sliced1x2_ldg8_relu_f2f_stages_64x5_nn| cuBLAS bf16 f32 64x64 0 | T
+volta_fp16_sgemm_fp16_32x32_sliced1x4_nn                                | cuBLAS f16 f32 32x32 0  | C
+turing_int8_i8816gemm_int8_128x128_ldg16_relu_nn                        | cuBLAS i8 i32 128x128 0 | T
+sm80_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize64x256x16_stage4_tensor16x8x8_execute_kernel__5x_cublas | cuBLAS tf32 f32 64x256 0 | T
+sm90_xmma_gemm_f16f16_f16f32_f32_nn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_kernel__5x_cublas | cuBLAS f16 f32 64x64 0 | T
+sm80_xmma_gemm_f64f64_f64f64_f64_nt_n_tilesize32x32x16_stage3_tensor16x8x8_execute_kernel__5x_cublas | cuBLAS f64 f64 32x32 0 | T
+sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize64x32x8_stage3_ffma_aligna4_alignc4_execute_kernel__5x_cublas | cuBLAS f32 f32 64x32 4 | C
+sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize64x32x8_stage3_execute_kernel__5x_cublas | cuBLAS f32 f32 64x32 0 | O
+sm80_xmma_fprop_implicit_gemm_i8i8_i8i32_f32_tilesize128x64x64_tensor16x8x32_kernel_trt | TensorRT i8 i32 128x64 0 | T
+sm80_xmma_wgrad_implicit_gemm_cf32cf32_f32f32_cf32_tilesize64x64x8_ffma_execute_kernel__5x_cudnn | cuDNN f32 f32 64x64 0 | C
+nvjet_sm90_hsh_64x32_64x16_1x1_h_bz_NNN                                 | cuBLASLt f16 f32 64x32 0   | T
+nvjet_tss_128x64_64x8_2x1_v_bz_TNN                                      | cuBLASLt bf16 f32 128x64 0 | T
+nvjet_sm120_tst_mma_64x64x128_3_32x32x128_tmaAB_bz_TNNN                 | cuBLASLt bf16 f32 64x64 0  | T
+nvjet_sm90_ootst_128x64_128x6_1x2_h_bz_TNT                              | cuBLASLt - - 128x64 0      | O
+void cutlass::Kernel2<cutlass_80_simt_sgemm_32x128_8x5_nt_align1>(T1::Params) | CUTLASS f32 f32 32x128 1 | C
+void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_16x6_nt_align4>(T1::Params) | CUTLASS tf32 f32 64x64 4 | T
+void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_relu_f16_64x64_32x6_nn_align2>(T1::Params) | CUTLASS f16 f32 64x64 2 | T
+cutlass_tensorop_s1688tf32gemm_128x128_16x4_tn_align4                   | CUTLASS tf32 f32 128x128 4 | T
+_ZN7cutlass7Kernel2I66cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_32x6_nn_align8EEvNT_6ParamsE | CUTLASS bf16 f32 64x64 8 | T
+ampere_scudnn_winograd_128x128_ldg1_ldg4_mobile_relu_tile148t_nt_v0     | cuDNN f32 f32 128x128 0    | C
+turing_fp16_s1688cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc_tn_v1   | cuDNN f16 f32 256x64 0     | T
+void explicit_convolve_sgemm<float, int, (int)1024, (int)5>(int)        | cuDNN f32 - - 0            | C
+void dgrad2d_c1_k1_nchw_engine<__half, (int)5>(T1)                      | cuDNN f16 - - 0            | C
+cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_3_64x128x64_1x1x1_kernel0_0 | cuDNN - - 64x128 0 | T
+void cudnn::fusion::convert_dq_to_16bits<(bool)0>(void *)               | cuDNN - - - 0              | M
+void cudnn::ops::nhwcToNchwKernel<float, float, float>(T1)              | cuDNN f32 - - 0            | M
+void pytorch_flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<(int)64, cutlass::bfloat16_t>>(T1) | FlashAttention bf16 - - 0 | T
+void flash::flash_bwd_dot_do_o_kernel<(bool)1, Traits<cutlass::half_t>>(T1) | FlashAttention - - - 0 | M
+fmha_cutlassB_f16_notaligned_64x64_k128_sm75(T1)                        | CUTLASS f16 - 64x64 0      | T
+fmha_cutlassB_f32_aligned_64x64_k32_sm80(T1)                            | CUTLASS f32 - 64x64 0      | O
+fmha_v2_flash_attention_bf16_128_64_S_qkv_64_sm80_kernel                | TensorRT-LLM bf16 - 128x64 0 | T
+void deep_gemm::sm90_fp8_gemm_1d2d_impl<(cute::UMMA::Major)0>(float *)  | DeepGEMM f8 - - 0          | T
+triton_poi_fused_mul_7                                                  | torch.compile - - - 0      | M
+triton_tem_fused_bmm_2                                                  | torch.compile - - - 0      | O
+ncclDevKernel_ReduceScatter_Sum_f16_RING_LL(T1)                         | NCCL f16 - - 0             | O
+k                                                                       | - - - - 0                  | O
+tiled_matmul(float *, float *)                                          | - - - - 0                  | O
+"""  # noqa: E501 -- names are not broken
+
+
+@pytest.mark.parametrize("line", TABLE.strip().splitlines())
+def test_the_name_says(line: str) -> None:
+    name, said, unit = (part.strip() for part in line.split("|"))
+    library, inputs, sums, tile, alignment = ("" if word == "-" else word for word in said.split())
+    read = arithmetic(name)
+    assert (read.library, read.input_type, read.accumulation) == (library, inputs, sums)
+    assert (read.tile, read.alignment) == (tile, int(alignment))
+    assert unit_of(name, classify(name)) == {"T": T, "C": C, "M": M, "O": O}[unit]
+
+
+def test_double_is_read_where_it_is_computed_with() -> None:
+    functor = "at::native::AUnaryFunctor<{0}, {0}, {0}, at::native::binary_internal::MulFunctor<{0}>>"
+    name = "void at::native::vectorized_elementwise_kernel<(int)4, {}>(double)"
+    assert arithmetic(name.format(functor.format("double"))).input_type == "f64"
+    assert arithmetic(name.format(functor.format("c10::Half"))).input_type == "f16"
+    assert arithmetic(name.format(functor.format("long"))).input_type == ""
+
+
+def test_names_of_any_form_are_read() -> None:
+    for name in ("", "void", "at::native::reduce_kernel<", "nvjet_", "sm80_xmma_", "at::native::x<" * 40):
+        assert isinstance(arithmetic(name), Arithmetic)
