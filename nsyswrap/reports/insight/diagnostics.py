@@ -1,6 +1,6 @@
-"""Whether the numbers can be trusted: all that was checked of a capture, the worst first.
+"""Whether the numbers can be trusted: every check of a capture and its result, the worst first.
 
-It always answers: what could not be checked has a row that says so, with no count.
+A check that could not be made has a row that says so, without a count.
 """
 
 from __future__ import annotations

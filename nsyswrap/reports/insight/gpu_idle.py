@@ -1,8 +1,9 @@
-"""When a GPU had nothing to do for a process, and why: what the host was doing meanwhile.
+"""When a GPU was idle, and what the host was doing in that time.
 
-A gap is a time without any operation of a process on a device, between its first and its last, or the ends of
-what is selected. The host's side is that of the thread which launched what ended the gap: in a synchronise,
-an allocation, a module load or another call, in the launch itself, or outside of all CUDA calls.
+A gap is a time without any operation of a process on a device. Gaps lie between its first and its last
+operation, or inside the selection. The cause of a gap is what the thread that launched the next operation did
+in that time: a synchronizing call, an allocation, loading a module, another CUDA call, the launch itself, or
+host code outside CUDA calls.
 """
 
 from __future__ import annotations

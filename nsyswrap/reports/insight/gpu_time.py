@@ -1,12 +1,13 @@
-"""What each GPU did for each process: how long it worked, at what, how much of it at once, and how long not.
+"""Busy and idle time of each GPU by process: kernels, copies, memsets, communication and their overlap.
 
 Busy is the time in which at least one operation ran: kernels, whole-graph executions, copies, memsets,
-migrations of unified memory. It is held against the window from the first operation to the last, or against
-what is selected: of several NVTX ranges their union, without the time between them. A device that several
-processes used has a row of its own too, without a process.
+migrations of unified memory. Utilization is its share of the window. The window lasts from the first
+operation to the last, or is the selected time. The window of several NVTX ranges is their union, without the
+time between them. A device that several processes used also has a row for all of them, without a process.
 
-Computing are kernels and whole-graph executions; what is inside a graph that was recorded whole is not known.
-Copies are those that the program asked for; communication are kernels of NCCL and the like, by their names.
+Kernels and whole-graph executions are compute. What a graph that was recorded whole contains is not known.
+Copies are those that the program called for. Communication kernels, such as those of NCCL, are known by their
+names.
 """
 
 from __future__ import annotations

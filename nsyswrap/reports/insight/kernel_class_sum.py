@@ -1,8 +1,8 @@
-"""Kernels by what they compute: matrix products, attention, point by point, moving data, ...
+"""Kernel time by class: matrix products, attention, elementwise, copies and others.
 
-The class comes from the full demangled name, whatever kernels are called by. A kernel that no rule knows is
-``other``; rules of the user's own come before the built-in ones. Under a selected time all figures are of
-the parts of kernels inside it.
+The full demangled name decides the class, whichever names are shown. A kernel that matches no rule is in
+class ``other``. Your own rules (``--classes``) come before the built-in ones. With a selected time, figures
+are of the parts of kernels inside it.
 """
 
 from __future__ import annotations

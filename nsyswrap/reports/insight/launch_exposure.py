@@ -1,9 +1,8 @@
-"""How long the GPU stood idle because launches were under way, by stream.
+"""GPU idle time that launch calls cause, by stream.
 
-Exposed is the part of a process' idle time on a device that lies inside the launch of what came next: its
-call had begun, and had not returned before the GPU ran dry. Profiler overhead in it counts. Launches issued
-while the GPU works expose nothing, however long they take. First launches of a kernel pay for loading it, and
-stand apart.
+Exposed is the part of a process' idle time on a device during the launch of the next operation: from the
+call's start to the start on the GPU. This includes profiler overhead. Launches during GPU work expose
+nothing, however long they take. First launches of a kernel have a column of their own, as they can load it.
 """
 
 from __future__ import annotations

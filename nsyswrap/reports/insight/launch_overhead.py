@@ -1,9 +1,9 @@
-"""What launching cost, per kernel: first launches apart from repeats, waits apart from latencies.
+"""What launching costs, by kernel: first launches, repeats, latency and waits.
 
-A launch is one API call that started kernels: a graph launch counts once, with all its nodes, and so do a
-runtime call and the driver call below it (the outer one). First launches pay for loading: what follows the
-columns about them is about the repeats alone. Latency is given for launches into an idle stream. In a busy
-stream a launch waits for earlier work (dependency), then for its own start (queue).
+A launch is one API call that started kernels. A graph launch counts once, with all its nodes. A runtime call
+and the driver call below it count once. First launches can load their kernel, so all other columns are about
+the repeats alone. Latency is that of launches into an idle stream. In a busy stream a launch waits for
+earlier work (dependency), then for its own start (queue).
 
 All selected launches count, including those of the start-up. The sentence below the table is about the steady
 part. CUDA graphs or fusion could save the launch latency of repeat launches, and the host code and other CUDA

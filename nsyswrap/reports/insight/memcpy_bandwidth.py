@@ -1,18 +1,18 @@
-"""Copies and memsets by direction, kinds of memory and size: how much, how long, at what bandwidth.
+"""Copies and memsets by direction, kind of memory and size: bytes, time and bandwidth.
 
-Bandwidth is the sum of the bytes over the sum of the durations, in bytes/s (10^9 is a GB): nsys' own
-throughput column divides integers and comes out low. Left out of it, and counted, are operations that took no
-time, and those whose duration is not that of the transfer: peer copies that the driver takes through the
-host, of which nsys times one piece, and whatever is faster than the GPU's memory.
+Bandwidth is the sum of the bytes over the sum of the durations, in bytes/s; 1 GB is 10^9 bytes. The
+throughput column of nsys divides integers and is too low. Operations whose duration is not that of the
+transfer are excluded, and counted: those that took no time, those that are faster than the GPU's memory, and
+peer copies through the host, of which nsys times one piece.
 
 Of an operation that a time window cuts, sums have the time inside, and bytes in proportion to it. Counts and
 medians are of whole operations.
 
-What a link gives is known of a GPU's memory alone. A copy inside a GPU reads each byte and writes it, so half
-of that memory's bandwidth is its limit; a memset has all of it. A copy that fits the L2 cache can be faster.
+The peak is known only for the GPU's own memory. A copy inside a GPU reads and writes each byte, so its peak
+is half of the memory's bandwidth; that of a memset is all of it. A copy that fits the L2 cache can be faster.
 
-Migrations of unified memory stand in rows of their own, by direction: their sizes are the driver's choice.
-No call started them, and they are in the bandwidth of no copy; ``um_migrations`` says more of them.
+Migrations of unified memory have rows of their own, by direction. The driver starts them and chooses their
+sizes, so they are in no copy's bandwidth. ``um_migrations`` has more about them.
 """
 
 from __future__ import annotations

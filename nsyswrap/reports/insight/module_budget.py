@@ -1,12 +1,13 @@
-"""Where the time of a step goes, by module of PyTorch or NVTX range.
+"""Where the time of a step goes, by PyTorch module or NVTX range.
 
-Each nanosecond of a step has one row, so the rows of a device add up to the steps. Time with several
-operations belongs to the first in the order of step_budget: compute, exposed communication, exposed copies;
-of several that compute to the first to start. Idle time belongs to the operation that ended it: the module
-that the GPU waited for. Idle time before the end of the last step belongs to none.
+Each nanosecond of a step belongs to one row, so the rows of a device add up to the steps. If several
+operations run at once, the time belongs to the first in the order of step_budget: compute, exposed
+communication, exposed copies. Of several that compute, it belongs to the first to start. Idle time belongs to
+the operation that ended it: the GPU waited for this module. Idle time before the end of the last step belongs
+to no module.
 
 Modules and ranges are those of nvtx_tree. The steps are the steady steps of step_budget. Without a steady
-part, or under --time or --nvtx, it is the whole of what is selected.
+part, or under --time or --nvtx, the whole selection counts.
 """
 
 from __future__ import annotations

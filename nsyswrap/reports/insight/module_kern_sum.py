@@ -1,13 +1,13 @@
-"""Kernels by module of PyTorch, phase and operation with its input shapes.
+"""Kernels by PyTorch module, phase and operation with its input shapes.
 
-A kernel belongs to a module, or to NVTX ranges where no modules are recorded, as in nvtx_tree. A module is
-named by its path in the model, such as layers.3.attention.qkv; the model itself by its class. Outside of
-modules it is the path of ranges, with slashes.
+A kernel belongs to a module, or to NVTX ranges where no modules are recorded, as in nvtx_tree. A module has
+the name of its path in the model, such as layers.3.attention.qkv; the model itself that of its class. A
+kernel outside of modules has the path of its ranges, with slashes.
 
-The operation is the one that autograd records, or else the innermost one. A kernel of a backward pass has
-the operation of the forward, and its input shapes. profile --modules records the functions of the backward
-alone. emit_nvtx of PyTorch, or nsys 2025 with --pytorch=autograd-shapes-nvtx, records operations. Of a kernel
-that torch.compile fused, it is the list of the operations in it.
+The operation is the one that autograd records, or else the innermost one. A kernel of a backward pass has the
+operation of the forward, and its input shapes. profile --modules records the functions of the backward only.
+emit_nvtx of PyTorch, or nsys 2025 with --pytorch=autograd-shapes-nvtx, records operations. For a kernel that
+torch.compile fused, all operations in it are listed.
 """
 
 from __future__ import annotations

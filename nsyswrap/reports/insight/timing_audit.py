@@ -1,15 +1,15 @@
 """NVTX ranges by name: whether the time of a range is that of the GPU work launched in it.
 
-Each range that ended on the thread it began on is judged by itself, from the API calls and GPU operations of
-the whole capture, never from its name. It is complete if no earlier work was running as it began, and all
-work launched in it had ended as it ended. Earlier work was launched before, by the same thread or into its
-streams.
+Each range is judged by the API calls and GPU operations of the whole capture, not by its name. Ranges that
+end on another thread are left out. A range is complete if no earlier work was running when it began, and all
+work launched in it had ended when it ended. Earlier work was launched before, by the same thread or into the
+same streams.
 
-A range should have lasted from its start to the end of both the range and its own work, less the time lost to
-earlier work: the time in synchronizing calls before its first launch while that was running, and the wait of
-its first operation for it after that call. Launches of another thread count for a range whose thread is seen
-to wait for them, as for PyTorch's backward. Other work of that thread changes no verdict; a note says that it
-overlaps. Unified-memory migrations belong to no call, and count for no range.
+The expected time lasts from the start of a range to the end of both the range and its own work, without the
+time lost to earlier work. That is the time in synchronizing calls before its first launch while earlier work
+ran, and the wait of its first operation for earlier work after that call. Launches of another thread count
+for a range whose thread waits for them, as for PyTorch's backward. Other work of that thread does not change
+the verdict; a note says that it overlaps. Unified-memory migrations belong to no call and to no range.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Unified memory: what migrated by process, device, direction and cause, and the page faults beside it.
+"""Unified memory migrations by process, device, direction and cause, with page faults.
 
-Nobody called for a migration: it is the driver's answer to a page fault, its guess of the next ones, or what
-cudaMemPrefetchAsync asked for. While pages migrate, kernels that want them wait.
+The driver migrates pages after a page fault, when it expects one, or as cudaMemPrefetchAsync asks. Kernels
+that need these pages wait until they have migrated.
 
-Pages are 4 KiB. A page came back if it migrated the other way too, in the same process; it did so again and
-again if it migrated this way more than once. One that was freed, and its address used anew, counts as the
-same. A page can stand in several rows: it migrated for several causes.
+Pages are 4 KiB. A page came back if it also migrated the other way, in the same process. It came back
+repeatedly if it migrated this way more than once. A page that was freed and whose address was used again
+counts as the same page. A page that migrated for several causes is in several rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Calls that make the host wait for the GPU: cudaDeviceSynchronize and cudaStreamSynchronize.
 
-A thread that waits launches nothing, and the GPU runs dry after it. Wait late, and for what is needed alone:
-by an event (cudaEventSynchronize), or let a stream wait instead of the host (cudaStreamWaitEvent).
+A thread that waits launches nothing, so the GPU is idle after the wait. Wait as late as possible, and only
+for the work that is needed: for an event (cudaEventSynchronize), or in a stream instead of the host
+(cudaStreamWaitEvent).
 """
 
 from __future__ import annotations

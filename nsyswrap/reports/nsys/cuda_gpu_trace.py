@@ -1,7 +1,7 @@
-"""GPU trace: every kernel, copy and memset, where it ran, and with what.
+"""GPU trace: every kernel, copy and memset, with its device, stream and size.
 
-Throughput is nsys': the bytes times the whole number of such operations a second holds, which comes out low,
-and 0 for whatever lasts longer than a second.
+Throughput is computed as nsys does, in whole operations a second. It is too low, and 0 for operations longer
+than a second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Launch summary: per process, thread, device, API function and kernel, the phases of an execution.
+"""Launch summary: launch call, wait and execution, by process, thread, device, API function and kernel.
 
-API is the launch call, queue the wait from the call's return to the kernel's start (missing where the
-kernel started earlier), kernel the execution, total the span from the call to the later of both ends.
+API is the launch call. Queue is the wait from the return of the call to the start of the kernel, missing if
+the kernel started earlier. Kernel is the execution. Total lasts from the start of the call to the later of
+both ends.
 """
 
 from __future__ import annotations

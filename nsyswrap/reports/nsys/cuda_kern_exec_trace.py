@@ -1,6 +1,6 @@
-"""Launch trace: every kernel with its launch call, the wait between them, and the span of both.
+"""Launch trace: every kernel with its launch call, the wait between them, and the total of both.
 
-A kernel whose call has two rows (runtime and driver) stands there twice, one without a call not at all.
+A kernel whose call has two rows (runtime and driver) is listed twice. A kernel without a call is not listed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Asynchronous copies that were none: cudaMemcpy*Async from or to pageable host memory.
+"""Asynchronous copies that block the host: cudaMemcpy*Async from or to pageable memory.
 
-The driver has to copy such memory through a buffer of its own, and the call may block meanwhile: nothing
-overlaps with it. Pinned memory (cudaMallocHost, cudaHostRegister; in PyTorch ``pin_memory``) makes the copy
-what its name says.
+The driver copies such memory through a buffer of its own, and the call can block in that time, so nothing
+overlaps. With pinned memory (cudaMallocHost, cudaHostRegister; ``pin_memory`` in PyTorch) the copy is
+asynchronous.
 """
 
 from __future__ import annotations

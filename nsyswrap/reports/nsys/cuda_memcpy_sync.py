@@ -1,7 +1,7 @@
 """Copies that block the host: cudaMemcpy* without Async.
 
-The thread waits for the copy, and for all work in its stream before it; cudaMemcpy*Async with pinned memory
-lets it go on. Copies that do not block are left out: those within one device, and those of up to 64 kB from
+The thread waits for the copy, and for all earlier work in its stream. cudaMemcpy*Async with pinned memory
+does not wait. Copies that do not block are left out: those within one device, and those of up to 64 kB from
 host to device.
 """
 

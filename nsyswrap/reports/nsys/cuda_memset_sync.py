@@ -1,6 +1,6 @@
 """Memsets that block the host: cudaMemset* without Async, on pinned or managed memory.
 
-The thread waits until the memory is set. cudaMemsetAsync lets it go on.
+The thread waits until the memory is set. cudaMemsetAsync does not wait.
 """
 
 from __future__ import annotations

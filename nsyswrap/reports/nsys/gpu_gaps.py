@@ -1,7 +1,7 @@
-"""Times in which a device did nothing for a process, between its first operation and its last.
+"""Gaps: times without any operation of a process on a device, between its first and its last one.
 
-A GPU that is idle for longer than ``gap`` waits for the host: see what that did meanwhile (NVTX ranges, OS
-runtime calls, synchronisation), and launch earlier.
+A gap of more than ``gap`` ms means that the GPU waits for the host. See what the host did in that time (NVTX
+ranges, OS runtime calls, synchronization), and launch earlier.
 """
 
 from __future__ import annotations

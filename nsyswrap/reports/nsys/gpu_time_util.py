@@ -1,9 +1,9 @@
-"""Stretches of time in which a device was hardly used, between its first operation and its last.
+"""Times in which a device was little used, between its first operation and its last.
 
-For each process the time of a device is cut into ``chunks`` of equal length; those in use for less than
-``threshold`` percent are listed, and neighbors are put together. In use is time, not how much of the GPU an
-operation fills; operations side by side add up, to more than 100 % too. See what the host did meanwhile, and
-launch earlier, or more at a time.
+For each process the time of a device is cut into ``chunks`` of equal length. Chunks in use for less than
+``threshold`` percent are listed; neighbors are joined. In use counts time, not how much of the GPU an
+operation fills. Operations that overlap add up, to more than 100 % too. See what the host did in that time,
+and launch earlier, or more at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""NVTX GPU projection summary: by range name, how long the GPU worked on what was launched inside.
+"""NVTX GPU projection summary: time of the GPU work launched in ranges, by range name.
 
-The gaps between operations count, and the time of nested ranges counts in each of them.
+The time includes gaps between operations. The time of a nested range counts in each range around it.
 """
 
 from __future__ import annotations

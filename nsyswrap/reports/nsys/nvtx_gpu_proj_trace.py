@@ -1,4 +1,4 @@
-"""NVTX GPU projection trace: every range that launched something, and when the GPU worked on that."""
+"""NVTX GPU projection trace: every range that launched GPU work, and when that work ran."""
 
 from __future__ import annotations
 

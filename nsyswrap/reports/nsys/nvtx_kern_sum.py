@@ -1,6 +1,7 @@
 """NVTX range kernel summary: GPU time of kernels by the NVTX ranges around their launches.
 
-A kernel counts in every range around its launch; one launched outside of all stands under an empty range.
+A kernel counts in every range around its launch. A kernel that was launched outside of all ranges has an
+empty range name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """NVTX push/pop range trace: every push/pop range with its parent, its children and its place on the stack.
 
-Two ranges of one thread with the same times are each other's parents: nsys lists neither them nor what lies
-in them.
+Of two ranges of one thread with the same times, each is the parent of the other. nsys lists neither these nor
+the ranges inside them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Slowest and fastest rank in each NVTX range and each kernel, by name.
 
-The k-th range of a name belongs to the k-th of the other ranks. Where ranks wait for each other all ranges
-last as long, so what is judged is a rank's own GPU time: of the kernels, copies, memsets and graphs launched
-while the range was open, by any thread of the process, those that do not communicate. Ranges in which no rank
-launched anything of its own are judged by their duration on the CPU.
+The k-th range of a name on one rank is compared with the k-th on the others. Ranks that wait for each other
+have ranges of equal length, so a rank is judged by its own GPU time: of the kernels, copies, memsets and
+graphs that any thread of its process launched while the range was open, without communication. Ranges in
+which no rank launched any such work are judged by their duration on the CPU.
 
-Kernels are judged by the time of all of a name; communication kernels are left out, whose time is long on the
-rank that is early: rank_waiting. A kernel that a rank does not have takes it no time.
+Kernels are judged by the total time of a name. Communication kernels are left out: they last longest on the
+rank that is early, see rank_waiting. A kernel that a rank does not have counts as 0.
 """
 
 from __future__ import annotations

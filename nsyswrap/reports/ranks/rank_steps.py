@@ -1,7 +1,7 @@
 """Every NVTX range of several ranks, one by one: the k-th of a name on each, slowest and fastest rank.
 
-What is judged is a rank's own GPU time in the range, or the range's duration where no rank launched anything
-of its own in ranges of that name: as in rank_skew, which adds these up.
+A rank is judged by its own GPU time in the range. Where no rank launched any GPU work of its own in ranges of
+that name, the duration of the range counts. rank_skew adds these times up.
 """
 
 from __future__ import annotations

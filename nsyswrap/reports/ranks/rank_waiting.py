@@ -1,21 +1,21 @@
-"""Each rank: how often it came last to a collective, and how long it waited for the others.
+"""Each rank: how often it was last in a collective, and how long it waited for the others.
 
-A collective's kernel starts on each rank when that rank has come to it and ends when all have, so waiting
-counts as kernel time and the GPU looks busy. Waiting is the kernel's duration less the shortest among the
-ranks of that collective; the last to arrive waits least. That compares durations and needs no common clock.
+The kernel of a collective starts on a rank when that rank arrives, and ends when all have arrived. So waiting
+counts as kernel time, and the GPU looks busy. Waiting is the kernel's duration minus the shortest one among
+the ranks of that collective, as the last rank waits least. This compares durations and needs no common clock.
 
-Waiting beside own kernels of the rank, as when DDP overlaps the backward pass, costs no time. The verdict is
-on the exposed part: no own kernel ran meanwhile.
+Waiting that overlaps with own kernels of the rank, as when DDP overlaps the backward pass, costs no time. The
+verdict is about the exposed part, without own kernels.
 
 Collectives are matched by their order: the k-th kernel of a name in a stream with the k-th of other ranks.
-All-reduce, all-gather, reduce-scatter and all-to-all are; a broadcast or a send does not end on all ranks
-together, and is communication without waiting. Communicators are told apart if the export has the payloads of
-NCCL (`nsys export --include-json true`). Otherwise all ranks that have collectives of a name count as one
-group. The verdict is withheld if the numbers of collectives differ between ranks, or if their kernels are not
-at the same time.
+All-reduce, all-gather, reduce-scatter and all-to-all are matched. A broadcast or a send does not end on all
+ranks together: it is communication without waiting. Communicators are told apart if the export has the
+payloads of NCCL (`nsys export --include-json true`). Otherwise all ranks that have collectives of a name
+count as one group. The verdict is withheld if the numbers of collectives differ between ranks, or if their
+kernels are not at the same time.
 
-Arrival times compare the captures' clocks, aligned on the start of each session; a note says how well that
-fits. With a selection, what it touches counts whole.
+Arrival times compare the captures' clocks, aligned on the start of each session; a note says how exactly.
+Whatever overlaps a selection counts whole.
 """
 
 from __future__ import annotations
