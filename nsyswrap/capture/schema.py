@@ -174,7 +174,7 @@ EVENTS: dict[str, Events] = {
     ),
     "memcpy": Events(
         "CUPTI_ACTIVITY_KIND_MEMCPY",
-        "memory copies",
+        "copies",
         "--trace cuda,nvtx",
         {
             **_GPU_OP,
@@ -188,7 +188,7 @@ EVENTS: dict[str, Events] = {
     ),
     "memset": Events(
         "CUPTI_ACTIVITY_KIND_MEMSET",
-        "memory sets",
+        "memsets",
         "--trace cuda,nvtx",
         {**_GPU_OP, "bytes": _BYTES, "mem_kind": _optional("memKind"), "value": _optional("value")},
     ),

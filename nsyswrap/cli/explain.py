@@ -63,7 +63,7 @@ def _reports_of(capture: Capture) -> list[str]:
     here = [(report.name, report.title) for report in reports if not lacking[report.name]]
     rest = [(report.name, _collect(report, capture)) for report in reports if lacking[report.name]]
     return [
-        *_section(f"{capture.source} answers", here),
+        *_section(f"Reports with data in {capture.source}", here),
         *_section("No data in this capture for (it did not happen, or it was not collected)", rest),
     ]
 

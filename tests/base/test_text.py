@@ -163,11 +163,11 @@ def test_a_number_stays_with_its_unit() -> None:
 
 
 def test_a_number_with_its_noun() -> None:
-    assert counted(1_000, "memory copies") == "1,000 memory copies"
+    assert counted(1_000, "copies") == "1,000 copies"
     assert counted(0, "kernels") == "0 kernels"
     titles = (
         "kernels",
-        "memory copies",
+        "copies",
         "CUDA API calls",
         "OS runtime calls",
         "profiler overhead",
@@ -176,7 +176,7 @@ def test_a_number_with_its_noun() -> None:
     )
     assert [counted(1, title) for title in titles] == [
         "1 kernel",
-        "1 memory copy",
+        "1 copy",
         "1 CUDA API call",
         "1 OS runtime call",
         "1 profiler overhead",

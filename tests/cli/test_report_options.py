@@ -271,7 +271,7 @@ def test_the_list_of_what_a_capture_answers(cli: Cli, export: Path) -> None:
     done = cli("report", export, "--list")
     assert (done.returncode, done.stderr) == (0, "")
     here, rest, outside = done.stdout.split("\n\n")
-    assert "".join(here.split()).startswith(f"{export}answers")  # a long path has lines of its own
+    assert "".join(here.split()).startswith(f"Reportswithdatain{export}")  # a long path has lines of its own
     assert f"  {KERNELS} " in here
     assert "  osrt_sum " in rest
     assert "--trace cuda,nvtx,osrt" in rest

@@ -329,7 +329,7 @@ def test_a_notebook_gets_a_figure_that_shows_itself(tmp_path: Path) -> None:
     [
         ("top-kernels", "no kernels"),
         ("launch", "no kernels"),
-        ("copies", "no memory copies"),
+        ("copies", "no copies"),
         ("timeline", "no GPU"),
     ],
 )

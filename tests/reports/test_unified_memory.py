@@ -80,7 +80,7 @@ def test_faults_of_the_cpu_stand_in_every_window_unless_rows_are_cut(tmp_path: P
 @pytest.mark.parametrize(
     ("missing", "title", "options"),
     [
-        (MEMCPY, "memory copies", "--trace cuda,nvtx"),
+        (MEMCPY, "copies", "--trace cuda,nvtx"),
         (UM_CPU_FAULT, "CPU page faults", "--trace cuda,nvtx --um-faults"),
         (UM_GPU_FAULT, "GPU page faults", "--trace cuda,nvtx --um-faults"),
     ],

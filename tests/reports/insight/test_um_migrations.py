@@ -230,7 +230,7 @@ def test_without_migrations_there_is_no_row_and_a_word(tmp_path: Path) -> None:
     assert found(capture, "event") == []
     assert said(capture) == ["no migrations: unified memory was not used, or its pages did not move"]
     (tmp_path / "none").mkdir()
-    with pytest.raises(NotInCapture, match=r"um_migrations: .* holds no memory copies or CPU page faults"):
+    with pytest.raises(NotInCapture, match=r"um_migrations: .* holds no copies or CPU page faults"):
         opened(tmp_path / "none", kernel("k", 0, 5)).report(REPORT)
 
 
