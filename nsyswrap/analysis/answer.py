@@ -27,11 +27,13 @@ _MOST_STATES = 2  # that filled an outlier
 class Outlier:
     """An unusually long step: its number, its duration, and the states with most extra time in ns.
 
-    The extra time is that beyond the typical step, on the first device.
+    ``usual_ns`` is the duration of a typical step, or of one near it if steps grow or shrink all the time.
+    The extra time is that beyond such a step, on the first device.
     """
 
     number: int
     duration_ns: int
+    usual_ns: float
     filled_ns: Mapping[str, int]
 
 
@@ -256,13 +258,14 @@ def _other_loops(whole: Capture, steps: Steps) -> tuple[OtherLoop, ...]:
 
 def _outlier(part: JudgedPart, number: int) -> Outlier:
     """Return an outlier with the states that exceed those of the typical step most, on the first device."""
-    numbers = np.flatnonzero(part.steps.steady)
-    place, first = number - int(numbers[0]), part.budgets[0]
-    usual = ~part.steps.outlier[part.steps.steady]
+    steps, first = part.steps, part.budgets[0]
+    numbers = np.flatnonzero(steps.steady)
+    place, (usual_ns, near) = number - int(numbers[0]), steps.typical_for(number)
+    usual = (near & ~steps.outlier)[steps.steady]
     more = {state: int(times[place] - np.median(times[usual])) for state, times in first.state_ns.items()}
     largest = sorted(more, key=lambda state: -more[state])[:_MOST_STATES]
     filled = {state: more[state] for state in largest if more[state] > 0}
-    return Outlier(number + part.steps.first, int(part.steps.duration_ns[number]), filled)
+    return Outlier(number + steps.first, int(steps.duration_ns[number]), usual_ns, filled)
 
 
 def _start_up(capture: Capture, part: JudgedPart) -> StartUp:

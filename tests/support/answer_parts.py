@@ -61,4 +61,4 @@ def answer(*devices: DeviceTime, **changes: Any) -> Answer:
 
 
 def outlier(number: int, duration_ms: int, **filled_ms: int) -> Outlier:
-    return Outlier(number, duration_ms * MS, {state: ms * MS for state, ms in filled_ms.items()})
+    return Outlier(number, duration_ms * MS, 2 * MS, {state: ms * MS for state, ms in filled_ms.items()})

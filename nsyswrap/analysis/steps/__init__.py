@@ -116,6 +116,17 @@ class Steps:
         first = np.append(True, start[1:] > end[:-1])
         return tuple(zip(start[first].tolist(), end[np.append(first[1:], True)].tolist(), strict=True))
 
+    def typical_for(self, number: int) -> tuple[float, NDArray[Any]]:
+        """Return what a step like this one usually takes in ns, and mark the steady steps that tell.
+
+        These are all steady steps, or those around it if steps grow or shrink all the time.
+        """
+        lasting = self.duration_ns
+        if not _trend(lasting[self.steady]):
+            return float(np.median(lasting[self.steady])), self.steady
+        near = self.steady & (np.abs(np.arange(len(self)) - number) <= _AROUND)
+        return float(np.median(lasting[near])), near
+
 
 @per_capture
 def steps_of(capture: Capture) -> tuple[Steps, ...]:
@@ -246,7 +257,7 @@ def _why_unsteady(label: str, lasting: NDArray[Any], *, chosen: bool) -> str:
     short, long = np.quantile(lasting, (0.25, 0.75))
     if chosen or long <= _WIDE * short:
         return ""
-    return f"{label} varies from {duration(short)} to {duration(long)}"
+    return f"{label} repeats, but takes {duration(short)} to {duration(long)}"
 
 
 def _warm_up(whole: Capture, process: int, occurrences: Occurrences, ratio: NDArray[Any]) -> int:

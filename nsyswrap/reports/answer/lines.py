@@ -245,9 +245,11 @@ def _first(finding: Finding, answer: Answer) -> Iterator[Line]:
     if finding.saved_ns is None:
         yield Line(f"{remedy}: {_saving(finding)}", "detail")
         return
-    most = f"would save {_saving(finding, _of_a_step(answer))}"
-    texts = [f"{remedy} {most} ({_times(finding, answer)})"] if _is_of_these_steps(finding, answer) else []
-    texts.append(f"{remedy} {most}")
+    of = _of_a_step(answer)
+    texts = [_saving(finding, of)]
+    if _is_of_these_steps(finding, answer):
+        texts.insert(0, _saving(finding, of, _times(finding, answer)))
+    texts = [f"{remedy} would save {most}" for most in texts]
     yield Line(clip(first_fitting(texts, room("detail")), room("detail")), "detail")
 
 
@@ -276,9 +278,11 @@ def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
     yield Line(first_fitting(texts, room("detail")), "detail")
 
 
-def _saving(finding: Finding, of: str = "") -> str:
+def _saving(finding: Finding, of: str = "", times: str = "") -> str:
     """Return the share of the time that a change saves, and whether that is a bound or an estimate."""
-    return SAVINGS[finding.status].format(f"{whole_percent(finding.ceiling_percent or 0.0)}{of}")
+    in_times = f" ({times})" if times else ""
+    saving = SAVINGS[finding.status].format(f"{whole_percent(finding.ceiling_percent or 0.0)}{of}{in_times}")
+    return saving.replace(") (", "; ")
 
 
 def _of_a_step(answer: Answer) -> str:

@@ -76,7 +76,7 @@ def outlier_lines(answer: Answer, kind: Kind = "fact") -> Iterator[Line]:
     if answer.steps is None or not answer.steps.outliers:
         return
     outliers = answer.steps.outliers
-    longer_ns = sum(one.duration_ns - answer.steps.median_ns for one in outliers) / len(outliers)
+    longer_ns = sum(one.duration_ns - one.usual_ns for one in outliers) / len(outliers)
     which = _which(outliers, answer.steps.count)
     text = f"{which} take{'s' if len(outliers) == 1 else ''} {duration(longer_ns)} longer"
     filled: dict[str, int] = {}
