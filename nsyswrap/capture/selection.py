@@ -147,6 +147,7 @@ class ViewOptions:
     ``nvtx_names`` puts the innermost NVTX range around the launch before a kernel's name.
     ``classes`` are pairs of kernel class and pattern, tried before the built-in rules. ``steps`` says which
     steps the steady part has, as ``NAME``, ``10-13`` or ``NAME/10-13``; empty means that they are looked for.
+    ``loop`` tells which of the loops is judged; without it the one with most time.
     ``shared``: texts are read as others may see them, without credentials and names of people.
     """
 
@@ -156,6 +157,7 @@ class ViewOptions:
     rounding: Rounding = "2025"
     selection: Selection = EVERYTHING
     steps: str = ""
+    loop: str = ""
     shared: bool = False
 
 

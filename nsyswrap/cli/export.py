@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.selection import Selection
 
 with lazy_imports():
-    from nsyswrap.analysis.compare import model, run_figures
+    from nsyswrap.analysis.compare import run_figures
     from nsyswrap.analysis.ranks import members
     from nsyswrap.capture import schema
     from nsyswrap.capture import selection as selections
@@ -274,7 +274,7 @@ def _write_metrics(
         opened, left_out = _opened(places, selection, shared=True)
         runs = [run_figures.run_figures(capture, label) for label, capture in opened.items()]
         note_replaced(opened.values())
-        side = model.Side(source.name, tuple(runs), left_out=(*source.left_out, *left_out))
+        side = sides.of_runs(source.name, runs, (*source.left_out, *left_out))
     found = run_metrics.metrics_of(side)
     content = metric_formats.FORMATS[name](found)
     if output is None or _is_stdout(output):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap import api
-    from nsyswrap.analysis import answer
+    from nsyswrap.analysis import answer, steps
     from nsyswrap.base.nsys import find
     from nsyswrap.capture import capture as captures
     from nsyswrap.record import bare, stored_runs
@@ -61,9 +61,12 @@ def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> int
         note(f"nsyswrap: not done, not included: {', '.join(not_done)}")
     of_runs, left_out = _opened(done, open_one)
     if of_runs:
-        read, opened = list(of_runs), list(of_runs.values())
+        read = list(of_runs)
+        opened, loop = steps.judged_alike(list(of_runs.values()))
         facts = [RunFolder(run).read_run() for run in read]
         say("\n".join(_spread_lines(tables.spread(opened, facts), read, program_of(facts[0]))))
+        if loop:
+            say(f"All runs are judged by {printable(loop)}, the loop that they share.")
         show_cost(read)
         note_silence(opened[0])
         for run, capture in of_runs.items():

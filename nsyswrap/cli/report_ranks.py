@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from nsyswrap.analysis.ranks.members import Member, check_different, missing_ranks, places, processes
+from nsyswrap.analysis.steps import judged_alike
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read
+from nsyswrap.base.text import printable
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.cli.folders import captures_in
@@ -72,9 +74,18 @@ def made(
     Return the tables, and the reports that cannot be made.
     """
     across = _compare_ranks(members, rank_reports) if rank_reports else MadeReports()
+    if any(request.report.judges_steps for request in requests):
+        members = _judged_alike(members)
     tables, missing = make_tables({member.label: member.capture for member in members}, requests)
     by_rank = [_by_rank(table, members) for table in tables]
     return [*across.combined(), *by_rank], [*across.missing, *missing]
+
+
+def _judged_alike(members: Sequence[Member]) -> list[Member]:
+    alike, loop = judged_alike([member.capture for member in members])
+    if loop:
+        note(f"nsyswrap: all ranks are judged by {printable(loop)}, the loop that they share")
+    return [replace(one, capture=capture) for one, capture in zip(members, alike, strict=True)]
 
 
 def _compare_ranks(members: Sequence[Member], names: Sequence[str]) -> MadeReports:

@@ -51,6 +51,18 @@ class Drawing:
             self.launch(name, start + i * apart, **more)
 
 
+def phases(train_ns: int, evaluate_ns: int) -> Drawing:
+    """Three epochs of ten training steps and ten evaluation steps with kernels of such times."""
+    drawing, now = Drawing(), 0
+    for _ in range(3):
+        for name, gpu_ns in (("train", train_ns), ("eval", evaluate_ns)):
+            for _ in range(10):
+                drawing.range(name, now, now + gpu_ns + 100)
+                drawing.launch(name, now + 10, gpu_ns=gpu_ns)
+                now += gpu_ns + 200
+    return drawing
+
+
 def only(folder: Path, drawing: Drawing, steps: str = "") -> Steps:
     """Return the steps of the only process."""
     [found] = steps_of(opened(folder, *drawing.rows).viewed(steps=steps))

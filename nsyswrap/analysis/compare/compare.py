@@ -20,6 +20,7 @@ from nsyswrap.analysis.compare.model import (
     Side,
 )
 from nsyswrap.analysis.compare.module_rows import hidden_remarks
+from nsyswrap.analysis.compare.one_loop import with_one_loop
 from nsyswrap.analysis.compare.pairing import have_same_steps, pair_rows
 from nsyswrap.analysis.compare.stored_names import with_full_names
 from nsyswrap.base.version import version
@@ -41,6 +42,7 @@ def compare(
     also where only the command differs, which users do on purpose.
     """
     limits = limits or Limits()
+    (base, new), loop = with_one_loop([base, new])
     base, new = with_full_names(base, new)
     obstacles = obstacles_of(base, new)
     no_verdicts = _no_verdicts(base, new, obstacles, anyway=anyway)
@@ -56,13 +58,14 @@ def compare(
     pairs.sort(key=lambda pair: (_ORDER[pair.key.group], -abs(pair.cost_ns), pair.key))
     few = () if no_verdicts else few_runs(base, new)
     other_steps = () if have_same_steps(base, new) else _other_steps(base, new)
+    one_loop = (f"all runs are judged by {loop}, the loop that they share",) if loop else ()
     hidden = hidden_remarks(base, new)
     others = (
         _other_versions(base, new)
         if any(judgement.outcome in ("slower", "faster") for judgement in judgements)
         else ()
     )
-    remarks = (*few, *_left_out(base, new), *other_steps, *hidden, *others, *remarks_of(base, new))
+    remarks = (*few, *_left_out(base, new), *one_loop, *other_steps, *hidden, *others, *remarks_of(base, new))
     return Comparison(base, new, tuple(pairs), limits, obstacles, no_verdicts, remarks)
 
 

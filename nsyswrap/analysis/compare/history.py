@@ -29,6 +29,7 @@ from nsyswrap.analysis.compare.model import (
     Rows,
     Side,
 )
+from nsyswrap.analysis.compare.one_loop import with_one_loop
 from nsyswrap.analysis.compare.pairing import pair_rows
 from nsyswrap.base.text import without_folders
 
@@ -125,7 +126,7 @@ class History:
 
 def history_of(sides: Sequence[Side], limits: Limits = LIMITS) -> History:
     """Return the rows of the sides over time. ``limits.error_rate`` is that of the whole history."""
-    ordered, remarks = _in_order(_with_equal_rows(sides))
+    ordered, remarks = _in_order(_with_equal_rows(with_one_loop(sides)[0]))
     breaks = [obstacles_of(*pair) for pair in pairwise(ordered)]
     points = tuple(map(Point, _labels(ordered), ordered, [(), *breaks]))
     neighbors, together, ends = _judged(points, limits)

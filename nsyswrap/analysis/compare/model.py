@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from nsyswrap.base.errors import UsageError
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nsyswrap.analysis.compare.median_step import MedianStep
+    from nsyswrap.analysis.steps.shared_loop import Choice
     from nsyswrap.base.not_read import NotRead
 
 Group = Literal["total", "step", "budget", "launch", "module", "kernel", "api", "copy", "range"]
@@ -131,12 +132,23 @@ class Setup:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
+class Origin(Protocol):
+    """The capture that the figures of a run were taken from."""
+
+    def choices(self) -> Mapping[str, Choice]:
+        """Return the loops by which the run can be judged, by what tells them apart."""
+
+    def judged_by(self, loop: str) -> RunFigures:
+        """Return the figures of the run with this loop judged."""
+
+
 @dataclass(frozen=True)
 class RunFigures:
     """The figures of one run. ``steps`` counts the steady steps, 0 if there are none.
 
     ``left_out`` counts the rows of a group that are not in ``rows``, because there are too many: those with
-    the least time. Where it does so, a row that is missing may be one of them.
+    the least time. Where it does so, a row that is missing may be one of them. ``loop`` tells which loop is
+    judged. ``origin`` can judge the run by another one; a baseline has none.
     """
 
     label: str
@@ -145,6 +157,8 @@ class RunFigures:
     steps: int = 0
     left_out: Mapping[Group, int] = field(default_factory=dict)
     median_step: MedianStep | None = field(default=None, compare=False, repr=False)  # of a capture alone
+    loop: str = ""
+    origin: Origin | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

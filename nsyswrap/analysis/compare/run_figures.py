@@ -7,7 +7,10 @@ next capture can be read after this one is closed.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from nsyswrap.analysis.compare.kernel_rows import kernel_rows
 from nsyswrap.analysis.compare.median_step import median_step
@@ -18,8 +21,11 @@ from nsyswrap.analysis.compare.setup import setup_of
 from nsyswrap.analysis.compare.step_rows import budget_rows, launch_rows, step_rows, total_rows
 from nsyswrap.analysis.judged_part import READS as JUDGED
 from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
+from nsyswrap.analysis.steps import choices_of
+from nsyswrap.analysis.steps.shared_loop import Choice
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.selection import ViewOptions
 
 _SHAPE = tuple(f"{field}_{axis}" for field in ("grid", "block") for axis in "xyz")
 _READS = {
@@ -65,7 +71,28 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
         label = label or str(capture.source)
         # The steps are those of the process with most GPU work, as the answer has them.
         steps = int(parts[0].steps.steady.sum()) if parts and parts[0].steps.found else 0
-        return RunFigures(label, setup_of(view, run), rows, steps, left_out, step)
+        loop = parts[0].steps.loop if parts else ""
+        origin = _Origin(capture.path, capture.source, capture.view, label)
+        return RunFigures(label, setup_of(view, run), rows, steps, left_out, step, loop, origin)
+
+
+class _Origin(NamedTuple):
+    """The capture of a run, which is opened again if another loop is to be judged."""
+
+    path: Path
+    source: Path
+    view: ViewOptions
+    label: str
+
+    def choices(self) -> Mapping[str, Choice]:
+        """Return the loops by which the run can be judged, by what tells them apart."""
+        return choices_of(Capture(self.path, source=self.source, view=replace(self.view, loop="")))
+
+    def judged_by(self, loop: str) -> RunFigures:
+        """Return the figures of the run with this loop judged."""
+        return run_figures(
+            Capture(self.path, source=self.source, view=replace(self.view, loop=loop)), self.label
+        )
 
 
 def _busy_ns(part: JudgedPart) -> int:

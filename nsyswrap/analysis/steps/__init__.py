@@ -24,10 +24,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.loading import loading
-from nsyswrap.analysis.steps.loops import loops_of
+from nsyswrap.analysis.steps.loops import choices, loops_of
 from nsyswrap.analysis.steps.marked import MARKED, marked_steps
 from nsyswrap.analysis.steps.occurrences import calls_by_process, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, too_little
+from nsyswrap.analysis.steps.shared_loop import Choice, shared_loop
 from nsyswrap.analysis.steps.spans import step_spans
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
@@ -36,7 +37,7 @@ from nsyswrap.base.units import duration
 from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -66,8 +67,9 @@ class Steps:
     ones among them. ``warm_up`` counts the leading steps that are warm-up.
     ``why_none`` says why there is no steady part; it is empty if there is one. ``remark`` says what else
     readers must know about the steps. ``first`` is the number of the first step. ``others`` are the steps of
-    the other loops of the process. ``host_ns`` is the duration of each step's window on the host,
-    ``runs_ahead_ns`` the time from its end to the completion of the step's GPU work.
+    the other loops of the process. ``loop`` tells what repeats from other loops, the same in each run.
+    ``host_ns`` is the duration of each step's window on the host, ``runs_ahead_ns`` the time from its end to
+    the completion of the step's GPU work.
     """
 
     global_pid: int
@@ -81,6 +83,7 @@ class Steps:
     remark: str = ""
     first: int = 0
     others: tuple[Steps, ...] = ()
+    loop: str = ""
     host_ns: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64))
     runs_ahead_ns: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -135,23 +138,16 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
     Raises NotInCapture if the view names steps that the capture lacks.
     """
     whole, (name, numbers) = capture.whole, parse_choice(capture.view.steps)
-    operations = gpu_operations_of(whole)
-    launched = operations.call >= 0
-    processes = list(
-        dict.fromkeys(process for (process, _), rows in operations.rows_of.items() if launched[rows].any())
-    )
     found = []
-    for process, calls in calls_by_process(whole, processes):
-        loops = loops_of(whole, process, calls)
-        if name:
-            loops = _named(whole, process, calls, loops, name)
+    for process, calls, every in _loops_by_process(capture):
+        loops = _named(whole, process, calls, every, name) if name else every
         if not loops:
             why = f"no NVTX range {name!r} in this process" if name else _why_nothing(whole, process, calls)
             found.append(Steps.none(process, why))
             continue
         judged = _steps(whole, process, calls, loops[0], (name, numbers))
         others = () if name else tuple(_steps(whole, process, calls, loop, ("", None)) for loop in loops[1:])
-        found.append(replace(judged, others=others))
+        found.append(replace(judged, others=others, loop=loops[0].loop))
     if name and not any(len(steps) for steps in found):
         raise NotInCapture(
             f"no NVTX range named {name!r} holds GPU work",
@@ -167,6 +163,61 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
             source=capture.source,
         )
     return tuple(found)
+
+
+def _loops_by_process(capture: Capture) -> Iterator[tuple[int, Calls, list[Occurrences]]]:
+    """Yield each process with its calls and loops. All are judged by the loop that they share, if any."""
+    whole, judged = capture.whole, capture.view.loop
+    operations = gpu_operations_of(whole)
+    launched = operations.call >= 0
+    processes = list(
+        dict.fromkeys(process for (process, _), rows in operations.rows_of.items() if launched[rows].any())
+    )
+    made = (
+        (process, calls, loops_of(whole, process, calls, judged))
+        for process, calls in calls_by_process(whole, processes)
+    )
+    if len(processes) < 2:  # noqa: PLR2004 - the loops of one process are its own
+        yield from made
+        return
+    every = list(made)
+    if len({loops[0].loop for _, _, loops in every if loops}) > 1:
+        judged = shared_loop([choices(whole, *one) for one in every if one[-1]])
+    for process, calls, loops in every:
+        is_other = loops and judged not in ("", loops[0].loop)
+        yield process, calls, loops_of(whole, process, calls, judged) if is_other else loops
+
+
+@per_capture
+def choices_of(capture: Capture) -> Mapping[str, Choice]:
+    """Return the loops by which all processes of a capture could be judged, by what tells them apart."""
+    of_process = [choices(capture.whole, *one) for one in _loops_by_process(capture) if one[-1]]
+    return {
+        loop: Choice(
+            choice.label,
+            sum(one[loop].weight for one in of_process) / len(of_process),
+            any(one[loop].judged for one in of_process),
+        )
+        for loop, choice in (of_process[0] if of_process else {}).items()
+        if all(loop in one for one in of_process)
+    }
+
+
+def judged_alike(captures: Sequence[Capture]) -> tuple[Sequence[Capture], str]:
+    """Return views of equal runs, or of the ranks of a job, in which all are judged by the loop they share.
+
+    The text is the label of that loop; it is empty if each is judged by it anyway, or if they share none.
+    """
+    if any(capture.view.selection.windowed for capture in captures):  # which is judged whole
+        return captures, ""
+    own = [{steps.loop for steps in steps_of(capture) if steps.loop} for capture in captures]
+    if len(set().union(*own)) < 2:  # noqa: PLR2004 - all have the same
+        return captures, ""
+    chosen = [choices_of(capture) for capture, loops in zip(captures, own, strict=True) if loops]
+    loop = shared_loop(chosen)
+    if not loop:
+        return captures, ""
+    return [capture.viewed(loop=loop) for capture in captures], chosen[0][loop].label
 
 
 def _why_nothing(whole: Capture, process: int, calls: Calls) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
 from nsyswrap.analysis.arrays.groups import distinct, order_by_code
-from nsyswrap.analysis.steps.occurrences import MANY, Occurrences, optimizer_calls
+from nsyswrap.analysis.launches import launches_of
+from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, Occurrences, optimizer_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,8 @@ _LIGHT, _HALF = 0.2, 1.0  # weights, of 2: a sequence with little gives way to o
 class _Anchor(NamedTuple):
     """A call that may begin each step: its positions, its typical interval, and which intervals equal it.
 
-    ``weight`` is the part of the GPU time, and of the time, that lies in these: from 0 to 2.
+    ``weight`` is the part of the GPU time, and of the time, that lies in these: from 0 to 2. ``after_pause``:
+    those after a pause alone begin a step.
     """
 
     positions: NDArray[Any]
@@ -40,6 +42,7 @@ class _Anchor(NamedTuple):
     equal: NDArray[Any]
     gap_ns: float
     weight: float
+    after_pause: bool
 
 
 def repeated_sequence(whole: Capture, calls: Calls) -> Occurrences | None:
@@ -48,8 +51,9 @@ def repeated_sequence(whole: Capture, calls: Calls) -> Occurrences | None:
     Where updates of an optimizer come more often than the sequence, each step ends with an update: it need
     not launch the same each time.
     """
-    best, updates = _best(calls), _up_to_updates(calls, optimizer_calls(whole, calls))
-    found = _occurrences(calls, best) if best else None
+    numbers = _numbers(whole, calls)
+    best, updates = _best(calls, numbers), _up_to_updates(calls, optimizer_calls(whole, calls))
+    found = _occurrences(calls, numbers, best) if best else None
     if updates is None or best is None:
         return updates or found
     count, many = len(best.positions), len(updates.start_ns)
@@ -57,14 +61,33 @@ def repeated_sequence(whole: Capture, calls: Calls) -> Occurrences | None:
     return found if several or many <= count <= many + 2 else updates
 
 
-def _best(calls: Calls) -> _Anchor | None:
+def every_sequence(whole: Capture, calls: Calls) -> Iterator[Occurrences]:
+    """Yield the occurrences of each sequence that the calls of a process repeat, however it begins."""
+    if (updates := _up_to_updates(calls, optimizer_calls(whole, calls))) is not None:
+        yield updates
+    numbers = _numbers(whole, calls)
+    yield from (_occurrences(calls, numbers, anchor) for anchor in _anchors(calls, numbers))
+
+
+def _numbers(whole: Capture, calls: Calls) -> NDArray[np.uint64]:
+    """Return a number of what each call does, the same in each run; the sum of some tells what they do."""
+    ids, codes = distinct(calls.code)
+    texts = [(name or "").encode(errors="replace") for name in launches_of(whole).names]
+    known = [
+        (crc32(texts[code - KERNEL_CODE]) << 1) + 1 if code >= KERNEL_CODE else code << 1
+        for code in ids.tolist()
+    ]
+    return _scrambled(np.array(known, np.int64).astype(np.uint64))[codes]  # type: ignore[no-any-return]
+
+
+def _best(calls: Calls, numbers: NDArray[np.uint64]) -> _Anchor | None:
     """Return the call that begins each step; None without any.
 
     The call that begins the sequence occurs once in it, or once after a pause. Two stretches between its
     occurrences are equal if they hold the same calls, in any order. If several calls will do, the longest
     idle time before a call decides.
     """
-    anchors = _anchors(calls)
+    anchors = _anchors(calls, numbers)
     if not anchors:
         return None
     best = _begins_step(anchors)
@@ -105,22 +128,22 @@ def _begins_step(anchors: list[_Anchor]) -> _Anchor:
     return max(period, key=lambda anchor: (np.count_nonzero(anchor.equal), anchor.gap_ns))
 
 
-def _anchors(calls: Calls) -> list[_Anchor]:
+def _anchors(calls: Calls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
     """Return the calls whose occurrences part the sequence into mostly equal intervals."""
     if len(calls.code) < _LEAST:
         return []
-    ids, codes = distinct(calls.code)
+    _, codes = distinct(calls.code)
     # The sum of random numbers is the same for the same calls in any order.
-    numbers = _scrambled(len(ids))
-    sums = np.append(np.zeros(1, np.uint64), np.cumsum(numbers[codes], dtype=np.uint64))
+    sums = np.append(np.zeros(1, np.uint64), np.cumsum(numbers, dtype=np.uint64))
     before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
     paused = before > _PAUSE * np.median(before)
     paused[0] = True  # nothing came before the first call
     gpu_ns = np.append(0, np.cumsum(calls.gpu_ns))
     lasting = max(int(calls.start_ns[-1] - calls.start_ns[0]), 1)
     anchors = []
-    every, after_pause = np.arange(len(codes)), np.flatnonzero(paused)
-    for positions in chain(_candidates(codes, sums, every), _candidates(codes, sums, after_pause)):
+    rows = {False: np.arange(len(codes)), True: np.flatnonzero(paused)}
+    candidates = ((pause, one) for pause in rows for one in _candidates(codes, sums, rows[pause]))
+    for after_pause, positions in candidates:
         intervals = np.diff(sums[positions])
         middle = len(intervals) // 2
         # What most are is in the middle. For a single place numpy 2.4 takes long where many are equal.
@@ -136,13 +159,13 @@ def _anchors(calls: Calls) -> list[_Anchor]:
         if much or np.count_nonzero(equal) * length / len(codes) >= _LEAST_PART:
             time = np.diff(calls.start_ns[positions])[equal].sum() / lasting
             gap = float(np.median(before[positions[1:]]))
-            anchors.append(_Anchor(positions, length, equal, gap, float(gpu + time)))
+            anchors.append(_Anchor(positions, length, equal, gap, float(gpu + time), after_pause))
     return anchors
 
 
-def _scrambled(count: int) -> NDArray[np.uint64]:
+def _scrambled(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return numbers that look random, by the finalizer of SplitMix64; numpy.random takes long to import."""
-    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     return mixed ^ (mixed >> np.uint64(31))
@@ -166,7 +189,7 @@ def _candidates(codes: NDArray[Any], sums: NDArray[Any], rows: NDArray[Any]) -> 
         yield rows[first[code] : behind[code]]
 
 
-def _occurrences(calls: Calls, anchor: _Anchor) -> Occurrences:
+def _occurrences(calls: Calls, numbers: NDArray[np.uint64], anchor: _Anchor) -> Occurrences:
     """Return the occurrences; the last one counts only if its calls are complete."""
     positions, length = anchor.positions, anchor.length
     usual = positions[anchor.equal.argmax()] + np.arange(length)
@@ -183,7 +206,8 @@ def _occurrences(calls: Calls, anchor: _Anchor) -> Occurrences:
         differs=np.append(~anchor.equal, False)[: len(start)],
         first_uses=np.add.reduceat(calls.first[: edges[-1]], edges[:-1]) > 0,
         single=single,
-        usual=np.sort(calls.code[usual[calls.works[usual]]]).tobytes(),
+        launches=int(numbers[usual[calls.works[usual]]].sum()),
+        begins=f"{'pause ' if anchor.after_pause else ''}{int(numbers[positions[0]]):x}",
     )
 
 

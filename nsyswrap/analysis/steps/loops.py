@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.steps.launch_sequence import repeated_sequence
+from nsyswrap.analysis.steps.launch_sequence import every_sequence, repeated_sequence
 from nsyswrap.analysis.steps.marked import marked_steps
 from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY
-from nsyswrap.analysis.steps.repeated_range import repeated_ranges
+from nsyswrap.analysis.steps.repeated_range import every_range, repeated_ranges
+from nsyswrap.analysis.steps.shared_loop import Choice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,8 +26,41 @@ _HALF = 0.5  # of the occurrences have a kernel
 _LIGHT, _MOST = 0.2, 1.0  # weights, of 2: marked steps with little give way to a loop with half
 
 
-def loops_of(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
+def loops_of(whole: Capture, process: int, calls: Calls, judged: str = "") -> list[Occurrences]:
     """Return the loops of a process, the one that is judged first; empty if nothing repeats.
+
+    ``judged`` is a loop of ``choices`` that is judged before all others.
+    """
+    loops = _loops(whole, process, calls)
+    if not judged or not loops or loops[0].loop == judged:
+        return loops
+    wanted = (one for one in (*loops, *_unlisted(whole, process, calls)) if one.loop == judged)
+    if (first := next(wanted, None)) is None:
+        return loops
+    return [first, *(one for one in loops if one.loop != judged and not _overlap(first, one))]
+
+
+def choices(whole: Capture, process: int, calls: Calls, loops: Sequence[Occurrences]) -> Mapping[str, Choice]:
+    """Return each loop by which a process could be judged, by what tells it from others in each run."""
+    weights = _Weights(calls)
+    found = {one.loop: one for one in reversed((*loops, *_unlisted(whole, process, calls)))}
+    return {loop: Choice(one.label, sum(weights.parts(one)), one is loops[0]) for loop, one in found.items()}
+
+
+def _unlisted(whole: Capture, process: int, calls: Calls) -> Iterator[Occurrences]:
+    """Yield whatever repeats in a process, parts of steps and several steps together too."""
+    yield from every_range(whole, process, calls)
+    yield from every_sequence(whole, calls)
+
+
+def _overlap(one: Occurrences, other: Occurrences) -> bool:
+    """Return True if occurrences of the other loop begin inside of some of the one."""
+    at = np.searchsorted(one.start_ns, other.start_ns, "right") - 1
+    return bool(((at >= 0) & (other.start_ns < one.end_ns[at])).any())
+
+
+def _loops(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
+    """Return the loops of a process, the one that is judged first without a look at others.
 
     Steps that nsyswrap's hook marked are judged, then ranges of the program, then what repeats among the
     launches. What repeats before, between and after these are loops, too, if they hold a good part of the
@@ -80,7 +114,7 @@ class _Weights:
 
 def _rejoined(first: Occurrences, others: list[Occurrences]) -> tuple[Occurrences, list[Occurrences]]:
     """Join a sequence with others that start the same work on the GPU: the host waits elsewhere in them."""
-    alike = [one for one in others if one.usual and one.usual == first.usual]
+    alike = [one for one in others if one.launches and one.launches == first.launches]
     if not alike:
         return first, others
     parts = sorted((first, *alike), key=lambda one: int(one.start_ns[0]))

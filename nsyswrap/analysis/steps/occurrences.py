@@ -36,8 +36,8 @@ class Occurrences(NamedTuple):
     or its range. ``differs`` marks those with other launches than most.
     ``first_uses`` marks those with the first launch of a kernel in the process. ``single`` is True if each
     is a single GPU operation: its duration as a step has no meaning. ``is_range`` is True for an NVTX range.
-    ``is_marked``: nsyswrap's hook marked these steps; ``first`` is the number of the first one. ``usual`` has
-    the codes of what most occurrences of a sequence start on the GPU.
+    ``is_marked``: nsyswrap's hook marked these steps; ``first`` is the number of the first one. Of a sequence
+    ``launches`` is a number of what most occurrences start on the GPU, and ``begins`` tells its first call.
     """
 
     label: str
@@ -49,7 +49,13 @@ class Occurrences(NamedTuple):
     is_range: bool = False
     first: int = 0
     is_marked: bool = False
-    usual: bytes = b""
+    launches: int = 0
+    begins: str = ""
+
+    @property
+    def loop(self) -> str:
+        """What tells the loop from others, the same in each run: its label, or what a sequence launches."""
+        return f"{self.begins}:{self.launches:x}" if self.begins else self.label
 
 
 @dataclass(frozen=True, eq=False)

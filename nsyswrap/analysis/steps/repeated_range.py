@@ -131,6 +131,14 @@ def repeated_ranges(
     return [_occurrences(one, listed, calls) for one in listed]
 
 
+def every_range(whole: Capture, process: int, calls: Calls) -> Iterator[Occurrences]:
+    """Yield the occurrences of each range that repeats and launches GPU work, a step or not."""
+    work = _Work(calls)
+    for one in _ranges(whole, process, calls, work) if whole.has("nvtx") else ():
+        if one.own_ns and work.repeats(one):
+            yield _occurrences(one, [], calls)
+
+
 def too_little(whole: Capture, process: int, calls: Calls) -> tuple[str, int, float, float] | None:
     """Return label, number, and parts of GPU time and time of the range with most; None if none repeats."""
     work = _Work(calls)

@@ -89,6 +89,7 @@ class _StoredRun:
     setup: Setup
     steps: int = 0
     left_out: dict[Group, int] = field(default_factory=dict)
+    loop: str = ""
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,9 @@ def _public_run(run: RunFigures) -> RunFigures:
         versions=dict(sorted(run.setup.versions.items())),
     )
     rows = {stored_key(key): row for key, row in run.rows.items()}
-    return replace(run, label=public(run.label), setup=setup, rows=rows)
+    is_public = stored_key(Key("step", run.loop)).name == run.loop
+    loop = run.loop if is_public else ""
+    return replace(run, label=public(run.label), setup=setup, rows=rows, loop=loop)
 
 
 def _stored_row(key: Key, rows: Sequence[Row | None], most: int) -> dict[str, object]:
@@ -264,7 +267,7 @@ def _flat(durations: Sequence[tuple[int, int]]) -> list[int]:
 
 def _stored_run(run: RunFigures) -> dict[str, object]:
     more = {"left_out": dict(sorted(run.left_out.items()))} if run.left_out else {}
-    return {"label": run.label, "setup": _setup(run.setup), "steps": run.steps, **more}
+    return {"label": run.label, "setup": _setup(run.setup), "steps": run.steps, "loop": run.loop, **more}
 
 
 def _setup(setup: Setup) -> dict[str, Any]:
@@ -303,6 +306,7 @@ def _side(stored: _Stored) -> Side:
                 {key: row for key, rows in columns.items() if (row := rows[number])},
                 run.steps if same else 0,
                 run.left_out,
+                loop=run.loop if same else "",
             )
             for number, run in enumerate(stored.runs)
         ),

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from nsyswrap.analysis.compare.model import Side
+    from nsyswrap.analysis.compare.model import RunFigures, Side
     from nsyswrap.reports.runs.find import RecordedRun
 
 with lazy_imports():
-    from nsyswrap.analysis.compare import model, run_figures
+    from nsyswrap.analysis.compare import model, one_loop, run_figures
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import open as capture_open
     from nsyswrap.reports.compare import baseline
@@ -116,7 +116,13 @@ def load(
         note(replaced_note(len(replaced)))
     if not figures:
         raise nothing_read(left_out, f"{source.name}: none of {len(source.runs)} captures can be read")
-    return model.Side(source.name, tuple(figures), left_out=tuple(left_out))
+    return of_runs(source.name, figures, left_out)
+
+
+def of_runs(name: str, figures: Iterable[RunFigures], left_out: Iterable[NotRead] = ()) -> Side:
+    """Return a side of these runs, all judged by the loop that they share."""
+    (side,), _ = one_loop.with_one_loop([model.Side(name, tuple(figures), left_out=tuple(left_out))])
+    return side
 
 
 def name_of(given: Iterable[Path]) -> str:

@@ -1,0 +1,51 @@
+"""Judge the runs of a comparison by one loop: each alone can be judged by another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nsyswrap.analysis.steps.shared_loop import Choice, shared_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.analysis.compare.model import RunFigures, Side
+
+
+def with_one_loop(sides: Sequence[Side]) -> tuple[list[Side], str]:
+    """Return the sides with all runs judged by the loop that they share; else that for each side alone.
+
+    The text is the label of the loop; it is empty if no run changes, or if the sides share none.
+    """
+    runs = [run for side in sides for run in side.runs]
+    loop, label = _shared(runs)
+    if loop:
+        return [
+            replace(side, runs=tuple(_judged_by(run, loop) for run in side.runs)) for side in sides
+        ], label
+    alone = len(sides) > 1 and _differ(runs)
+    return [with_one_loop([side])[0][0] if alone else side for side in sides], ""
+
+
+def _differ(runs: Sequence[RunFigures]) -> bool:
+    return len({run.loop for run in runs if run.loop}) > 1
+
+
+def _shared(runs: Sequence[RunFigures]) -> tuple[str, str]:
+    """Return the loop that all runs share, and its label; empty if all are judged by the same anyway."""
+    if not _differ(runs):
+        return "", ""
+    choices = [_choices(run) for run in runs if run.loop]
+    loop = shared_loop(choices)
+    return loop, next((label for run in choices if (label := run[loop].label)), "") if loop else ""
+
+
+def _choices(run: RunFigures) -> Mapping[str, Choice]:
+    """Return the loops by which a run can be judged; of a saved one that is the loop that was judged."""
+    return run.origin.choices() if run.origin else {run.loop: Choice("", 0.0, judged=True)}
+
+
+def _judged_by(run: RunFigures, loop: str) -> RunFigures:
+    is_other = run.loop not in ("", loop)
+    return run.origin.judged_by(loop) if is_other and run.origin else run
