@@ -213,6 +213,20 @@ EVENTS: dict[str, Events] = {
             "correlation_id": _int("correlationId"),
             "global_pid": _optional("globalPid"),
             "sync_type": _int("syncType"),
+            **_optionals(context_id="contextId"),
+            "event_sync_id": _optional("eventSyncId", since="2025.1"),
+        },
+    ),
+    "cuda_event": Events(
+        "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+        "records of CUDA events",
+        "--trace cuda,nvtx",
+        {
+            "device_id": _int("deviceId"),
+            "context_id": _int("contextId"),
+            "stream_id": _int("streamId"),
+            **_optionals(correlation_id="correlationId", global_pid="globalPid"),
+            "event_sync_id": _optional("eventSyncId", since="2025.3"),
         },
     ),
     "graph": Events(

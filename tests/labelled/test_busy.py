@@ -77,3 +77,13 @@ def test_steps_are_found(name: str, answer: Answer) -> None:
 
 # Layers or tiles with the same launches cannot be told from steps where nothing marks these.
 INNER = {"casts_each_layer", "healthy_options_compiled", "loader_lightning"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "same_stream"),
+    [("blocked_by_copy", "copies_not_overlapped", True), ("blocked_by_kernel", "few_blocks", False)],
+)
+def test_who_was_waited_for(name: str, kind: str, answer: Answer, *, same_stream: bool) -> None:
+    [finding] = [finding for finding in answer.findings if finding.kind == kind]
+    waited = finding.numbers["blocked_ns"] / sum(answer.devices[0].busy_ns.values())
+    assert (waited > 0.85, finding.numbers["same_stream"]) == (True, same_stream), name

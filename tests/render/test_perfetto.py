@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 
 ON_GPU = ("kernel", "memcpy", "memset", "graph")
 SAME = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
-NOT_DRAWN = ("synchronization", "diagnostic", "gpu", "mpi_rank", "nvtx", "um_cpu_fault", *ON_REQUEST)
+NOT_DRAWN = (
+    *("synchronization", "cuda_event", "diagnostic", "gpu", "mpi_rank", "nvtx", "um_cpu_fault"),
+    *ON_REQUEST,
+)
 
 
 @pytest.mark.parametrize("name", capture_names()[::2])

@@ -75,6 +75,12 @@ class AdviceContext:
             rows = np.flatnonzero(rows)  # positions take a fraction of the time of marks
         return self.of_typical(union(self.operations.start_ns[rows], self.operations.end_ns[rows]))
 
+    def marks(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Mark the operations at these positions."""
+        marks = np.zeros(len(self.operations), dtype=bool)
+        marks[rows] = True
+        return marks
+
     def of_typical(self, cover: IntervalSet) -> IntervalSet:
         """Return the part of a cover that is not in outlier steps."""
         return intersection(cover, self.typical)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.advice.blockers import blocked
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference
 from nsyswrap.analysis.finding import Finding
@@ -26,7 +27,8 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if kernels have less than half as many blocks as the GPU has multiprocessors."""
     count = _multiprocessors(context)
     chosen = context.operations.kind == KINDS.index(KERNEL)
-    kernels = context.operations.of(chosen & context.typical.holds(context.operations.start_ns))
+    chosen &= context.typical.holds(context.operations.start_ns)
+    kernels = context.operations.of(chosen)
     if not len(kernels) or count is None:
         return
     whole = context.capture.whole
@@ -43,6 +45,9 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
     took = small.end_ns - small.start_ns
     codes, texts = packed_names(whole, KERNEL)
     worst = int(np.bincount(codes[small.row], took).argmax())
+    marks = context.marks(np.flatnonzero(chosen)[few])
+    alone = difference(context.running(marks), context.running(context.operations.computes & ~marks))
+    held_up = blocked(context, marks, alone)
     yield context.finding(
         "few_blocks",
         NOTHING,
@@ -54,6 +59,7 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
         kernels=len(small),
         kernels_ns=int(took.sum()),
         longest_kernel=texts[worst],
+        **({} if held_up.get("same_stream", True) else held_up),
     )
 
 
@@ -135,6 +141,7 @@ def exposed_communication(context: AdviceContext) -> Iterator[Finding]:
         exposed_ns=cover.length,
         running_ns=running.length,
         overlapped_ns=running.length - cover.length,
+        **blocked(context, communicates, cover),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.advice.blockers import blocked
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
@@ -100,6 +101,7 @@ def not_overlapped(context: AdviceContext) -> Iterator[Finding]:
         exposed_ns=exposed.length,
         copies_ns=copying.length,
         kernels_alone_ns=alone,
+        **blocked(context, context.marks(rows), exposed),
     )
 
 

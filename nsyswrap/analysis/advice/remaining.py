@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.advice.blockers import blocked_gaps
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference, joined
 from nsyswrap.analysis.finding import Finding, FindingKind
@@ -79,4 +80,6 @@ def _finding(context: AdviceContext, name: str, cover: IntervalSet) -> Finding:
         launches = context.launches
         numbers["all_first"] = bool(len(launches) and launches.first.all())
         numbers["all_graphs"] = bool(len(launches) and launches.of_graph.all())
+    if name == "queued":
+        numbers |= blocked_gaps(context, cover)
     return context.finding(_KINDS[name], cover, "gpu_idle", idle_ns=cover.length, **numbers)

@@ -32,7 +32,6 @@ _CONTENTS = {
     "SCHED_EVENTS": "thread switches on the CPU",
     "CUDA_GPU_MEMORY_POOL_EVENTS": "memory pools",
     "CUDA_GRAPH_*": "creation of CUDA graphs",
-    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "CUDA events",
     "CUBLAS_EVENTS": "calls of cuBLAS",
     "CUDNN_EVENTS": "calls of cuDNN",
     "OSRT_FILE_ACCESS_*": "file accesses",

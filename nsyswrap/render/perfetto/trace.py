@@ -40,7 +40,7 @@ ARROWS = "arrows from call to GPU work"
 CURVES = "curves"
 
 # Kinds that name others, and those of curves. They are not counted as left out.
-_NAMING_KINDS = ("gpu", "mpi_rank", "gpu_metric_name", "gpu_metric", "memory_use")
+_NAMING_KINDS = ("gpu", "mpi_rank", "gpu_metric_name", "gpu_metric", "memory_use", "cuda_event")
 # Why some or all events of a kind are not drawn.
 _REASONS = {
     "synchronization": "the waiting calls are drawn",

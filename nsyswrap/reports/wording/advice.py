@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import duration, percent
 from nsyswrap.reports.wording.numbers import filled
@@ -427,7 +428,32 @@ def _waiting_for_rank(numbers: Numbers) -> _Variant:
 def _few_blocks(numbers: Numbers) -> _Variant:
     median = numbers["median_blocks"]
     blocks = f"{median:g} block{'' if median == 1 else 's'}"
-    return {}, {"blocks": blocks, "multiprocessors": str(numbers["multiprocessors"])}
+    changes = {}
+    if "blocked_ns" in numbers:
+        changes = {
+            "evidence": f"{_WORDINGS['few_blocks'].evidence}; launched work of other streams waits "
+            "{blocked_ns} for them",
+            "unless": "the problem allows no more blocks",
+        }
+    return changes, {"blocks": blocks, "multiprocessors": str(numbers["multiprocessors"])}
+
+
+def _copies_not_overlapped(numbers: Numbers) -> _Variant:
+    return _held_up("copies_not_overlapped", numbers, "them")
+
+
+def _exposed_communication(numbers: Numbers) -> _Variant:
+    return _held_up("exposed_communication", numbers, "it")
+
+
+def _held_up(kind: FindingKind, numbers: Numbers, blocker: str) -> _Variant:
+    """Return evidence that launched work waits on the GPU, and in which stream."""
+    if "blocked_ns" not in numbers:
+        return {}, {}
+    who = ", mostly {waiter}" if numbers["blocked_kernel"] else ""
+    where = "in the same stream" if numbers["same_stream"] else "by an event"
+    held = f"; launched work waits {{blocked_ns}} for {blocker}, {where}{who}"
+    return {"evidence": _WORDINGS[kind].evidence + held}, {"waiter": readable(numbers["blocked_kernel"])}
 
 
 def _idle(numbers: Numbers) -> _Variant:
@@ -463,7 +489,13 @@ def _idle_queued(numbers: Numbers) -> _Variant:
         "do": "combine small copies, or queue independent copies in different streams",
         "example": "cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream_2);",
     }
-    return {} if numbers["computes"] else copies, _idle(numbers)[1]
+    changes = {} if numbers["computes"] else copies
+    if "blocked_ns" in numbers:
+        what = readable(numbers["blocker_kernel"]) if numbers["blocker_kernel"] else "a copy"
+        waits = "; {blocked_ns} of it waiting for {blocker} on another GPU"
+        changes = {**changes, "evidence": _WORDINGS["idle_queued"].evidence + waits}
+        return changes, {**_idle(numbers)[1], "blocker": what}
+    return changes, _idle(numbers)[1]
 
 
 def _lost_events(numbers: Numbers) -> _Variant:
@@ -507,6 +539,8 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "loading_in_loop": _loading_in_loop,
     "spikes": _spikes,
     "few_blocks": _few_blocks,
+    "copies_not_overlapped": _copies_not_overlapped,
+    "exposed_communication": _exposed_communication,
     "waiting_for_rank": _waiting_for_rank,
     "idle_profiler": _idle,
     "idle_queued": _idle_queued,

@@ -8,6 +8,8 @@ import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
 from tiny_export import call, kernel, memcpy
 
+from nsyswrap.reports.wording.advice import words
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -115,7 +117,11 @@ def test_what_is_said_of_copies_that_take_turns(tmp_path: Path) -> None:
         "exposed_ns": 900,
         "copies_ns": 900,
         "kernels_alone_ns": 2070,
+        "blocked_ns": 900,  # k was launched at 10, as the copy began
+        "blocked_kernel": "k",
+        "same_stream": True,
     }
+    assert words(one).evidence.endswith("; launched work waits 900 ns for them, in the same stream, mostly k")
 
 
 @pytest.mark.parametrize(("hidden", "stake"), [(30, 3 * 270), (31, None)])

@@ -1,0 +1,117 @@
+"""Find for how long operations held up others that were launched already, and in whose stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsyswrap.analysis.arrays.intervals import intersection, union
+from nsyswrap.analysis.gpu_operations import (
+    KERNEL,
+    KINDS,
+    communicating,
+    gpu_operations_of,
+    positions_of,
+)
+from nsyswrap.analysis.packed import packed_names
+from nsyswrap.analysis.stream_order import stream_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from nsyswrap.analysis.advice.context import AdviceContext
+    from nsyswrap.capture.intervals import IntervalSet
+
+_MOST = 2_000  # operations that are followed: those with most of the time
+
+
+def blocked(context: AdviceContext, marks: NDArray[Any], cover: IntervalSet) -> dict[str, Any]:
+    """Return the numbers on operations that waited on the GPU for marked ones; empty if none did.
+
+    ``blocked_ns`` is the part of the cover in which the next operation of the device had been launched and
+    waited for a marked one. ``blocked_kernel`` is the name of the kernel that waited longest, empty if other
+    operations did. ``same_stream``: most of it in its own stream, not for an event of another one.
+    """
+    found = list(_blocked(context, _longest(context, marks, cover), marks))
+    if not found:
+        return {}
+    blocker, waiter, start, end = (np.array(values) for values in zip(*found, strict=True))
+    waited_ns = cover.within(start, end)
+    every = gpu_operations_of(context.capture.whole)
+    same = every.stream[blocker] == every.stream[waiter]
+    return {
+        "blocked_ns": intersection(union(start, end), cover).length,
+        "blocked_kernel": _longest_kernel(context, waiter, waited_ns),
+        "same_stream": bool(2 * waited_ns[same].sum() > waited_ns.sum()),
+    }
+
+
+def blocked_gaps(context: AdviceContext, cover: IntervalSet) -> dict[str, Any]:
+    """Return the numbers on idle time in which launched work waited for another GPU; empty if none did.
+
+    ``blocked_ns`` is that part of the cover, ``blocker_kernel`` the kernel that was waited for longest, empty
+    if other operations were.
+    """
+    gaps, order = context.gaps, stream_order(context.capture.whole)
+    rows = gaps.segments_of["queued"]
+    gap, start, end, _ = (values[rows] for values in gaps.segments)
+    lasting = cover.within(start, end)
+    chosen = np.argsort(-lasting, kind="stable")[:_MOST]
+    found = []
+    for one in chosen[lasting[chosen] > 0].tolist():
+        times = int(start[one]), int(end[one])
+        after = int(gaps.after[gap[one]])
+        before = order.waited_for(after, *times) if after >= 0 else -1
+        if before >= 0:
+            found.append((before, *times))
+    if not found:
+        return {}
+    blocker, start, end = (np.array(values) for values in zip(*found, strict=True))
+    return {
+        "blocked_ns": intersection(union(start, end), cover).length,
+        "blocker_kernel": _longest_kernel(context, blocker, cover.within(start, end)),
+    }
+
+
+def _longest_kernel(context: AdviceContext, rows: NDArray[Any], waited_ns: NDArray[Any]) -> str:
+    """Return the name of the kernel with most of the time; empty if there is none among the operations."""
+    every = gpu_operations_of(context.capture.whole)
+    kernels = every.kind[rows] == KINDS.index(KERNEL)
+    if not kernels.any():
+        return ""
+    codes, texts = packed_names(context.capture.whole, KERNEL)
+    return texts[int(np.bincount(codes[every.row[rows[kernels]]], waited_ns[kernels]).argmax())] or ""
+
+
+def _longest(context: AdviceContext, marks: NDArray[Any], cover: IntervalSet) -> NDArray[Any]:
+    """Return the positions of the marked operations that run for longest in a cover, ascending."""
+    rows, operations = np.flatnonzero(marks), context.operations
+    lasting = cover.within(operations.start_ns[rows], operations.end_ns[rows])
+    chosen = np.argsort(-lasting, kind="stable")[:_MOST]
+    return np.sort(rows[chosen[lasting[chosen] > 0]])
+
+
+def _blocked(
+    context: AdviceContext, rows: NDArray[Any], marks: NDArray[Any]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield a marked operation, the one that waited for it, and from when until when it did.
+
+    That is the next one on the device that neither is marked nor communicates. It waits from its launch on:
+    before that the host had not come so far.
+    """
+    operations, place = context.operations, positions_of(context.capture)
+    order = stream_order(context.capture.whole)
+    others = (operations.call >= 0) & ~communicating(context.capture, operations) & ~marks
+    for *_, mine in operations.by_device():
+        waiters, asked = mine[others[mine]], rows[np.isin(rows, mine)]
+        after = np.searchsorted(operations.start_ns[waiters], operations.end_ns[asked])
+        within = after < len(waiters)
+        for row, following in zip(asked[within].tolist(), after[within].tolist(), strict=True):
+            waiter, blocker = int(place[waiters[following]]), int(place[row])
+            start, end = int(operations.start_ns[row]), int(operations.end_ns[row])
+            since = max(start, int(order.launched_ns[waiter]))
+            if since < end and order.waited_for(waiter, start, end) == blocker:
+                yield blocker, waiter, since, end
