@@ -11,7 +11,7 @@ from nsyswrap.analysis.advice import advice_of
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
-from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
+from nsyswrap.analysis.judged_part import JudgedPart, judged_parts, main_part
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.step_budget import BUSY, IDLE, Budget, shared_budget
@@ -149,7 +149,7 @@ def answer_of(capture: Capture) -> Answer:
     parts = judged_parts(capture)
     withheld = withheld_because(capture)
     findings, notes = ((), ()) if withheld or not parts else advice_of(capture)
-    main = max(parts, key=lambda part: sum(int(b.busy_ns.sum()) for b in part.budgets), default=None)
+    main = main_part(parts)
     devices = tuple(_devices(capture.whole, parts))
     steady = main is not None and main.steps.found
     whole = "selected part" if capture.view.selection.windowed else "whole capture"

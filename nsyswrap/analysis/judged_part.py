@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -115,6 +116,17 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
             why = f"no GPU work in {steps.label}"
             parts.append(JudgedPart(capture.viewed(selection=chosen), Steps.none(process, why)))
     return tuple(parts)
+
+
+def main_part(parts: Sequence[JudgedPart]) -> JudgedPart | None:
+    """Return the part of the process with the most GPU work: that whose steps are in a headline."""
+    return max(parts, key=lambda part: sum(int(one.busy_ns.sum()) for one in part.budgets), default=None)
+
+
+def main_steps(capture: Capture) -> Steps | None:
+    """Return the steps of the process with the most GPU work; None without a steady part."""
+    main = main_part(judged_parts(capture)) if len(gpu_operations_of(capture)) else None
+    return main.steps if main is not None and main.steps.found else None
 
 
 def chosen_views(capture: Capture) -> tuple[Capture, ...]:

@@ -8,7 +8,7 @@ import pytest
 from tiny_export import call, changed, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.judged_part import judged_parts, main_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +61,18 @@ def test_outliers_are_judged_but_not_typical(tmp_path: Path) -> None:
     assert part.steps.duration_ns.tolist() == [100, 100, 400, 100, 100, 100, 100, 100, 90]
     assert len(part.budgets[0].start_ns) == 9
     assert part.typical[0].tolist() == [0, 100, 600, 700, 800, 900, 1000, 1100]
+
+
+def test_the_process_with_most_gpu_work_is_the_main_one_not_that_with_the_longest_part(
+    tmp_path: Path,
+) -> None:
+    idle = [
+        changed(row, end=row.cells["start"] + 5) if "deviceId" in row.cells else row  # type: ignore[operator]
+        for row in program(200, steps=9)
+    ]
+    steps = main_steps(opened(tmp_path, *program(100, steps=4), *idle))
+    assert steps is not None
+    assert (steps.global_pid, len(steps)) == (global_id(100), 4)
 
 
 def later(row: Row, since: int = 300) -> Row:

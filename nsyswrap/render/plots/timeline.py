@@ -16,6 +16,7 @@ from matplotlib.patches import StepPatch
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.judged_part import main_steps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import duration, moment, percent
@@ -33,7 +34,6 @@ from nsyswrap.render.plots.figure import (
     time_axis,
 )
 from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, Kind, Lane, bins, gpu_lanes, host_lanes, host_times
-from nsyswrap.render.timeline.curves import longest_steps
 from nsyswrap.render.timeline.names import NO_NAME, gpu_name
 from nsyswrap.reports import find_report
 from nsyswrap.reports.table import read_ahead
@@ -178,7 +178,7 @@ def _focus(capture: Capture) -> tuple[Capture, str]:
     """Return the view that is drawn, and what it is: the steps around the median one, if there are steps."""
     if capture.view.selection.windowed:
         return capture, _SELECTED
-    steps = longest_steps(capture)
+    steps = main_steps(capture)
     if steps is None:
         return capture, _OF_ALL
     numbers = np.flatnonzero(steps.steady)

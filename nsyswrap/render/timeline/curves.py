@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.steps import Steps, steps_of
+from nsyswrap.analysis.steps import steps_of
 from nsyswrap.analysis.usage import PINNED_MEMORY, gpu_metrics_of, memory_use_of
 from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture
@@ -157,14 +157,6 @@ def steps(capture: Capture) -> Iterator[Lane]:
             names = [f"step {one.first + i}" for i in range(len(one))]
             spans = (one.start_ns[number], one.end_ns[number])
             yield Lane(*place, *spans, kinds, number, names, kind[number])
-
-
-def longest_steps(capture: Capture) -> Steps | None:
-    """Return the steps of the process with the longest steady part; None without steps."""
-    if not len(gpu_operations_of(capture)):
-        return None
-    found = [one for one in steps_of(capture) if one.found]
-    return max(found, key=lambda one: one.window[1] - one.window[0], default=None)
 
 
 def idle(capture: Capture) -> Iterator[Lane]:

@@ -11,10 +11,10 @@ from nsyswrap.analysis.arrays.groups import largest_first
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.judged_part import main_steps
 from nsyswrap.analysis.steps import Steps
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.render.timeline.curves import longest_steps
 from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.names import RANGES
 
@@ -42,7 +42,7 @@ class Focus(NamedTuple):
 def focus(capture: Capture, findings: Sequence[Finding], ends: tuple[int, int]) -> Focus:
     """Return the focus of a timeline from ``ends[0]`` to ``ends[1]``."""
     gpu = _gpu_work(capture)
-    steady = longest_steps(capture)
+    steady = main_steps(capture)
     places: dict[str, tuple[int, int]] = {
         one.kind: _longest(one, 1)[0] for one in findings if len(one.evidence.start)
     }
