@@ -203,6 +203,14 @@ def _added(times: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
+def judged_steps(capture: Capture) -> JudgedSteps | None:
+    """Return the steps that the answer of a capture is about, without the rest of it; None without steps."""
+    main = main_part(judged_parts(capture)) if len(gpu_operations_of(capture)) else None
+    if main is None or not main.steps.found:
+        return None
+    return _judged_steps(capture.whole, main, chosen=parse_choice(capture.view.steps)[1] is not None)
+
+
 def _judged_steps(whole: Capture, part: JudgedPart, *, chosen: bool) -> JudgedSteps:
     steps, durations = part.steps, part.steps.duration_ns
     numbers = np.flatnonzero(steps.steady)

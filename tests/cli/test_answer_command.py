@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,9 @@ def test_python_users_choose_steps_too(export: Path) -> None:
 
 def test_the_page_judges_the_steps(cli: Cli, export: Path) -> None:
     done = cli("view", export, "--steps", "2-3", "-o", "-")
-    assert "GPU busy 60 % of steps 2 to 3" in done.stdout
+    assert re.search(
+        r'GPU busy <data [^>]*data-figure="busy_percent">60 %</data> of steps 2 to 3', done.stdout
+    )
 
 
 def test_markdown_begins_with_the_answer_unless_reports_are_named(cli: Cli, export: Path) -> None:

@@ -1,4 +1,4 @@
-"""The time of a step is one figure: on the screen, in JSON, Python, tables, on the page, in a comparison."""
+"""A figure is one: on the screen, in JSON, Python and tables, on the page, in pictures, in a comparison."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import csv
 import io
 import json
 import lzma
+import re
+from collections import defaultdict
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from labels import HERE
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.api import open_capture
 from nsyswrap.base.units import duration
+from nsyswrap.reports.answer import answer_lines
 
 CAPTURES = HERE / "steps" / "captures"
 # The host waits, runs one step ahead, ten, all; with warm-up, a trend, and without ranges.
@@ -56,7 +60,77 @@ def test_the_time_of_a_step_is_one_figure(cli: Cli, recording: Path) -> None:
     assert row.total_ns / row.count == pytest.approx(steps["mean_ns"], rel=1e-9)
 
     each, mean = f"{duration(steps['mean_ns'])} each", f"mean {duration(steps['mean_ns'])}"
+    screen = cli("report", recording).stdout
+    assert each in screen or mean in screen
+
+
+class Figures(HTMLParser):
+    """The values of a page by the key of the figure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_key: dict[str, set[float]] = defaultdict(set)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        having = dict(attrs)
+        if key := having.get("data-figure"):
+            self.of_key[key].add(float(having["value" if tag == "data" else "data-value"] or "nan"))
+
+
+def figures_of_page(page: Path) -> dict[str, float]:
+    figures = Figures()
+    figures.feed(page.read_text(encoding="utf-8"))
+    return {key: value for key, [value] in figures.of_key.items()}
+
+
+def figures_of_picture(picture: Path) -> dict[str, float]:
+    [keywords] = re.findall(r"<dc:subject>.*?<rdf:li>(.*?)</rdf:li>", picture.read_text(), re.DOTALL)
+    return {key: float(value) for key, value in (one.split("=") for one in keywords.split(", "))}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_key_has_one_value_wherever_it_is(cli: Cli, recording: Path, tmp_path: Path) -> None:
+    answer = answer_in_json(cli, recording)
+    known: dict[str, float] = answer["figures"]
+    for key, value in known.items():  # the key is the place in the answer
+        place: Any = answer
+        for part in key.split("."):
+            place = place[int(part)] if part.isdigit() else place[part]
+        assert place == value
+    capture = open_capture(recording)
+    on_screen = [
+        (line.text, figure) for line in answer_lines(capture, capture.answer) for figure in line.figures
+    ]
+    assert on_screen
+    for text, figure in on_screen:
+        assert (figure.value, figure.text in text) == (known[figure.key], True)
     cli("view", recording, "-o", "page.html")
-    page = (Path(recording).parent / "page.html").read_text(encoding="utf-8")
-    for text in (cli("report", recording).stdout, page):
-        assert each in text or mean in text
+    cli("plot", recording, "--kind", "timeline", "--format", "svg", "-o", "pictures")
+    on_page = figures_of_page(tmp_path / "page.html")
+    in_picture = figures_of_picture(tmp_path / "pictures" / "timeline.svg")
+    assert {"busy_percent", "steps.mean_ns"} <= on_page.keys() & known.keys()
+    assert {"steps.count", "steps.mean_ns", "steps.median_ns"} == in_picture.keys() & known.keys()
+    for found in (on_page, in_picture):
+        assert {key: known[key] for key in found if key in known} == {
+            key: value for key, value in found.items() if key in known
+        }
+    # A tile has a figure of the first row of a report.
+    for key, value in on_page.items():
+        report, _, column = key.partition(".")
+        if key not in known and key.count(".") == 1 and report != "timing_audit":
+            rows = json.loads(cli("report", recording, "-r", report, "--format", "json").stdout)
+            assert rows["reports"][0]["rows"][0][column] == value, key
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_a_comparison_has_the_figures_of_both_sides(cli: Cli, recording: Path, tmp_path: Path) -> None:
+    mean_ns = answer_in_json(cli, recording)["figures"]["steps.mean_ns"]
+    other = tmp_path / "other.sqlite"
+    other.write_bytes(recording.read_bytes())
+    compared = cli(
+        "compare", recording, other, "--format", "json", "--view", "page.html", "--plot", "one.svg"
+    )
+    figures = json.loads(compared.stdout)["figures"]
+    assert figures["base.steps.mean_ns"] == figures["new.steps.mean_ns"] == pytest.approx(mean_ns, rel=1e-9)
+    assert figures["change_percent"] == 0
+    assert figures_of_page(tmp_path / "page.html") == figures_of_picture(tmp_path / "one.svg") == figures

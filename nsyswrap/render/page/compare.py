@@ -14,7 +14,7 @@ from nsyswrap.render.comparison import ChangedPart, parts_of, row_names, short_n
 from nsyswrap.render.page import document
 from nsyswrap.render.page.charts import filled, swatch
 from nsyswrap.render.page.compare_steps import median_steps, step_by_cause
-from nsyswrap.render.page.html import Markup, Section, element, section
+from nsyswrap.render.page.html import Markup, Section, element, marked, section
 from nsyswrap.render.page.tables import folded_table, open_table
 from nsyswrap.reports.compare.conclusion import conclude, left_out_texts, signed
 from nsyswrap.reports.compare.tables import basis, group_table
@@ -63,7 +63,7 @@ def conclusion(comparison: Comparison) -> Markup:
         element("ul", *obstacles, class_="changed warning") if obstacles else None,
         element(
             "article",
-            element("p", *heading, made.figures, class_="answer-verdict"),
+            element("p", *heading, *marked(made.figures, made.marks), class_="answer-verdict"),
             *(element("p", line) for line in (*made.more, *made.counts)),
             *(
                 element("p", without_folders(f"Note: {remark}"), class_="note")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from nsyswrap.base.text import printable
 from nsyswrap.render.page.subject import Subject
+from nsyswrap.reports.figures import Figure
 from nsyswrap.reports.table import Table
 
 S = TypeVar("S")  # what a page is about
@@ -79,6 +80,20 @@ def _attribute(key: str, value: object) -> str:
     if value is None or value is False:
         return ""
     return f" {key}" if value is True else f' {key}="{html.escape(plain(str(value)))}"'
+
+
+def marked(text: str, figures: Sequence[Figure]) -> list[str]:
+    """Return a text in parts: those that are one of these figures, in their order, with key and value.
+
+    A figure that the text does not say is left out.
+    """
+    parts: list[str] = []
+    for figure in figures:
+        before, same, after = text.partition(figure.text)
+        if same:
+            parts += [before, element("data", same, value=repr(figure.value), data_figure=figure.key)]
+            text = after
+    return [*parts, text]
 
 
 def section(name: str, title: str, *children: object) -> Markup:

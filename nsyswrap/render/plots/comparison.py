@@ -48,8 +48,9 @@ def _figure(comparison: Comparison) -> Sheet:
     causes = causes_of(comparison)
     verdicts = {part.verdict: VERDICTS[part.verdict] for part in shown}
     heights = [*([len(shown) * _LINE_IN + _AXIS_IN] if shown else []), *([_STEP_IN] if causes else [])]
-    verdict = conclude(comparison, short_names(comparison)).lines[0]
-    drawn = sheet(sum(heights), verdict, _notes(comparison, found, shown), verdicts)
+    made = conclude(comparison, short_names(comparison))
+    drawn = sheet(sum(heights), made.lines[0], _notes(comparison, found, shown), verdicts)
+    drawn.figures = {mark.key: mark.value for mark in made.marks}
     if heights:
         axes = drawn.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
         if shown:

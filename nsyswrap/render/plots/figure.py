@@ -147,7 +147,12 @@ def _glyphs() -> frozenset[int]:
 
 
 class Sheet(Figure):
-    """A figure that a notebook shows even if matplotlib's inline backend is not set up."""
+    """A figure that a notebook shows even if matplotlib's inline backend is not set up.
+
+    ``figures`` are those of its headline by key, as in JSON. A file has them in its metadata.
+    """
+
+    figures: Mapping[str, float] = {}
 
     def _repr_png_(self) -> bytes:
         return content(self, "png", _SCREEN_DPI)
@@ -197,8 +202,10 @@ def _legend(figure: Sheet, styles: Mapping[str, Style], top: float) -> None:
 
 
 def content(figure: Figure, form: Format, dpi: int = _FILE_DPI) -> bytes:
-    """Return the figure as the bytes of a file, with the version of nsyswrap in its metadata."""
+    """Return the figure as the bytes of a file; its metadata have the version of nsyswrap, and figures."""
     out, metadata = io.BytesIO(), {**_UNDATED[form], _MAKER[form]: f"nsyswrap {version()}"}
+    if isinstance(figure, Sheet) and figure.figures:
+        metadata["Keywords"] = ", ".join(f"{key}={value!r}" for key, value in figure.figures.items())
     with plot_settings():
         figure.savefig(out, format=form, dpi=dpi, metadata=metadata)
     return out.getvalue()

@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.patches import StepPatch
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.answer import judged_steps
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_part import main_steps
 from nsyswrap.base.constants import MISSING
@@ -36,11 +37,13 @@ from nsyswrap.render.plots.figure import (
 from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, Kind, Lane, bins, gpu_lanes, host_lanes, host_times
 from nsyswrap.render.timeline.names import NO_NAME, gpu_name
 from nsyswrap.reports import find_report
+from nsyswrap.reports.figures import step_figures
 from nsyswrap.reports.table import read_ahead
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from nsyswrap.analysis.answer import JudgedSteps
     from nsyswrap.capture.capture import Capture
     from nsyswrap.reports.table import Values
 
@@ -138,7 +141,8 @@ def _draw_ranges(axes: Axes, row: int, lane: Lane, window: tuple[int, int], widt
 class Timeline:
     """The bin edges in ns, the lanes from top to bottom, and the busy percentage of each GPU by name.
 
-    ``part`` says what time the percentages are of; the end of a sentence.
+    ``part`` says what time the percentages are of; the end of a sentence. ``steps`` are those that are
+    judged, of which some are drawn.
     """
 
     edges: NDArray[Any]
@@ -146,6 +150,7 @@ class Timeline:
     busy_percent: list[tuple[str, float]]
     notes: list[str]
     part: str
+    steps: JudgedSteps | None
 
 
 def compute(capture: Capture) -> Timeline:
@@ -153,25 +158,18 @@ def compute(capture: Capture) -> Timeline:
 
     Raises NotInCapture if the capture has no events to draw.
     """
-    whole, (capture, part) = capture, _focus(capture)
+    whole, steps, (capture, part) = capture, judged_steps(capture), _focus(capture)
     usage = _usage(capture)
     busy_percent = _busy_percent(capture, usage)
     edges = bins(*_window(capture, usage))
     gpu, streams = gpu_lanes(capture, edges) if busy_percent else ([], 0)
     host, threads = host_lanes(capture, edges)
     left_out = [(streams, "stream"), (threads, "thread")]
-    return Timeline(
-        edges,
-        [*gpu, *host],
-        busy_percent,
-        [
-            f"not drawn: {count:,} less busy {noun}{'' if count == 1 else 's'}"
-            for count, noun in left_out
-            if count
-        ]
-        + _selection_note(whole),
-        part,
-    )
+    not_drawn = [
+        f"{count:,} less busy {noun}{'' if count == 1 else 's'}" for count, noun in left_out if count
+    ]
+    notes = [*_steps_note(steps), *(f"not drawn: {text}" for text in not_drawn), *_selection_note(whole)]
+    return Timeline(edges, [*gpu, *host], busy_percent, notes, part, steps)
 
 
 def _focus(capture: Capture) -> tuple[Capture, str]:
@@ -192,6 +190,15 @@ def _focus(capture: Capture) -> tuple[Capture, str]:
     of = f" of {len(numbers):,} steady ones" if len(drawn) < len(numbers) else ", the steady part"
     view = capture.viewed(selection=selection)
     return (view, f"in {which}{of}") if len(gpu_operations_of(view)) else (capture, _OF_ALL)
+
+
+def _steps_note(steps: JudgedSteps | None) -> list[str]:
+    """Return how long the steps take that are judged."""
+    if steps is None:
+        return []
+    label = steps.label.removeprefix("a sequence of ")
+    mean, median = duration(steps.mean_ns), duration(steps.median_ns)
+    return [f"steady steps: {steps.count:,} x {label}, mean {mean}, median {median}"]
 
 
 def _selection_note(capture: Capture) -> list[str]:
@@ -252,6 +259,12 @@ def figure(data: Mapping[str, Timeline]) -> Sheet:
     notes = [heights_text, *dict.fromkeys(note for part in data.values() for note in part.notes)]
     colors = {kind.label: kind.color for kind in sorted(kinds)}
     drawn = sheet(sum(heights), _title(data), notes, colors)
+    drawn.figures = {
+        f"{label}.{key}" if len(data) > 1 else key: value
+        for label, part in data.items()
+        if part.steps is not None
+        for key, value in step_figures(part.steps).items()
+    }
     grid = drawn.subplots(len(data), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (label, part) in zip(grid, data.items(), strict=True):
         draw_lanes(axes, part.lanes, part.edges)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.constants import MISSING
+from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
@@ -26,18 +27,18 @@ SOURCES = {
 
 def as_dict(answer: Answer) -> dict[str, Any]:
     """Return the answer as numbers, texts, lists and dicts. Times are in ns; what is not known is None."""
-    judged = bool(answer.devices)
+    figures = figures_of(answer)
     return {
         "format": FORMAT,
         "version": VERSION,
-        "part": answer.part if judged else None,
+        "part": answer.part if answer.devices else None,
         "no_steady_part_because": answer.why_whole or None,
         "steps": _steps(answer.steps) if answer.steps else None,
         "start_up": asdict(answer.start_up) if answer.start_up else None,
         "window_ns": answer.window_ns,
-        "busy_percent": answer.share(sum(answer.busy_ns.values())) if judged else None,
+        "busy_percent": figures.get("busy_percent"),
         "busy_ns": dict(answer.busy_ns),
-        "idle_percent": answer.share(sum(answer.idle_ns.values())) if judged else None,
+        "idle_percent": figures.get("idle_percent"),
         "idle_ns": dict(answer.idle_ns),
         "devices": [_device(device) for device in answer.devices],
         "withheld_because": words(answer.withheld).what if answer.withheld else None,
@@ -45,6 +46,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "notes": [*answer.remarks, *(words(note).what for note in answer.notes)],
         "sources": dict(SOURCES),
         "other_loops": [asdict(loop) for loop in answer.other_loops],
+        "figures": figures,
     }
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.text import clip, screen_width, wrap
+from nsyswrap.reports.figures import Figure
 from nsyswrap.reports.wording.states import OTHER_NAME
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Line:
     that add up to at most 1: busy time, time idle by the largest cause, other idle time. ``heading`` stands
     before the sentence, with a colon. ``report`` has the rows behind the sentence, and is named at its end.
     ``typed`` are the options at the end of the text: of `nsyswrap report`, on a screen the whole command.
+    ``figures`` are those of the text that have a key, in order.
     """
 
     sentence: str
@@ -41,6 +43,7 @@ class Line:
     heading: str = ""
     report: str = ""
     typed: str = ""
+    figures: tuple[Figure, ...] = ()
 
     @property
     def indented(self) -> bool:

@@ -24,6 +24,7 @@ from nsyswrap.reports.answer.line import (
     whole_percent,
 )
 from nsyswrap.reports.answer.steps import loop_lines, outlier_lines, repeated, start_up_lines
+from nsyswrap.reports.figures import Figure, figures_of
 from nsyswrap.reports.wording.advice import SAVINGS, words
 from nsyswrap.reports.wording.states import BUSY_NAMES, IDLE_NAMES, OTHER_NAME
 
@@ -80,18 +81,37 @@ def _busy_lines(answer: Answer) -> Iterator[Line]:
     several = len({device.device_id for device in answer.devices}) > 1
     level: Level = "bad" if percent < _MOSTLY_PERCENT else "warning" if percent < _WELL_PERCENT else "good"
     head = f"{'GPUs' if several else 'GPU'} busy {shares.text(shares.busy)} % of {_part(answer)}"
-    yield Line(_verdict(head, answer), "verdict", level, heading=head)
+    busy_text, idle_text = (f"{shares.text(units)} %" for units in (shares.busy, shares.idle))
+    steps = answer.steps
+    each = {"steps.mean_ns": duration(steps.mean_ns)} if steps and not _skewed(steps) else {}
+    marks = _figures(answer, {"busy_percent": busy_text, **each})
+    yield Line(_verdict(head, answer), "verdict", level, heading=head, figures=marks)
     yield from _step_lines(answer)
     largest = max(shares.idle_parts.values(), default=0)
     bar = tuple(map(shares.part, (shares.busy, largest, shares.idle - largest)))
     mostly = percent >= _MOSTLY_PERCENT
     if mostly:
-        yield Line(_parts("busy", shares, shares.busy, shares.busy_parts, bar=True), "shares", bar=bar)
+        text = _parts("busy", shares, shares.busy, shares.busy_parts, bar=True)
+        yield Line(text, "shares", bar=bar, figures=marks[:1])
     if shares.idle:
         text = _parts("idle", shares, shares.idle, shares.idle_parts, bar=not mostly)
-        yield Line(text, "shares", bar=() if mostly else bar)
+        marks = _figures(answer, {"idle_percent": idle_text})
+        yield Line(text, "shares", bar=() if mostly else bar, figures=marks)
     if len(answer.devices) > 1 or answer.devices[0].shared_with:
         yield _devices(answer)
+
+
+def _figures(answer: Answer, texts: Mapping[str, str]) -> tuple[Figure, ...]:
+    """Return the figures with these keys and texts; those that the answer lacks are left out."""
+    values = figures_of(answer)
+    return tuple(Figure(key, values[key], text) for key, text in texts.items() if key in values)
+
+
+def _saved(finding: Finding, answer: Answer) -> tuple[Figure, ...]:
+    """Return what a finding can save."""
+    number = next(i for i, other in enumerate(answer.findings) if other is finding)
+    saved = whole_percent(finding.ceiling_percent or 0.0)
+    return _figures(answer, {f"findings.{number}.potential_percent": saved})
 
 
 def _verdict(head: str, answer: Answer) -> str:
@@ -131,7 +151,8 @@ def _step_lines(answer: Answer) -> Iterator[Line]:
     steps = answer.steps
     if steps is not None and _skewed(steps):
         mean, median = duration(steps.mean_ns), duration(steps.median_ns)
-        yield Line(f"step time: mean {mean}, median {median}", "detail")
+        marks = _figures(answer, {"steps.mean_ns": mean, "steps.median_ns": median})
+        yield Line(f"step time: mean {mean}, median {median}", "detail", figures=marks)
 
 
 def _parts(title: str, shares: Shares, total: int, parts: Mapping[str, int], *, bar: bool) -> str:
@@ -250,7 +271,8 @@ def _first(finding: Finding, answer: Answer) -> Iterator[Line]:
     if _is_of_these_steps(finding, answer):
         texts.insert(0, _saving(finding, of, _times(finding, answer)))
     texts = [f"{remedy} would save {most}" for most in texts]
-    yield Line(clip(first_fitting(texts, room("detail")), room("detail")), "detail")
+    text = clip(first_fitting(texts, room("detail")), room("detail"))
+    yield Line(text, "detail", figures=_saved(finding, answer))
 
 
 def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
@@ -259,11 +281,12 @@ def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
     common = ", partly the same time" if again else ""
     sentence = printable(wording.sentence)
     most, in_full = (f"{_saving(finding, of)}{common}" for of in ("", _of_a_step(answer)))
+    marks = _saved(finding, answer)
     costs, saves = ("", ": ") if finding.saved_ns is None else ("costs ", " would save ")
     for saving in (f"{costs}{in_full}", f"{costs}{most}", most):
-        one = Line(f"{sentence}: {saving}", "finding", "warning", heading=wording.heading)
+        one = Line(f"{sentence}: {saving}", "finding", "warning", heading=wording.heading, figures=marks)
         if not wording.heading:
-            one = Line(saving, "finding", "warning", heading=sentence)
+            one = Line(saving, "finding", "warning", heading=sentence, figures=marks)
         if screen_width(one.text) <= room("finding"):
             yield one
             return
@@ -275,7 +298,7 @@ def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
         f"{remedy}: {most}",
         most,
     ]
-    yield Line(first_fitting(texts, room("detail")), "detail")
+    yield Line(first_fitting(texts, room("detail")), "detail", figures=marks)
 
 
 def _saving(finding: Finding, of: str = "", times: str = "") -> str:

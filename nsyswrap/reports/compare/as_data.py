@@ -48,6 +48,7 @@ def as_dict(comparison: Comparison, gate: tuple[GateResult, GateLimits] | None =
         "rows": rows,
         "gate": None if gate is None else _gate(*gate),
         "left_out": [*_left_out("base", comparison.base), *_left_out("new", comparison.new)],
+        "figures": {mark.key: _known(mark.value) for mark in conclusion.marks},
     }
 
 

@@ -28,6 +28,7 @@ from nsyswrap.reports.compare.tables import (
     percent,
     step_cost_ns,
 )
+from nsyswrap.reports.figures import Figure
 
 # Totals in the order in which they speak for a run without steps.
 _TOTALS = ("first to last GPU operation", "GPU busy time", "kernel time", "program time")
@@ -55,7 +56,8 @@ class Conclusion:
     """What a comparison comes to. ``pair`` is the row that speaks for the run; None if there is none.
 
     ``heading`` and ``figures`` are the verdict, ``more`` its cause and what to do. The heading is empty if
-    there is nothing to judge. ``counts``: what is counted, before any time.
+    there is nothing to judge. ``counts``: what is counted, before any time. ``marks`` are the figures in
+    ``figures`` that have a key.
     """
 
     outcome: Outcome
@@ -64,6 +66,7 @@ class Conclusion:
     figures: str
     more: tuple[str, ...]
     counts: tuple[str, ...]
+    marks: tuple[Figure, ...] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -85,7 +88,7 @@ def conclude(comparison: Comparison, names: Mapping[Key, str]) -> Conclusion:
         f"{aside[0].upper()}{aside[1:]}" if aside else "",
     ]
     verdict = _verdict(comparison, pair)
-    return Conclusion(pair.judgement.outcome, pair, *verdict, tuple(filter(None, more)), counts)
+    return Conclusion(pair.judgement.outcome, pair, *verdict, tuple(filter(None, more)), counts, _marks(pair))
 
 
 def _nothing_common(comparison: Comparison) -> tuple[str, str]:
@@ -156,6 +159,18 @@ def _verdict(comparison: Comparison, pair: Pair) -> tuple[str, str]:
     if len(comparison.base.runs) == len(comparison.new.runs) == 1:
         return "One run a side cannot tell noise from change", figures
     return "No verdict", figures + (f"; {comparison.no_verdicts}" if comparison.no_verdicts else "")
+
+
+def _marks(pair: Pair) -> tuple[Figure, ...]:
+    """Return the figures of a headline row: the time of a step or a run on both sides, and the change."""
+    key = "steps.mean_ns" if pair.key.group == "step" else "run.total_ns"
+    base, new = each_ns(pair)
+    before, _, after = arrow(duration(base), duration(new)).partition(" → ")
+    marks = [Figure(f"base.{key}", base, f"{before} →"), Figure(f"new.{key}", new, after)]
+    change = change_percent(pair)
+    if change is not None:
+        marks.append(Figure("change_percent", change, f"{percent(change / PERCENT)} %"))
+    return tuple(marks)
 
 
 def _direction(judged: Judgement, tolerance: float) -> str:

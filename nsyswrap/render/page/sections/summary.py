@@ -10,7 +10,7 @@ from typing import Any
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.answer_parts import answer_bar
-from nsyswrap.render.page.html import Markup, Section, element, section, side_by_side
+from nsyswrap.render.page.html import Markup, Section, element, marked, section, side_by_side
 from nsyswrap.render.page.subject import Subject, part_shown
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.timeline.names import id_text
@@ -19,7 +19,7 @@ from nsyswrap.reports.summary import Summary
 from nsyswrap.reports.table import Table
 from nsyswrap.reports.wording.advice import words
 
-Figure = tuple[str, object, str, str]  # header, value, the value as text, and what the header means
+Figure = tuple[str, str, object, str, str]  # key, header, value, its text, and what the header means
 Figures = Callable[[Table], list[Figure]]
 
 _MOST_ADVICE = 5
@@ -55,9 +55,11 @@ def _line(line: Line) -> Markup:
     bar = element("span", answer_bar(line), class_="blocks", aria_hidden="true") if line.bar else None
     level = "warning" if line.level == "bad" else line.level
     classes = " ".join(part for part in (f"answer-{line.kind}", level) if part)
-    bold = element("b", line.begin) if line.heading else None
+    in_heading = [figure for figure in line.figures if figure.text in line.heading]
+    bold = element("b", *marked(line.begin, in_heading)) if line.heading else None
     rest = replace(line, report="").rest  # the page has its table
-    return element("p", bold, rest, " " if bar else None, bar, class_=classes)
+    others = [figure for figure in line.figures if figure not in in_heading]
+    return element("p", bold, *marked(rest, others), " " if bar else None, bar, class_=classes)
 
 
 ANSWER = Section("answer", "Answer", answer)
@@ -151,9 +153,9 @@ def _device_figures(table: Table) -> list[Figure]:
     for device, row in zip(table.data["device_id"], table.rows(), strict=True):
         row_of_device.setdefault(device, row)  # the first row of a device counts all its processes
     return [
-        (f"{header}, GPU {id_text(int(device))}", value, text, meaning)
+        (f"{key}.{id_text(int(device))}", f"{header}, GPU {id_text(int(device))}", value, text, meaning)
         for device, row in list(row_of_device.items())[:_MOST_DEVICES]
-        for header, value, text, meaning in _figures(table, _DEVICE_COLUMNS[-1:], row)
+        for key, header, value, text, meaning in _figures(table, _DEVICE_COLUMNS[-1:], row)
     ]
 
 
@@ -162,14 +164,18 @@ def _audit_figures(table: Table) -> list[Figure]:
     counts: dict[str, int] = {}
     for verdict, instances in zip(table.data["verdict"], table.data["instances"], strict=True):
         counts[str(verdict)] = counts.get(str(verdict), 0) + int(instances)
-    return [(name, count, f"{count:,}", "NVTX ranges with this verdict") for name, count in counts.items()]
+    return [
+        (f"timing_audit.{name}", name, count, f"{count:,}", "NVTX ranges with this verdict")
+        for name, count in counts.items()
+    ]
 
 
 def _figures(table: Table, names: Iterable[str], row: Iterable[object]) -> list[Figure]:
-    """Return header, value, text and meaning of the named columns in a row of the table."""
+    """Return key, header, value, text and meaning of the named columns in a row of the table."""
     cells = {column.name: (column, value) for column, value in zip(table.columns, row, strict=True)}
     return [
         (
+            f"{table.schema.name}.{column.name}",
             _HEADERS.get(column.name, column.header),
             value,
             human(value, column.unit) + (" %" if column.unit is Unit.PERCENT else ""),
@@ -190,8 +196,12 @@ _FIGURES: tuple[tuple[str, str, Figures], ...] = (
 
 def _tile(subject: Subject, title: str, report: str, text: str, figures: Iterable[Figure] = ()) -> Markup:
     pairs = (
-        element("div", element("dt", name, title=meaning), element("dd", value_text, data_value=repr(value)))
-        for name, value, value_text, meaning in figures
+        element(
+            "div",
+            element("dt", name, title=meaning),
+            element("dd", value_text, data_value=repr(value), data_figure=key),
+        )
+        for key, name, value, value_text, meaning in figures
     )
     return element(
         "article",
