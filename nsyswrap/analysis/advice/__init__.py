@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nsyswrap.analysis.advice import gpu_work, host, measurement, memory, remaining
+from nsyswrap.analysis.advice import communication, host, measurement, memory, remaining, waves
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
 from nsyswrap.analysis.arrays.intervals import NOTHING, intersection
 from nsyswrap.analysis.correlation import launch_pairs_of
@@ -35,7 +35,7 @@ __all__ = ["READS", "WORTH_PERCENT", "advice_of", "advise_parts"]
 # The fields that findings are computed from, by kind of event.
 READS = {
     **JUDGED_READS,
-    "kernel": (*JUDGED_READS["kernel"], *gpu_work.GRID),
+    "kernel": (*JUDGED_READS["kernel"], *waves.GRID),
     "memcpy": (*JUDGED_READS["memcpy"], "bytes", "src_kind", "dst_kind", "migration_cause"),
 }
 # What operations and grids are made of, and no other part of a screen; then what its tables need, too.
@@ -45,21 +45,21 @@ _ONCE = {
     KERNEL: (*SPANS, "name"),
     "api": ("correlation_id", "name", "return_value"),
 }
-CHECKS = (*host.CHECKS, *memory.CHECKS, *gpu_work.CHECKS)
+CHECKS = (*host.CHECKS, *memory.CHECKS, *waves.CHECKS, *communication.CHECKS)
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
 
 
 def prepare(whole: Capture) -> None:
     """Compute what findings take of the largest columns, and free what no table needs of these."""
     if whole.has(KERNEL):
-        gpu_work.blocks_of(whole)
+        waves.blocks_of(whole)
         packed_names(whole, KERNEL)
         kernel_classes(whole)
         kernel_classes(whole.viewed(classes=()))  # which tell communication
     if whole.has("api"):
         call_classes(whole)
     gpu_operations_of(whole)
-    whole.release_columns({KERNEL: (*_JOINED, *gpu_work.GRID)})
+    whole.release_columns({KERNEL: (*_JOINED, *waves.GRID)})
     launches_of(whole)
     whole.release_columns({KERNEL: ["graph_node_id"]})
 

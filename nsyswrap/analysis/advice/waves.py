@@ -1,4 +1,4 @@
-"""Find GPU work that leaves the GPU badly used: kernels with few blocks, exposed communication."""
+"""Find kernels whose blocks leave multiprocessors idle."""
 
 from __future__ import annotations
 
@@ -124,28 +124,4 @@ def _multiprocessors(context: AdviceContext) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def exposed_communication(context: AdviceContext) -> Iterator[Finding]:
-    """Yield a finding if communication kernels are exposed: no other kernel runs at the same time."""
-    operations = context.operations
-    communicates = communicating(context.capture, operations)
-    if not communicates.any():
-        return
-    running = context.running(communicates)
-    cover = difference(running, context.running(operations.computes & ~communicates))
-    if not context.worth(cover.length):
-        return
-    yield context.finding(
-        "exposed_communication",
-        cover,
-        "gpu_time",
-        exposed_ns=cover.length,
-        running_ns=running.length,
-        overlapped_ns=running.length - cover.length,
-        **blocked(context, communicates, cover),
-    )
-
-
-CHECKS = (
-    few_blocks,
-    exposed_communication,
-)
+CHECKS = (few_blocks,)

@@ -1,4 +1,4 @@
-"""Findings about work on the GPU. Steps of 1000 ns are drawn once; of four, the last three are judged."""
+"""Findings about blocks. Steps of 1000 ns are drawn once; of four, the last three are judged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
 from tiny_export import call, kernel, row
 
-from nsyswrap.analysis.advice import gpu_work
+from nsyswrap.analysis.advice import waves
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 
 if TYPE_CHECKING:
@@ -87,31 +87,6 @@ def test_few_blocks_on_two_gpus_count_once(tmp_path: Path) -> None:
     assert stakes(tmp_path, *gpus, *rows) == {"few_blocks": 90}
 
 
-# exposed_communication
-# CPU  |L 0-10|L 10-20|
-# GPU         gemm[10 ........ 700)
-# 9                all-reduce[500 ... until) gemm[until ... 1000)
-def communicated(until: int) -> list[Row]:
-    return [
-        *(call("cudaLaunchKernel", 0, 10, 1), kernel("gemm", 10, 700, 1)),
-        *(call("cudaLaunchKernel", 10, 20, 2), kernel(ALL_REDUCE, 500, until, 2, streamId=9)),
-        *(call("cudaLaunchKernel", 20, 30, 3), kernel("gemm", until, STEP_NS, 3)),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("until", "expected"),
-    [(700, {}), (749, {}), (750, {"exposed_communication": 150}), (900, {"exposed_communication": 600})],
-)
-def test_communication_that_no_compute_hides(until: int, expected: dict[str, int], tmp_path: Path) -> None:
-    assert stakes(tmp_path, *looped(*communicated(until))) == expected
-
-
-def test_what_is_said_of_exposed_communication(tmp_path: Path) -> None:
-    one = findings_of(new(tmp_path, *looped(*communicated(900))))["exposed_communication"]
-    assert one.numbers == {"steps": 3, "exposed_ns": 600, "running_ns": 1200, "overlapped_ns": 600}
-
-
 @pytest.mark.parametrize("within", [60, 500, 3000])  # kernels run at the same time, some do, few do
 @pytest.mark.parametrize("at_once", [1, 2, 3, 7, 100])
 def test_idle_multiprocessors_are_summed_moment_by_moment(
@@ -127,5 +102,5 @@ def test_idle_multiprocessors_are_summed_moment_by_moment(
     for moment in range(int(end.max())):
         running = (start <= moment) & (end > moment)
         unused += max(0.0, 1 - share[running].sum()) if running.any() else 0.0
-    monkeypatch.setattr(gpu_work, "_BLOCK", at_once)
-    assert gpu_work._unused_ns(kernels, share, np.arange(40)) == int(unused)  # noqa: SLF001
+    monkeypatch.setattr(waves, "_BLOCK", at_once)
+    assert waves._unused_ns(kernels, share, np.arange(40)) == int(unused)  # noqa: SLF001
