@@ -383,7 +383,7 @@ STOPPED = "Stopping the profiling session using NVTX trigger."
 
 UNIFIED_MEMORY_KINDS = (11, 12, 13)  # migrations, which have no API call
 UM_TO_DEVICE, UM_TO_HOST = 11, 12
-TO_DEVICE, TO_HOST = 1, 2  # kinds of explicit copies
+TO_DEVICE, TO_HOST, WITHIN_DEVICE = 1, 2, 8  # kinds of explicit copies
 TINY_BYTES = 64_000  # of a copy, as in nsys' expert rule on synchronous copies
 PAGE_FAULT = 2  # a cause of migrations
 PAGEABLE, PINNED, MANAGED = 0, 1, 4  # kinds of memory

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nsyswrap.analysis.advice import communication, host, measurement, memory, remaining, waves
+from nsyswrap.analysis.advice import communication, host, measurement, memory, memory_bound, remaining, waves
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
 from nsyswrap.analysis.arrays.intervals import NOTHING, intersection
 from nsyswrap.analysis.correlation import launch_pairs_of
@@ -45,7 +45,7 @@ _ONCE = {
     KERNEL: (*SPANS, "name"),
     "api": ("correlation_id", "name", "return_value"),
 }
-CHECKS = (*host.CHECKS, *memory.CHECKS, *waves.CHECKS, *communication.CHECKS)
+CHECKS = (*host.CHECKS, *memory.CHECKS, *memory_bound.CHECKS, *waves.CHECKS, *communication.CHECKS)
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
 
 

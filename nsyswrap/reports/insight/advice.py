@@ -5,12 +5,13 @@ capture is judged, or what is selected.
 
 Searched for: launches, synchronizing, host code, input, allocating and loading that the GPU waits for;
 pageable and tiny copies; copies and communication with no kernel beside them; kernels that wait for pages or
-have few blocks; ranks that others wait for; unusually long steps; idle time with another cause; NVTX ranges
-that the program measures with and that do not time their GPU work; lost events.
+have few blocks; casts, copies to another layout, attention, chains of elementwise kernels and updates of
+parameters that could be fused or left out; ranks that others wait for; unusually long steps; idle time with
+another cause; NVTX ranges that the program measures with and that do not time their GPU work; lost events.
 
-A change saves at most the time of the judged part that the finding concerns. For few blocks this time is an
-estimate. Time on several devices counts once. Two findings can concern the same time; then they name each
-other. A finding of less than 5 % of the judged time is left out.
+A change saves at most the time of the judged part that the finding concerns. For few blocks and chains of
+kernels this time is an estimate. Time on several devices counts once. Two findings can concern the same
+time; then they name each other. A finding of less than 5 % of the judged time is left out.
 """
 
 from __future__ import annotations

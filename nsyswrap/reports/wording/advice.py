@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import shorten
 from nsyswrap.base.units import duration, percent
 from nsyswrap.reports.wording.numbers import filled
 from nsyswrap.reports.wording.states import CAUSE_NAMES
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_STEPS = 4  # numbers of steps in a sentence
 _MOST_NAMES = 3  # of ranges in a sentence
+_MOST_OPERATIONS, _OPERATION = 2, 12  # operations of kernels in a sentence, and the columns of each
 # How much a change saves, by how that is known
 SAVINGS: Mapping[Status, str] = {
     "measured": "{} (measured)",
@@ -182,6 +184,60 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
         "prefetch pages to the processor that needs them next; avoid sharing pages between CPU and GPU",
         "cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);",
         "the host computes on these pages in that time; then host work is the cause",
+    ),
+    "unfused_attention": Wording(
+        "Attention not fused",
+        "{kernels_ns} of softmax, masks and scaling between products",
+        "softmax between two products: {softmaxes:per step}; kernels between these products: "
+        "{kernels:per step}; each reads and writes all scores",
+        "Fused attention",
+        "call F.scaled_dot_product_attention, which keeps the scores on the chip; in transformers, "
+        "attn_implementation='sdpa'",
+        "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)",
+        "the program needs the attention weights themselves, or no fused kernel takes its bias",
+    ),
+    "parameter_updates": Wording(
+        "Parameters updated one by one",
+        "{kernels_ns} in small kernels ({kernels:per step})",
+        "kernels of bursts in which each comes once for many parameters: {kernels:per step}, {kernels_ns} in "
+        "total",
+        "One update for all parameters",
+        "let the optimizer update all at once: fused=True or foreach=True; for an own update, such as a "
+        "moving average, use the torch._foreach functions",
+        "optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
+        "the optimizer has neither option; then compile its step with torch.compile",
+    ),
+    "casts": Wording(
+        "Casts between types",
+        "{kernels_ns} for casts of activations ({kernels:per step})",
+        "casts of as many elements as other kernels have: {kernels:per step}, {kernels_ns} in total; casts "
+        "of weights do not count",
+        "One type from layer to layer",
+        "run the whole model under autocast instead of .half() and .float() in it, or convert it: "
+        "model.to(torch.bfloat16); torch.compile fuses the casts that stay",
+        "with torch.autocast('cuda', dtype=torch.bfloat16): loss = model(batch)",
+        "the values need the range or the precision of the wider type",
+    ),
+    "layout_copies": Wording(
+        "Layout conversions",
+        "{conversions_ns} between NCHW and NHWC ({kernels:per step})",
+        "copies inside the GPU: {kernels:per step}; conversions {conversions_ns}, strided copies "
+        "{strided_ns}, concatenations {concatenations_ns}, copies as they are {clones_ns}",
+        "One layout throughout",
+        "keep images in NHWC, the layout of the tensor cores, from the input to the last layer",
+        "model = model.to(memory_format=torch.channels_last)  # and the input",
+        "the kernels that read the copies save more time than the copies take",
+    ),
+    "elementwise_chains": Wording(
+        "Unfused kernels",
+        "{kernels_ns} in chains such as {listed}",
+        "chains of kernels over the same elements, back to back: {chains:per step}; their kernels: "
+        "{kernels:per step}, {kernels_ns} in total; a fused kernel need not write and read what lies "
+        "between",
+        "Fusing them",
+        "compile the function with torch.compile, or write one Triton kernel for the chain",
+        "model = torch.compile(model)",
+        "shapes change from call to call, or other code needs the values between",
     ),
     "few_blocks": Wording(
         "Few blocks",
@@ -425,6 +481,53 @@ def _waiting_for_rank(numbers: Numbers) -> _Variant:
     return {}, {"sentence": ranks.waiting_sentence(numbers)}
 
 
+def _layout_copies(numbers: Numbers) -> _Variant:
+    """Return the words for what takes most of the time, with code in the program's language."""
+    parts = ("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns")
+    most, pytorch = max(parts, key=lambda part: numbers[part]), numbers["language"] == "PyTorch"
+    changes = {}
+    if most == "strided_ns":
+        changes = {
+            "heading": "Strided copies",
+            "sentence": "{strided_ns} for copies to another layout ({kernels:per step})",
+            "do": "keep one layout: no .contiguous(), .permute() or .transpose() between kernels; for "
+            "convolutions, channels_last for the model and its input",
+            "example": "x = x.to(memory_format=torch.channels_last)  # once, and no .contiguous()",
+        }
+    elif most == "concatenations_ns":
+        changes = {
+            "heading": "Concatenations",
+            "sentence": "{concatenations_ns} for joining tensors ({kernels:per step})",
+            "remedy": "Writing in place",
+            "do": "write the parts into one tensor that is allocated once",
+            "example": "cache[:, position] = key  # instead of torch.cat",
+        }
+    elif most == "clones_ns":
+        changes = {
+            "heading": "Copies inside the GPU",
+            "sentence": "{clones_ns} for copies as they are ({kernels:per step})",
+            "remedy": "Using the data where it is",
+            "do": "use the tensor itself instead of .clone() or .copy_()",
+            "example": "current, following = following, current  # instead of copy_()",
+            "unless": "both copies are needed, because one of them changes",
+        }
+    if not pytorch and most == "clones_ns":
+        changes |= {
+            "do": "swap references to buffers, or let the kernel write to its destination",
+            "example": "nsyswrap report CAPTURE -r cuda_gpu_trace"
+            if numbers["language"]
+            else "std::swap(current, next);  // pointers, instead of cudaMemcpyAsync",
+        }
+    elif not pytorch:
+        changes |= {"example": "nsyswrap report CAPTURE -r cuda_gpu_kern_sum"}
+    return changes, {}
+
+
+def _elementwise_chains(numbers: Numbers) -> _Variant:
+    operations = dict.fromkeys(name.split("<")[0].split()[-1] for name in numbers["names"])
+    return {}, {"listed": _listed([shorten(name, _OPERATION) for name in operations], _MOST_OPERATIONS)}
+
+
 def _few_blocks(numbers: Numbers) -> _Variant:
     median = numbers["median_blocks"]
     blocks = f"{median:g} block{'' if median == 1 else 's'}"
@@ -538,6 +641,8 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "synchronizing": _synchronizing,
     "loading_in_loop": _loading_in_loop,
     "spikes": _spikes,
+    "layout_copies": _layout_copies,
+    "elementwise_chains": _elementwise_chains,
     "few_blocks": _few_blocks,
     "copies_not_overlapped": _copies_not_overlapped,
     "exposed_communication": _exposed_communication,

@@ -40,6 +40,17 @@ DOUBT = {"outcome": "doubtful", "doubt": "why"}
 IDLE = {"idle_ns": 300, "computes": True}
 LAUNCH = {**IDLE, "cause": "launch"}
 
+KERNELS = {"kernels": 30, "kernels_ns": 3_000_000, **STEPS}
+COPIES = {
+    **dict.fromkeys(("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns"), 1000),
+    **KERNELS,
+    "language": "PyTorch",
+}
+COPIED = (
+    "copies inside the GPU: 10 per step; conversions {}, strided copies {}, concatenations {}, copies as "
+    "they are {}"
+)
+
 # Kind, numbers, heading, sentence, evidence.
 CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     (
@@ -205,6 +216,75 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "Page faults",
         "the GPU is idle for 300 ns until pages have migrated",
         "3 gaps ending with a migration after a page fault, before a kernel",
+    ),
+    (
+        "unfused_attention",
+        {"softmaxes": 12, **KERNELS},
+        "Attention not fused",
+        "3.00 ms of softmax, masks and scaling between products",
+        (
+            "softmax between two products: 4 per step; kernels between these products: 10 per step; each "
+            "reads and writes all scores"
+        ),
+    ),
+    (
+        "parameter_updates",
+        KERNELS,
+        "Parameters updated one by one",
+        "3.00 ms in small kernels (10 per step)",
+        "kernels of bursts in which each comes once for many parameters: 10 per step, 3.00 ms in total",
+    ),
+    (
+        "casts",
+        KERNELS,
+        "Casts between types",
+        "3.00 ms for casts of activations (10 per step)",
+        (
+            "casts of as many elements as other kernels have: 10 per step, 3.00 ms in total; casts of "
+            "weights do not count"
+        ),
+    ),
+    (
+        "layout_copies",
+        {**COPIES, "conversions_ns": 2000},
+        "Layout conversions",
+        "2.00 µs between NCHW and NHWC (10 per step)",
+        COPIED.format("2.00 µs", *["1.00 µs"] * 3),
+    ),
+    (
+        "layout_copies",
+        {**COPIES, "strided_ns": 2000},
+        "Strided copies",
+        "2.00 µs for copies to another layout (10 per step)",
+        COPIED.format("1.00 µs", "2.00 µs", "1.00 µs", "1.00 µs"),
+    ),
+    (
+        "layout_copies",
+        {**COPIES, "concatenations_ns": 2000},
+        "Concatenations",
+        "2.00 µs for joining tensors (10 per step)",
+        COPIED.format("1.00 µs", "1.00 µs", "2.00 µs", "1.00 µs"),
+    ),
+    (
+        "layout_copies",
+        {**COPIES, "clones_ns": 2000, "language": ""},
+        "Copies inside the GPU",
+        "2.00 µs for copies as they are (10 per step)",
+        COPIED.format(*["1.00 µs"] * 3, "2.00 µs"),
+    ),
+    (
+        "elementwise_chains",
+        {
+            "chains": 3,
+            "names": ("norm vectorized_layer_norm<float>", "elementwise add<bf16> strided"),
+            **KERNELS,
+        },
+        "Unfused kernels",
+        "3.00 ms in chains such as vectori…norm, add",
+        (
+            "chains of kernels over the same elements, back to back: 1 per step; their kernels: 10 per step, "
+            "3.00 ms in total; a fused kernel need not write and read what lies between"
+        ),
     ),
     (
         "few_blocks",
@@ -467,3 +547,16 @@ def test_where_events_are_lost_fewer_of_the_marked_steps_are_named(
     wording = made("lost_events", {"losses": (), "first_step": first, "last_step": last})
     assert wording.do == f"record again, with less at once: {do}"
     assert wording.example == f"nsyswrap profile {example} -- ..."
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("PyTorch", "current, following = following, current  # instead of copy_()"),
+        ("Python", "nsyswrap report CAPTURE -r cuda_gpu_trace"),
+        ("", "std::swap(current, next);  // pointers, instead of cudaMemcpyAsync"),
+    ],
+)
+def test_code_is_in_the_language_of_the_program(language: str, code: str) -> None:
+    numbers = {**COPIES, "clones_ns": 2000, "language": language}
+    assert words(Finding("layout_copies", numbers, NOTHING, 1, "bound", "cuda_gpu_sum")).example == code

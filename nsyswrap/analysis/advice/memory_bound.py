@@ -1,0 +1,339 @@
+"""Find kernels that only move data, and could be saved or fused.
+
+They are seen in the order of their stream, whichever thread launched them, from a graph or not. A kernel
+belongs to one finding alone: attention comes before updates of parameters, then casts, layout, and chains.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsyswrap.analysis.advice.context import AdviceContext
+from nsyswrap.analysis.advice.waves import blocks_of
+from nsyswrap.analysis.arrays.groups import order_by_code
+from nsyswrap.analysis.arrays.intervals import difference
+from nsyswrap.analysis.finding import Finding, FindingKind
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET
+from nsyswrap.analysis.kernel_names import classify, readable
+from nsyswrap.analysis.names import numbered_names
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import WITHIN_DEVICE
+from nsyswrap.capture.stream import looked_up
+
+# What a kernel or copy does. FUSED are elementwise kernels that a compiler made.
+OTHER, PRODUCT, SOFTMAX, NORM, REDUCE, ELEMENTWISE, FUSED, RANDOM, CAST, *_LAYOUT = range(13)
+_CONVERSION, _STRIDED, _CONCATENATION, _CLONE = _LAYOUT
+_IN_ATTENTION = (ELEMENTWISE, FUSED, RANDOM, CAST, _STRIDED, _CLONE)  # and a softmax, between two products
+_IN_UPDATE = (ELEMENTWISE, REDUCE, CAST, _CLONE)
+_IN_CHAIN = (ELEMENTWISE, NORM, CAST)
+_SAME, _ALIKE = 2, 3  # ratio of elements at most; of times, where a number of elements is unknown
+_LEAST_KERNELS, _LEAST_PARAMETERS, _LEAST_SIZES = 40, 8, 4  # in updates of parameters one by one
+_REGULAR = 0.8  # of the kernels of such updates: each parameter has them
+_PAIR = 2  # casts a step, there and back
+_ROUNDED, _NO_SIZE = 1024, np.iinfo(np.int64).max  # elements by which equal sizes can differ; larger than any
+_THREADS = 128  # in a block of PyTorch's elementwise kernels
+
+_OF_CLASS = {"gemm": PRODUCT, "softmax": SOFTMAX, "norm": NORM, "reduce": REDUCE, "rng": RANDOM}
+_OF_TRITON = {"gemm": PRODUCT, "softmax": SOFTMAX, "elementwise": FUSED, "copy": FUSED}
+_SOURCES = {
+    "layout_copies": "cuda_gpu_sum",
+    **dict.fromkeys(("unfused_attention", "elementwise_chains"), "cuda_gpu_trace"),
+}
+_PYTHON = re.compile(r"^cupy_|^\w*fusion(?:_\d+)?$")  # CuPy, XLA
+# The first truth value after the types of the warp template says whether it takes the logarithm.
+_LOG_SOFTMAX = re.compile(r"[Ll]og_?[Ss]oft|softmax_warp_\w+<(?:[^,<]+, ){4}(?:\(bool\))?[1t]")
+_CONVERTS = re.compile(r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor", re.IGNORECASE)
+_ARRAYS = re.compile(r"(?:std::array|at::detail::Array)<char \*, (?:\([a-z ]+\))?(\d+)")
+_SIZES = re.compile(r"elementwise_kernel(?:_manual_unroll)?<(?:\(int\))?(\d+), (?:\(int\))?(\d+)")
+
+
+def _role(name: str) -> int:
+    """Return what a kernel does, by its name."""
+    kind = classify(name)
+    if name.startswith("triton_"):
+        return _OF_TRITON.get(kind, OTHER)
+    if kind == "softmax" and _LOG_SOFTMAX.search(name):
+        return OTHER
+    if kind == "copy":
+        return _role_of_copy(name)
+    pytorch = "at::native::" in name or "cudnn::" in name
+    if kind == "elementwise" and pytorch and "multi_tensor_apply" not in name:
+        return ELEMENTWISE
+    return _OF_CLASS.get(kind, OTHER) if pytorch or kind not in ("norm", "reduce") else OTHER
+
+
+def _role_of_copy(name: str) -> int:
+    if _CONVERTS.search(name):
+        return _CONVERSION
+    if "CatArrayBatchedCopy" in name:
+        return _CONCATENATION
+    if "elementwise_kernel<" not in name or "_copy_kernel_cuda" not in name:
+        return OTHER
+    if "direct_copy" not in name or "WithCast" in name or "gpu_kernel_impl<" in name:
+        return CAST
+    return _STRIDED if "gpu_kernel_impl_nocast<" in name else _CLONE
+
+
+def _elements_of_block(name: str) -> int:
+    """Return the number of elements of a block of PyTorch's elementwise kernels; 0 if not known."""
+    if "unrolled_elementwise_kernel<" in name:
+        return 4 * _THREADS
+    if "vectorized_elementwise_kernel<" in name:  # older releases name their arrays at::detail::Array
+        return (8 if "std::array<" in name else 4) * _THREADS
+    sizes = _SIZES.search(name)
+    return int(sizes[1]) * int(sizes[2]) if sizes else 0
+
+
+def _arrays(name: str) -> int:
+    """Return the number of arrays that a kernel reads and writes, two inputs and an output if not known."""
+    arrays = _ARRAYS.search(name)
+    return max(int(arrays[1]), 1) if arrays else 3
+
+
+@per_capture
+def _names(whole: Capture) -> tuple[NDArray[Any], ...]:
+    """Return the number of each kernel's name, and role, elements of a block, and arrays of each name."""
+    ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
+    texts = [whole.text(i) or "" for i in ids.tolist()]
+    roles = [_role(text) for text in texts]
+    elements = [
+        _elements_of_block(text) if role in (ELEMENTWISE, CAST, _STRIDED, _CLONE) else 0
+        for text, role in zip(texts, roles, strict=True)
+    ]
+    arrays = [_arrays(text) if role in _IN_CHAIN else 1 for text, role in zip(texts, roles, strict=True)]
+    return codes, np.array(roles, np.int8), np.array(elements, np.int32), np.array(arrays, np.int8)
+
+
+@per_capture
+def language_of(whole: Capture) -> str:
+    """Return what the program was written with, as the names of its kernels tell."""
+    ids, _ = numbered_names(whole.viewed(names="full"), KERNEL)
+    texts = [whole.text(i) or "" for i in ids.tolist()]
+    if any("at::native::" in text or text.startswith("triton_") for text in texts):
+        return "PyTorch"
+    return "Python" if any(map(_PYTHON.search, texts)) else ""
+
+
+class _Work(NamedTuple):
+    """Kernels and copies of the typical steps in the order of their streams, a row each.
+
+    ``row`` is the position in the operations of the part. ``name`` numbers names of kernels, -1 for copies.
+    ``elements`` is 0 if not known. ``arrays`` counts those read and written. ``place`` numbers streams and
+    steps. ``free`` marks the rows that belong to no finding.
+    """
+
+    row: NDArray[Any]
+    role: NDArray[Any]
+    name: NDArray[Any]
+    elements: NDArray[Any]
+    arrays: NDArray[Any]
+    start_ns: NDArray[Any]
+    end_ns: NDArray[Any]
+    place: NDArray[Any]
+    free: NDArray[Any]
+
+    @property
+    def ns(self) -> NDArray[Any]:
+        """The duration of each row."""
+        return self.end_ns - self.start_ns  # type: ignore[no-any-return]
+
+    def marked(self, *roles: int) -> NDArray[Any]:
+        """Mark the rows of these roles."""
+        known = np.zeros(_CLONE + 1, bool)
+        known[list(roles)] = True
+        return known[self.role]  # type: ignore[no-any-return]
+
+
+def _work(context: AdviceContext) -> _Work:
+    operations, whole = context.operations, context.capture.whole
+    chosen = (operations.kind != KINDS.index(MEMSET)) & ~operations.migration
+    row = np.flatnonzero(chosen & context.typical.holds(operations.start_ns))
+    row = row[order_by_code(operations.stream[row], len(operations.streams.stream_id))]
+    kind, start = operations.kind[row], operations.start_ns[row]
+    role, elements = np.zeros(len(row), np.int8), np.zeros(len(row), np.int64)
+    name, arrays = np.full(len(row), -1, np.int32), np.ones(len(row), np.int8)
+    kernels, copies = (np.flatnonzero(kind == KINDS.index(one)) for one in (KERNEL, MEMCPY))
+    if len(kernels):
+        codes, roles, of_block, arrays_of = _names(whole)
+        at = operations.row[row[kernels]]
+        name[kernels] = codes[at]
+        role[kernels] = looked_up(roles, name[kernels])
+        arrays[kernels] = looked_up(arrays_of, name[kernels])
+        elements[kernels] = looked_up(of_block, name[kernels]) * blocks_of(whole)[at].astype(np.int64)
+    if len(copies):
+        kinds = whole.columns(MEMCPY, "copy_kind")["copy_kind"][operations.row[row[copies]]]
+        role[copies[kinds == WITHIN_DEVICE]] = _CLONE
+    steps = context.part.steps
+    step = np.searchsorted(steps.start_ns, start, "right") if steps.found else 0
+    place = operations.stream[row].astype(np.int64) * (len(steps) + 1) + step
+    free = np.ones(len(row), bool)
+    return _Work(row, role, name, elements, arrays, start, operations.end_ns[row], place, free)
+
+
+def memory_bound(context: AdviceContext) -> Iterator[Finding]:
+    """Yield a finding for each kind of data movement that takes much time; a kernel counts in one of them."""
+    work = _work(context)
+    if not context.worth(int(work.ns[work.role > PRODUCT].sum())):
+        return
+    for search in (_attention, _updates, _casts, _layout, _chains):
+        yield from search(context, work)
+
+
+def _attention(context: AdviceContext, work: _Work) -> Iterator[Finding]:
+    """Yield a finding on softmaxes between two products, with elementwise kernels around them alone."""
+    others = np.flatnonzero(~work.marked(*_IN_ATTENTION))
+    at = np.flatnonzero(work.role[others[1:-1]] == SOFTMAX) + 1
+    before, after = others[at - 1], others[at + 1]
+    products = (work.role[before] == PRODUCT) & (work.role[after] == PRODUCT)
+    products &= work.place[before] == work.place[after]
+    edges = np.zeros(len(work.row) + 1, np.int8)
+    edges[before[products] + 1] = 1
+    edges[after[products]] -= 1
+    inside = np.cumsum(edges[:-1]) > 0
+    softmaxes = int(np.count_nonzero(products))
+    yield from _finding(context, work, "unfused_attention", inside, softmaxes=softmaxes)
+
+
+def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
+    """Yield a finding on bursts of kernels that each come once for many parameters of various sizes."""
+    rows = np.flatnonzero(work.marked(*_IN_UPDATE) & work.free)
+    apart = (np.diff(rows) != 1) | (np.diff(work.place[rows]) != 0)
+    burst = np.cumsum(np.append(0, apart))[: len(rows)]
+    long = (np.bincount(burst) >= _LEAST_KERNELS)[burst]
+    rows, burst = rows[long], burst[long]
+    if not len(rows):
+        return
+    name = burst * (int(work.name.max()) + 2) + work.name[rows] + 1
+    _, which, times = np.unique(name, return_inverse=True, return_counts=True)
+    regular = np.bincount(burst, times[which] >= _LEAST_PARAMETERS) >= _REGULAR * np.bincount(burst)
+    sizes = np.unique(np.stack([burst, work.elements[rows]]), axis=1)[0]
+    regular &= np.bincount(sizes, minlength=len(regular)) >= _LEAST_SIZES
+    marks = np.zeros(len(work.row), bool)
+    marks[rows[regular[burst]]] = True
+    yield from _finding(context, work, "parameter_updates", marks)
+
+
+def _casts(context: AdviceContext, work: _Work) -> Iterator[Finding]:
+    """Yield a finding on casts of activations: other elementwise kernels have as many elements.
+
+    Those of weights stay: autocast keeps weights in FP32 on purpose, and casts their gradients back.
+    """
+    marks = work.marked(CAST) & work.free
+    if not context.worth(int(work.ns[marks].sum())):
+        return
+    known = np.unique(work.elements[work.marked(ELEMENTWISE) & work.free & (work.elements > 0)])
+    size = work.elements[marks]
+    near = np.searchsorted(known, size - _ROUNDED)
+    marks[marks] = np.append(known, _NO_SIZE)[near] <= size + _ROUNDED
+    if np.count_nonzero(marks) >= _PAIR * np.count_nonzero(context.part.steps.steady):
+        yield from _finding(context, work, "casts", marks)
+
+
+def _layout(context: AdviceContext, work: _Work) -> Iterator[Finding]:
+    """Yield a finding on copies inside the GPU: conversions of the layout, strided ones, and clones."""
+    marks = work.marked(*_LAYOUT) & work.free
+    kinds = ("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns")
+    times = np.bincount(work.role[marks], work.ns[marks], minlength=_CLONE + 1)[_LAYOUT].astype(int).tolist()
+    yield from _finding(
+        context,
+        work,
+        "layout_copies",
+        marks,
+        language=language_of(context.capture.whole),
+        **dict(zip(kinds, times, strict=True)),
+    )
+
+
+def _chains(context: AdviceContext, work: _Work) -> Iterator[Finding]:
+    """Yield a finding on kernels back to back that move the same elements, which one kernel could do.
+
+    It saves what each of them writes and the next one reads.
+    """
+    linked = _linked(work)
+    at = np.flatnonzero(linked)
+    if not len(at):
+        return
+    marks = np.append(linked, False) | np.append(False, linked)
+    rows = np.flatnonzero(marks)
+    an_array = work.ns / work.arrays
+    saved = float(an_array[at].sum() + an_array[at + 1].sum())
+    begin = np.flatnonzero(~np.append(False, linked)[rows])
+    end = np.append(begin[1:], len(rows))
+    costliest = int(np.add.reduceat(work.ns[rows], begin).argmax())
+    names = work.name[rows[begin[costliest] : end[costliest]]]
+    ids, _ = numbered_names(context.capture.whole.viewed(names="full"), KERNEL)
+    texts = [context.capture.whole.text(i) or "" for i in ids[names].tolist()]
+    yield from _finding(
+        context,
+        work,
+        "elementwise_chains",
+        marks,
+        share=saved / int(work.ns[rows].sum()),
+        chains=len(begin),
+        names=tuple(map(readable, texts)),
+    )
+
+
+def _linked(work: _Work) -> NDArray[Any]:
+    """Mark the rows that form a chain with the next row: neither is shorter than the gap between them."""
+    can = work.marked(*_IN_CHAIN) & work.free
+    linked: NDArray[Any] = can[1:] & can[:-1] & (work.place[1:] == work.place[:-1])
+    at = np.flatnonzero(linked)
+    idle = work.start_ns[at + 1] - work.end_ns[at]
+    elements, ns = ((values[at], values[at + 1]) for values in (work.elements, work.ns))
+    few, many = np.minimum(*elements), np.maximum(*elements)
+    alike = np.where(few > 0, many <= _SAME * few, np.maximum(*ns) <= _ALIKE * np.minimum(*ns))
+    linked[at] = (idle >= 0) & (idle <= np.minimum(*ns)) & alike
+    return linked
+
+
+def _finding(
+    context: AdviceContext,
+    work: _Work,
+    kind: FindingKind,
+    marks: NDArray[Any],
+    *,
+    share: float = 1.0,
+    **numbers: Any,
+) -> Iterator[Finding]:
+    """Yield a finding on these rows if they are worth one; then they are not free any more.
+
+    ``share`` is the part of their time that the cure saves, as an estimate; without it, all at most.
+    """
+    took = int(work.ns[marks].sum())
+    if not context.worth(int(share * took)):
+        return
+    alone = _alone_ns(context, work.row[marks])
+    if not context.worth(int(share * alone)):
+        return
+    work.free[marks] = False
+    yield context.finding(
+        kind,
+        context.running(work.row[marks]),
+        _SOURCES.get(kind, "cuda_gpu_kern_sum"),
+        ceiling_ns=int(share * alone),
+        status="bound" if share == 1 else "estimate",
+        kernels=int(np.count_nonzero(marks)),
+        kernels_ns=took,
+        **numbers,
+    )
+
+
+def _alone_ns(context: AdviceContext, rows: NDArray[Any]) -> int:
+    """Return the time in ns in which no kernel but these ran; the least of all GPUs that compute."""
+    operations, mine, times = context.operations, context.marks(rows), []
+    for *_, owned in operations.by_device():
+        others = owned[operations.computes[owned] & ~mine[owned]]
+        cover = context.running(owned[mine[owned]])
+        if len(others) or cover.length:
+            times.append(difference(cover, context.running(others)).length)
+    return min(times, default=0)
+
+
+CHECKS = (memory_bound,)

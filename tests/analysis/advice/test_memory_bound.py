@@ -1,0 +1,232 @@
+"""Findings about kernels that only move data. Steps of 1000 ns are drawn once; of four, three are judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from advised import STEP_NS, findings_of, looped, new, stakes
+from tiny_export import call, kernel, memcpy
+
+from nsyswrap.analysis.advice import memory_bound
+from nsyswrap.analysis.advice.memory_bound import CAST, ELEMENTWISE, OTHER, _role
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiny_export import Row
+
+_LAMBDA = "::[lambda() (instance 3)]::operator ()() const::[lambda(float) (instance 1)]"
+_DIRECT = f"at::native::direct_copy_kernel_cuda(at::TensorIteratorBase &){_LAMBDA}"
+_TWO = "std::array<char *, (unsigned long)2>"
+_VECTORIZED = "void at::native::vectorized_elementwise_kernel<(int)4, {}>(int, T2, T3)"
+_NOCAST = "void at::native::elementwise_kernel<(int)128, (int)4, void at::native::gpu_kernel_impl{}<{}>(T1)>"
+
+PRODUCT = "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN"
+EXP = _VECTORIZED.format(f"at::native::exp_kernel_cuda(at::TensorIteratorBase &){_LAMBDA}, {_TWO}")
+ADD = _VECTORIZED.format("at::native::CUDAFunctor_add<float>, std::array<char *, (unsigned long)3>")
+TO_HALF = _VECTORIZED.format(
+    f"at::native::float16_copy_kernel_cuda(at::TensorIteratorBase &){_LAMBDA}, {_TWO}"
+)
+TO_FLOAT = (
+    f"void at::native::unrolled_elementwise_kernel<{_DIRECT}, {_TWO}, (int)4, "
+    "TrivialOffsetCalculator<(int)1>, at::native::memory::LoadWithCast<(int)1>, "
+    "at::native::memory::StoreWithCast<(int)1>>(int)"
+)
+CLONE = _VECTORIZED.format(f"{_DIRECT}, {_TWO}")
+STRIDED = _NOCAST.format("_nocast", _DIRECT)
+STRIDED_CAST = _NOCAST.format("", _DIRECT)
+CONVERSION = "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, (bool)0>(T3)"
+CAT = "void at::native::<unnamed>::CatArrayBatchedCopy<float, unsigned int, (int)2, (int)64>(T1 *)"
+SOFTMAX = "void <unnamed>::softmax_warp_forward<float, float, float, (int)10, (bool)0, (bool)0>(T2 *)"
+LOG_SOFTMAX = SOFTMAX.replace("(bool)0, (bool)0", "(bool)1, (bool)0")
+FLASH = "void flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128, (int)64>>(flash::Flash_fwd_params)"
+NORM = "void at::native::<unnamed>::vectorized_layer_norm_kernel<float, float, (bool)0>(int, T2)"
+TRITON_CAST = "triton_poi_fused__to_copy_0"
+BLOCKS = 1000
+
+
+def in_order(*work: tuple[str, int] | tuple[str, int, int], idle: int = 0) -> list[Row]:
+    """A step with kernels of these names, durations and blocks, one after the other, from 10 ns on."""
+    rows, at = [], 10
+    for number, (name, ns, *blocks) in enumerate(work, 1):
+        rows += [
+            *(call("cudaLaunchKernel", number, number + 1, number),),
+            *(kernel(name, at, at + ns, number, gridX=(blocks or [BLOCKS])[0]),),
+        ]
+        at += ns + idle
+    return rows
+
+
+def kinds(folder: Path, *work: tuple[str, int] | tuple[str, int, int]) -> dict[str, int | None]:
+    """Return the ceilings of three steps with these kernels."""
+    return stakes(folder, *looped(*in_order(*work)))
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        (PRODUCT, memory_bound.PRODUCT),
+        (EXP, ELEMENTWISE),
+        (TO_HALF, CAST),
+        (TO_FLOAT, CAST),
+        (STRIDED_CAST, CAST),
+        (SOFTMAX, memory_bound.SOFTMAX),
+        (LOG_SOFTMAX, OTHER),
+        (SOFTMAX.replace("(bool)0, (bool)0", "true, false").replace("(int)", ""), OTHER),
+        ("void at::native::<unnamed>::cunn_SoftMaxForward<(int)4, LogSoftMaxForwardEpilogue>(T4 *)", OTHER),
+        (TRITON_CAST, memory_bound.FUSED),
+        ("triton_per_fused_native_layer_norm_3", OTHER),
+        ("triton_per_fused__softmax_3", memory_bound.SOFTMAX),
+        (FLASH, OTHER),
+        ("saxpy(int, float, float *, float *)", OTHER),
+        ("void rmsnorm_kernel<float>(float *)", OTHER),
+    ],
+)
+def test_what_a_kernel_does_is_read_from_its_name(name: str, role: int) -> None:
+    assert _role(name) == role
+
+
+# casts: of four kernels a step, the casts take 200 of 1000 ns
+def test_casts_there_and_back(tmp_path: Path) -> None:
+    work = (EXP, 300), (TO_HALF, 100), (PRODUCT, 490), (TO_FLOAT, 100, 2 * BLOCKS)
+    one = findings_of(new(tmp_path, *looped(*in_order(*work))))["casts"]
+    assert (one.ceiling_ns, one.status) == (3 * 200, "bound")
+    assert one.numbers == {"steps": 3, "kernels": 6, "kernels_ns": 600}
+
+
+@pytest.mark.parametrize(
+    "casts",
+    [
+        [(TO_HALF, 100, 7), (TO_FLOAT, 100, 14)],  # no other kernel has so many elements: weights
+        [(TO_HALF, 200), (PRODUCT, 1)],  # one a step
+        [(TRITON_CAST, 100), (TRITON_CAST, 100)],
+        [(TO_HALF, 24), (TO_HALF, 25)],  # 4.9 %
+    ],
+)
+def test_casts_that_stay(casts: list[tuple[str, int]], tmp_path: Path) -> None:
+    assert "casts" not in kinds(tmp_path, (EXP, 300), (PRODUCT, 300), *casts)
+
+
+# layout
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        (CONVERSION, "conversions_ns"),
+        (STRIDED, "strided_ns"),
+        (CAT, "concatenations_ns"),
+        (CLONE, "clones_ns"),
+    ],
+)
+def test_copies_inside_the_gpu(name: str, part: str, tmp_path: Path) -> None:
+    work = (PRODUCT, 400), (name, 100), (PRODUCT, 300), (EXP, 100)
+    one = findings_of(new(tmp_path, *looped(*in_order(*work))))["layout_copies"]
+    assert (one.ceiling_ns, one.numbers[part], one.numbers["language"]) == (300, 300, "PyTorch")
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(8, {"layout_copies": 300}), (10, {})])
+def test_copies_within_a_device_are_clones(kind: int, expected: dict[str, int], tmp_path: Path) -> None:
+    rows = [
+        *in_order(("mine", 800)),
+        call("cudaMemcpyAsync", 5, 6, 9),
+        memcpy(kind, 900, 1000, 8, correlationId=9),
+    ]
+    found = findings_of(new(tmp_path, *looped(*rows)))
+    assert {name: one.ceiling_ns for name, one in found.items() if name == "layout_copies"} == expected
+    assert all(one.numbers["language"] == "" for one in found.values() if one.kind == "layout_copies")
+
+
+def test_what_runs_beside_other_kernels_saves_nothing(tmp_path: Path) -> None:
+    beside = [call("cudaLaunchKernel", 0, 9, 9, tid=101), kernel("gemm", 10, 1000, 9, streamId=8)]
+    assert stakes(tmp_path, *looped(*in_order((CONVERSION, 900)), *beside)) == {}
+
+
+# attention
+SCORES = (PRODUCT, 100), (ADD, 100), (SOFTMAX, 200), (TO_HALF, 50), (PRODUCT, 100)
+
+
+def test_attention_that_is_not_fused_owns_the_kernels_between_its_products(tmp_path: Path) -> None:
+    work = *SCORES, (EXP, 200), (PRODUCT, 240)
+    [one] = findings_of(new(tmp_path, *looped(*in_order(*work)))).values()
+    assert (one.kind, one.ceiling_ns, one.status) == ("unfused_attention", 3 * 350, "bound")
+    assert one.numbers == {"steps": 3, "kernels": 9, "kernels_ns": 1050, "softmaxes": 3}
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        [(PRODUCT, 400), (LOG_SOFTMAX, 200), (PRODUCT, 390)],  # a loss
+        [(PRODUCT, 400), (FLASH, 200), (PRODUCT, 390)],
+        [(PRODUCT, 400), (SOFTMAX, 200), (NORM, 100), (PRODUCT, 290)],
+        [(PRODUCT, 400), (SOFTMAX, 590)],  # the next product is that of the next step
+    ],
+)
+def test_no_attention(work: list[tuple[str, int]], tmp_path: Path) -> None:
+    assert "unfused_attention" not in kinds(tmp_path, *work)
+
+
+def test_attention_that_two_threads_launch_is_seen_in_the_order_of_its_stream(tmp_path: Path) -> None:
+    rows = in_order(*SCORES, (EXP, 440))
+    for number in (0, 4):  # the calls of the first and the third kernel
+        rows[number].cells["globalTid"] = rows[number].cells["globalTid"] + 1  # type: ignore[operator]
+    assert stakes(tmp_path, *looped(*rows)) == {"unfused_attention": 3 * 350}
+
+
+# chains: a kernel with two arrays and one with three write and read one less each
+def test_a_chain_saves_what_each_link_writes_and_reads(tmp_path: Path) -> None:
+    work = (PRODUCT, 300), (EXP, 100), (ADD, 300), (EXP, 100), (PRODUCT, 190)
+    [one] = findings_of(new(tmp_path, *looped(*in_order(*work)))).values()
+    assert (one.kind, one.status) == ("elementwise_chains", "estimate")
+    assert one.ceiling_ns == 3 * (50 + 100 + 100 + 50)
+    assert (one.numbers["chains"], one.numbers["kernels"], one.numbers["kernels_ns"]) == (3, 9, 1500)
+    assert [name.split()[1] for name in one.numbers["names"]] == ["exp<float>", "add<float>", "exp<float>"]
+
+
+def test_a_norm_is_part_of_a_chain_if_it_takes_about_as_long(tmp_path: Path) -> None:
+    assert kinds(tmp_path, (ADD, 300), (NORM, 300), (PRODUCT, 390)) == {"elementwise_chains": 3 * 200}
+    assert kinds(tmp_path, (ADD, 100), (NORM, 301), (PRODUCT, 590)) == {}
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        [(EXP, 300), (PRODUCT, 390), (EXP, 300)],
+        [(EXP, 300), (EXP, 300, 3 * BLOCKS), (PRODUCT, 390)],
+        [(TRITON_CAST, 300), ("triton_poi_fused_add_1", 300), (PRODUCT, 390)],
+        [("mine", 300), ("mine", 690)],
+    ],
+)
+def test_no_chain(work: list[tuple[str, int]], tmp_path: Path) -> None:
+    assert kinds(tmp_path, *work) == {}
+
+
+@pytest.mark.parametrize(("idle", "expected"), [(160, {"elementwise_chains": 3 * 320}), (161, {})])
+def test_a_chain_ends_at_a_gap(idle: int, expected: dict[str, int], tmp_path: Path) -> None:
+    found = stakes(tmp_path, *looped(*in_order((EXP, 160), (EXP, 160), (EXP, 160), idle=idle)))
+    assert {kind: ns for kind, ns in found.items() if kind == "elementwise_chains"} == expected
+
+
+# updates: each of eight parameters takes an addition and an exponential, five times
+def updated(sizes: int, kernels: int = 80) -> list[tuple[str, int, int]]:
+    return [((EXP, ADD)[i % 2], 5, 1 << 2 * (i // 2 % sizes)) for i in range(kernels)]
+
+
+def test_parameters_that_are_updated_one_by_one(tmp_path: Path) -> None:
+    one = findings_of(new(tmp_path, *looped(*in_order((PRODUCT, 500), *updated(8)))))["parameter_updates"]
+    assert (one.ceiling_ns, one.status) == (3 * 400, "bound")
+    assert one.numbers == {"steps": 3, "kernels": 240, "kernels_ns": 1200}
+
+
+@pytest.mark.parametrize(("sizes", "count"), [(3, 80), (8, 38)])
+def test_bursts_that_are_no_updates(sizes: int, count: int, tmp_path: Path) -> None:
+    assert "parameter_updates" not in kinds(tmp_path, (PRODUCT, 500), *updated(sizes, count))
+
+
+def test_a_burst_of_many_names_is_no_update(tmp_path: Path) -> None:
+    names = [ADD.replace("CUDAFunctor_add", f"CUDAFunctor_{i}") for i in range(20)]
+    work = [(names[i % 20], 5, 1 << 2 * (i % 8)) for i in range(80)]
+    assert "parameter_updates" not in kinds(tmp_path, (PRODUCT, 500), *work)
+
+
+def test_steps_are_filled(tmp_path: Path) -> None:
+    assert kinds(tmp_path, (PRODUCT, STEP_NS - 10)) == {}
