@@ -35,6 +35,8 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture as Columns
 from nsyswrap.capture.schema import EVENTS, UNIFIED_MEMORY_KINDS
 from nsyswrap.render.perfetto import compose, write
+from nsyswrap.render.timeline.names import IDLE
+from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
     from nsyswrap.api import Capture
@@ -113,7 +115,10 @@ def test_kernels_say_how_they_were_launched(scratch: Path, tmp_path: Path) -> No
 def test_every_kind_there_is(tmp_path: Path) -> None:
     capture = opened(tmp_path, *everything())
     trace = traced(capture, tmp_path)
-    assert {part.kind for part in trace.slices} == set(EVENTS) - set(NOT_DRAWN) - {"cuda_overhead"} | {"nvtx"}
+    assert {part.kind for part in trace.slices} == set(EVENTS) - set(NOT_DRAWN) - {"cuda_overhead"} | {
+        "nvtx",
+        IDLE,
+    }
     copies = Counter((part.name, trace.lane(part)) for part in trace.of("memcpy"))
     assert copies == {
         ("[CUDA memcpy Host-to-Device]", "stream 7"): 2,
@@ -217,7 +222,8 @@ def test_times_before_the_start_and_long_after_it(tmp_path: Path) -> None:
     trace = tiny(
         tmp_path, kernel("early", -1500, -1), kernel("around", -1, 1), kernel("late", late, late + 1)
     )
-    assert {part.name: (part.start - 1500, part.end - 1500) for part in trace.slices} == {
+    kernels = trace.of("kernel")
+    assert {part.name: (part.start - 1500, part.end - 1500) for part in kernels} == {
         "early": (-1500, -1),
         "around": (-1, 1),
         "late": (late, late + 1),
@@ -230,11 +236,17 @@ def test_the_selection_is_drawn_alone_whole_or_cut(tmp_path: Path) -> None:
     faults = um_cpu_fault(1, 5), um_cpu_fault(1, 55)
     capture = Columns(opened(tmp_path, *rows, *faults, call("cudaLaunchKernel", 5, 9, 0)).path)
     part = traced(capture.select(time="40/75", device=0), tmp_path)
-    assert [(p.name, p.start, p.end) for p in part.slices] == [("b", 30, 60), ("step", 0, 100)]
+    host_code = CAUSE_NAMES["host"]
+    assert [(p.name, p.start, p.end) for p in part.slices] == [
+        ("b", 30, 60),
+        ("step", 0, 100),
+        (host_code, 60, 75),
+    ]
     assert [event.start for event in part.instants] == [55]
     assert part.flows == []
     cut = traced(capture.select(time="40/75", clip=True), tmp_path)
-    assert {(p.name, p.start, p.end) for p in cut.slices} == {("step", 40, 75), ("b", 40, 60), ("c", 70, 75)}
+    drawn = {(p.name, p.start, p.end) for p in cut.slices if p.kind != IDLE}
+    assert drawn == {("step", 40, 75), ("b", 40, 60), ("c", 70, 75)}
     assert part.about["selection"] == "time 0.00000004s/0.000000075s; device 0; whole rows (--clip no)"
 
 

@@ -21,6 +21,7 @@ from tiny_export import (
     changed,
     kernel,
     metric,
+    nvtx,
     on_cpu,
     opened,
 )
@@ -131,6 +132,32 @@ def test_perfetto_has_a_counter_for_each_curve(tmp_path: Path) -> None:
     trace = traced(opened(tmp_path, *WORK, *rows), tmp_path)
     assert trace.counters["GPU 0 metrics", "SMs Active"] == [(0, 5), (10, 97)]
     assert trace.counters["allocated memory", "GPU 0 memory"] == [(10, 100), (20, 101), (2000, 101)]
+
+
+def test_perfetto_has_the_steps_and_the_idle_time_of_the_tables(tmp_path: Path) -> None:
+    rows = [row for i in range(6) for row in step_of_two_kernels(100 * i)]
+    capture = opened(tmp_path, *rows)
+    trace = traced(capture, tmp_path)
+    budget = capture.report("step_budget").frame
+    each = budget[budget["row"] == "step"]
+    drawn = trace.of("steps")
+    ends = zip(each["start_ns"], each["start_ns"] + each["duration_ns"], strict=True)
+    assert [(part.start, part.end) for part in drawn] == list(ends)
+    assert [part.name for part in drawn] == [f"step {number}" for number in each["step"]]
+    assert [part.group for part in drawn] == ["warm-up", *(["steady step"] * 5)]
+    assert {(trace.owner(part), trace.lane(part)) for part in drawn} == {("steps", "'step'")}
+    idle_ns = sum(part.end - part.start for part in trace.of("idle by cause"))
+    assert idle_ns == budget[budget["row"] == "capture"]["idle_ns"].sum()
+    assert trace.roots[:2] == ["GPU 0", "steps"]
+
+
+def step_of_two_kernels(start: int) -> list[Row]:
+    number = start // 50
+    return [
+        nvtx("step", start, start + 90),
+        *(call("cudaLaunchKernel", start + 20 * i, start + 20 * i + 5, number + i) for i in (0, 1)),
+        *(kernel(f"k{i}", start + 30 * i + 10, start + 30 * i + 30, number + i) for i in (0, 1)),
+    ]
 
 
 @pytest.mark.skipif(not OPTIONS.is_dir(), reason=f"no {OPTIONS}")

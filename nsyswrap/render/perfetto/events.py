@@ -19,11 +19,12 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_MARK, SPANS
 from nsyswrap.render.perfetto.lanes import CaptureLanes
 from nsyswrap.render.perfetto.slices import Argument, Looks, Slices, laid_out, look_fields
-from nsyswrap.render.timeline.lanes import OTHER_CALLS
+from nsyswrap.render.timeline.lanes import OTHER_CALLS, Lane
 from nsyswrap.render.timeline.names import (
     FAULT,
     IN_STREAM,
     Stream,
+    name_of,
     place_of,
     stream_names,
     streams_of,
@@ -103,6 +104,17 @@ def cpu_page_faults(capture: Capture, tracks: CaptureLanes, looks: Looks) -> Sli
     order = np.lexsort((start[row], lane))
     times, nothing = start[row][order], np.zeros(len(row), np.int32)
     return Slices(lane[order], times, times, look[order], nothing, nothing, points=True)
+
+
+def lane_slices(lane: Lane, track: int, looks: Looks) -> Slices:
+    """Return a lane of steps or of idle time, which all timelines have, as slices of a track."""
+    used, code = distinct(lane.name)
+    names = [lane.names[name] for name in used.tolist()]
+    group = np.zeros(len(used), np.int64)
+    group[code] = lane.series
+    look = looks.plain(lane.family, code, names, group, [name_of(kind) for kind in lane.kinds])
+    nothing = np.zeros(len(lane), np.int32)
+    return Slices(np.full(len(lane), track, np.int32), lane.start_ns, lane.end_ns, look, nothing, nothing)
 
 
 @dataclass(frozen=True)

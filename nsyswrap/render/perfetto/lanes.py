@@ -8,7 +8,16 @@ from typing import Literal, NamedTuple
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import ID_MASK, PID_SHIFT
-from nsyswrap.render.timeline.names import gpu_name, process_name, sublane_suffix, thread_name
+from nsyswrap.render.timeline.lanes import Lane
+from nsyswrap.render.timeline.names import (
+    IN_STREAM,
+    STEPS,
+    gpu_name,
+    place_of,
+    process_name,
+    sublane_suffix,
+    thread_name,
+)
 
 _FIRST_FREE = ID_MASK + 1  # larger than any process or thread number
 
@@ -101,6 +110,13 @@ class CaptureLanes:
             track = Track("gpu", self._label + name, self.lanes.number(0))
             self._tracks[key] = self.lanes.add(track)
         return self._tracks[key]
+
+    def lane(self, lane: Lane) -> int:
+        """Return a track for a lane of steps or of idle time: the idle time of a GPU is below it."""
+        if lane.family == STEPS:
+            return self.lanes.add_below(self.group(lane.group), lane.title)
+        gpu = place_of(lane.owner, lane.device, IN_STREAM).gpu
+        return self.lanes.add_below(self.gpu(*gpu), lane.title)
 
     def thread(self, global_tid: int) -> int:
         """Return the lane of a host thread."""

@@ -112,10 +112,22 @@ class Looks:
         self.parts: list[LooksOfKind] = []
         self.count = 0
 
-    def plain(self, kind: str, codes: NDArray[Any], names: Sequence[str | None]) -> NDArray[Any]:
-        """Add looks that are only names; ``codes`` are numbers in ``names``. Return the look of each row."""
+    def plain(
+        self,
+        kind: str,
+        codes: NDArray[Any],
+        names: Sequence[str | None],
+        group: NDArray[Any] | None = None,
+        groups: Sequence[str] = (),
+    ) -> NDArray[Any]:
+        """Add looks that are only names; ``codes`` are numbers in ``names``. Return the look of each row.
+
+        ``group`` has the position of each name's group in ``groups``.
+        """
         numbers = np.arange(len(names))
-        return self._add(LooksOfKind(kind, numbers, names, numbers, (), {}), codes)
+        return self._add(
+            LooksOfKind(kind, numbers, names, numbers if group is None else group, groups, {}), codes
+        )
 
     def of_events(
         self, capture: Capture, kind: str, row: NDArray[Any], paths: Argument | None = None

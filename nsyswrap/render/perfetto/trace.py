@@ -29,15 +29,20 @@ from nsyswrap.render.perfetto.events import (
     cpu_page_faults,
     gpu_bars,
     gpu_slices,
+    lane_slices,
     nvtx_events,
     thread_slices,
 )
 from nsyswrap.render.perfetto.lanes import CaptureLanes, Lanes
 from nsyswrap.render.perfetto.slices import Looks, Slices
+from nsyswrap.render.timeline.curves import idle, steps
+from nsyswrap.render.timeline.lanes import Lane
+from nsyswrap.render.timeline.names import STEPS
 
 ARROWS = "arrows from call to GPU work"
 
 CURVES = "curves"
+IDLE_TIMES = "idle intervals"
 
 # Kinds that name others, and those of curves. They are not counted as left out.
 _NAMING_KINDS = ("gpu", "mpi_rank", "gpu_metric_name", "gpu_metric", "memory_use", "cuda_event")
@@ -160,7 +165,8 @@ def _moved(slices: Slices, offset_ns: int) -> Slices:
 def _draw(trace: Trace, capture: Capture, label: str) -> None:
     """Add all events of a capture, the GPUs first."""
     tracks = CaptureLanes(trace.lanes, capture, label)
-    drawn: Counts[str] = Counts()
+    drawn, added = Counts[str](), Counts[str]()
+    lanes = _steps_and_idle_time(capture)  # first: what they are made of takes much memory
     own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
     bars, notes = gpu_bars(own), operation_notes(own)
     recorded = {part.kind: own.count(part.kind) for part in bars}
@@ -169,6 +175,9 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     if bars:
         work, launched_by = gpu_slices(capture, bars, tracks, trace.looks)
         gpu = [(with_running(work, bars, tracks), launched_by)]
+    for lane in lanes:
+        trace.slices.append(lane_slices(lane, tracks.lane(lane), trace.looks))
+        added[STEPS if lane.family == STEPS else IDLE_TIMES] += len(lane)
     trace.counters += bandwidths(capture, bars, tracks)
     over_time, joined = curve_counters(capture, tracks)
     trace.counters += over_time
@@ -190,12 +199,19 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
         trace.slices.append(cpu_page_faults(capture, tracks, trace.looks))
         drawn[CPU_FAULT] = len(trace.slices[-1].lane)
     _count(trace, capture, drawn, recorded)
+    trace.counts += added
     trace.counts[CURVES] += len(over_time)
     launched = sum(part.launched for part in bars)
     arrows = _add_arrows(trace, gpu, on_host)
     if launched > arrows:
         trace.left_out.append(f"{counted(launched - arrows, ARROWS)} (launch call not recorded)")
     trace.notes += (*notes, *counter_notes(capture, bars), *joined)
+
+
+def _steps_and_idle_time(capture: Capture) -> list[Lane]:
+    """Return the lanes of idle time by cause, and of the steps of each loop, as the page has them."""
+    own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
+    return [*idle(own), *steps(own)]
 
 
 def _count(trace: Trace, capture: Capture, drawn: Counts[str], recorded: Mapping[str, int]) -> None:

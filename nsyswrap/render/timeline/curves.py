@@ -134,10 +134,11 @@ def _joined(curve: Curve, join: Callable[..., NDArray[Any]], what: str) -> Curve
 
 
 def steps(capture: Capture) -> Iterator[Lane]:
-    """Yield the steps of each process with GPU work; none of those that cannot be told."""
+    """Yield the steps of each process with GPU work, and those of its other loops; none without any."""
     if not len(gpu_operations_of(capture)):
         return
-    found = [one for one in steps_of(capture) if len(one)]
+    found = [one for judged in steps_of(capture) for one in (judged, *judged.others) if len(one)]
+    several = len({one.global_pid for one in found}) > 1
     selection = capture.view.selection
     for one in found:
         kind = np.full(len(one), LEFT_OUT, np.int32)
@@ -150,7 +151,7 @@ def steps(capture: Capture) -> Iterator[Lane]:
             number = number[(one.end_ns > first) & (one.start_ns < last)]
         if len(number):
             title = one.label.removeprefix("a sequence of ") or "steps"
-            if len(found) > 1:
+            if several:
                 title = f"process {process_text(one.global_pid)}: {title}"
             place = (STEPS, one.global_pid, "steps", title)
             kinds = [(STEPS, text) for text in _STEP_KINDS]
