@@ -16,6 +16,7 @@ FindingKind = Literal[
     "synchronizing",
     "allocating",
     "loading_in_loop",
+    "garbage_collection",
     "spikes",
     "pageable_copies",
     "copies_not_overlapped",

@@ -24,6 +24,7 @@ FOLDER = Path(__file__).parent / "in_program" / "hook"
 PATH = "PYTHONPATH"
 _PREFIX = "NSYSWRAP_HOOK_"
 _LATE = "another optimizer was expected to step, too"
+_NOT_LOADED = "no Python loaded nsyswrap's hook"
 _COUNT_BYTES = 8
 _MOST_NAMES = 5  # of functions, in a hint
 _ELSEWHERE = "for a loop without optimizers use --step-at module, nvtx:NAME or call:package.module:function"
@@ -35,6 +36,7 @@ def variables(options: Options, notes: Path | None = None) -> dict[str, str]:
         "STEPS": options.steps and "{}-{}".format(*parse_steps(options.steps)),
         "STEP_AT": options.step_at,
         "MODULES": options.modules and str(options.modules),
+        "GC": "1",  # costs nothing next to the others
         "NOTES": notes and str(notes),
     }
     return {f"{_PREFIX}{name}": value for name, value in settings.items() if value and options.marks}
@@ -171,7 +173,7 @@ def why_none(options: Options, hooked: Hooked, program: str) -> tuple[str, str]:
         return f"{words}: the hook failed: {failure}", "please report this, with your version of PyTorch"
     if not hooked.loaded:
         cure = f"it is loaded by {PATH}: omit -I, -E and -S of python, and keep {PATH} for child processes"
-        return f"{words}: no Python loaded nsyswrap's hook", cure
+        return f"{words}: {_NOT_LOADED}", cure
     cause, cure = _why_no_step(options.step_at or "", hooked, program)
     return f"{words}: {cause}", cure
 
@@ -205,8 +207,10 @@ def _why_absent(owner: str, name: str, names: tuple[str, ...] | None) -> tuple[s
 
 def shortfall(options: Options, hooked: Hooked, program: str) -> str:
     """Return which steps or marks are missing in a recording; empty if all are there."""
+    if options.marks_garbage and not hooked.loaded:
+        return f"no garbage collections are marked: {_NOT_LOADED}"
     if options.modules is not None and not hooked.torch:
-        cause = f"{program} never imported torch" if hooked.loaded else "no Python loaded nsyswrap's hook"
+        cause = f"{program} never imported torch" if hooked.loaded else _NOT_LOADED
         return f"no modules are marked: {cause}"
     if options.modules is not None and hooked.failures:
         return f"modules may lack their marks: {hooked.failures[0]}"

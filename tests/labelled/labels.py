@@ -24,6 +24,7 @@ FINDINGS = frozenset(
         "synchronizing",
         "allocating",
         "loading_in_loop",
+        "garbage_collection",
         "unfused_attention",
         "parameter_updates",
         "casts",

@@ -96,6 +96,7 @@ def test_the_environment_of_the_hook(tmp_path: Path) -> None:
     assert variables(Options(steps="7", step_at="module"), tmp_path) == {
         "NSYSWRAP_HOOK_STEPS": "7-7",
         "NSYSWRAP_HOOK_STEP_AT": "module",
+        "NSYSWRAP_HOOK_GC": "1",
         "NSYSWRAP_HOOK_NOTES": str(tmp_path),
     }
     assert python_path({}).endswith("/in_program/hook")

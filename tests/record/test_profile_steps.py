@@ -156,6 +156,6 @@ def test_options_that_do_not_fit(tmp_path: Path, cli: Cli, options: tuple[str, .
 def test_a_dry_run_has_the_hook(cli: Cli) -> None:
     done = cli("profile", "--dry-run", *OPTIONS, "--steps", "10-13", "--then-stop", "loop.py")
     line = done.stdout
-    assert "env NSYSWRAP_HOOK_STEPS=10-13 PYTHONPATH=" in line
+    assert "env NSYSWRAP_HOOK_STEPS=10-13 NSYSWRAP_HOOK_GC=1 PYTHONPATH=" in line
     assert "'--nvtx-capture=steps 10-13@nsyswrap'" in line
     assert "--capture-range-end=stop-shutdown" in line

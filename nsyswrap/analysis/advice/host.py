@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext, loads_in_gaps
 from nsyswrap.analysis.advice.replay import gained_without_waits
-from nsyswrap.analysis.arrays.intervals import difference, joined, union
+from nsyswrap.analysis.arrays.intervals import NOTHING, difference, intersection, joined, union
 from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.garbage import collections_of
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
 from nsyswrap.analysis.launches import calls_selected
@@ -61,7 +62,7 @@ def host_bound(context: AdviceContext) -> Iterator[Finding]:
     gaps = kinds.long_host & ~_for_input(context)
     if context.part.steps.found:
         gaps &= ~kinds.loading
-    cover = context.idle(gaps, ("host",))
+    cover = difference(context.idle(gaps, ("host",)), _collecting(context))
     if not context.worth(cover.length):
         return
     host = context.gaps.parts["host"]
@@ -95,7 +96,7 @@ def _gil_times(context: AdviceContext, gaps: NDArray[Any]) -> dict[str, Any]:
 def waiting_for_input(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if the GPU waits for data: host code before a copy to the device, or a traced wait."""
     gaps = _for_input(context)
-    cover = context.idle(gaps, ("host", "copy", "launch"))
+    cover = difference(context.idle(gaps, ("host", "copy", "launch")), _collecting(context))
     if not context.worth(cover.length):
         return
     yield context.finding(
@@ -217,10 +218,36 @@ def loading_in_loop(context: AdviceContext) -> Iterator[Finding]:
     )
 
 
+def _collecting(context: AdviceContext) -> IntervalSet:
+    """Return the idle time in garbage collections of the process, outlier steps included."""
+    start, end = collections_of(context.capture.whole, context.part.steps.global_pid)
+    if not len(start):
+        return NOTHING
+    every = np.ones(len(context.gaps), bool)
+    return intersection(context.idle(every, ("host",), outliers=True), union(start, end))
+
+
+def garbage_collection(context: AdviceContext) -> Iterator[Finding]:
+    """Yield a finding if the GPU is idle while Python collects garbage."""
+    cover = _collecting(context)
+    if not context.worth(cover.length):
+        return
+    start, end = collections_of(context.capture.whole, context.part.steps.global_pid)
+    within = context.part.window.within(start, end)
+    yield context.finding(
+        "garbage_collection",
+        cover,
+        "gpu_idle",
+        collections=int(np.count_nonzero(within)),
+        collecting_ns=int(within.sum()),
+        idle_ns=cover.length,
+    )
+
+
 def spikes(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if a few unusually long steps take much time in which the GPU does not compute.
 
-    Time for loading and allocating is left out: those findings say why the steps are long.
+    Time for loading, allocating and collecting garbage is left out: those findings say why steps are long.
     """
     steps = context.part.steps
     if not steps.found or not steps.outlier.any():
@@ -228,7 +255,7 @@ def spikes(context: AdviceContext) -> Iterator[Finding]:
     numbers = np.flatnonzero(steps.outlier)
     computing = context.operations.computes & ~communicating(context.capture, context.operations)
     compute = union(context.operations.start_ns[computing], context.operations.end_ns[computing])
-    explained = joined(compute, _loading(context), _allocation(context))
+    explained = joined(compute, _loading(context), _allocation(context), _collecting(context))
     lost = steps.duration_ns - explained.within(steps.start_ns, steps.end_ns)
     usual = float(np.median(lost[steps.steady & ~steps.outlier]))
     more = int((lost[numbers] - usual).sum())
@@ -270,5 +297,6 @@ CHECKS = (
     synchronizing,
     allocating,
     loading_in_loop,
+    garbage_collection,
     spikes,
 )

@@ -16,6 +16,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
+from nsyswrap.base.nsys.options import GARBAGE
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, free_space_note
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.temporary import temporary_folder
@@ -140,8 +141,13 @@ class Options:
 
     @property
     def marks(self) -> bool:
-        """True if a hook in the program marks steps or modules."""
-        return self.steps is not None or self.modules is not None
+        """True if a hook in the program marks steps, modules or garbage collections."""
+        return self.steps is not None or self.modules is not None or self.marks_garbage
+
+    @property
+    def marks_garbage(self) -> bool:
+        """True if only the hook in the program can tell what is traced: garbage collections."""
+        return GARBAGE in self.trace.split(",")
 
     @property
     def recorded_range(self) -> str | None:
@@ -199,7 +205,7 @@ def profile_argv(
     ``discard_environment``: nsys leaves the environment out of both (nsys 2026 can).
     """
     argv = [nsys, "profile", "--stats=true" if options.stats else "--export=sqlite"]
-    apis = options.trace.split(",")
+    apis = [api for api in options.trace.split(",") if api != GARBAGE]
     needed = ["nvtx"] if options.marks and "nvtx" not in apis else []
     argv += [f"--trace={','.join([*apis, *needed])}", "--sample=none", "--cpuctxsw=none"]
     if options.um_faults:

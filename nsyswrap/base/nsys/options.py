@@ -15,11 +15,23 @@ with lazy_imports():  # used for a trace that is not in our list
     from nsyswrap.base import run_tool
     from nsyswrap.base.nsys import find
 
+GARBAGE = "python-gc"  # ours: the hook in the program marks garbage collections
 _WITH_VERBOSE = ("cublas", "cusparse", "cusolver", "cutensor", "cudla")
 _WITH_ANNOTATIONS = ("opengl", "vulkan", "dx11", "dx12", "openxr")
 KNOWN = (
     *("cuda", "cuda-hw", "cuda-sw", "nvtx", "osrt", "cudnn", "mpi", "ucx", "oshmem", "openacc", "openmp"),
-    *("python-gil", "syscall", "gds", "nvvideo", "nvmedia", "tegra-accelerators", "wddm", "fastrpc", "none"),
+    *(
+        "python-gil",
+        GARBAGE,
+        "syscall",
+        "gds",
+        "nvvideo",
+        "nvmedia",
+        "tegra-accelerators",
+        "wddm",
+        "fastrpc",
+        "none",
+    ),
     *_WITH_VERBOSE,
     *(f"{api}-verbose" for api in _WITH_VERBOSE),
     *_WITH_ANNOTATIONS,

@@ -3,11 +3,12 @@
 The steady part is judged: the repeated steps, without start-up and warm-up. If there is none, the whole
 capture is judged, or what is selected.
 
-Searched for: launches, synchronizing, host code, input, allocating and loading that the GPU waits for;
-pageable and tiny copies; copies and communication with no kernel beside them; kernels that wait for pages or
-have few blocks; casts, copies to another layout, attention, chains of elementwise kernels and updates of
-parameters that could be fused or left out; ranks that others wait for; unusually long steps; idle time with
-another cause; NVTX ranges that the program measures with and that do not time their GPU work; lost events.
+Searched for: launches, synchronizing, host code, input, allocating, loading and garbage collection that the
+GPU waits for; pageable and tiny copies; copies and communication with no kernel beside them; kernels that
+wait for pages or have few blocks; casts, copies to another layout, attention, chains of elementwise kernels
+and updates of parameters that could be fused or left out; ranks that others wait for; unusually long steps;
+idle time with another cause; NVTX ranges that the program measures with and that do not time their GPU work;
+lost events.
 
 A change saves at most the time of the judged part that the finding concerns. For few blocks and chains of
 kernels this time is an estimate. Time on several devices counts once. Two findings can concern the same

@@ -128,6 +128,16 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
         "step = torch.compile(step, dynamic=True)  # called before the loop",
         "the program runs each kernel only once by design",
     ),
+    "garbage_collection": Wording(
+        "Garbage collection",
+        "the GPU is idle for {idle_ns} while Python collects garbage",
+        "collections of 0.1 ms or longer: {collections:per step}, {collecting_ns} in total",
+        "Collecting less often",
+        "after the set-up freeze the objects that stay and disable automatic collections; collect between "
+        "epochs, on all ranks at the same step",
+        "gc.collect(); gc.freeze(); gc.disable()  # before the loop",
+        "the loop leaves reference cycles that fill the memory without collections",
+    ),
     "spikes": Wording(
         "Outliers",
         "{outliers} of {steps} steps take {times} x the median (steps {listed})",

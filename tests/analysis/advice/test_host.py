@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from advised import STEADY_NS, STEP_NS, findings_of, launched, looped, new, stakes
-from tiny_export import OSRT, call, graph, kernel, memcpy, on_cpu
+from tiny_export import OSRT, PID, call, changed, global_id, graph, kernel, memcpy, nvtx, on_cpu
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -283,6 +283,47 @@ def test_graphs_are_no_cure_for_host_code_between_launches_of_graphs(tmp_path: P
 def test_loading_of_less_than_five_percent(gap: int, expected: dict[str, int], tmp_path: Path) -> None:
     rows = looped(*launched(gap, host=30, length=10), call("cuModuleLoadData", 0, 30))
     assert stakes(tmp_path, *rows) == expected
+
+
+# garbage_collection
+# CPU  .. host 400, in it a collection 100-350 ..|L 400-410|
+# GPU                                                      k[410 ... 1000)
+GC_DOMAIN = nvtx("nsyswrap.gc", 0, None, eventType=75, domainId=5)
+
+
+def collected(until: int, took: int) -> Row:
+    return nvtx("generation 2", until, None, eventType=34, domainId=5, uint64Value=took)
+
+
+@pytest.mark.parametrize(
+    ("took", "expected"),
+    [
+        (49, {"host_bound": 3 * 351}),
+        (50, {"host_bound": 3 * 350, "garbage_collection": 3 * 50}),
+        (250, {"garbage_collection": 3 * 250, "host_bound": 3 * 150}),
+    ],
+)
+def test_garbage_collection_is_no_other_host_code(
+    took: int, expected: dict[str, int], tmp_path: Path
+) -> None:
+    marks = [collected(at + 350, took) for at in range(0, 4 * STEP_NS, STEP_NS)]
+    rows = [*looped(*launched(410, host=400, length=10)), GC_DOMAIN, *marks]
+    assert stakes(tmp_path, *rows) == expected
+
+
+def test_what_is_said_of_garbage_collection(tmp_path: Path) -> None:
+    others = [
+        changed(collected(1900, 500), domainId=0),  # a mark of the program
+        changed(collected(1900, 500), globalTid=global_id(PID + 1, PID + 1)),  # in another process
+        collected(300, 900),  # longer than the time before it
+    ]
+    rows = looped(*launched(20, host=10, length=10), steps=10, longer={5: 2000})
+    capture = new(tmp_path, *rows, GC_DOMAIN, collected(8000, 1900), *others)
+    found = findings_of(capture)
+    one = found["garbage_collection"]
+    # The long step is no finding of its own.
+    assert (list(found), one.ceiling_ns) == (["garbage_collection"], 1900)
+    assert one.numbers == {"steps": 9, "collections": 1, "collecting_ns": 1900, "idle_ns": 1900}
 
 
 # spikes

@@ -15,16 +15,24 @@ if TYPE_CHECKING:
 STEPS = "NSYSWRAP_HOOK_STEPS"  # the steps to record, as 10-13; without it everything is recorded
 STEP_AT = "NSYSWRAP_HOOK_STEP_AT"  # what ends a step; without it the optimizers do
 MODULES = "NSYSWRAP_HOOK_MODULES"  # mark modules down to this depth
+GC = "NSYSWRAP_HOOK_GC"  # mark garbage collections
 NOTES = "NSYSWRAP_HOOK_NOTES"  # folder for the notes of each process
 
 
 def activate() -> None:
     """Wait for the imports that this process is asked to act on."""
-    if not any(name in os.environ for name in (STEPS, STEP_AT, MODULES)):
+    steps = any(name in os.environ for name in (STEPS, STEP_AT, MODULES))
+    if not steps and GC not in os.environ:
         return
     from . import imports, notes
 
     notes.write()
+    if GC in os.environ:
+        from . import garbage
+
+        notes.guarded(garbage.watch)()
+    if not steps:
+        return
     imports.after_import("torch", _torch_imported)
     kind, _, place = os.environ.get(STEP_AT, "").partition(":")
     if kind == "call":
