@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from nsyswrap.analysis.kernel_names import classify
@@ -52,6 +54,25 @@ void deep_gemm::sm90_fp8_gemm_1d2d_impl<(cute::UMMA::Major)0>(float *)  | DeepGE
 triton_poi_fused_mul_7                                                  | torch.compile - - - 0      | M
 triton_tem_fused_bmm_2                                                  | torch.compile - - - 0      | O
 ncclDevKernel_ReduceScatter_Sum_f16_RING_LL(T1)                         | NCCL f16 - - 0             | O
+trt_ampere_h16816gemm_64x64_ldg8_tn_v1                                  | TensorRT f16 f16 64x64 0   | T
+sm89_xmma_gemm_e4m3e4m3_e4m3f32_f32_tn_n_tilesize64x128x64_stage3_tensor16x8x32_execute_kernel__5x_cublas | cuBLAS f8 f32 64x128 0 | T
+void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688fprop_optimized_tf32_128x64_16x6_nhwc_align4>(T1) | cuDNN tf32 f32 128x64 4 | T
+void magma_sgemmEx_kernel<float, float, float, (bool)1, (int)6>(int)    | cuBLAS f32 - - 0           | C
+void dot_kernel<double, (int)128, (int)0, cublasDotParams<T1>>(T1)      | cuBLAS f64 - - 0           | M
+cutlass3x_sm90_tensorop_s64x128x16gemm_bf16_bf16_f32_bf16_bf16_64x128x64_1x1x1_0_tnn_align8_warpspecialized | CUTLASS bf16 f32 64x128 8 | T
+cutlass3x_sm100_bstensorop_gemm_ue8m0xe4m3_ue8m0xe4m3_f32_void_bf16_128x64x128_1x1x1_0_tnn_align16 | CUTLASS f8 f32 128x64 16 | T
+cutlass3x_sm100_simt_sgemm_f32_f32_f32_f32_f32_64x64x16_1x1x1_3_tnn_align1_bias_f32_relu | CUTLASS f32 f32 64x64 1 | C
+void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<T, cute::SM80_16x8x16_F32F16F16F32_TN>>(T1) | CUTLASS f16 f32 - 0 | T
+void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<T, cute::SM90::GMMA::MMA_64x64x32_F32E4M3E4M3_SS_TN>>(T1) | CUTLASS f8 f32 - 0 | T
+void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<T, cute::SM90::GMMA::MMA_64x64x8_F32TF32TF32_SS_TN>>(T1) | CUTLASS tf32 f32 - 0 | T
+void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<T, cute::SM100_MMA_F16BF16_2x1SM_SS<cutlass::bfloat16_t>>>(T1) | CUTLASS bf16 - - 0 | T
+void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<T, cute::SM100_MMA_F8F6F4_SS>>(T1) | CUTLASS - - - 0 | T
+void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<T, cute::UniversalFMA<float, float, float>>>(T1) | CUTLASS f32 f32 - 0 | C
+void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<T>>(T1) | - - - - 0                 | O
+void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<flash::Mainloop<(int)2, cutlass::half_t, float>>>>(T1) | FlashAttention f16 - - 0 | T
+void cutlass::device_kernel<flash::FlashAttnBwdPreprocess<cutlass::half_t>>(T1) | FlashAttention - - - 0 | M
+fmhaSm100fKernel_QkvE4m3OBfloat16H64PagedKvCausalP64VarSeqQ8Kv128       | TensorRT-LLM f8 - - 0      | T
+bmm_Bfloat16_E2m1E2m1_Fp32_bA16_bB16_bC16_t128x16x512_s4_et128x16       | TensorRT-LLM f4 f32 128x16 0 | T
 k                                                                       | - - - - 0                  | O
 tiled_matmul(float *, float *)                                          | - - - - 0                  | O
 """  # noqa: E501 -- names are not broken
@@ -65,6 +86,22 @@ def test_the_name_says(line: str) -> None:
     assert (read.library, read.input_type, read.accumulation) == (library, inputs, sums)
     assert (read.tile, read.alignment) == (tile, int(alignment))
     assert unit_of(name, classify(name)) == {"T": T, "C": C, "M": M, "O": O}[unit]
+
+
+def test_rules_are_quick_on_names_of_any_length() -> None:
+    parts = (
+        "flash_fwd_kernel<",
+        "cutlass3x_sm90_tensorop_gemm_",
+        "sm80_xmma_",
+        "nvjet_sm90_",
+        "f32f32_",
+        "ampere_s",
+    )
+    begun = time.perf_counter()
+    for part in parts:
+        for before in ("", "cutlass::device_kernel<", "sm80_xmma_"):
+            arithmetic(before + part * 20_000)
+    assert time.perf_counter() - begun < 10
 
 
 def test_double_is_read_where_it_is_computed_with() -> None:

@@ -47,9 +47,20 @@ _SAME = {
     **dict.fromkeys(("int8", "s8", "u8", "signed char"), "i8"),
     **dict.fromkeys(("i", "s32", "int32"), "i32"),
 }
+_FLASH = r"\bflash(?:_(?:fwd_(?:splitkv_(?:mla_)?)?kernel|bwd_dq_dk_dv_loop)|::FlashAttn(?:Fwd|Bwd)Sm\d)"
 _KNOWN = {*_SAME.values(), "tf32"}
 _FLOATS = _KNOWN - {"i8", "i32"}
 _TYPE = r"(?:tf32|bf16|c?f(?:16|32|64)|fp(?:16|32|64)|e[245]m[123]|int8|[isu](?:8|32))"
+
+# Parts of patterns.
+_CUTE = r"^cutlass::device_kernel<.*?\b"
+_CUTE_TYPES = r"(?P<sum>[FS]\d\d)(?P<input>TF32|BF16|F16|F64|E[45]M[23]|[SU]8)"
+_3X_TYPES = (
+    r"(?:[a-z\d]{,8}x)?(?P<input>TYPE)_(?:[a-z\d]{,8}x)?TYPE_(?P<sum>TYPE)_\w{,20}?_(?P<tile>\d+x\d+)x\d+_"
+)
+_GEN_TILE = r"(?:\w*?t(?P<tile>\d+x\d+)x)?"
+_FIRST = r"<(?:int, )*(?P<input>\w+)"
+_LONGEST = 10_000  # bounds the time that a name of any form takes
 
 # (library, tensor cores, pattern). The first pattern found in a name without return type and unnamed
 # namespaces holds; its groups are fields. docs/kernels.md names the source of each.
@@ -57,56 +68,62 @@ RULES: tuple[tuple[str, bool | None, str], ...] = (
     # hsh: letters of inputs, sums and outputs; h is f16, t bf16, s f32. Other codes are not documented.
     ("cuBLASLt", True, r"^nvjet_(?:sm\d+_)?(?P<input>[ht])(?P<sum>s)[hst]_(?:mma_)?(?P<tile>\d+x\d+)"),
     ("cuBLASLt", None, r"^nvjet_(?:sm\d+_)?[a-z]+_(?:mma_)?(?P<tile>\d+x\d+)"),
-    # CUTLASS 3 names the instruction: SM90_64x128x16_F32F16F16_SS<...>, SM100_MMA_TF32_SS<...>.
+    # The kernels of FlashAttention that multiply, then those that do not.
+    ("FlashAttention", True, _FLASH + r"\w*<.*?cutlass::(?P<input>\w+)_t\b"),
+    ("FlashAttention", True, _FLASH),
+    ("FlashAttention", False, r"\bflash_(?:bwd_(?:dot|clear|convert)_\w+|fwd_splitkv_combine_kernel)"),
+    ("FlashAttention", False, r"\bflash::FlashAttn(?:Fwd|Bwd)(?:Combine|Preprocess|Postprocess)"),
+    # CUTLASS 3 names the instruction, a struct of CuTe.
+    ("CUTLASS", True, _CUTE + r"SM(?:[789]\d_|\d+::(?:\w+::)*G?MMA_)\d+x\d+x\d+_" + _CUTE_TYPES),
+    ("CUTLASS", True, _CUTE + r"SM1\d\d_MMA_(?P<input>TF32|S8)_"),
+    ("CUTLASS", True, _CUTE + r"SM1\d\d_(?:MMA_|\d+x\d+x\d+_TN)\w*(?:<(?P<input>[\w:]+))?"),
+    ("CUTLASS", False, _CUTE + r"UniversalFMA<(?P<sum>[\w:]+), ?(?P<input>[\w:]+)"),
     (
         "CUTLASS",
         True,
-        r"^cutlass::device_kernel<.*?\bSM(?:[789]|1\d)\d_\d+x\d+x\d+_(?P<sum>[FS]\d\d)(?P<input>TF32|BF16|F16|F64|E[45]M[23]|[SU]8)",
+        r"cutlass3x_sm\d+_[a-z]*tensorop_(?:[a-z]\d+x\d+x\d+)?(?P<inner>TYPE)?[a-z]{,9}gemm_" + _3X_TYPES,
     ),
-    ("CUTLASS", True, r"^cutlass::device_kernel<.*?\bSM1\d\d_MMA_(?P<input>TF32|S8)?\w*_[ST]S\b"),
-    ("CUTLASS", False, r"^cutlass::device_kernel<.*?\bUniversalFMA<(?P<sum>\w+), ?(?P<input>\w+)"),
-    # The kernels of FlashAttention that multiply, then those that do not.
-    (
-        "FlashAttention",
-        True,
-        r"\bflash_(?:fwd_(?:splitkv_)?kernel|bwd_dq_dk_dv_loop)\w*<.*?cutlass::(?P<input>\w+)_t\b",
-    ),
-    ("FlashAttention", True, r"\bflash_(?:fwd_(?:splitkv_)?kernel|bwd_dq_dk_dv_loop)"),
-    ("FlashAttention", False, r"\bflash_(?:bwd_(?:dot_do_o|convert_\w+)|fwd_splitkv_combine)_kernel"),
-    ("FlashAttention", True, r"\bflash::FlashAttn(?:Fwd|Bwd)Sm\d+<.*?cutlass::(?P<input>\w+)_t\b"),
-    ("FlashAttention", False, r"\bflash::FlashAttn(?:Fwd|Bwd)(?:Combine|Preprocess|Postprocess)"),
-    # Of PyTorch's memory-efficient attention, only these types and GPUs always use tensor cores.
-    ("CUTLASS", True, r"^fmha_cutlass[FB]_(?P<input>b?f16)_\w*?(?P<tile>\d+x\d+)_\w*?sm(?:7|8|9)\d"),
+    # PyTorch's memory-efficient attention multiplies float32 with or without tensor cores.
+    ("CUTLASS", True, r"^fmha_cutlass[FB]_(?P<input>b?f16)_\w*?(?P<tile>\d+x\d+)_\w*?sm[789]\d"),
     ("CUTLASS", None, r"^fmha_cutlass[FB]_(?P<input>b?f16|f32)_\w*?(?P<tile>\d+x\d+)_"),
     # cuDNN writes f16 for bfloat16, too.
-    ("cuDNN", True, r"^cudnn_generated_\w*?_sdpa_\w*?_w(?:g)?mma_\w*?_(?P<tile>\d+x\d+)x\d+_"),
-    (
-        "TensorRT-LLM",
-        True,
-        r"^fmha_v2_\w*?(?P<input>fp16|bf16|e4m3|int8)_(?:(?P<sum>fp16|fp32)_)?(?P<tile>\d+_\d+)_",
-    ),
-    ("TensorRT-LLM", True, r"^fmhaSm1\d\d\w?Kernel_Qkv(?P<input>Fp16|Bfloat16|E4m3)O"),
-    (
-        "TensorRT-LLM",
-        True,
-        r"^(?:bmm|gemm)_[A-Z]\w+?_(?P<input>E[245]m[123]|Fp16|Bfloat16)(?:E\dm\d|Fp16|Bfloat16|MxE\w+)_(?P<sum>Fp32)_\w*?t(?P<tile>\d+x\d+)x",
-    ),
-    ("DeepGEMM", True, r"^deep_gemm::\w*?(?P<input>fp8|bf16|tf32)_\w*gemm"),
-    # Before cuBLAS: their names contain sgemm.
-    ("cuDNN", False, r"^\w*convolve_sgemm<(?P<input>[\w:]+)"),
-    ("cuDNN", False, r"^[wd]grad\w*_engine<(?P<input>[\w:]+)"),
-    ("cuDNN", False, r"^fft2d_[rc]2[rc]_\w+<(?P<input>[\w:]+)"),
-    ("cuDNN", False, r"^cudnn::(?:\w+::)*(?:bn_[fb]w_\w+|n\w{3}ToN\w{3}Kernel)<(?P<input>\w+)"),
+    ("cuDNN", True, r"^cudnn_generated_\w*?_sdpa_\w*?_wg?mma_\w*?_(?P<tile>\d+x\d+)x\d+_"),
     ("cuDNN", False, r"^cudnn::fusion::(?:compute_dot_do_o|convert_dq)"),
-    ("cuBLAS", False, r"^(?:gemmSN_[NT]+_kernel|gemv\w*|gemmk1_kernel|dot_kernel)<(?:int, )*(?P<input>\w+)"),
-    ("cuBLAS", False, r"^internal::gemvx::kernel<(?:int, )*(?P<input>\w+)"),
-    ("cuBLAS", False, r"^(?P<input>[sdcz])gemm_(?:sm\d\d_|largek_lds|\d+x\d+x\d+)"),
+    ("cuDNN", False, r"^\w*convolve_sgemm<(?P<input>[\w:]+)"),  # before sgemm of cuBLAS
+    ("cuDNN", False, r"^(?:[wd]grad\w*_engine|fft2d_[rc]2[rc]_\w+)<(?P<input>[\w:]+)"),
+    ("cuDNN", False, r"^cudnn::(?:\w+::)*(?:bn_[fb]w_\w+|n\w{3}ToN\w{3}Kernel)<(?P<input>\w+)"),
+    (
+        "TensorRT-LLM",
+        True,
+        r"^fmha_v2_\w*?(?P<input>fp16|bf16|e4m3|int8)_(?:(?P<sum>fp\d\d)_)?(?P<tile>\d+_\d+)_",
+    ),
+    ("TensorRT-LLM", True, r"^fmhaSm1\d\d\w?Kernel_(?:Qkv(?P<input>Fp16|Bfloat16|E4m3)O)?"),
+    (
+        "TensorRT-LLM",
+        True,
+        r"^(?:bmm|gemm)_[A-Z]\w+?_(?P<input>E\dm\d|Fp16|Bfloat16)\w+?_(?P<sum>Fp32)_" + _GEN_TILE,
+    ),
+    (
+        "DeepGEMM",
+        True,
+        r"^(?:deep_gemm::(?:sm\d+_)?|sm[19]\d+_)(?P<input>fp8|bf16|tf32)_\w*gemm\w*_(?:impl|kernel)",
+    ),
+    ("cuBLAS", False, r"^(?:gemmSN_[NT]+_kernel|gemv\w*|gemmk1_kernel)<(?:int, )*(?P<input>\w+)"),
+    (
+        "cuBLAS",
+        False,
+        r"^(?:internal::gemvx::kernel|(?:dot|axpy|scal|nrm2|asum)_kernel\w*)<(?:int, )*(?P<input>\w+)",
+    ),
+    (
+        "cuBLAS",
+        False,
+        r"^(?P<input>[sdcz])gemm_(?:sm\d\d_|largek_lds|\d+x\d+x\d+)|^magma_(?P<inner>[sd])gemmEx_",
+    ),
     ("cuBLASLt", False, r"^cublasLt::(?:splitKreduce_kernel|epilogue::)"),
     # Reductions with a product of torch.compile's own, and templates, can use tensor cores.
     ("torch.compile", False, r"^triton_(?:poi|for)_|^triton_(?:red|per)_(?!\w*mm)"),
     ("torch.compile", None, r"^triton_(?:tem|red|per|spl|mm|bmm|addmm)"),
-    ("NCCL", False, r"^nccl\w*Kernel_\w+?_(?P<input>b?f16|f32|f64|f8e\dm\d|[iu]8)_"),
-    ("NCCL", False, r"^nccl\w*Kernel_"),
+    ("NCCL", False, r"^nccl\w*Kernel_(?:\w+?_(?P<input>b?f16|f32|f64|f8e\dm\d|[iu]8)_)?"),
 )
 
 
@@ -117,16 +134,16 @@ def _typed(pattern: str) -> re.Pattern[str]:
 # volta_fp16_s884gemm_fp16_128x128: the letter is that of the sums, digits are the shape of one instruction of
 # the tensor cores, the type after them that of the inputs.
 _LETTER = _typed(
-    r"(?<![A-Za-z])(?P<builder>cutlass_(?:\d+_)?|(?:maxwell|pascal|volta|turing|ampere|ada|hopper|sm\d+)_)"
+    r"(?<![A-Za-z])(?P<builder>cutlass(?:3x_sm\d+_|_(?:\d+_)?)|(?:maxwell|pascal|volta|turing|ampere|ada|hopper|sm\d+)_)"
     r"(?P<op>(?:wmma_|sp|bs)?tensorop_|simt_)?(?:TYPE_)?(?P<sum>[sdhczi])(?P<shape>\d*)(?P<inner>TYPE)?"
     r"(?P<kind>gemm|cudnn|[fdw](?:prop|grad))(?P<rest>\w*)"
 )
 _TYPE_AFTER = _typed(r"_(TYPE)(?=_|$)")
-_TILE = re.compile(r"_(\d+x\d+)(?=_|$)")
+_TILE = re.compile(r"_(\d+x\d+)(?:x\d+)?(?=_|$)")
 _ALIGNMENT = re.compile(r"_aligna?(\d+)")
 # sm80_xmma_gemm_f32f32_tf32f32_f32: types of A and B in memory, of the product and of the sums.
 _XMMA = _typed(
-    r"_xmma_\w*?_(?P<memory>TYPE)TYPE_(?:(?P<input>TYPE)(?P<sum>TYPE)|(?P<only>TYPE))_TYPE(?=_)"
+    r"^sm\d+_xmma_\w*?_(?P<memory>TYPE)TYPE_(?:(?P<input>TYPE)(?P<sum>TYPE)|(?P<only>TYPE))_TYPE(?=_)"
     r"(?:\w*?_tile(?:size)?(?P<tile>\d+x\d+)x)?"
 )
 _XMMA_TENSOR = re.compile(r"_tensor\d|_warpgroupsize\d|_[hidq]mma_")
@@ -137,7 +154,7 @@ _NATIVE = re.compile(r"^at::native::|^softmax_warp_(?:for|back)ward<|^cunn_SoftM
 @cache
 def arithmetic(name: str) -> Arithmetic:
     """Return what a kernel's name says about its arithmetic."""
-    text = plain(name)
+    text = plain(name)[:_LONGEST]
     try:
         return next(_readings(name, text), Arithmetic())
     except (IndexError, ValueError):  # begins like a known name but continues differently
@@ -160,7 +177,7 @@ def unit_of(name: str, kernel_class: str) -> str:
 
 @cache
 def _compiled() -> list[tuple[str, bool | None, re.Pattern[str]]]:
-    return [(library, cores, re.compile(pattern)) for library, cores, pattern in RULES]
+    return [(library, cores, _typed(pattern)) for library, cores, pattern in RULES]
 
 
 def _readings(name: str, text: str) -> Iterator[Arithmetic]:
@@ -170,20 +187,22 @@ def _readings(name: str, text: str) -> Iterator[Arithmetic]:
         yield _xmma(match, text)
     for library, cores, pattern in _compiled():
         if match := pattern.search(text):
-            groups = match.groupdict("")
-            tile = groups.get("tile", "").replace("_", "x")
-            yield Arithmetic(
-                _type(groups.get("input")), _type(groups.get("sum")), cores, tile=tile, library=library
-            )
+            groups = {"tile": "", **match.groupdict("")}
+            kind = _type(groups.get("inner") or groups.get("input"), tensor_cores=cores)
+            tile = groups["tile"].replace("_", "x")
+            yield Arithmetic(kind, _type(groups.get("sum")), cores, _alignment(text), tile, library)
     if match := _LETTER.search(text):
         yield _letter(match, text)
 
 
-def _type(text: str | None) -> str:
-    """Return the type in the form of ``Arithmetic``, an unknown one as none."""
-    word = short_type(text or "").lower()
+def _type(text: str | None, *, tensor_cores: bool | None = None) -> str:
+    """Return the type in the form of ``Arithmetic``, an unknown one as none.
+
+    Tensor cores do not multiply float32: it is cut to an unknown type.
+    """
+    word = short_type(text or "").lower().removesuffix("_t").removeprefix("float_")
     word = _SAME.get(word, word)
-    return word if word in _KNOWN else ""
+    return word if word in _KNOWN and not (word == "f32" and tensor_cores) else ""
 
 
 def _letter(match: re.Match[str], text: str) -> Arithmetic:
@@ -200,10 +219,12 @@ def _letter(match: re.Match[str], text: str) -> Arithmetic:
     typed, tile = _TYPE_AFTER.search(match["rest"]), _TILE.search(match["rest"])
     kind = match["inner"] or (typed[1] if typed else "")
     if not kind:  # s alone: half and bfloat16 inputs are written
-        kind = {"s": "s" if not cores else "tf32" if shape == "1688" else "", "i": "i8"}.get(letter, letter)
+        tf32 = shape == "1688" and re.match("cutlass_8|ampere", match["builder"])
+        kind = {"s": "tf32" if tf32 else "s", "i": "i8"}.get(letter, letter)
     library = "cuDNN" if match["kind"] != "gemm" else "CUTLASS" if "cutlass" in match["builder"] else "cuBLAS"
+    library = "TensorRT" if text.startswith("trt_") else library
     size = tile[1] if tile else ""
-    return Arithmetic(_type(kind), _type(letter), cores, _alignment(text), size, library)
+    return Arithmetic(_type(kind, tensor_cores=cores), _type(letter), cores, _alignment(text), size, library)
 
 
 def _alignment(text: str) -> int:
@@ -213,14 +234,16 @@ def _alignment(text: str) -> int:
 
 def _xmma(match: re.Match[str], text: str) -> Arithmetic:
     """Read ``sm80_xmma_...``. The word xmma alone says nothing about tensor cores."""
-    kind = _type(match["input"] or match["memory"])
+    kind = match["input"] or match["memory"]
     cores = True if kind == "tf32" or _XMMA_TENSOR.search(text) else None
     cores = False if cores is None and _XMMA_PLAIN.search(text) else cores
     library = (
         "cuBLAS" if "cublas" in text else "cuDNN" if "cudnn" in text else "TensorRT" if "trt" in text else ""
     )
     total = _type(match["sum"] or match["only"])
-    return Arithmetic(kind, total, cores, _alignment(text), match["tile"] or "", library)
+    return Arithmetic(
+        _type(kind, tensor_cores=cores), total, cores, _alignment(text), match["tile"] or "", library
+    )
 
 
 def _native(name: str, text: str) -> Arithmetic:
