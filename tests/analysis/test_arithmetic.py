@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 
 from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.kernel_names.arithmetic import Arithmetic, arithmetic, unit_of
+from nsyswrap.analysis.kernel_names.arithmetic import RULES, Arithmetic, arithmetic, unit_of
 
 T, C, M, O = "tensor core", "CUDA core", "memory", "other"  # noqa: E741 -- one letter in the table
 # A name, its library, types of inputs and sums, tile, alignment, unit.
@@ -41,6 +43,10 @@ _ZN7cutlass7Kernel2I66cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_32x6_nn_ali
 ampere_scudnn_winograd_128x128_ldg1_ldg4_mobile_relu_tile148t_nt_v0     | cuDNN f32 f32 128x128 0    | C
 turing_fp16_s1688cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc_tn_v1   | cuDNN f16 f32 256x64 0     | T
 void explicit_convolve_sgemm<float, int, (int)1024, (int)5>(int)        | cuDNN f32 - - 0            | C
+void cudnn::cnn::wgrad2d_grouped_direct_kernel<(bool)0, (bool)1, int, __half, float>(T1) | cuDNN f16 - - 0 | C
+void fft2d_c2r_16x16<float, (bool)0>(T1)                                | cuDNN f32 - - 0            | C
+void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(T1) | cuDNN f32 - - 0            | C
+void at::native::<unnamed>::conv_depthwise2d_forward_kernel<(int)3, c10::Half, int>(T1) | PyTorch f16 - - 0 | C
 void dgrad2d_c1_k1_nchw_engine<__half, (int)5>(T1)                      | cuDNN f16 - - 0            | C
 cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_3_64x128x64_1x1x1_kernel0_0 | cuDNN - - 64x128 0 | T
 void cudnn::fusion::convert_dq_to_16bits<(bool)0>(void *)               | cuDNN - - - 0              | M
@@ -86,6 +92,24 @@ def test_the_name_says(line: str) -> None:
     assert (read.library, read.input_type, read.accumulation) == (library, inputs, sums)
     assert (read.tile, read.alignment) == (tile, int(alignment))
     assert unit_of(name, classify(name)) == {"T": T, "C": C, "M": M, "O": O}[unit]
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "kernels.md"
+CORES = {"yes": True, "no": False, "unknown": None}
+
+
+def test_the_page_has_the_rules() -> None:
+    lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    for names, library, inputs, sums, cores, tile, _ in rows:
+        size, _, alignment = tile.partition(", ")
+        types = ["" if word == "unknown" else word for word in (library, inputs, sums)]
+        expected = Arithmetic(
+            types[1], types[2], CORES[cores.split(":")[0]], int(alignment or 0), size, types[0]
+        )
+        for name in re.findall("`([^`]+)`", names.split("`: ")[0] + "`"):
+            assert arithmetic(name) == expected, name
+    assert {library for _, library, *_ in rows} >= {library for library, _, _ in RULES}
 
 
 def test_rules_are_quick_on_names_of_any_length() -> None:

@@ -59,7 +59,7 @@ _3X_TYPES = (
     r"(?:[a-z\d]{,8}x)?(?P<input>TYPE)_(?:[a-z\d]{,8}x)?TYPE_(?P<sum>TYPE)_\w{,20}?_(?P<tile>\d+x\d+)x\d+_"
 )
 _GEN_TILE = r"(?:\w*?t(?P<tile>\d+x\d+)x)?"
-_FIRST = r"<(?:int, )*(?P<input>\w+)"
+_FIRST = r"<(?:(?:int|\d+), )*(?P<input>[\w:]+)"
 _LONGEST = 10_000  # bounds the time that a name of any form takes
 
 # (library, tensor cores, pattern). The first pattern found in a name without return type and unnamed
@@ -89,9 +89,14 @@ RULES: tuple[tuple[str, bool | None, str], ...] = (
     # cuDNN writes f16 for bfloat16, too.
     ("cuDNN", True, r"^cudnn_generated_\w*?_sdpa_\w*?_wg?mma_\w*?_(?P<tile>\d+x\d+)x\d+_"),
     ("cuDNN", False, r"^cudnn::fusion::(?:compute_dot_do_o|convert_dq)"),
-    ("cuDNN", False, r"^\w*convolve_sgemm<(?P<input>[\w:]+)"),  # before sgemm of cuBLAS
-    ("cuDNN", False, r"^(?:[wd]grad\w*_engine|fft2d_[rc]2[rc]_\w+)<(?P<input>[\w:]+)"),
-    ("cuDNN", False, r"^cudnn::(?:\w+::)*(?:bn_[fb]w_\w+|n\w{3}ToN\w{3}Kernel)<(?P<input>\w+)"),
+    ("cuDNN", False, r"^\w*convolve_sgemm" + _FIRST),  # before sgemm of cuBLAS
+    (
+        "cuDNN",
+        False,
+        r"^(?:cudnn::\w+::)?(?:[wd]grad\w*_(?:engine|direct_kernel)|fft2d_[rc]2[rc]_\w+|winograd\w+)"
+        + _FIRST,
+    ),
+    ("cuDNN", False, r"^cudnn::(?:\w+::)*(?:bn_[fb]w_\w+|n\w{3}ToN\w{3}Kernel)" + _FIRST),
     (
         "TensorRT-LLM",
         True,
@@ -249,7 +254,7 @@ def _xmma(match: re.Match[str], text: str) -> Arithmetic:
 def _native(name: str, text: str) -> Arithmetic:
     """Read PyTorch's own kernels: those of a memory-bound class have no products."""
     kind, kernel = classify(name), parse(text)
-    cores = False if kind in (*_MEMORY_BOUND, "rng", "sort") else None
+    plain_loops = kind in (*_MEMORY_BOUND, "rng", "sort") or "depthwise" in kernel.base
     arguments = [argument for argument in kernel.arguments if not is_number(argument)]
     types = [short_type(argument) for argument in arguments[:1]]
     if "elementwise_kernel" in kernel.base:
@@ -259,4 +264,4 @@ def _native(name: str, text: str) -> Arithmetic:
     elif kernel.base == "reduce_kernel":
         types = [short_type(parse(arguments[-1]).arguments[0])]
     read = _type(types[0]) if types and kind != "rng" else ""
-    return Arithmetic(read if read in _FLOATS else "", "", cores, library="PyTorch")
+    return Arithmetic(read if read in _FLOATS else "", "", False if plain_loops else None, library="PyTorch")

@@ -76,7 +76,7 @@ RULES: tuple[tuple[str, str], ...] = (
     ("convolution", _in_word("(?:xmma|cutlass)_", "(?:fprop|dgrad|wgrad)")),
     ("convolution", IN + r"(?i:winograd|convolve|convolution|depthwise_?conv|conv_?transpose)"),
     ("convolution", IN + r"(?:(?<![A-Za-z])conv(?:[123]d|_depthwise)|[dw]grad(?:2d|_engine|_alg))"),
-    ("convolution", r"^xmma_cudnn::|^cudnn::cnn::|(?<![a-z])[hs]\d*cudnn_"),
+    ("convolution", r"^xmma_cudnn::|^cudnn::cnn::|^fft2d_[rc]2[rc]_|(?<![a-z])[hs]\d*cudnn_"),
     # cuBLAS, cuBLASLt, CUTLASS and kernels named like theirs, with prologues and epilogues of the product.
     ("gemm", r"^nvjet_|^bmm_[A-Z]|^marlin\w*::Marlin|^fused_moe_kernel|" + _in_word("cutlass_", "gemm")),
     ("gemm", IN + r"(?i:gemm|gemv|matmul|splitKreduce)"),

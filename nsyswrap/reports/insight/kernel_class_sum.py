@@ -7,6 +7,7 @@ are of the parts of kernels inside it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys, grouped
 from nsyswrap.analysis.kernel_names import CLASSES
+from nsyswrap.analysis.kernel_units import kernel_arithmetic
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
@@ -23,6 +25,7 @@ from nsyswrap.reports import summaries
 from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, share
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
+_LEAST_TYPE = 0.01  # of the time of a class
 _QUANTILES = {"p95_ns": 0.95, "p99_ns": 0.99}
 
 
@@ -45,6 +48,7 @@ def compute(capture: Capture) -> Result:
             "med_ns": of.med,
             **{name: rows.quantile(lasting, part) for name, part in _QUANTILES.items()},
             "largest_name": largest,
+            **_arithmetic(capture, codes, lasting, len(classes)),
         },
         _graph_notes(capture),
     )
@@ -62,6 +66,30 @@ def _kernels(
     by_time = np.lexsort((name, -total, kind))
     first = by_time[np.searchsorted(kind[by_time], np.arange(count))]
     return np.bincount(kind, minlength=count), [kernels.labels[i] for i in name[first].tolist()]
+
+
+def _arithmetic(
+    capture: Capture, classes: NDArray[Any], lasting: NDArray[Any], count: int
+) -> dict[str, NDArray[Any] | Sequence[str | None]]:
+    """Return the types of the inputs in each class, by time, and the shares with and without tensor cores."""
+    codes, said = kernel_arithmetic(capture)
+    pairs, (kind, name) = group_keys(classes, codes)
+    total = grouped(pairs, lasting, len(kind)).total
+    time = {known: np.zeros(count) for known in (True, False, None)}
+    types: list[Counter[str]] = [Counter() for _ in range(count)]
+    for of_class, of_name, ns in zip(kind.tolist(), name.tolist(), total.tolist(), strict=True):
+        time[said[of_name].tensor_cores][of_class] += ns
+        types[of_class][said[of_name].input_type or "unknown"] += ns
+    whole = np.where(time[True] + time[False] > 0, sum(time.values()), np.nan)  # no share if none is known
+    named = [
+        ", ".join(text for text, ns in of_class.most_common() if ns >= _LEAST_TYPE * of_class.total())
+        for of_class in types
+    ]
+    return {
+        "input_types": [None if text == "unknown" else text for text in named],
+        "tensor_core_percent": time[True] * 100 / whole,
+        "no_tensor_core_percent": time[False] * 100 / whole,
+    }
 
 
 def _graph_notes(capture: Capture) -> tuple[str, ...]:
@@ -90,6 +118,27 @@ SCHEMA = Schema(
         Column("p99_ns", "P99", Unit.NS, "99 % of the executions took this long or less", drop_order=5),
         Column(
             "largest_name", "Top Kernel", Unit.TEXT, "kernel with the most time in the class", kernels=True
+        ),
+        Column(
+            "input_types",
+            "Input Types",
+            Unit.TEXT,
+            "types of the inputs by names, longest first, from 1 % of the time of the class",
+            drop_order=1,
+        ),
+        Column(
+            "tensor_core_percent",
+            "Tensor Cores",
+            Unit.PERCENT,
+            "share of the time of the class in kernels whose name says that they use tensor cores",
+            drop_order=2,
+        ),
+        Column(
+            "no_tensor_core_percent",
+            "CUDA Cores",
+            Unit.PERCENT,
+            "share in kernels whose name says that they use none; the rest is unknown",
+            drop_order=6,
         ),
     ),
 )

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from nsyswrap.api import Capture
 
 REPORT = "kernel_class_sum"
-HEADER = "class,kernels,instances,time_percent,total_ns,avg_ns,med_ns,p95_ns,p99_ns,largest_name\n"
+HEADER = "class,kernels,instances,time_percent,total_ns,avg_ns,med_ns,p95_ns,p99_ns,largest_name,"
+HEADER += "input_types,tensor_core_percent,no_tensor_core_percent\n"
 GEMM = "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN"
 GEMM_2 = "ampere_sgemm_128x64_nn"
 SUM = "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, X>>(T3)"
@@ -22,7 +23,7 @@ SUM = "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<flo
 
 def classes(capture: Capture) -> dict[object, tuple[object, ...]]:
     """Class: kernels, instances, percent, then the total, mean, median, p95, p99 in ns, and the largest."""
-    return {found[0]: found[1:] for found in capture.report(REPORT).rows()}
+    return {found[0]: found[1:-3] for found in capture.report(REPORT).rows()}
 
 
 def test_three_classes(tmp_path: Path) -> None:
@@ -30,11 +31,23 @@ def test_three_classes(tmp_path: Path) -> None:
     # 40, 30 and 10 of 80 ns; of 10 and 30 ns the 95th percentile is the larger
     assert csv_of(opened(tmp_path, *rows), REPORT) == (
         f"{HEADER}"
-        "gemm,1,2,50.0,40,20.0,20.0,30.0,30.0,nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN\n"
+        "gemm,1,2,50.0,40,20.0,20.0,30.0,30.0,nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN,bf16,100.0,0.0\n"
         "reduce,1,1,37.5,30,30.0,30.0,30.0,30.0,"
-        '"void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, X>>(T3)"\n'
-        "other,1,1,12.5,10,10.0,10.0,10.0,10.0,mine(int)\n"
+        '"void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, X>>(T3)"'
+        ",f32,0.0,100.0\n"
+        "other,1,1,12.5,10,10.0,10.0,10.0,10.0,mine(int),,,\n"
     )
+
+
+def test_types_and_tensor_cores_by_time(tmp_path: Path) -> None:
+    rows = [kernel(GEMM, 0, 30), kernel(GEMM_2, 30, 70), kernel("my_gemm(int)", 70, 80)]
+    (row,) = opened(tmp_path, *rows).report(REPORT).rows()
+    assert row[-3:] == ("f32, bf16, unknown", 37.5, 50.0)
+
+
+def test_types_of_less_than_a_hundredth_are_left_out(tmp_path: Path) -> None:
+    rows = [kernel(GEMM, 0, 1000), kernel(GEMM_2, 1000, 1010)]
+    assert next(iter(opened(tmp_path, *rows).report(REPORT).rows()))[-3] == "bf16"
 
 
 def test_the_mean_of_two_long_kernels_is_exact(tmp_path: Path) -> None:
