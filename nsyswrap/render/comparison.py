@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.base.text import counted, printable, shorten, shorten_all
@@ -48,6 +49,7 @@ _SCREEN_ROWS: dict[Group, int] = {
     "range": 5,
 }
 _STYLES = {"slower": "red", "faster": "green", "same": "green", "cannot tell": "yellow", "clock": "yellow"}
+DIFFER = "Besides your change, these differ:"
 _ALL_ROWS = "all rows and columns: --format csv"
 MOST_LINES = 60
 _MARKDOWN_ROWS: dict[Group, int] = {"step": 2, "budget": 5, "total": 3, "kernel": 8}
@@ -71,16 +73,9 @@ def short_names(comparison: Comparison) -> dict[Key, str]:
     return {key: short[name] for key, name in names.items()}
 
 
-class Interval(NamedTuple):
-    """The ends of the interval of a difference in ns."""
-
-    low_ns: float
-    high_ns: float
-
-
 @dataclass(frozen=True)
 class ChangedPart:
-    """A part and its times in ns, in a step or in a run. ``interval`` is that of the difference.
+    """A part and its times in ns, in a step or in a run. ``interval`` has the ends of that of the difference.
 
     ``verdict`` is a key of a picture's styles; ``text`` says the relative change and the verdict.
     """
@@ -89,7 +84,7 @@ class ChangedPart:
     detail: str
     base_ns: float
     new_ns: float
-    interval: Interval | None
+    interval: tuple[float, float] | None
     verdict: str
     text: str
 
@@ -97,39 +92,6 @@ class ChangedPart:
     def cost_ns(self) -> float:
         """New minus base."""
         return self.new_ns - self.base_ns
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The parts that differ, those that cost most first; ``unit`` is what they are times of: step or run."""
-
-    unit: str
-    parts: tuple[ChangedPart, ...]
-
-    def largest(self, most: int) -> tuple[ChangedPart, ...]:
-        """Return at most so many parts, without those too small to be seen beside the largest."""
-        least = _SEEN * max((abs(part.cost_ns) for part in self.parts), default=0.0)
-        return tuple(part for part in self.parts[:most] if abs(part.cost_ns) >= least)
-
-
-def parts_of(comparison: Comparison) -> Parts:
-    """Return the parts of a step, or of a run if a side has no steps.
-
-    They are kernels, copies, and idle time by cause. They do not overlap much, so that together they
-    explain how a step or a run changed.
-    """
-    by_step = has_steps(comparison)
-    names = short_names(comparison)
-    pairs = {pair.key: pair for pair in (*comparison.of("kernel"), *_others(comparison, by_step=by_step))}
-    parts = [_part(pair, names, by_step=by_step) for pair in pairs.values()]
-    known = [part for part in parts if part is not None and part.cost_ns]
-    known.sort(key=lambda part: -abs(part.cost_ns))
-    return Parts("step" if by_step else "run", tuple(known))
-
-
-def _others(comparison: Comparison, *, by_step: bool) -> list[Pair]:
-    causes = [pair for pair in comparison.of("budget") if not pair.key.name.endswith("_kernel")]
-    return causes if causes or by_step else list(comparison.of("copy"))
 
 
 class Cause(NamedTuple):
@@ -147,54 +109,94 @@ class Cause(NamedTuple):
         return max(self.base_ns, self.new_ns)
 
 
-def causes_of(comparison: Comparison) -> list[Cause]:
-    """Return the time of both sides by cause: work before idle time, the longest first, then the rest."""
-    pairs = comparison.of("budget")
-    names, by_step = row_names(pair.key for pair in pairs), has_steps(comparison)
-    found = [_cause(pair, names[pair.key], by_step=by_step) for pair in pairs]
-    every = sorted((cause for cause in found if cause.most_ns > 0), key=lambda cause: -cause.most_ns)
-    longest = max(sum(cause.base_ns for cause in every), sum(cause.new_ns for cause in every))
-    shown = [cause for cause in every[:_MOST_CAUSES] if cause.most_ns >= _SMALL * longest]
-    rest = every[len(shown) :]
-    shown.sort(key=lambda cause: cause.is_idle)
-    if rest:
-        both = (sum(cause.base_ns for cause in rest), sum(cause.new_ns for cause in rest))
-        shown.append(Cause("the rest", False, REST, *both))  # noqa: FBT003 - a field
-    return shown
+class ComparisonRows:
+    """What people see of a comparison: the same on the screen, in Markdown, on the page and in the picture.
+
+    ``names`` has the name that is shown for each row. Times of ``parts`` and ``causes`` are those of a step,
+    or of a run if a side has no steps.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        """Name the rows, and draw the conclusion."""
+        self.comparison = comparison
+        self.names = short_names(comparison)
+        self.conclusion = conclude(comparison, self.names)
+        self.left_out = left_out_texts(comparison)
+        self.obstacles = obstacle_texts(comparison)
+        self.basis = basis(comparison)
+        self.by_step = any(pair.new_per_step_ns is not None for pair in comparison.of("budget"))
+
+    @property
+    def unit(self) -> str:
+        """What the times are those of: step or run."""
+        return "step" if self.by_step else "run"
+
+    def tables(self, limits: Mapping[Group, int]) -> Iterator[tuple[Table, int]]:
+        """Yield the tables of these groups that have rows, with the number of rows that are shown."""
+        for group, rows in limits.items():
+            if self.comparison.of(group):
+                yield group_table(self.comparison, group, self.names), rows
+
+    @cached_property
+    def parts(self) -> list[ChangedPart]:
+        """The parts that differ, those that cost most first: kernels, copies, and idle time by cause.
+
+        They do not overlap much, so that together they explain how a step or a run changed.
+        """
+        budget = [pair for pair in self.comparison.of("budget") if not pair.key.name.endswith("_kernel")]
+        others = budget if budget or self.by_step else self.comparison.of("copy")
+        pairs = {pair.key: pair for pair in (*self.comparison.of("kernel"), *others)}
+        known = [part for part in map(self._part, pairs.values()) if part is not None and part.cost_ns]
+        return sorted(known, key=lambda part: -abs(part.cost_ns))
+
+    def largest(self, most: int) -> list[ChangedPart]:
+        """Return at most so many parts, without those too small to be seen beside the largest."""
+        least = _SEEN * max((abs(part.cost_ns) for part in self.parts), default=0.0)
+        return [part for part in self.parts[:most] if abs(part.cost_ns) >= least]
+
+    @cached_property
+    def causes(self) -> list[Cause]:
+        """The time of both sides by cause: work before idle time, the longest first, then the rest."""
+        found = map(self._cause, self.comparison.of("budget"))
+        every = sorted((cause for cause in found if cause.most_ns > 0), key=lambda cause: -cause.most_ns)
+        longest = max(sum(cause.base_ns for cause in every), sum(cause.new_ns for cause in every))
+        shown = [cause for cause in every[:_MOST_CAUSES] if cause.most_ns >= _SMALL * longest]
+        rest = every[len(shown) :]
+        shown.sort(key=lambda cause: cause.is_idle)
+        if rest:
+            both = (sum(cause.base_ns for cause in rest), sum(cause.new_ns for cause in rest))
+            shown.append(Cause("the rest", False, REST, *both))  # noqa: FBT003 - a field
+        return shown
+
+    def _times(self, pair: Pair) -> tuple[float, float]:
+        if self.by_step:
+            return pair.base_per_step_ns or 0.0, pair.new_per_step_ns or 0.0
+        return pair.base_total_ns, pair.new_total_ns
+
+    def _cause(self, pair: Pair) -> Cause:
+        is_idle, name = pair.key.name.startswith("idle_"), row_name(pair.key)
+        style = state_color(pair.key.name)
+        return Cause(f"idle: {name}" if is_idle else name, is_idle, style, *self._times(pair))
+
+    def _part(self, pair: Pair) -> ChangedPart | None:
+        if self.by_step and step_cost_ns(pair) is None:
+            return None
+        base, new = self._times(pair)
+        word, name, text = verdict(pair), self.names[pair.key], _change_text(pair)
+        if pair.key.name.startswith("idle_"):
+            name = f"GPU idle: {name}"
+        if pair.is_renamed and pair.renamed_from:
+            before = self.names.get(pair.renamed_from, pair.renamed_from.name)
+            text = f"{text}, probably renamed from {before}"
+        return ChangedPart(name, detail(pair), base, new, _interval(pair, base), _style_key(word), text)
 
 
-def _cause(pair: Pair, name: str, *, by_step: bool) -> Cause:
-    is_idle = pair.key.name.startswith("idle_")
-    times = (pair.base_total_ns, pair.new_total_ns)
-    if by_step:
-        times = (pair.base_per_step_ns or 0.0, pair.new_per_step_ns or 0.0)
-    return Cause(f"idle: {name}" if is_idle else name, is_idle, state_color(pair.key.name), *times)
-
-
-def has_steps(comparison: Comparison) -> bool:
-    """Return True if the time by cause is that of a step, not that of a run."""
-    return any(pair.new_per_step_ns is not None for pair in comparison.of("budget"))
-
-
-def _part(pair: Pair, names: Mapping[Key, str], *, by_step: bool) -> ChangedPart | None:
-    if by_step and step_cost_ns(pair) is None:
-        return None
-    base = (pair.base_per_step_ns or 0.0) if by_step else pair.base_total_ns
-    new = (pair.new_per_step_ns or 0.0) if by_step else pair.new_total_ns
-    word = verdict(pair)
-    name = f"GPU idle: {names[pair.key]}" if pair.key.name.startswith("idle_") else names[pair.key]
-    text = _text(pair, word)
-    if pair.is_renamed and pair.renamed_from:
-        text = f"{text}, probably renamed from {names.get(pair.renamed_from, pair.renamed_from.name)}"
-    return ChangedPart(name, detail(pair), base, new, _interval(pair, base), _style_key(word), text)
-
-
-def _interval(pair: Pair, base_ns: float) -> Interval | None:
-    """Return the interval of the difference; None if the number of launches differs too."""
+def _interval(pair: Pair, base_ns: float) -> tuple[float, float] | None:
+    """Return the interval of the difference in ns; None if the number of launches differs too."""
     judged = pair.judgement
     if judged.low is None or judged.high is None or pair.base_count != pair.new_count:
         return None
-    return Interval(base_ns * (judged.low - 1), base_ns * (judged.high - 1))
+    return base_ns * (judged.low - 1), base_ns * (judged.high - 1)
 
 
 def _style_key(word: str) -> str:
@@ -203,9 +205,9 @@ def _style_key(word: str) -> str:
     return word if word in ("slower", "faster", "same", "cannot tell", "lower clock") else "no verdict"
 
 
-def _text(pair: Pair, word: str) -> str:
+def _change_text(pair: Pair) -> str:
     """Return the verdict, and the change with its interval."""
-    change = change_percent(pair)
+    change, word = change_percent(pair), verdict(pair)
     counts = (
         f"{pair.base_count:,.0f} → {pair.new_count:,.0f} launches"
         if pair.key.group == "kernel"
@@ -214,9 +216,8 @@ def _text(pair: Pair, word: str) -> str:
         else ""
     )
     within = f" ({interval(pair.judgement)})" if interval(pair.judgement) else ""
-    amount = f"{percent(change / _PERCENT)} % each{within}" if change is not None and counts else ""
-    if change is not None and not counts:
-        amount = f"{percent(change / _PERCENT)} %{within}"
+    each = " each" if counts else ""
+    amount = "" if change is None else f"{percent(change / _PERCENT)} %{each}{within}"
     head = f"{_SIGNS[word]} {word}" if word in _SIGNS else word
     return ", ".join(filter(None, (head, amount, counts)))
 
@@ -226,9 +227,13 @@ def screen(comparison: Comparison, *, width: int = 100, color: bool = False, top
 
     It is at most ``width`` columns wide. ``top`` replaces each table's number of rows.
     """
-    names = short_names(comparison)
-    made = conclude(comparison, names)
-    lines = [*_left_out_lines(comparison, width), *_obstacle_lines(comparison, width)]
+    shown = ComparisonRows(comparison)
+    made = shown.conclusion
+    lines = [
+        line for text in shown.left_out for line in wrapped(f"left out of {text}", width, "yellow", "  ")
+    ]
+    lines += wrapped(DIFFER, width, "yellow") if shown.obstacles else []
+    lines += [line for text in shown.obstacles for line in wrapped(f"  {text}", width, "yellow", "    ")]
     verdict, *others = made.lines
     first, *rest = wrapped(verdict, width, "", "  ")
     lines.append(headed(str(first), _STYLES.get(made.outcome, ""), made.heading))
@@ -239,29 +244,15 @@ def screen(comparison: Comparison, *, width: int = 100, color: bool = False, top
     lines.append("")
     for line in made.counts:
         lines += wrapped(line, width, "", "  ")
-    for group, rows in _SCREEN_ROWS.items():
-        if comparison.of(group) not in ((), (made.pair,)):
-            table = group_table(comparison, group, names)
-            lines += ["", *table_lines(table, width, top=top or rows, whole="")]
+    limits = {group: rows for group, rows in _SCREEN_ROWS.items() if comparison.of(group) != (made.pair,)}
+    for table, rows in shown.tables(limits):
+        lines += ["", *table_lines(table, width, top=top or rows, whole="")]
     lines.append("")
     for remark in comparison.remarks:
         lines += wrapped(f"note: {remark}", width, "yellow")
-    lines += wrapped(basis(comparison), width, "dim") if basis(comparison) else []
+    lines += wrapped(shown.basis, width, "dim") if shown.basis else []
     lines += wrapped(_ALL_ROWS, width, "dim")
     return styled(lines, color=color)
-
-
-def _left_out_lines(comparison: Comparison, width: int) -> list[Line]:
-    """Return the runs that are not compared, a line each."""
-    texts = [f"left out of {text}" for text in left_out_texts(comparison)]
-    return [line for text in texts for line in wrapped(text, width, "yellow", "  ")]
-
-
-def _obstacle_lines(comparison: Comparison, width: int) -> list[Line]:
-    """Return what the sides differ in, a line each; no line without obstacles."""
-    texts = obstacle_texts(comparison)
-    lines = [line for text in texts for line in wrapped(f"  {text}", width, "yellow", "    ")]
-    return [*wrapped("Besides your change, these differ:", width, "yellow"), *lines] if texts else []
 
 
 def _side_lines(which: str, side: Side, width: int) -> list[Line]:
@@ -273,22 +264,15 @@ def markdown(comparison: Comparison) -> str:
 
     It has at most MOST_LINES lines. Names are escaped.
     """
-    names = short_names(comparison)
-    made = conclude(comparison, names)
-    obstacles = obstacle_texts(comparison)
-    verdict, *others = made.lines
-    left_out = left_out_texts(comparison)
+    shown = ComparisonRows(comparison)
+    verdict, *others = shown.conclusion.lines
     parts = [
-        ["Left out:", *_items(left_out, _OBSTACLES)] if left_out else [],
-        ["Besides your change, these differ:", *_items(obstacles, _OBSTACLES)] if obstacles else [],
+        ["Left out:", *_items(shown.left_out, _OBSTACLES)] if shown.left_out else [],
+        [DIFFER, *_items(shown.obstacles, _OBSTACLES)] if shown.obstacles else [],
         [f"**{escaped(verdict)}**", *_items(others)],
-        [*_items(made.counts), *_items(comparison.remarks, _REMARKS)],
-        *(
-            _table(group_table(comparison, group, names), rows)
-            for group, rows in _MARKDOWN_ROWS.items()
-            if comparison.of(group)
-        ),
-        [f"{_side('Base', comparison.base)}; {_side('new', comparison.new)}.", basis(comparison)],
+        [*_items(shown.conclusion.counts), *_items(comparison.remarks, _REMARKS)],
+        *(_table(table, rows) for table, rows in shown.tables(_MARKDOWN_ROWS)),
+        [f"{_side('Base', comparison.base)}; {_side('new', comparison.new)}.", shown.basis],
     ]
     return "\n\n".join("\n".join(filter(None, part)) for part in parts if part) + "\n"
 

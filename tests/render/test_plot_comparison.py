@@ -11,7 +11,7 @@ from made_runs import KERNELS, SETUP, MadeKernel, made_side
 from matplotlib.patches import Rectangle
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.render.comparison import causes_of, parts_of
+from nsyswrap.render.comparison import ComparisonRows
 from nsyswrap.render.page.compare import compare_page
 from nsyswrap.render.plots.comparison import draw_comparison
 
@@ -27,7 +27,7 @@ def test_bars_are_the_differences_and_texts_are_whole() -> None:
     figure = draw_comparison(comparison)
     bars, steps = figure.axes
     widths = [bar.get_width() for bar in bars.patches if isinstance(bar, Rectangle)]
-    assert widths == [part.cost_ns for part in parts_of(comparison).largest(12)]
+    assert widths == [part.cost_ns for part in ComparisonRows(comparison).largest(12)]
     whole = [
         max(bar.get_x() + bar.get_width() for bar in side) for side in zip(*steps.containers, strict=True)
     ]
@@ -57,7 +57,7 @@ def test_causes_are_in_the_order_of_the_page() -> None:
     small = (pair("budget", state, 10.0, 10.0) for state in ("memcpy", "idle_call"))
     compared = comparison(pair("step", "'s'", 9e6, 11e6), *idle, *work, *small)
     names = ["norm", "gemm", "idle: host code", "idle: launch latency", "the rest"]
-    assert [cause.name for cause in causes_of(compared)] == names
+    assert [cause.name for cause in ComparisonRows(compared).causes] == names
     legend = draw_comparison(compared).axes[-1].get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == names

@@ -10,18 +10,17 @@ from nsyswrap.analysis.compare.model import GROUPS, Comparison, Group, RunFigure
 from nsyswrap.base.text import counted, without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import VERDICTS
-from nsyswrap.render.comparison import ChangedPart, parts_of, row_names, short_names
+from nsyswrap.render.comparison import DIFFER, ChangedPart, ComparisonRows, row_names
 from nsyswrap.render.page import document
 from nsyswrap.render.page.charts import filled, swatch
 from nsyswrap.render.page.compare_steps import median_steps, step_by_cause
 from nsyswrap.render.page.html import Markup, Section, element, marked, section
 from nsyswrap.render.page.tables import folded_table, open_table
-from nsyswrap.reports.compare.conclusion import conclude, left_out_texts, signed
-from nsyswrap.reports.compare.tables import basis, group_table
+from nsyswrap.reports.compare.conclusion import signed
+from nsyswrap.reports.compare.tables import group_table
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 _CLASSES = {"slower": "slower", "faster": "faster"}
-_DIFFER = "Besides your change, these differ:"
 _MOST = 16  # bars
 _MIDDLE, _HALF = 50.0, 47.0  # percent of the width; the longest bar or interval is as wide as the half
 _TIMES = {"step": "Mean times of a steady step."}
@@ -47,19 +46,19 @@ _RUNS = Schema(
 )
 
 
-def conclusion(comparison: Comparison) -> Markup:
+def conclusion(rows: ComparisonRows) -> Markup:
     """Return the conclusion in the words of the screen."""
-    made = conclude(comparison, short_names(comparison))
+    comparison, made = rows.comparison, rows.conclusion
     level = _CLASSES.get(made.outcome, "")
     heading = (element("b", made.heading, class_=level), ":", " ") if made.heading else ()
-    left_out = [element("li", without_folders(text)) for text in left_out_texts(comparison)]
+    left_out = [element("li", without_folders(text)) for text in rows.left_out]
     obstacles = [element("li", without_folders(one.text)) for one in comparison.obstacles]
     return section(
         "conclusion",
         "Conclusion",
         element("p", "Left out:", class_="warning") if left_out else None,
         element("ul", *left_out, class_="changed warning") if left_out else None,
-        element("p", _DIFFER, class_="warning") if obstacles else None,
+        element("p", DIFFER, class_="warning") if obstacles else None,
         element("ul", *obstacles, class_="changed warning") if obstacles else None,
         element(
             "article",
@@ -74,19 +73,18 @@ def conclusion(comparison: Comparison) -> Markup:
     )
 
 
-def growth(comparison: Comparison) -> Markup | None:
+def growth(rows: ComparisonRows) -> Markup | None:
     """Return the bars, those that cost most first; None if nothing differs."""
-    found = parts_of(comparison)
-    shown = found.largest(_MOST)
+    shown = rows.largest(_MOST)
     if not shown:
         return None
     longest = max(abs(end) for part in shown for end in _ends(part))
     verdicts = [name for name in VERDICTS if name in {part.verdict for part in shown}]
-    more = len(found.parts) - len(shown)
+    more = len(rows.parts) - len(shown)
     return section(
         "growth",
         "What grew and shrank",
-        element("p", _TIMES.get(found.unit, f"Times of a {found.unit}."), class_="note"),
+        element("p", _TIMES.get(rows.unit, f"Times of a {rows.unit}."), class_="note"),
         element(
             "ul",
             *(element("li", swatch(VERDICTS[name]), name) for name in verdicts),
@@ -140,12 +138,13 @@ def _drawn(part: ChangedPart, longest: float) -> Iterator[Markup]:
     yield element("line", x1=f"{_MIDDLE}%", x2=f"{_MIDDLE}%", y1="0", y2="22", class_="zero")
 
 
-def all_rows(comparison: Comparison) -> Markup:
+def all_rows(rows: ComparisonRows) -> Markup:
     """Return a table for each group that has rows, that of kernels open."""
+    comparison = rows.comparison
     return section(
         "rows",
         "All rows",
-        element("p", basis(comparison), class_="note") if basis(comparison) else None,
+        element("p", rows.basis, class_="note") if rows.basis else None,
         *(_shown(comparison, group) for group in GROUPS if comparison.of(group)),
     )
 
@@ -168,15 +167,15 @@ def _sortable(comparison: Comparison, group: Group) -> Table:
     return replace(table, schema=replace(table.schema, columns=(replace(first, kernels=True), *others)))
 
 
-def runs(comparison: Comparison) -> Markup:
+def runs(rows: ComparisonRows) -> Markup:
     """Return a card for each side, and the table of runs."""
-    sides = (("Base", comparison.base), ("New", comparison.new))
-    rows = [_row(name, run) for name, side in sides for run in side.runs]
+    sides = (("Base", rows.comparison.base), ("New", rows.comparison.new))
+    of_runs = [_row(name, run) for name, side in sides for run in side.runs]
     return section(
         "runs",
         "Runs and machine",
         element("div", *(_card(name, side) for name, side in sides), class_="cards"),
-        folded_table(table_of(_RUNS, rows)),
+        folded_table(table_of(_RUNS, of_runs)),
     )
 
 
@@ -220,7 +219,8 @@ def _row(side: str, run: RunFigures) -> tuple[object, ...]:
 
 def compare_page(comparison: Comparison) -> str:
     """Return the page: the conclusion, what grew and shrank, both steps by cause, and all rows."""
-    made = ((one.anchor, one.name, one.make(comparison)) for one in SECTIONS)
+    rows = ComparisonRows(comparison)
+    made = ((one.anchor, one.name, one.make(rows)) for one in SECTIONS)
     return document(
         without_folders(f"{comparison.base.name} → {comparison.new.name}"),
         [(anchor, name, markup) for anchor, name, markup in made if markup is not None],

@@ -9,7 +9,7 @@ from nsyswrap.analysis.compare.median_step import MedianStep, aligned
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import VERDICTS, Style
-from nsyswrap.render.comparison import Cause, causes_of, has_steps
+from nsyswrap.render.comparison import Cause, ComparisonRows
 from nsyswrap.render.page.charts import Part, filled, stacked_bar, swatch
 from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.tables import folded_table
@@ -19,7 +19,7 @@ from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.median_step import Match
-    from nsyswrap.analysis.compare.model import Comparison, RunFigures, Side
+    from nsyswrap.analysis.compare.model import RunFigures, Side
 
 _SHARE, _LEAST_NS = 0.05, 1_000  # a difference is marked if it is larger than both
 _LANE, _MARK, _MOST_LANES = 22, 7, 4  # pixels; streams of a side
@@ -43,9 +43,9 @@ _OPERATIONS = Schema(
 )
 
 
-def step_by_cause(comparison: Comparison) -> Markup | None:
+def step_by_cause(rows: ComparisonRows) -> Markup | None:
     """Return a bar for each side; None without causes."""
-    causes = causes_of(comparison)
+    causes = rows.causes
     if not causes:
         return None
     return section(
@@ -53,7 +53,7 @@ def step_by_cause(comparison: Comparison) -> Markup | None:
         "Time by cause",
         element(
             "p",
-            f"{'The mean steady step' if has_steps(comparison) else 'One run'} of both sides, on one scale: "
+            f"{'The mean steady step' if rows.by_step else 'One run'} of both sides, on one scale: "
             "first what the GPU did, then why it was idle.",
             class_="note",
         ),
@@ -79,9 +79,9 @@ def _time_text(side: int, base: float, new: float) -> str:
     return f"{after} ({signed(new - base)})" if side and before != after else (before, after)[side]
 
 
-def median_steps(comparison: Comparison) -> Markup | None:
+def median_steps(rows: ComparisonRows) -> Markup | None:
     """Return both steps on one time axis, and the table of their operations; None without steps."""
-    base, new = _run(comparison.base), _run(comparison.new)
+    base, new = _run(rows.comparison.base), _run(rows.comparison.new)
     if base is None and new is None:
         return None
     if not (base and base.median_step and new and new.median_step):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.render.colors import VERDICTS
-from nsyswrap.render.comparison import Cause, ChangedPart, Parts, causes_of, parts_of, short_names
+from nsyswrap.render.comparison import Cause, ChangedPart, ComparisonRows
 from nsyswrap.render.plots.figure import (
     GRAY,
     NAMES,
@@ -23,7 +23,7 @@ from nsyswrap.render.plots.figure import (
     sheet,
     time_axis,
 )
-from nsyswrap.reports.compare.conclusion import conclude, signed
+from nsyswrap.reports.compare.conclusion import signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,32 +43,30 @@ def draw_comparison(comparison: Comparison) -> Sheet:
 
 
 def _figure(comparison: Comparison) -> Sheet:
-    found = parts_of(comparison)
-    shown = found.largest(_MOST_ROWS)
-    causes = causes_of(comparison)
+    rows = ComparisonRows(comparison)
+    shown, causes, made = rows.largest(_MOST_ROWS), rows.causes, rows.conclusion
     verdicts = {part.verdict: VERDICTS[part.verdict] for part in shown}
     heights = [*([len(shown) * _LINE_IN + _AXIS_IN] if shown else []), *([_STEP_IN] if causes else [])]
-    made = conclude(comparison, short_names(comparison))
-    drawn = sheet(sum(heights), made.lines[0], _notes(comparison, found, shown), verdicts)
+    drawn = sheet(sum(heights), made.lines[0], _notes(rows, shown), verdicts)
     drawn.figures = {mark.key: mark.value for mark in made.marks}
     if heights:
         axes = drawn.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
         if shown:
-            _bars(axes[0], shown, found.unit)
+            _bars(axes[0], shown, rows.unit)
         if causes:
-            _causes_bars(axes[-1], causes, found.unit)
+            _causes_bars(axes[-1], causes, rows.unit)
     return drawn
 
 
-def _notes(comparison: Comparison, found: Parts, shown: Sequence[ChangedPart]) -> list[str]:
-    more = len(found.parts) - len(shown)
+def _notes(rows: ComparisonRows, shown: Sequence[ChangedPart]) -> list[str]:
+    comparison, more = rows.comparison, len(rows.parts) - len(shown)
     base, new = comparison.base, comparison.new
     alone = len(base.runs) == len(new.runs) == 1  # the title says it
     return [
         without_folders(
             f"base: {base.name} (runs: {len(base.runs)}), new: {new.name} (runs: {len(new.runs)})"
         ),
-        f"bar: new minus base in a {found.unit}"
+        f"bar: new minus base in a {rows.unit}"
         + ("; line: interval of the difference" if any(part.interval for part in shown) else "")
         + (f"; {more:,} smaller differences are not drawn" if more else ""),
         *([] if shown else ["no part differs"]),
