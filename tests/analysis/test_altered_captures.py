@@ -8,6 +8,7 @@ import pytest
 import recorded
 from altered import renamed, scaled
 from report_tables import records_of
+from sampled import sampled
 
 from nsyswrap.analysis.steps import steps_of
 from nsyswrap.api import open_capture
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 WITHOUT_GPU_WORK = ("nvtx/host", "hybrid/threads")
 CAPTURES = sorted({*recorded.capture_names()} - {*WITHOUT_GPU_WORK})
-every_capture = pytest.mark.parametrize("name", CAPTURES)
+every_capture = sampled("name", CAPTURES, fast=recorded.DOZEN)
 
 
 def steps(capture: Capture) -> list[tuple[int, list[bool], list[bool], bool]]:
@@ -49,7 +50,7 @@ def test_other_names(name: str, tmp_path: Path) -> None:
     assert rows(other) == rows(capture)
 
 
-@pytest.mark.parametrize(("name", "factor"), [(name, (2, 10)[i % 2]) for i, name in enumerate(CAPTURES)])
+@sampled(("name", "factor"), [(name, (2, 10)[i % 2]) for i, name in enumerate(CAPTURES)], fast=12)
 def test_longer_times(name: str, factor: int, tmp_path: Path) -> None:
     capture = open_capture(recorded.run_folder(name, tmp_path))
     other = open_capture(scaled(capture.path, tmp_path / "longer.sqlite", factor))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
+from sampled import sampled
 from tiny_export import call, global_id, graph, kernel, memcpy, memset, opened, row
 
 from nsyswrap.analysis import gpu_gaps
@@ -163,7 +164,7 @@ def said(capture: Capture) -> list[tuple[int, int, int, int, dict[str, int]]]:
     )
 
 
-@pytest.mark.parametrize("seed", range(150))
+@sampled("seed", range(150), fast=(*range(0, 150, 20), *range(1, 150, 20)))
 def test_every_gap_and_nanosecond(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_gaps, "_longest_latency", lambda _: LATENCY_NS)
     if seed % 2:  # several blocks of gaps
@@ -178,7 +179,7 @@ def test_every_gap_and_nanosecond(seed: int, tmp_path: Path, monkeypatch: pytest
     assert said(part) == explained(drawn, (first, last))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@sampled("seed", range(30), fast=6)
 def test_busy_and_idle_are_the_window(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)  # noqa: S311 - no secret
     drawn = draw(dice)
@@ -198,7 +199,7 @@ def test_busy_and_idle_are_the_window(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("few", [0.0, 1.0])  # all segments are looked at, or those of the gaps looked up
-@pytest.mark.parametrize("seed", range(20))
+@sampled("seed", range(20), fast=5)
 def test_segments_in_marked_gaps(
     seed: int, few: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

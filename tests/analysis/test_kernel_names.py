@@ -7,7 +7,8 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from recorded import ROOT, capture_names, run_folder
+from recorded import DOZEN, ROOT, capture_names, run_folder
+from sampled import sampled
 from tiny_export import kernel, memcpy, opened, write
 
 from nsyswrap.analysis.kernel_names import CLASSES, RULES, classify, readable
@@ -137,7 +138,7 @@ def test_the_range_before_a_name_stays() -> None:
     }
 
 
-@pytest.mark.parametrize("run", capture_names())
+@sampled("run", capture_names(), fast=DOZEN)
 def test_no_two_kernels_become_one(run: str, tmp_path: Path) -> None:
     capture = open_capture(run_folder(run, tmp_path))
     if not capture.has("kernel"):

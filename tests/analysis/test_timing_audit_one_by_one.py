@@ -7,6 +7,7 @@ import statistics
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from sampled import sampled
 from tiny_export import Row, call, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.timing_audit import TOLERANCE_NS, VERDICTS, audit
@@ -346,7 +347,7 @@ def values(found: Audit, i: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("draw", [drawn, in_turns])
-@pytest.mark.parametrize("seed", range(120))
+@sampled("seed", range(120), fast=12)
 def test_as_loops_say(seed: int, draw: Callable[[int], Drawn], tmp_path: Path) -> None:
     capture = draw(seed)
     found = audit(opened(tmp_path, *capture.rows()))

@@ -11,7 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from recorded import ROOT, golden_names, goldens, run_folder
+from recorded import DOZEN, ROOT, golden_names, goldens, run_folder
+from sampled import sampled
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import NotInCapture
@@ -36,6 +37,7 @@ FILES = {
     "gpu_gaps_gap=1": "gpu_gaps:gap=1",
 }
 CAPTURES = golden_names()
+every_capture = sampled("capture", CAPTURES, fast=DOZEN)
 RECORDED_GOLDENS = [(name, golden) for name in CAPTURES for golden in goldens(name) if golden in FILES]
 PUBLIC_GOLDENS = [path for path in sorted(PUBLIC.glob("golden/*/*.csv*")) if path.stat().st_size]
 
@@ -65,7 +67,7 @@ def test_nothing_is_left_out_here() -> None:
     }  # no runtime to record
 
 
-@pytest.mark.parametrize("capture", CAPTURES)
+@every_capture
 def test_recorded_captures(capture: str, scratch: Path) -> None:
     export = run_folder(capture, scratch) / EXPORT
     for golden in (golden for name, golden in RECORDED_GOLDENS if name == capture):
@@ -73,7 +75,7 @@ def test_recorded_captures(capture: str, scratch: Path) -> None:
         assert csv_of(export, golden, "2025") == said, golden
 
 
-@pytest.mark.parametrize("capture", CAPTURES)
+@every_capture
 def test_what_nsys_has_no_csv_for_we_have_no_rows_for(capture: str, scratch: Path) -> None:
     export = opened(run_folder(capture, scratch) / EXPORT)
     for name in NSYS:

@@ -8,6 +8,7 @@ import pytest
 from recorded import (
     BESIDE,
     CROSS_CHECKS,
+    DOZEN,
     GOLDEN,
     KEPT,
     ROOT,
@@ -18,6 +19,7 @@ from recorded import (
     run_folder,
     run_names,
 )
+from sampled import sampled
 from scenario_page import PAGE, page
 
 from nsyswrap import open_capture
@@ -66,7 +68,7 @@ def test_the_page_shows_what_was_recorded() -> None:
     assert (ROOT / PAGE).read_text(encoding="utf-8") == page()
 
 
-@pytest.mark.parametrize("name", capture_names())
+@sampled("name", capture_names(), fast=DOZEN)
 def test_nothing_secret_was_recorded(name: str, scratch: Path) -> None:
     content = (run_folder(name, scratch) / "report.sqlite").read_bytes()
     for secret in (b"/root/", b"/home/", b"PATH=", b"HOSTNAME"):

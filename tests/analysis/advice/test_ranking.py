@@ -9,6 +9,7 @@ import pytest
 import recorded
 from advised import STEP_NS, findings_of, launched, looped, new, stakes
 from drawn_programs import Program
+from sampled import sampled
 from tiny_export import call, changed, kernel, memcpy, row
 
 from nsyswrap.analysis.advice import WORTH_PERCENT
@@ -157,12 +158,12 @@ def ranked(capture: Capture) -> list[Finding]:
     return found
 
 
-@pytest.mark.parametrize("name", recorded.capture_names())
+@sampled("name", recorded.capture_names(), fast=recorded.DOZEN)
 def test_the_findings_of_a_recorded_capture(name: str, tmp_path: Path) -> None:
     ranked(open_capture(recorded.run_folder(name, tmp_path)))
 
 
-@pytest.mark.parametrize("seed", range(1000, 1060))
+@sampled("seed", range(1000, 1060), fast=10)
 def test_the_findings_of_a_drawn_program(seed: int, tmp_path: Path) -> None:
     capture = new(tmp_path, *Program(random.Random(seed)).rows)  # noqa: S311 - no secret
     ranked(capture)

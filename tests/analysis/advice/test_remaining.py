@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from advised import STEP_NS, check, findings_of, launched, looped, new, stakes
 from drawn_programs import Program
+from sampled import sampled
 from tiny_export import PID, call, global_id, kernel, memcpy, memset, row
 
 from nsyswrap.analysis.advice import advise_parts
@@ -152,7 +153,7 @@ def idle_ns(part: JudgedPart) -> int:
     return joined(*idle).length
 
 
-@pytest.mark.parametrize("seed", range(60))
+@sampled("seed", range(60), fast=10)
 def test_no_mostly_idle_gpu_of_a_drawn_program_goes_without_a_finding(seed: int, tmp_path: Path) -> None:
     capture = new(tmp_path, *Program(random.Random(seed)).rows)  # noqa: S311 - no secret
     parts = judged_parts(capture)

@@ -20,8 +20,9 @@ from copy_examples import (
     notes,
     report,
 )
-from recorded import ROOT, capture_names, run_folder
+from recorded import DOZEN, ROOT, capture_names, run_folder
 from report_tables import capture_of, csv_of, hint_of, not_collected
+from sampled import sampled
 from tiny_export import MEMCPY, MEMSET, call, graph, kernel, memset, opened
 
 from nsyswrap import open_capture
@@ -250,7 +251,7 @@ def test_a_window_cuts_times_and_no_bandwidth(tmp_path: Path) -> None:
     assert found(capture, *columns, *rates) == [(1, 160, 20, 10, 100, 8e9, 8e9, 8e9)]
 
 
-@pytest.mark.parametrize("name", [*capture_names(), *map(str, PUBLIC)])
+@sampled("name", [*capture_names(), *map(str, PUBLIC)], fast=DOZEN)
 def test_every_byte_and_every_ns_is_that_of_nsys(name: str, tmp_path: Path) -> None:
     capture = open_capture(name if name.startswith("/") else run_folder(name, tmp_path))
     if not (capture.has("memcpy") or capture.has("memset")):

@@ -10,6 +10,7 @@ import recorded
 from drawn_programs import Program
 from raw_events import read_events
 from report_tables import capture_of, csv_of, hint_of, not_collected, records_of
+from sampled import sampled
 from slow_budget import COLUMNS, slow_budget
 from slow_steps import slow_steps
 from tiny_export import (
@@ -133,7 +134,7 @@ def drawn(seed: int, folder: Path) -> Capture:
     return opened(folder, *Program(random.Random(seed)).rows)  # noqa: S311 - no secret
 
 
-@pytest.mark.parametrize("seed", range(DRAWN))
+@sampled("seed", range(DRAWN), fast=10)
 def test_every_column_of_a_drawn_program(seed: int, tmp_path: Path) -> None:
     capture = drawn(seed, tmp_path)
     compared(records_of(capture.report(REPORT)), looked_at(capture))
@@ -150,7 +151,7 @@ def test_each_state_and_mark_is_among_what_is_drawn(tmp_path: Path) -> None:
     assert {row["row"] for row in rows} == {"capture", "steady part", "median step", "step"}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@sampled("seed", range(20), fast=5)
 def test_a_window_has_a_row_for_each_device(seed: int, tmp_path: Path) -> None:
     capture = drawn(seed, tmp_path)
     slow = slow_budget(read_events(capture.path))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import recorded
 from report_tables import csv_of, hints_without, records_of, values_of
+from sampled import sampled
 from tiny_export import API, NVTX, PID, Row, call, domain, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.timing_audit import (
@@ -266,7 +267,7 @@ def test_recorded_runs_get_the_verdicts_they_deserve(run: str, name: str, tmp_pa
     assert found == RECORDED[run, name]
 
 
-@pytest.mark.parametrize("run", recorded.capture_names())
+@sampled("run", recorded.capture_names(), fast=recorded.DOZEN)
 def test_what_holds_in_every_recorded_range(run: str, tmp_path: Path) -> None:
     capture = open_capture(recorded.run_folder(run, tmp_path))
     if not (capture.has("nvtx") and capture.has("api")):

@@ -6,8 +6,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from recorded import ROOT, capture_names, run_folder
+from recorded import DOZEN, ROOT, capture_names, run_folder
 from report_tables import capture_of, csv_of, hint_of, not_collected, values_of
+from sampled import sampled
 from tiny_export import (
     MEMCPY,
     UM_CPU_FAULT,
@@ -295,7 +296,7 @@ def counted(capture: Capture) -> dict[tuple[object, ...], list[object]]:
     return found
 
 
-REAL = pytest.mark.parametrize("name", [*capture_names(), *map(str, PUBLIC)])
+REAL = sampled("name", [*capture_names(), *map(str, PUBLIC)], fast=DOZEN)
 
 
 def real(name: str, scratch: Path) -> Capture:

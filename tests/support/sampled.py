@@ -1,0 +1,30 @@
+"""Tests that run on many cases of one kind: the fast tier has some of the cases, the full tier all."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+import pytest
+
+
+def sampled(
+    names: str | tuple[str, ...], cases: Iterable[object], fast: int | Container[object]
+) -> pytest.MarkDecorator:
+    """Parametrize a test; the cases that are not ``fast`` are slow.
+
+    ``fast`` has those that the fast tier runs, or is their number: they are spread evenly. With several names
+    a case is a tuple.
+    """
+    every = list(cases)
+    if isinstance(fast, int):
+        chosen = {index * len(every) // fast for index in range(fast)}
+    else:
+        chosen = {index for index, case in enumerate(every) if case in fast}
+    assert chosen
+    parameters = [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)), marks=() if index in chosen else pytest.mark.slow
+        )
+        for index, case in enumerate(every)
+    ]
+    return pytest.mark.parametrize(names, parameters)
