@@ -11,10 +11,12 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from sampled import sampled
 from tiny_export import kernel, nvtx, write
 from waiting import PATIENCE_S, wait_until
 
@@ -113,12 +115,10 @@ def is_group(number: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-@pytest.mark.parametrize("case", [(command, delay_s) for command in COMMANDS for delay_s in (0, 0.2)])
+@sampled(("command", "delay_s", "number"), product(COMMANDS, (0, 0.2), SIGNALS), fast=8)
 def test_a_signal_leaves_nothing(
-    tmp_path: Path, start: Start, case: tuple[str, float], number: signal.Signals
+    tmp_path: Path, start: Start, command: str, delay_s: float, number: signal.Signals
 ) -> None:
-    command, delay_s = case
     for _ in range(TRIES):
         with start(command) as process:
             time.sleep(delay_s)
