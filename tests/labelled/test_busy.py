@@ -21,14 +21,17 @@ NO_GPU_WORK = "no_gpu_work"
 IDLE = {"launch_bound", "host_bound", "waiting_for_input", "synchronizing"}
 MOSTLY_BUSY = 97  # percent: then no cause of idle time is worth a word
 
-every = pytest.mark.parametrize("name", RECORDED)
+
+@pytest.fixture(scope="module", params=RECORDED)  # one answer for all tests of it
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-@pytest.fixture
-def answer(name: str, tmp_path: Path) -> Answer:
+@pytest.fixture(scope="module")
+def answer(name: str, scratch: Path) -> Answer:
     packed = (CAPTURES / f"{name}.sqlite.xz").read_bytes()
     assert len(packed) <= LARGEST
-    path = tmp_path / f"{name}.sqlite"
+    path = scratch / f"{name}.sqlite"
     path.write_bytes(lzma.decompress(packed))
     return answer_of(open_capture(path))
 
@@ -47,7 +50,6 @@ def test_each_recording_has_a_label() -> None:
         assert set(label_of(name)["first"]) <= {*FINDINGS, "", NO_GPU_WORK, "other_process"}
 
 
-@every
 def test_what_stands_first_is_true(name: str, answer: Answer) -> None:
     first = label_of(name)["first"]
     if NO_GPU_WORK in first:
@@ -57,14 +59,11 @@ def test_what_stands_first_is_true(name: str, answer: Answer) -> None:
     assert next(iter(kinds(answer)), "") in first
 
 
-@pytest.mark.usefixtures("name")
-@every
 def test_a_busy_gpu_is_not_said_to_idle(answer: Answer) -> None:
     if answer.share(sum(answer.busy_ns.values())) >= MOSTLY_BUSY:
         assert not IDLE & set(kinds(answer))
 
 
-@every
 def test_steps_are_found(name: str, answer: Answer) -> None:
     count = label_of(name)["steps"]
     if count <= 1 or name in INNER:
