@@ -34,6 +34,12 @@ time.sleep(0.3)
 Path(__file__).with_name(sys.argv[1]).write_text(f"{began} {time.monotonic()}")
 """
 WAITS = "import time; time.sleep(600)"
+GOES_ON_LATER = """
+import time
+from pathlib import Path
+while not Path(__file__).with_name("go on").exists():
+    time.sleep(0.1)
+"""
 PLAN = """
 [slurm]
 time = 2
@@ -188,11 +194,19 @@ def test_written_scripts_are_submitted_by_hand(cluster: Cluster, tmp_path: Path)
     assert done.stdout == "bash out/slurm/submit.sh\n"
     status = cluster.batch(tmp_path, "status", "out").stdout
     assert status.splitlines()[1] == "  `bash out/slurm/submit.sh` submits the runs"
+    (tmp_path / "program.py").write_text(GOES_ON_LATER)  # a job that has ended is not in the queue
     command = ["bash", str(tmp_path / "out/slurm/submit.sh")]
     [job] = cluster.run(*command).split()
-    waited = cluster.batch(tmp_path, "wait", "out")
-    assert waited.returncode == 0, waited.stderr
-    assert f"job {job}" in waited.stderr
+    waits = [*BATCH, "wait", "out"]
+    messages = tmp_path / "messages"
+    with (
+        messages.open("w") as stderr,
+        subprocess.Popen(waits, cwd=tmp_path, env=cluster.environment, stderr=stderr) as process,
+    ):
+        wait_until(lambda: f"job {job}" in messages.read_text() or process.poll() is not None)
+        (tmp_path / "go on").touch()
+        assert process.wait(PATIENCE_S) == 0, messages.read_text()
+    assert f"job {job}" in messages.read_text()
 
 
 def test_ranks_that_slurm_kills(cluster: Cluster, tmp_path: Path) -> None:
