@@ -7,10 +7,12 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
 from fuzz.sql_files import naming_super_journal
+from sampled import sampled
 from test_private_copy import interrupted, scratch
 from tiny_export import KERNEL, NVTX, OSRT, kernel, nvtx, on_cpu, write
 
@@ -34,12 +36,15 @@ def test_calls_that_all_end_before_they_start_are_not_drawn(cli: Cli, tmp_path: 
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
-@pytest.mark.parametrize(
-    "command", ["report", "view", "doctor", "redact --check", "collect", "export --perfetto out.json"]
+@sampled(
+    ("command", "times"),
+    product(
+        ("report", "view", "doctor", "redact --check", "collect", "export --perfetto out.json"), (1, 2, 3)
+    ),
+    fast=4,
 )
 def test_a_journal_that_names_a_file_deletes_nothing(
-    cli: Cli, tmp_path: Path, times: int, command: str
+    cli: Cli, tmp_path: Path, command: str, times: int
 ) -> None:
     path = interrupted(tmp_path, "DELETE")
     victim = tmp_path / "thesis.tex"
@@ -150,9 +155,10 @@ UNUSUAL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", UNUSUAL)
-@pytest.mark.parametrize(
-    "command", ["report", "report -r nvtx_sum", "view", "redact --check", "doctor", "collect"]
+@sampled(
+    ("case", "command"),
+    product(UNUSUAL, ("report", "report -r nvtx_sum", "view", "redact --check", "doctor", "collect")),
+    fast=7,
 )
 def test_only_plain_tables_are_read(cli: Cli, tmp_path: Path, case: str, command: str) -> None:
     path = write(tmp_path / "x.sqlite", kernel("k", 0, 5), nvtx("range", 0, 9))

@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from sampled import sampled
 from tiny_export import KERNEL, kernel, write
 
 from nsyswrap.base.errors import CaptureError, OutputError
@@ -56,8 +57,16 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("journal", "starts"), [("WAL", [0, 7]), ("DELETE", [0])])
-@pytest.mark.parametrize("end", ["closed", "dropped"])
+@sampled(
+    ("journal", "starts", "end"),
+    [
+        ("WAL", [0, 7], "closed"),
+        ("WAL", [0, 7], "dropped"),
+        ("DELETE", [0], "dropped"),
+        ("DELETE", [0], "closed"),
+    ],
+    fast=2,
+)
 def test_an_export_that_was_being_written_is_read_from_a_copy(
     tmp_path: Path, scratch: Path, journal: str, starts: list[int], end: str
 ) -> None:

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from sampled import sampled
 from tiny_export import KERNEL, everything, kernel, nvtx, row, write
 
 from nsyswrap import open_capture
@@ -42,7 +43,7 @@ def column(path: Path, sql: str) -> list[object]:
         return [value for (value,) in db.execute(sql)]
 
 
-@pytest.mark.parametrize("user", ["add", "root", "gpu", "torch", "user", "kernel", "python"])
+@sampled("user", ["add", "root", "gpu", "torch", "user", "kernel", "python"], fast=2)
 def test_a_common_user_name_changes_no_name(tmp_path: Path, user: str) -> None:
     library = f"/usr/lib/python3/dist-packages/{user}/lib/lib{user}.so"
     rows = [

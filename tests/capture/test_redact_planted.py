@@ -6,8 +6,8 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import pytest
 from planted import CODES, ENVIRONMENT, SECRETS, base_rows, plants
+from sampled import sampled
 from tiny_export import write
 
 from nsyswrap.base.sqlite import statement
@@ -55,7 +55,7 @@ def test_many_secrets_are_planted() -> None:
     assert left(ENVIRONMENT.encode("utf-16-be")) == [*SECRETS[:4], "Slartibartfast99"]
 
 
-@pytest.mark.parametrize("place", PLANTS)
+@sampled("place", PLANTS, fast=10)
 def test_nothing_planted_in_a_place_survives(tmp_path: Path, place: str) -> None:
     copy = redacted(tmp_path, *PLANTS[place])
     assert cells_with_secrets(copy) == []

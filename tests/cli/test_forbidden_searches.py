@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +16,7 @@ import foreign
 import pytest
 from compared_runs import make_repeats, make_run
 from releases import lay_batch
+from sampled import sampled
 from warm_cli import WarmCli
 
 from nsyswrap.base.run_folder import RUN
@@ -52,7 +54,7 @@ def shared(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
+@sampled(
     "command",
     [
         "report",
@@ -65,6 +67,7 @@ def shared(tmp_path: Path) -> Path:
         "report nsyswrap-runs -r gpu_time",
         "baseline save out.json nsyswrap-runs",
     ],
+    fast=3,
 )
 def test_a_run_of_another_user_among_ones_own(run: Run, shared: Path, command: str) -> None:
     done = run(shared, *command.split())
@@ -145,8 +148,7 @@ HOMES = ["HOME", "XDG_STATE_HOME XDG_CACHE_HOME XDG_CONFIG_HOME"]
 COMMANDS = ["report own", "runs", "view own -o out.html", "doctor own", "collect own -o out", "baseline list"]
 
 
-@pytest.mark.parametrize("variables", HOMES)
-@pytest.mark.parametrize("command", [*COMMANDS, "--show-config"])
+@sampled(("variables", "command"), product(HOMES, (*COMMANDS, "--show-config")), fast=5)
 def test_a_home_that_may_not_be_entered(run: Run, tmp_path: Path, variables: str, command: str) -> None:
     make_run(tmp_path / "own")
     (tmp_path / "theirs").mkdir()

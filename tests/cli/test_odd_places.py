@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import Cli
+from sampled import sampled
 from tiny_export import kernel, write
 
 from nsyswrap.base import limits
@@ -77,13 +78,11 @@ def test_a_capture_whose_name_is_not_utf_8(tmp_path: Path, cli: Cli, words: tupl
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "code"), [("report x.sqlite", 2), ("profile -o out true", 2), ("runs", 2), ("demo", 2)]
-)
-def test_a_current_folder_that_was_removed(shell: Shell, command: str, code: int) -> None:
+@sampled("command", ["report x.sqlite", "profile -o out true", "runs", "demo"], fast=1)
+def test_a_current_folder_that_was_removed(shell: Shell, command: str) -> None:
     done = shell(f"mkdir gone; cd gone; rmdir ../gone; $N {command}")
     assert "the current folder was removed" in done.stderr
-    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
 
 
 @pytest.mark.nsys
@@ -99,7 +98,7 @@ def test_too_few_open_files_for_nsys(tmp_path: Path, shell: Shell) -> None:
     assert enough.returncode == 0, enough.stderr
 
 
-@pytest.mark.parametrize("files", [6, 7, 8, 10])
+@sampled("files", [6, 7, 8, 10], fast=[8])
 def test_few_open_files(tmp_path: Path, shell: Shell, files: int) -> None:
     write(tmp_path / "x.sqlite", kernel("k", 0, 5))
     for command in ("report x.sqlite", "view x.sqlite -o page.html", "collect x.sqlite -o tables --jobs 2"):
@@ -108,7 +107,7 @@ def test_few_open_files(tmp_path: Path, shell: Shell, files: int) -> None:
         assert done.returncode == 0 or "oo many open files" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("megabytes", [150, 200, 250])
+@sampled("megabytes", [150, 200, 250], fast=[200])
 def test_little_memory(tmp_path: Path, shell: Shell, megabytes: int) -> None:
     write(tmp_path / "x.sqlite", kernel("k", 0, 5))
     done = shell(f"ulimit -v {1024 * megabytes}; $N report x.sqlite")

@@ -9,6 +9,7 @@ import foreign
 import pytest
 from compared_runs import make_run
 from conftest import Cli
+from sampled import sampled
 
 from nsyswrap.base.run_folder import PAGE
 
@@ -46,7 +47,7 @@ RECORDING = [
 NOT_REPLACED = ("already exists", "is not a baseline; it is not replaced")
 SAMPLE = ("report own -o {out}", "collect own -o {out}")
 CASES = [(one, "file") for one in FILES] + [(one, "folder") for one in FOLDERS]
-SLOW = [pytest.param(*case, marks=() if case[0] in SAMPLE else pytest.mark.slow) for case in CASES]
+each_case = sampled(("command", "target"), CASES, fast=[case for case in CASES if case[0] in SAMPLE])
 
 
 @pytest.fixture
@@ -88,14 +89,14 @@ def refused(cli: Cli, here: Path, command: str, target: str, plant: Callable[[Pa
 
 
 @needs_other_users
-@pytest.mark.parametrize(("command", "target"), SLOW)
+@each_case
 @pytest.mark.parametrize("is_broken", [False, True])
 def test_a_link_of_another_user(cli: Cli, here: Path, command: str, target: str, *, is_broken: bool) -> None:
     said = refused(cli, here, command, "nothing" if is_broken else target, foreign.give)
     assert any(words in said for words in ("a symbolic link of another user", *NOT_REPLACED))
 
 
-@pytest.mark.parametrize(("command", "target"), SLOW)
+@each_case
 def test_a_link_of_ones_own_where_others_write(cli: Cli, here: Path, command: str, target: str) -> None:
     said = refused(cli, here, command, target, lambda _: None)
     assert any(words in said for words in ("in a folder that other users can write", *NOT_REPLACED))
@@ -125,9 +126,7 @@ def test_recording_into_a_link_of_another_user(cli: Cli, here: Path, command: st
     assert "a symbolic link of another user" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "command", ["report own --csv copy", "collect own -o copy", "plot own --force -o copy"]
-)
+@sampled("command", ["report own --csv copy", "collect own -o copy", "plot own --force -o copy"], fast=1)
 def test_links_in_a_folder_from_elsewhere(cli: Cli, here: Path, command: str) -> None:
     """A folder that was cloned has links of its author that belong to the user."""
     assert cli(*command.split()).returncode == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Cli
+from sampled import sampled
 from tiny_export import call, kernel, nvtx, write
 from waiting import PATIENCE_S
 from warm_cli import WarmCli
@@ -88,7 +89,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
+@sampled(
     "command",
     [
         ["report", f"{EVIL}.sqlite"],
@@ -126,6 +127,7 @@ def folder(tmp_path: Path) -> Path:
         ["profile", f"{EVIL}.absent"],
         [EVIL],
     ],
+    fast=12,
     ids=lambda command: " ".join(str(part) for part in command).replace(EVIL, "EVIL").replace("\x9b", ""),
 )
 def test_no_control_character_reaches_a_terminal(
@@ -168,14 +170,13 @@ def test_a_terminal_without_utf8_gets_ascii_in_columns(
     ]
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv", "json", "markdown", "text"])
-@pytest.mark.parametrize("safe", [[], ["--csv-safe"]], ids=["plain", "safe"])
-def test_every_format_on_a_terminal(folder: Path, warm_cli: WarmCli, form: str, safe: list[str]) -> None:
-    if safe and form not in ("csv", "tsv"):
-        return
+@sampled(
+    "form", ["csv", "tsv", "json", "markdown", "text", "csv --csv-safe", "tsv --csv-safe"], fast=["text"]
+)
+def test_every_format_on_a_terminal(folder: Path, warm_cli: WarmCli, form: str) -> None:
     ours, theirs = pty.openpty()
     streams = [os.open(os.devnull, os.O_RDONLY), theirs, os.dup(theirs)]
-    command = ["report", "x.sqlite", "-r", "cuda_gpu_kern_sum", "--format", form, *safe]
+    command = ["report", "x.sqlite", "-r", "cuda_gpu_kern_sum", "--format", *form.split()]
     with warm_cli.start(command, folder, ON_TERMINAL, streams):
         got = read_to_the_end(ours)
     assert "kernel" in got

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
 from conftest import Cli
+from sampled import sampled
 
 from fuzz.file_template import ENVIRONMENT, PROJECT, lay
 from fuzz.files import Subject, subjects
@@ -23,7 +23,7 @@ def name_of(subject: Subject) -> str:
     return f"{subject.file.name}: {' '.join(subject.argv[:2])}"
 
 
-@pytest.mark.parametrize("subject", {name_of(one): one for one in subjects()}.values(), ids=name_of)
+@sampled("subject", {name_of(one): one for one in subjects()}.values(), fast=6, ids=name_of)
 def test_a_terabyte(tmp_path: Path, cli: Cli, subject: Subject) -> None:
     lay(tmp_path)
     places = {name: str(tmp_path / place) for name, place in ENVIRONMENT.items()}

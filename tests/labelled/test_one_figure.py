@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from conftest import Cli
 from labels import HERE
+from sampled import sampled
 
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.api import open_capture
@@ -39,7 +40,7 @@ def answer_in_json(cli: Cli, recording: Path) -> dict[str, Any]:
     return document["captures"][0]["answer"] if "captures" in document else document["answer"]  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sampled("name", NAMES, fast=2)
 def test_the_time_of_a_step_is_one_figure(cli: Cli, recording: Path) -> None:
     steps = answer_in_json(cli, recording)["steps"]
     capture = open_capture(recording)

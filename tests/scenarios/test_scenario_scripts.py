@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import NoReturn
 
 import pytest
+from sampled import sampled
 from scenario_scripts import SCENARIOS, load, run_without_torch
 
 from nsyswrap.base.nsys.command import Options
@@ -84,7 +85,7 @@ def test_the_docstring_is_a_summary_and_an_explanation(found: scenario.Scenario)
     assert max(map(len, body)) <= 80
 
 
-@every
+@sampled("found", ALL, fast=3, ids=lambda found: found.name)
 def test_help_needs_no_torch(found: scenario.Scenario) -> None:
     result = run_without_torch(found.path.stem, "--help")
     assert result.returncode == 0, result.stderr
@@ -93,14 +94,14 @@ def test_help_needs_no_torch(found: scenario.Scenario) -> None:
     assert ("--build " in result.stdout) == found.builds
 
 
-@pytest.mark.parametrize("found", ALL[::4], ids=lambda found: found.name)
+@sampled("found", ALL[::4], fast=2, ids=lambda found: found.name)
 def test_an_unknown_variant_is_a_usage_error(found: scenario.Scenario) -> None:
     result = run_without_torch(found.path.stem, *found.variant_argv("fastest"))
     assert result.returncode == 2
     assert "invalid choice: 'fastest'" in result.stderr
 
 
-@pytest.mark.parametrize("found", [found for found in ALL if "torch" in found.constants["NEEDS"]][::3])
+@sampled("found", [found for found in ALL if "torch" in found.constants["NEEDS"]][::3], fast=2)
 def test_without_torch_it_says_what_to_install(found: scenario.Scenario) -> None:
     result = run_without_torch(found.path.stem)
     assert result.returncode == 69

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
+from typing import Any
 
 import pytest
 
 
 def sampled(
-    names: str | tuple[str, ...], cases: Iterable[object], fast: int | Container[object]
+    names: str | tuple[str, ...],
+    cases: Iterable[object],
+    fast: int | Container[object],
+    ids: Callable[[Any], str | None] | None = None,
 ) -> pytest.MarkDecorator:
-    """Parametrize a test; the cases that are not ``fast`` are slow.
+    """Parametrize a test as ``pytest.mark.parametrize`` does; the cases that are not ``fast`` are slow.
 
     ``fast`` has those that the fast tier runs, or is their number: they are spread evenly. With several names
     a case is a tuple.
@@ -21,10 +25,9 @@ def sampled(
     else:
         chosen = {index for index, case in enumerate(every) if case in fast}
     assert chosen
+    values = [(case,) if isinstance(names, str) else case for case in every]
     parameters = [
-        pytest.param(
-            *(case if isinstance(case, tuple) else (case,)), marks=() if index in chosen else pytest.mark.slow
-        )
-        for index, case in enumerate(every)
+        pytest.param(*value, marks=() if index in chosen else pytest.mark.slow)  # type: ignore[misc]
+        for index, value in enumerate(values)
     ]
-    return pytest.mark.parametrize(names, parameters)
+    return pytest.mark.parametrize(names, parameters, ids=ids)

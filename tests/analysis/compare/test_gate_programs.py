@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from sampled import sampled
 from tiny_export import call, kernel, nvtx, opened
 
 from nsyswrap.analysis.compare.compare import compare
@@ -87,15 +89,17 @@ def gated(folder: Path, base: Program, new: Program, limits: GateLimits | None =
     return gate(comparison, limits or GateLimits())
 
 
-@pytest.mark.parametrize("limits", [GateLimits(), KERNELS, GateLimits(metrics=("total",))])
-@pytest.mark.parametrize("ahead", [False, True])
+@sampled(
+    ("limits", "ahead"),
+    product((GateLimits(), KERNELS, GateLimits(metrics=("total",))), (False, True)),
+    fast=2,
+)
 def test_a_program_and_itself_pass(tmp_path: Path, limits: GateLimits, *, ahead: bool) -> None:
     program = replace(BASE, ahead=ahead)
     assert gated(tmp_path, program, program, limits).verdict == "passed"
 
 
-@pytest.mark.parametrize("limits", [GateLimits(), KERNELS])
-@pytest.mark.parametrize("every", [6, 4, 15])
+@sampled(("limits", "every"), product((GateLimits(), KERNELS), (6, 4, 15)), fast=2)
 def test_stalls_are_slower(tmp_path: Path, limits: GateLimits, every: int) -> None:
     result = gated(tmp_path, BASE, replace(BASE, stall_us=4_000, every=every), limits)
     assert result.verdict == "slower"

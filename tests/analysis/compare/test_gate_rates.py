@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from itertools import product
+
+from sampled import sampled
 from simulate_gate import MODELS, MORE, Model, rates, simulated
 
 NOISY = "3 % run noise"  # near the tolerance: three runs can often not tell
 
 
-@pytest.mark.parametrize("runs", [3, 5])
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+@sampled(("model", "runs"), product(MODELS, (3, 5)), fast=3, ids=lambda value: getattr(value, "name", None))
 def test_the_gate_is_hardly_ever_wrong(model: Model, runs: int) -> None:
     found = rates(model, runs, share=0.01)
     assert found["equal called slower"] < 0.02
