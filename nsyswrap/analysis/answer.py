@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsyswrap.analysis.advice import advice_of
+from nsyswrap.analysis.advice import Advice, advice_of
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
@@ -108,8 +108,8 @@ class Answer:
     ``part`` is "steady part", "whole capture" or "selected part"; ``why_whole`` says why there is no steady
     part. ``steps``, ``start_up`` and ``other_loops`` are of the process with the most GPU work; the start-up
     ends with the warm-up steps if no other loop is before them. ``withheld`` says why
-    there is no verdict: then ``findings`` is empty. ``remarks`` are on the steps; ``notes`` are what else
-    readers must know, and what could not be looked at.
+    there is no verdict: then ``findings`` is empty. ``facts`` name no cost. ``remarks`` are on the steps;
+    ``notes`` are what else readers must know, and what could not be looked at.
     """
 
     part: str
@@ -122,6 +122,7 @@ class Answer:
     remarks: tuple[str, ...]
     notes: tuple[Finding, ...]
     other_loops: tuple[OtherLoop, ...] = ()
+    facts: tuple[Finding, ...] = ()
 
     @property
     def window_ns(self) -> int:
@@ -148,7 +149,7 @@ def answer_of(capture: Capture) -> Answer:
     """Return the answer for the selected part of a capture; ``devices`` is empty if no GPU work is there."""
     parts = judged_parts(capture)
     withheld = withheld_because(capture)
-    findings, notes = ((), ()) if withheld or not parts else advice_of(capture)
+    advice = Advice([], [], []) if withheld or not parts else advice_of(capture)
     main = main_part(parts)
     devices = tuple(_devices(capture.whole, parts))
     steady = main is not None and main.steps.found
@@ -160,13 +161,14 @@ def answer_of(capture: Capture) -> Answer:
         steps=_judged_steps(capture.whole, main, chosen=chosen) if main is not None and steady else None,
         start_up=_start_up(capture, main) if main is not None and steady and not chosen else None,
         devices=devices,
-        findings=tuple(findings),
+        findings=tuple(advice.findings),
         withheld=withheld,
         remarks=tuple(dict.fromkeys(part.steps.remark for part in parts if part.steps.remark)),
-        notes=tuple(notes),
+        notes=tuple(advice.notes),
         other_loops=_other_loops(capture.whole, main.steps)
         if main is not None and steady and not chosen
         else (),
+        facts=tuple(advice.facts),
     )
 
 

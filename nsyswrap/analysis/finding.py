@@ -29,6 +29,9 @@ FindingKind = Literal[
     "layout_copies",
     "elementwise_chains",
     "few_blocks",
+    "fp32_products",
+    "fp64_kernels",
+    "misaligned_products",
     "exposed_communication",
     "waiting_for_rank",
     "idle_profiler",
@@ -52,6 +55,11 @@ FindingKind = Literal[
     "events_missing",
     "operations_end_early",
     "clocks_disagree",
+    "uses_fp64",
+    "unknown_products",
+    "one_kernel",
+    "kernel_drifts",
+    "kernel_varies",
 ]
 Status = Literal["measured", "bound", "estimate", "unknown"]
 Numbers = Mapping[str, Any]
@@ -92,6 +100,11 @@ class Finding:
     def saved_percent(self) -> float | None:
         """The ceiling as a percentage of the time judged, if it is known."""
         return None if self.saved_ns is None else self.ceiling_percent
+
+    @property
+    def time_percent(self) -> float | None:
+        """The time that the finding is about, as a percentage of the time judged; None if it has none."""
+        return 100.0 * self.evidence.length / self.window_ns if self.evidence.length else None
 
     @classmethod
     def doubt(cls, kind: FindingKind, source: str, **numbers: Any) -> Finding:

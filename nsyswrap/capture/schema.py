@@ -152,7 +152,10 @@ _GPU_OP = {
 }
 _CPU_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("nameId")}
 _OVERHEAD = {**_CPU_CALL, "overhead_type": _optional("overheadType")}
-_GPU = _amounts(memory_bytes_per_s="memoryBandwidth", l2_bytes="l2CacheSize", multiprocessors="smCount")
+_GPU = {
+    **_amounts(memory_bytes_per_s="memoryBandwidth", l2_bytes="l2CacheSize", multiprocessors="smCount"),
+    **_amounts(compute_major="computeMajor", compute_minor="computeMinor"),
+}
 _FAULT = {"global_pid": _optional("globalPid"), "address": _int("address")}
 _MPI_CALL = {"start_ns": _START, "end_ns": _END, "global_tid": _int("globalTid"), "name": _string("textId")}
 

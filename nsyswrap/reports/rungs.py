@@ -84,7 +84,7 @@ def _rung(variant: str, capture: Capture) -> _Rung:
     total = sum(int(budget.duration_ns.sum()) for budget in budgets)
     busy = sum(int(budget.busy_ns.sum()) for budget in budgets)
     kernels = sum(int(budget.state_ns[state].sum()) for budget in budgets for state in COMPUTE)
-    findings, _ = advice_of(capture)
+    findings = advice_of(capture).findings
     stakes: dict[str, float | None] = {one.kind: one.ceiling_percent for one in findings}
     return _Rung(
         Side(variant, (run,)),

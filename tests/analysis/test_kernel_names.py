@@ -176,14 +176,19 @@ def test_a_missing_name_stays_missing(tmp_path: Path) -> None:
     assert "(no name)" in text.render([shown])["cuda_gpu_kern_sum.txt"]
 
 
+FOUR = [
+    kernel(name, 10 * at, 10 * at + 10) for at, name in enumerate((ADD, "b", "c", "d"))
+]  # no one is the program
+
+
 def test_on_the_screen(tmp_path: Path) -> None:
-    summary = summarize(opened(tmp_path, kernel(ADD, 0, 10)))
+    summary = summarize(opened(tmp_path, *FOUR))
     assert f"elementwise add<float> {TIMES}4" in screen.render(screen.with_readable_names(summary))
     assert "elementwise add" not in screen.render(summary, width=400)  # with room the name stays
 
 
 def test_the_command_shows_them_on_its_screen(cli: Cli, tmp_path: Path) -> None:
-    path = write(tmp_path / "a.sqlite", kernel(ADD, 0, 10))
+    path = write(tmp_path / "a.sqlite", *FOUR)
     assert f"elementwise add<float> {TIMES}4" in cli("report", path, "--readable").stdout
     assert "elementwise add" not in cli("report", path, COLUMNS="400").stdout
 

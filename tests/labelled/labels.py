@@ -44,6 +44,8 @@ FINDINGS = frozenset(
         "lost_events",
     }
 )
+# About a GPU that is busy: the set in busy has programs for these.
+BUSY_FINDINGS = frozenset({"fp32_products", "fp64_kernels", "misaligned_products"})
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labels import FINDINGS, HERE, read_entries
+from labels import BUSY_FINDINGS, FINDINGS, HERE, read_entries
 
 from nsyswrap.analysis.answer import Answer, answer_of
 from nsyswrap.api import open_capture
@@ -47,7 +47,7 @@ def label_of(name: str) -> dict[str, Any]:
 def test_each_recording_has_a_label() -> None:
     assert len(RECORDED) >= 24
     for name in RECORDED:
-        assert set(label_of(name)["first"]) <= {*FINDINGS, "", NO_GPU_WORK, "other_process"}
+        assert set(label_of(name)["first"]) <= {*FINDINGS, *BUSY_FINDINGS, "", NO_GPU_WORK, "other_process"}
 
 
 def test_what_stands_first_is_true(name: str, answer: Answer) -> None:

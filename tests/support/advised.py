@@ -75,7 +75,7 @@ def context_of(capture: Capture) -> AdviceContext:
 
 def findings_of(capture: Capture, least_percent: float = WORTH_PERCENT) -> dict[str, Finding]:
     """Return the findings by name, in order, after a look at what must hold for each."""
-    findings, _ = advise_parts(capture, judged_parts(capture), least_percent)
+    findings = advise_parts(capture, judged_parts(capture), least_percent).findings
     for one in findings:
         check(one)
     assert len({one.kind for one in findings}) == len(findings)

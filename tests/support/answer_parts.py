@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps, Outlier, StartUp
 from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.analysis.finding import Finding, FindingKind
+from nsyswrap.capture.intervals import IntervalSet
 
 MS = 1_000_000
 
@@ -28,6 +31,12 @@ def finding(kind: FindingKind, ceiling_ms: float | None, **numbers: Any) -> Find
     """A finding about the 60 ms of the 30 steps."""
     ceiling_ns = None if ceiling_ms is None else int(ceiling_ms * MS)
     return Finding(kind, {"steps": 30, **numbers}, NOTHING, ceiling_ns, "bound", "gpu_idle", 60 * MS)
+
+
+def fact(kind: FindingKind, ms: float, **numbers: Any) -> Finding:
+    """A fact about so much of the 60 ms of the 30 steps."""
+    cover = IntervalSet(np.array([0]), np.array([int(ms * MS)]))
+    return Finding(kind, numbers, cover, None, "measured", "cuda_kern_exec_trace", 60 * MS)
 
 
 LAUNCHES = finding(

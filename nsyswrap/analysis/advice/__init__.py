@@ -7,8 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from nsyswrap.analysis.advice import communication, host, measurement, memory, memory_bound, remaining, waves
+from nsyswrap.analysis.advice import (
+    communication,
+    host,
+    measurement,
+    memory,
+    memory_bound,
+    products,
+    remaining,
+    waves,
+)
 from nsyswrap.analysis.advice.context import WORTH_PERCENT, AdviceContext
 from nsyswrap.analysis.arrays.intervals import NOTHING, intersection
 from nsyswrap.analysis.correlation import launch_pairs_of
@@ -45,8 +55,30 @@ _ONCE = {
     KERNEL: (*SPANS, "name"),
     "api": ("correlation_id", "name", "return_value"),
 }
-CHECKS = (*host.CHECKS, *memory.CHECKS, *memory_bound.CHECKS, *waves.CHECKS, *communication.CHECKS)
+# Of checks on kernels, the first counts a kernel's time: another type comes before moving data.
+CHECKS = (
+    *host.CHECKS,
+    *memory.CHECKS,
+    *products.CHECKS,
+    *memory_bound.CHECKS,
+    *waves.CHECKS,
+    *communication.CHECKS,
+)
+FACTS = products.FACTS
+_MOSTLY = 0.5  # of the time of a kernel
 _SHARED = 0.1  # of the shorter of two findings: less in common is not said
+
+
+class Advice(NamedTuple):
+    """What is said about a capture.
+
+    Of ``findings``, lost events come first, then those by the share of the time judged, the largest first,
+    then ranges that time their GPU work wrongly. ``notes`` are on what is no finding. ``facts`` name no cost.
+    """
+
+    findings: list[Finding]
+    notes: list[Finding]
+    facts: list[Finding]
 
 
 def prepare(whole: Capture) -> None:
@@ -72,19 +104,18 @@ def release_tables(whole: Capture) -> None:
 
 
 @per_capture
-def advice_of(capture: Capture) -> tuple[list[Finding], list[Finding]]:
-    """Return the findings of the judged parts of a capture, as ``advise_parts`` does."""
+def advice_of(capture: Capture) -> Advice:
+    """Return the advice on the judged parts of a capture, as ``advise_parts`` does."""
     return advise_parts(capture, judged_parts(capture))
 
 
 def advise_parts(
     capture: Capture, parts: Sequence[JudgedPart], least_percent: float = WORTH_PERCENT
-) -> tuple[list[Finding], list[Finding]]:
-    """Return the findings, and notes on what is no finding.
+) -> Advice:
+    """Return the findings of these parts, notes and facts.
 
     Budgets of the parts are made on the way; of several parts, each is freed when its findings are known.
-    Lost events come first, then findings by the share of the time judged, the largest first, then ranges that
-    time their GPU work wrongly. Of the same finding in several processes the largest counts.
+    Of the same finding or fact in several processes the largest counts.
     """
     of_parts = []
     for part in parts:
@@ -98,19 +129,27 @@ def advise_parts(
             if wait and number in wait[0] and piece.kind != "exposed_communication":
                 continue  # what makes a process faster that waits for another one makes it wait longer
             known = largest.get(piece.kind)
-            if known is None or (piece.ceiling_percent or 0) > (known.ceiling_percent or 0):
+            if known is None or _weight(piece) > _weight(known):
                 largest[piece.kind] = piece
     if wait:
         largest[wait[1].kind] = wait[1]
         _take_out_waiting(largest, wait[1], least_percent)
-    ordered = sorted(largest.values(), key=lambda piece: -(piece.ceiling_percent or 0))
+    ordered = sorted(largest.values(), key=lambda piece: -_weight(piece))
+    facts = [piece for piece in ordered if piece.ceiling_ns is None]
     doubts, wrong_timings, notes = measurement.doubts(capture)
     shared = {(piece.kind, name) for piece in ordered for name in piece.shares}
     kept = [  # findings of two processes concern no time in common
         replace(piece, shares=tuple(name for name in piece.shares if (name, piece.kind) in shared))
         for piece in ordered
+        if piece.ceiling_ns is not None
     ]
-    return [*doubts, *kept, *wrong_timings], notes
+    return Advice([*doubts, *kept, *wrong_timings], notes, facts)
+
+
+def _weight(piece: Finding) -> float:
+    """Return the share of the time judged that a finding can save, or that a fact is about."""
+    percent = piece.time_percent if piece.ceiling_ns is None else piece.ceiling_percent
+    return percent or 0.0
 
 
 def _of_part(part: JudgedPart, least_percent: float) -> list[Finding]:
@@ -118,7 +157,17 @@ def _of_part(part: JudgedPart, least_percent: float) -> list[Finding]:
     found = (piece for check in CHECKS for piece in check(context))
     advice = [piece for piece in found if context.worth(piece.ceiling_ns or 0)]
     advice += remaining.idle_time(context, advice)
-    return [replace(one, shares=_shares(one, advice)) for one in advice]
+    facts = (piece for facts in FACTS for piece in facts(context))
+    return [
+        *(replace(one, shares=_shares(one, advice)) for one in advice),
+        *(fact for fact in facts if not _explained(fact, advice)),
+    ]
+
+
+def _explained(fact: Finding, advice: Sequence[Finding]) -> bool:
+    """Return True if a finding is about most of a kernel's time: then it comes before a closer look."""
+    covers = (intersection(fact.evidence, one.evidence).length for one in advice)
+    return fact.kind == "one_kernel" and max(covers, default=0) > _MOSTLY * fact.evidence.length
 
 
 def _is_late(result: waits.Waiting, late: int) -> bool:

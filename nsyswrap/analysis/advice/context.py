@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.finding import Finding, FindingKind, Status
 from nsyswrap.analysis.gpu_gaps import Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import (
+    KERNEL,
     KINDS,
     MEMCPY,
     GpuOperations,
@@ -25,11 +26,24 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.judged_part import JudgedPart
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import Launches, launches_of
-from nsyswrap.analysis.names import calls_named
+from nsyswrap.analysis.names import calls_named, numbered_names
 from nsyswrap.capture.intervals import IntervalSet
 
 WORTH_PERCENT = 5.0  # of the time judged; less is not worth a finding
 _LOADS = re.compile("cu(da)?((Module|Library)Load|LinkComplete)")
+
+
+class NamedKernels(NamedTuple):
+    """The kernels that begin in the typical time: positions in ``AdviceContext.operations``, and names.
+
+    ``code`` is the position of each one's name in ``names``, whole names. ``total_ns`` has the time of all
+    kernels of each name.
+    """
+
+    rows: NDArray[Any]
+    code: NDArray[Any]
+    names: list[str]
+    total_ns: NDArray[Any]
 
 
 class AdviceContext:
@@ -95,6 +109,38 @@ class AdviceContext:
         return intersection(cover, self.part.window) if outliers else self.of_typical(cover)
 
     @cached_property
+    def kernels(self) -> NamedKernels:
+        """The kernels of the part, by name."""
+        operations, whole = self.operations, self.capture.whole
+        rows = np.flatnonzero(
+            (operations.kind == KINDS.index(KERNEL)) & self.typical.holds(operations.start_ns)
+        )
+        if not len(rows):
+            return NamedKernels(rows, rows, [], rows)
+        ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
+        code = codes[operations.row[rows]]
+        total = np.bincount(code, (operations.end_ns - operations.start_ns)[rows], len(ids))
+        return NamedKernels(rows, code, [whole.text(i) or "" for i in ids.tolist()], total)
+
+    @cached_property
+    def claimed(self) -> NDArray[np.bool_]:
+        """Marks of the operations whose time a finding already counts; others leave them out."""
+        return np.zeros(len(self.operations), dtype=bool)
+
+    def claim(self, rows: NDArray[Any]) -> None:
+        """Mark the operations at these positions as counted by a finding."""
+        self.claimed[rows] = True
+
+    def duration_ns(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the durations of the operations at these positions."""
+        return (self.operations.end_ns - self.operations.start_ns)[rows]  # type: ignore[no-any-return]
+
+    def longest(self, rows: NDArray[Any]) -> str:
+        """Return the name with the most time of kernels at these positions, all in ``kernels``."""
+        code = self.kernels.code[np.searchsorted(self.kernels.rows, rows)]
+        return self.kernels.names[int(np.bincount(code, self.duration_ns(rows)).argmax())]
+
+    @cached_property
     def most_ns(self) -> int:
         """The most that can be saved without faster kernels: what the GPU that computes longest leaves.
 
@@ -139,6 +185,10 @@ class AdviceContext:
         counted = {"steps": int(steps.steady.sum()) if steps.found else 0, **numbers}
         ceiling = min(evidence.length, self.most_ns) if ceiling_ns is None else ceiling_ns
         return Finding(kind, counted, evidence, ceiling, status, source, self.window_ns)
+
+    def fact(self, kind: FindingKind, evidence: IntervalSet, source: str, **numbers: Any) -> Finding:
+        """Return a fact about this part, which names no cost."""
+        return Finding(kind, numbers, evidence, None, "measured", source, self.window_ns)
 
 
 class GapKinds:

@@ -172,7 +172,7 @@ def _work(context: AdviceContext) -> _Work:
     steps = context.part.steps
     step = np.searchsorted(steps.start_ns, start, "right") if steps.found else 0
     place = operations.stream[row].astype(np.int64) * (len(steps) + 1) + step
-    free = np.ones(len(row), bool)
+    free = ~context.claimed[row]
     return _Work(row, role, name, elements, arrays, start, operations.end_ns[row], place, free)
 
 
@@ -313,6 +313,7 @@ def _finding(
     if not context.worth(int(share * alone)):
         return
     work.free[marks] = False
+    context.claim(work.row[marks])
     yield context.finding(
         kind,
         context.running(work.row[marks]),

@@ -1,23 +1,29 @@
-"""Replay a judged part without its waits for the GPU.
+"""Replay a judged part without its waits for the GPU, or with faster kernels.
 
-The host keeps its recorded times between calls, and each call its duration, but waits take none. What each
-GPU runs keeps its order and its durations, and begins when it is launched and the GPU is free.
+The host keeps its recorded times between calls, and each call its duration, but waits take none, or end
+earlier. What each GPU runs keeps its order and its durations, and begins when it is launched and the GPU is
+free.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
-from nsyswrap.analysis.arrays.intervals import intersection, union
+from nsyswrap.analysis.arrays.intervals import difference, intersection, union
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, gpu_operations_of
-from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, by_thread, call_classes
+from nsyswrap.analysis.names import CLASSES, COPY, LAUNCH, SYNCHRONISE, by_thread, call_classes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, TINY_BYTES, TO_HOST
+from nsyswrap.capture.stream import one_of
 
+_BLOCKED_NS = 100_000  # a launch that takes longer waits until the queue of launches has room
 _FIXED = ("queued", "migration", "unknown")  # idle time that does not depend on the host
 
 
@@ -38,6 +44,53 @@ def gained_without_waits(context: AdviceContext) -> int:
         gained.append(int(free[-1]) - most if len(free) else 0)
         first = end
     return min(gained)
+
+
+def decisive_ns(context: AdviceContext, rows: NDArray[Any]) -> int:
+    """Return the time in ns by which the part would end earlier if these operations took none.
+
+    ``rows`` has positions in ``context.operations``. Time beside other kernels counts for nothing.
+    Neither does time since the host last waited for the GPU, if the GPU then waits for a launch: it would
+    wait for longer. On several GPUs it is the least: none of them ends before its other kernels have run.
+    """
+    operations, least = context.operations, [context.window_ns]
+    mine = np.zeros(len(operations), dtype=bool)
+    mine[rows] = True
+    for process, device, every in operations.by_device():
+        others = context.running(every[(operations.computes & ~mine)[every]])
+        cover = difference(context.running(every[mine[every]]), others)
+        lost = _lost_in_gaps(context, cover, slice(*context.gaps.rows_of(process, device)))
+        least.append(cover.length - lost if cover.length else context.window_ns - others.length)
+    return min(least)
+
+
+def _lost_in_gaps(context: AdviceContext, cover: IntervalSet, here: slice) -> int:
+    """Return the part of the time of a cover in ns that gaps before launches take, if it is saved."""
+    gaps, whole, never = context.gaps, context.capture.whole, np.iinfo(np.int64).min
+    if not whole.has("api"):
+        return 0
+    fixed = sum((gaps.parts[cause][here] for cause in _FIXED), np.zeros(1, np.int64))
+    late = np.flatnonzero((gaps.call[here] >= 0) & (fixed < gaps.duration_ns[here]))
+    start, launched = (values[here][late] for values in (gaps.start_ns, gaps.call))
+    waited = np.append(never, _ends_of_waits(context))
+    returned = whole.columns("api", "end_ns")["end_ns"][launched]
+    last = waited[np.searchsorted(waited, returned, "right") - 1]
+    since = np.maximum(last, np.append(never, start[:-1])[: len(start)])
+    return int(cover.within(np.minimum(since, start), start).sum())
+
+
+def _ends_of_waits(context: AdviceContext) -> NDArray[np.int64]:
+    """Return when calls of the process had waited for GPU work, in order; launches can wait, too."""
+    whole = context.capture.whole
+    start, end, caller = whole.columns("api", "start_ns", "end_ns", "global_tid").values()
+    first, last = _waits(whole)
+    starting = one_of(call_classes(whole), map(CLASSES.index, (LAUNCH, COPY)))
+    blocked = np.flatnonzero(starting & (end - start > _BLOCKED_NS))
+    first, last = np.append(first, blocked), np.append(last, blocked)
+    mine = np.isin(caller[first] & PROCESS_MASK, (context.part.steps.global_pid, MISSING))
+    begun, over, ends = start[first[mine]], end[last[mine]], np.sort(context.operations.end_ns)
+    ended = np.searchsorted(ends, over, "right") > np.searchsorted(ends, begun, "right")
+    return np.sort(over[ended])
 
 
 def _waited_before_launch(context: AdviceContext) -> NDArray[np.int64]:

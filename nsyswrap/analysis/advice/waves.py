@@ -19,13 +19,13 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
 GRID = ("grid_x", "grid_y", "grid_z")
-_FEW = 0.5  # blocks for each multiprocessor
+FEW = 0.5  # blocks for each multiprocessor
 _BLOCK = 2**16  # kernels at a time, so that intermediate arrays stay in the CPU cache
 
 
 def few_blocks(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if kernels have less than half as many blocks as the GPU has multiprocessors."""
-    count = _multiprocessors(context)
+    count = multiprocessors(context)
     chosen = context.operations.kind == KINDS.index(KERNEL)
     chosen &= context.typical.holds(context.operations.start_ns)
     kernels = context.operations.of(chosen)
@@ -33,7 +33,7 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
         return
     whole = context.capture.whole
     blocks = blocks_of(whole)[kernels.row]
-    few = (blocks < _FEW * count) & ~communicating(context.capture, kernels)
+    few = (blocks < FEW * count) & ~communicating(context.capture, kernels)
     share = np.where(few, blocks / count, 1.0)
     # At most the rest of the GPU is idle beside each of them. Where that is too little, the sort is saved.
     if not context.worth(int(((kernels.end_ns - kernels.start_ns) * (1 - share)).sum()) + 1):
@@ -115,7 +115,7 @@ def _unused_at_once(start: NDArray[Any], end: NDArray[Any], share: NDArray[Any])
     return unused
 
 
-def _multiprocessors(context: AdviceContext) -> int | None:
+def multiprocessors(context: AdviceContext) -> int | None:
     """Return the number of multiprocessors of a GPU; None if it is not recorded or the GPUs differ."""
     whole = context.capture.whole
     if not whole.has("gpu"):

@@ -47,6 +47,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "sources": dict(SOURCES),
         "other_loops": [asdict(loop) for loop in answer.other_loops],
         "figures": figures,
+        "facts": [_fact(fact) for fact in answer.facts],
     }
 
 
@@ -92,4 +93,19 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "unless": wording.unless,
         "report": finding.source,
         "shares_time_with": list(finding.shares),
+        "status": finding.status,
+        "time_ns": finding.evidence.length or None,
+        "time_percent": finding.time_percent,
+    }
+
+
+def _fact(fact: Finding) -> dict[str, Any]:
+    return {
+        "name": fact.kind,
+        "what": words(fact).what,
+        "kernel": fact.numbers.get("kernel"),
+        "time_ns": fact.evidence.length,
+        "time_percent": fact.time_percent,
+        "window_ns": fact.window_ns,
+        "report": fact.source,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import WORTH_PERCENT
+from nsyswrap.analysis.gpu_operations import MEMCPY, MEMSET
 from nsyswrap.analysis.no_gpu_work import no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.analysis.step_budget import KERNELS, OTHER_KERNELS
@@ -45,6 +46,10 @@ _LEAST_PARTS = 2
 _MOST = 4  # findings in lines
 _SAME = 0.005  # of the time judged: a smaller difference shows in no figure
 _SPIKES = "spikes"  # the finding that is about outlier steps
+_UNKNOWN = "unknown_products"  # a fact
+# Findings about moving data.
+_ABOUT_DATA = ("pageable_copies", "copies_not_overlapped", "tiny_copies", "casts", "layout_copies")
+_MOVING = (MEMCPY, MEMSET, "copy_kernel")  # states of a busy GPU
 # Reports with the total time of each name, the name in their last column.
 _SUMMARIES = {
     "nvtx_sum": "NVTX ranges",
@@ -66,11 +71,12 @@ def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
     return [
         *_busy_lines(answer),
         *_why_whole(answer),
-        *(_withheld(answer.withheld) if answer.withheld else first),
+        *(_withheld(answer.withheld) if answer.withheld else (*first, *_moving(answer))),
         *loop_lines(answer),
         *start_up_lines(answer),
         *(() if _has_spikes(answer) else outlier_lines(answer)),
         *(line for lines in others for line in lines),
+        *_facts(answer),
         *_notes(answer),
     ]
 
@@ -225,6 +231,14 @@ def _notes(answer: Answer) -> Iterator[Line]:
         yield Line(f"Note: {printable(note)}", "note", report=report)
 
 
+def _facts(answer: Answer) -> Iterator[Line]:
+    """Yield facts that name no cost."""
+    for fact in answer.facts:
+        sentence = printable(words(fact).what)
+        if fact.kind != _UNKNOWN:
+            yield Line(sentence, "fact", report=fact.source)
+
+
 def _has_spikes(answer: Answer) -> bool:
     """Return True if the lines of the findings tell of the outlier steps."""
     return any(finding.kind == _SPIKES for finding in _shown(answer))
@@ -336,11 +350,35 @@ def _nothing(answer: Answer) -> Iterator[Line]:
     """Yield that nothing costs much, or the largest cause if the GPU idles."""
     cause, ns = next(iter(answer.idle_ns.items()), ("", 0))
     if answer.share(ns) < WORTH_PERCENT:
-        yield Line(f"No single cause costs {WORTH_PERCENT:.0f} % or more", "finding", "good")
+        yield from () if _moving(answer) else (_healthy(answer),)
         return
     text = f"{IDLE_NAMES[cause]}, {whole_percent(answer.share(ns))} of the {answer.part}"
     yield Line(text, "finding", "warning", heading="Largest cause of idle time")
     yield Line("list the gaps", "detail", typed="-r gpu_idle")
+
+
+def _healthy(answer: Answer) -> Line:
+    """Return that nothing costs much, and what was looked at."""
+    nothing = f"No single cause costs {WORTH_PERCENT:.0f} % or more"
+    unknown = [fact.time_percent or 0.0 for fact in answer.facts if fact.kind == _UNKNOWN]
+    looked = f"copies; precision of {whole_percent(unknown[0])} unknown" if unknown else "copies, precision"
+    return Line(f"{nothing} (idle time, {looked})", "finding", "good")
+
+
+def _moving(answer: Answer) -> list[Line]:
+    """Return the share of the time that only moves data, if it is much and no finding is about it."""
+    parts = {name: ns for name, ns in answer.busy_ns.items() if name in _MOVING}
+    known = any(finding.kind in _ABOUT_DATA for finding in answer.findings)
+    if known or answer.share(sum(parts.values())) < WORTH_PERCENT:
+        return []
+    report = "memcpy_bandwidth" if next(iter(parts)) == MEMCPY else "cuda_gpu_kern_sum"
+    percent = {name: answer.share(ns) for name, ns in parts.items()}
+    listed = ", ".join(
+        f"{BUSY_NAMES[name]} {whole_percent(one)}" for name, one in percent.items() if one >= 1
+    )
+    total = whole_percent(sum(percent.values()))
+    text = f"{total} of the {answer.part} only moves data: {listed}"
+    return [Line(text, "finding", "warning", report=report)]
 
 
 def _commands(answer: Answer) -> Iterator[Line]:

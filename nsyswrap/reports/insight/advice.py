@@ -5,14 +5,14 @@ capture is judged, or what is selected.
 
 Searched for: launches, synchronizing, host code, input, allocating, loading and garbage collection that the
 GPU waits for; pageable and tiny copies; copies and communication with no kernel beside them; kernels that
-wait for pages or have few blocks; casts, copies to another layout, attention, chains of elementwise kernels
-and updates of parameters that could be fused or left out; ranks that others wait for; unusually long steps;
-idle time with another cause; NVTX ranges that the program measures with and that do not time their GPU work;
-lost events.
+wait for pages or have few blocks; FP32 products that leave the tensor cores unused, FP64, misaligned
+products; casts, copies to another layout, attention, chains of elementwise kernels and updates of parameters
+that could be fused or left out; ranks that others wait for; unusually long steps; idle time with another
+cause; NVTX ranges that the program measures with and that do not time their GPU work; lost events.
 
-A change saves at most the time of the judged part that the finding concerns. For few blocks and chains of
-kernels this time is an estimate. Time on several devices counts once. Two findings can concern the same
-time; then they name each other. A finding of less than 5 % of the judged time is left out.
+A change saves at most the time of the judged part that the finding concerns. For few blocks, arithmetic and
+chains of kernels this time is an estimate. Time on several devices counts once. Two findings can concern the
+same time; then they name each other. A finding of less than 5 % of the judged time is left out.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def free(capture: Capture) -> None:
 
 def compute(capture: Capture) -> Result:
     """Return one row per finding."""
-    findings, notes = advice_of(capture)
+    findings, notes, _ = advice_of(capture)
     migrates = gpu_operations_of(capture).migration.any()
     remarks = [words(note).what for note in notes]
     if withheld := withheld_because(capture):
         findings = [finding for finding in findings if finding.kind == "lost_events"]
         remarks = [f"no verdict: {words(withheld).what}"]
     elif not findings:
-        less, _ = advise_parts(capture, judged_parts(capture), _LESS_PERCENT)
+        less = advise_parts(capture, judged_parts(capture), _LESS_PERCENT).findings
         remarks = [*_less_notes(less), *remarks]
     wordings = [words(finding) for finding in findings]
     titles = {one.kind: text.heading or text.what for one, text in zip(findings, wordings, strict=True)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.analysis.frameworks import JAX, PYTORCH
+from nsyswrap.analysis.kernel_names.demangled import parse
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shorten
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 _MOST_STEPS = 4  # numbers of steps in a sentence
 _MOST_NAMES = 3  # of ranges in a sentence
 _MOST_OPERATIONS, _OPERATION = 2, 12  # operations of kernels in a sentence, and the columns of each
+_KERNEL_WIDTH = 36  # columns of a kernel's name
 # How much a change saves, by how that is known
 SAVINGS: Mapping[Status, str] = {
     "measured": "{} (measured)",
@@ -68,6 +71,7 @@ def words(finding: Finding) -> Wording:
     )
 
 
+_KERNELS = "{kernels:kernel executions}, {kernels_ns} in total; most time in {longest_kernel}"
 _WORDINGS: Mapping[FindingKind, Wording] = {
     "launch_bound": Wording(
         "Launch latency leaves the GPU idle",
@@ -258,6 +262,40 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
         "kernel<<<(n + 255) / 256, 256>>>(data, n);",
         "other streams use the idle SMs, or the problem allows no more blocks",
     ),
+    "fp32_products": Wording(
+        "FP32 products without tensor cores",
+        "{kernels_percent} of the time",
+        _KERNELS,
+        "TF32",
+        "allow TF32 in cuBLAS: inputs of FP32 products are rounded to a mantissa of 10 bits",
+        "cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH);",
+        "the results need all 23 bits of FP32's mantissa: compare them",
+    ),
+    "fp64_kernels": Wording(
+        "FP64 kernels",
+        "{kernels_percent} of the time, although the default is FP32",
+        _KERNELS,
+        "FP32",
+        "compute in FP32: arrays of NumPy are FP64, and so are the tensors made from them",
+        "x = torch.from_numpy(array).float().to('cuda')",
+        "the results need FP64: compare them",
+    ),
+    "misaligned_products": Wording(
+        "Misaligned products",
+        "{kernels_percent} of the time, loading less than 16 bytes at once",
+        _KERNELS,
+        "Aligned dimensions",
+        "pad dimensions to multiples of 16 bytes: 8 elements of FP16 or BF16, 4 of FP32 or TF32",
+        "vocabulary = (vocabulary + 63) // 64 * 64  # before layers are created",
+        "padding adds more work than it saves, as to small dimensions",
+    ),
+    "uses_fp64": Wording("", "FP64 kernels take {kernels_percent} of the time"),
+    "one_kernel": Wording("", "{short} takes {kernel_percent} of the time"),
+    "kernel_drifts": Wording(
+        "", "{short}: median {first_ns} in the first third of the steps, {last_ns} in the last"
+    ),
+    "kernel_varies": Wording("", "{short}: 99th percentile {p99_ns}, median {median_ns}"),
+    "unknown_products": Wording("", "precision unknown for {kernels_percent} of the time"),
     "exposed_communication": Wording(
         "Exposed communication",
         "{exposed_ns} of NCCL kernels not overlapped with compute",
@@ -569,6 +607,36 @@ def _held_up(kind: FindingKind, numbers: Numbers, blocker: str) -> _Variant:
     return {"evidence": _WORDINGS[kind].evidence + held}, {"waiter": readable(numbers["blocked_kernel"])}
 
 
+def _fp32_products(numbers: Numbers) -> _Variant:
+    if numbers["framework"] == PYTORCH:
+        return {
+            "do": "allow TF32, whose tensor cores round inputs to a mantissa of 10 bits; for convolutions "
+            "torch.backends.cudnn.allow_tf32 = True",
+            "example": "torch.set_float32_matmul_precision('high')",
+        }, {}
+    if numbers["framework"] == JAX:
+        return {
+            "do": "allow TF32, whose tensor cores round inputs to a mantissa of 10 bits",
+            "example": "jax.config.update('jax_default_matmul_precision', 'tensorfloat32')",
+        }, {}
+    return {}, {}
+
+
+def _fp64_kernels(numbers: Numbers) -> _Variant:
+    if numbers["framework"] != JAX:
+        return {}, {}
+    return {
+        "do": "compute in FP32, the default of JAX unless FP64 is enabled",
+        "example": "jax.config.update('jax_enable_x64', False)",
+    }, {}
+
+
+def _of_a_kernel(numbers: Numbers) -> _Variant:
+    name = numbers["kernel"]
+    short = readable(name)
+    return {}, {"short": shorten(parse(name).base if short == name else short, _KERNEL_WIDTH)}
+
+
 def _idle(numbers: Numbers) -> _Variant:
     return {}, {"cause": CAUSE_NAMES[numbers["cause"]]}
 
@@ -656,6 +724,9 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "few_blocks": _few_blocks,
     "copies_not_overlapped": _copies_not_overlapped,
     "exposed_communication": _exposed_communication,
+    "fp32_products": _fp32_products,
+    "fp64_kernels": _fp64_kernels,
+    **dict.fromkeys(("one_kernel", "kernel_drifts", "kernel_varies"), _of_a_kernel),
     "waiting_for_rank": _waiting_for_rank,
     "idle_profiler": _idle,
     "idle_queued": _idle_queued,

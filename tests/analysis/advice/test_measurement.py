@@ -24,7 +24,7 @@ US = 1000  # ns
 
 
 def notes_of(capture: Capture) -> dict[str, Any]:
-    return {note.kind: note.numbers for note in advise_parts(capture, judged_parts(capture))[1]}
+    return {note.kind: note.numbers for note in advise_parts(capture, judged_parts(capture)).notes}
 
 
 def test_lost_events_stand_first(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_every_cause_is_drawn() -> None:
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_mostly_idle_gpu_has_a_finding_though_nothing_is_worth_one(cause: str, tmp_path: Path) -> None:
     capture = new(tmp_path, *looped(*QUARTERS[cause], every=END))
-    [one] = advise_parts(capture, judged_parts(capture), least_percent=30)[0]
+    [one] = advise_parts(capture, judged_parts(capture), least_percent=30).findings
     check(one)
     assert (one.kind, one.ceiling_ns) == (f"idle_{cause}", 3 * GAP)
     assert (one.numbers["idle_ns"], one.numbers["cause"]) == (3 * GAP, cause)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from answer_parts import LAUNCH_BOUND, LAUNCHES, MS, answer, device, finding, outlier, spikes, steps
+from answer_parts import LAUNCH_BOUND, LAUNCHES, MS, answer, device, fact, finding, outlier, spikes, steps
 from rich.cells import cell_len
 from tiny_export import call, kernel, nvtx, opened, write
 
@@ -80,11 +80,13 @@ def test_a_busy_gpu_says_with_what(capture: Capture) -> None:
     busy = device(
         busy={"gemm_kernel": 30, "memcpy": 12, "communication": 6, "other_kernel": 6}, idle={"host": 6}
     )
-    assert lines(capture, answer(busy, findings=()))[:4] == [
+    assert lines(capture, answer(busy, findings=()))[:6] == [
         "GPU busy 90 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",
         "  busy 90 %: gemm 50 %, copies 20 %, communication 10 %, other kernels 10 %",
         "  idle 10 %: host code 10 %",
         "Largest cause of idle time: host code, 10 % of the steady part",
+        "  list the gaps: -r gpu_idle",
+        "20 % of the steady part only moves data: copies 20 % (-r memcpy_bandwidth)",
     ]
 
 
@@ -95,7 +97,39 @@ def test_nothing_worth_a_finding(capture: Capture) -> None:
         "GPU busy 97 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",
         "  busy 97 %: kernels 97 %",
         "  idle 3 %: launch latency 3 %",
-        "No single cause costs 5 % or more",
+        "No single cause costs 5 % or more (idle time, copies, precision)",
+    ]
+
+
+def test_a_copy_is_never_busy_without_a_word(capture: Capture) -> None:
+    copying = device(
+        busy={"memcpy": 40, "copy_kernel": 17, "memset": 0, "gemm_kernel": 2}, idle={"launch": 1}
+    )
+    shown = lines(capture, answer(copying, findings=(), start_up=None))
+    assert shown[3:] == [
+        "95 % of the steady part only moves data: copies 67 %, copy kernels 28 % (-r",
+        "  memcpy_bandwidth)",
+    ]
+    known = finding("tiny_copies", 40, copies=9, median_bytes=4.0, most_bytes=64, cost_ns=4)
+    assert not any("only moves data" in text for text in lines(capture, answer(copying, findings=(known,))))
+
+
+def test_what_names_do_not_tell_is_said(capture: Capture) -> None:
+    busy = device(busy={"gemm_kernel": 60}, idle={})
+    unknown = fact("unknown_products", 24, kernels_percent=40.0)
+    shown = lines(capture, answer(busy, findings=(), start_up=None, facts=(unknown,)))
+    assert shown[2:] == ["No single cause costs 5 % or more (idle time, copies; precision of 40 % unknown)"]
+
+
+def test_the_kernel_that_is_the_program(capture: Capture) -> None:
+    busy = device(busy={"other_kernel": 60}, idle={})
+    kernel = fact("one_kernel", 59, kernel="void forces<(int)4>(float *)", kernel_percent=98.3)
+    drift = fact("kernel_drifts", 59, kernel="forces(float *)", first_ns=9e6, last_ns=11e6)
+    shown = lines(capture, answer(busy, findings=(), start_up=None, facts=(kernel, drift)))
+    assert shown[3:] == [
+        "forces takes 98.3 % of the time (-r cuda_kern_exec_trace)",
+        "forces: median 9.00 ms in the first third of the steps, 11.0 ms in the last (-r",
+        "  cuda_kern_exec_trace)",
     ]
 
 

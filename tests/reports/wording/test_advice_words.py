@@ -38,6 +38,7 @@ LATE = {
 }
 DOUBT = {"outcome": "doubtful", "doubt": "why"}
 IDLE = {"idle_ns": 300, "computes": True}
+PRODUCTS = {"kernels": 3, "kernels_ns": 300, "kernels_percent": 60.0, "longest_kernel": "k<{0}>"}
 LAUNCH = {**IDLE, "cause": "launch"}
 
 KERNELS = {"kernels": 30, "kernels_ns": 3_000_000, **STEPS}
@@ -285,6 +286,71 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
             "chains of kernels over the same elements, back to back: 1 per step; their kernels: 10 per step, "
             "3.00 ms in total; a fused kernel need not write and read what lies between"
         ),
+    ),
+    (
+        "fp32_products",
+        {**PRODUCTS, "framework": "pytorch"},
+        "FP32 products without tensor cores",
+        "60.0 % of the time",
+        "3 kernel executions, 300 ns in total; most time in k<{0}>",
+    ),
+    (
+        "fp32_products",
+        {**PRODUCTS, "framework": "jax"},
+        "FP32 products without tensor cores",
+        "60.0 % of the time",
+        "3 kernel executions, 300 ns in total; most time in k<{0}>",
+    ),
+    (
+        "fp32_products",
+        {**PRODUCTS, "framework": ""},
+        "FP32 products without tensor cores",
+        "60.0 % of the time",
+        "3 kernel executions, 300 ns in total; most time in k<{0}>",
+    ),
+    (
+        "fp64_kernels",
+        {**PRODUCTS, "framework": "pytorch"},
+        "FP64 kernels",
+        "60.0 % of the time, although the default is FP32",
+        "3 kernel executions, 300 ns in total; most time in k<{0}>",
+    ),
+    (
+        "fp64_kernels",
+        {**PRODUCTS, "framework": "jax"},
+        "FP64 kernels",
+        "60.0 % of the time, although the default is FP32",
+        "3 kernel executions, 300 ns in total; most time in k<{0}>",
+    ),
+    (
+        "misaligned_products",
+        {**PRODUCTS, "framework": ""},
+        "Misaligned products",
+        "60.0 % of the time, loading less than 16 bytes at once",
+        "3 kernel executions, 300 ns in total; most time in k<{0}>",
+    ),
+    ("uses_fp64", {"kernels_percent": 30.0}, "", "FP64 kernels take 30.0 % of the time", ""),
+    ("unknown_products", {"kernels_percent": 30.0}, "", "precision unknown for 30.0 % of the time", ""),
+    (
+        "one_kernel",
+        {"kernel": "void a::forces<(int)4>(float *)", "kernel_percent": 98.0},
+        "",
+        "forces takes 98.0 % of the time",
+        "",
+    ),
+    (
+        "kernel_drifts",
+        {"kernel": "forces(float *)", "first_ns": 900.0, "last_ns": 1100.0},
+        "",
+        "forces: median 900 ns in the first third of the steps, 1.10 µs in the last",
+        "",
+    ),
+    (
+        "kernel_varies",
+        {"kernel": "forces(float *)", "median_ns": 900.0, "p99_ns": 2000.0},
+        "",
+        "forces: 99th percentile 2.00 µs, median 900 ns",
+        "",
     ),
     (
         "few_blocks",

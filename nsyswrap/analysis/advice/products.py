@@ -1,0 +1,203 @@
+"""Find kernels whose arithmetic costs more than it has to, and tell what is worth a kernel profiler.
+
+What a name does not say is never claimed. Kernels with few blocks are left out: they cannot reach the rates
+that savings are estimated by, and have a finding of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsyswrap.analysis.advice.context import AdviceContext
+from nsyswrap.analysis.advice.replay import decisive_ns
+from nsyswrap.analysis.advice.waves import FEW, blocks_of, multiprocessors
+from nsyswrap.analysis.arrays.intervals import NOTHING
+from nsyswrap.analysis.finding import Finding, FindingKind
+from nsyswrap.analysis.frameworks import framework_of
+from nsyswrap.analysis.kernel_names import classify
+from nsyswrap.analysis.kernel_names.arithmetic import CUDA_CORE, arithmetic, unit_of
+from nsyswrap.analysis.peaks import tf32_speedup
+
+_PRODUCTS = ("gemm", "convolution")
+_WITH_CORES = (*_PRODUCTS, "attention")
+_ALIGNED_BYTES = 16  # what one load of a thread takes at most
+_BYTES = {"f64": 8, "tf32": 4, "f32": 4, "f16": 2, "bf16": 2, "f8": 1, "i8": 1}
+_MAY_BE_FP64 = re.compile("double|f64|fp64|[dz]gemm|d884")
+_FP64_SAVES = 0.5  # of the time: FP32 is half of the bytes, and at least twice the rate
+_ONE_KERNEL_PERCENT = 30.0  # of the time judged
+_SAME_PERCENT = 5.0  # of the time judged: kernels with less are not looked at for drift
+_LEAST_STEPS, _LEAST_LAUNCHES = 15, 100  # for thirds, and for a 99th percentile
+_DRIFTS, _VARIES, _LONG = 0.1, 2.0, 1.5  # change of the median, and multiples of it
+_VARIES_PERCENT = 1.0  # of the time judged that long launches take more than usual
+
+
+def fp32_products(context: AdviceContext) -> Iterator[Finding]:
+    """Yield a finding if products or convolutions of FP32 do not use tensor cores, which have TF32."""
+    speedup = tf32_speedup(context.capture.whole)
+    if speedup is not None and speedup <= 1:
+        return
+    saves = None if speedup is None else 1 - 1 / speedup
+    yield from _costly(context, "fp32_products", _is_fp32_product, saves)
+
+
+def fp64_kernels(context: AdviceContext) -> Iterator[Finding]:
+    """Yield a finding if kernels compute in FP64 although the framework computes in FP32 by default."""
+    if framework_of(context.capture.whole):
+        yield from _costly(context, "fp64_kernels", _is_fp64, _FP64_SAVES)
+
+
+def misaligned_products(context: AdviceContext) -> Iterator[Finding]:
+    """Yield a finding if products on tensor cores load less than 16 bytes at a time."""
+    yield from _costly(context, "misaligned_products", _is_misaligned, None)
+
+
+def _is_fp32_product(name: str) -> bool:
+    kind = classify(name)
+    if kind not in _PRODUCTS or unit_of(name, kind) != CUDA_CORE or "gemmSN" in name:
+        return False  # gemmSN: a few columns, bound by memory
+    return arithmetic(name).input_type == "f32"
+
+
+def _is_fp64(name: str) -> bool:
+    return bool(_MAY_BE_FP64.search(name)) and arithmetic(name).input_type == "f64"
+
+
+def _is_misaligned(name: str) -> bool:
+    if classify(name) not in _PRODUCTS or "tensorop" not in name:
+        return False
+    read = arithmetic(name)
+    size = read.alignment * _BYTES.get(read.input_type, _ALIGNED_BYTES)
+    return bool(read.tensor_cores) and read.input_type != "f64" and 0 < size < _ALIGNED_BYTES
+
+
+def _costly(
+    context: AdviceContext, kind: FindingKind, matches: Callable[[str], bool], saves: float | None
+) -> Iterator[Finding]:
+    """Yield a finding about the kernels whose name matches; ``saves`` is a part of their time."""
+    rows = _kernels(context, matches)
+    if not len(rows) or not context.worth(decisive := decisive_ns(context, rows)):
+        return
+    took = context.duration_ns(rows)
+    yield context.finding(
+        kind,
+        context.running(rows),
+        "cuda_gpu_kern_sum",
+        ceiling_ns=int(decisive * (1 if saves is None else saves)),
+        status="unknown" if saves is None else "estimate",
+        kernels=len(rows),
+        kernels_ns=int(took.sum()),
+        kernels_percent=100.0 * int(took.sum()) / context.window_ns,
+        longest_kernel=context.longest(rows),
+        framework=framework_of(context.capture.whole),
+    )
+    context.claim(rows)
+
+
+def _kernels(context: AdviceContext, matches: Callable[[str], bool]) -> NDArray[Any]:
+    """Return the positions of the kernels whose name matches; none if they take too little time."""
+    named = context.kernels
+    chosen = np.array([total > 0 and matches(name) for name, total in zip(*named[2:], strict=True)], bool)
+    if not context.worth(int(named.total_ns[chosen].sum())):
+        return named.rows[:0]
+    rows: NDArray[Any] = named.rows[chosen[named.code]]
+    if (count := multiprocessors(context)) is not None:
+        rows = rows[blocks_of(context.capture.whole)[context.operations.row[rows]] >= FEW * count]
+    free: NDArray[Any] = rows[~context.claimed[rows]]
+    return free
+
+
+def fp64_fact(context: AdviceContext) -> Iterator[Finding]:
+    """Yield the share of FP64 kernels in programs that choose their types themselves."""
+    rows = NOTHING.start if framework_of(context.capture.whole) else _kernels(context, _is_fp64)
+    if len(rows):
+        cover = context.running(rows)
+        percent = 100.0 * cover.length / context.window_ns
+        yield context.fact("uses_fp64", cover, "cuda_gpu_kern_sum", kernels_percent=percent)
+
+
+def unknown_products(context: AdviceContext) -> Iterator[Finding]:
+    """Yield the share of products whose names do not tell whether they use tensor cores."""
+    rows = _kernels(context, lambda name: classify(name) in _WITH_CORES and _is_unknown(name))
+    if len(rows):
+        cover = context.running(rows)
+        percent = 100.0 * cover.length / context.window_ns
+        yield context.fact("unknown_products", cover, "cuda_gpu_kern_sum", kernels_percent=percent)
+
+
+def _is_unknown(name: str) -> bool:
+    return arithmetic(name).tensor_cores is None
+
+
+def one_kernel(context: AdviceContext) -> Iterator[Finding]:
+    """Yield the kernel that takes most of the time judged, if it takes more than 30 %."""
+    named = context.kernels
+    if not len(named.rows):
+        return
+    worst = int(named.total_ns.argmax())
+    if 100.0 * named.total_ns[worst] <= _ONE_KERNEL_PERCENT * context.window_ns:
+        return
+    cover = context.running(named.rows[named.code == worst])
+    percent = 100.0 * cover.length / context.window_ns
+    if percent > _ONE_KERNEL_PERCENT:
+        name = named.names[worst]
+        yield context.fact("one_kernel", cover, "cuda_gpu_kern_sum", kernel=name, kernel_percent=percent)
+
+
+def uneven_kernels(context: AdviceContext) -> Iterator[Finding]:
+    """Yield the kernel that becomes slower or faster most, and the one with the longest long launches.
+
+    Launches are compared with those at the same place in other steps, with as many blocks: they do the same.
+    """
+    named, found = context.kernels, dict[FindingKind, tuple[float, Finding]]()
+    worst = np.argsort(-named.total_ns, kind="stable")
+    for code in worst[100.0 * named.total_ns[worst] >= _SAME_PERCENT * context.window_ns].tolist():
+        rows = named.rows[named.code == code]
+        launches = _by_step(context, rows)
+        if launches is None:
+            continue
+        for fact, weight in _uneven(context, named.names[code], rows, launches):
+            if weight > found.get(fact.kind, (0.0,))[0]:
+                found[fact.kind] = weight, fact
+    yield from (fact for _, fact in found.values())
+
+
+def _by_step(context: AdviceContext, rows: NDArray[Any]) -> NDArray[Any] | None:
+    """Return the durations of a kernel by step and place in it; None if the steps differ in its launches."""
+    steps = len(context.part.typical[0])
+    if not context.part.steps.found or steps < _LEAST_STEPS or len(rows) % steps:
+        return None
+    each = len(rows) // steps
+    step = np.searchsorted(context.part.typical[0], context.operations.start_ns[rows], "right") - 1
+    if (step != np.repeat(np.arange(steps), each)).any():
+        return None
+    blocks = blocks_of(context.capture.whole)[context.operations.row[rows]].reshape(steps, each)
+    return context.duration_ns(rows).reshape(steps, each) if (blocks == blocks[0]).all() else None
+
+
+def _uneven(
+    context: AdviceContext, name: str, rows: NDArray[Any], took: NDArray[Any]
+) -> Iterator[tuple[Finding, float]]:
+    """Yield the facts about a kernel, each with its weight. ``took`` are the durations by step."""
+    usual = np.maximum(np.median(took, axis=0), 1.0)
+    relative = took / usual
+    first, _, last = (np.quantile(third, [0.25, 0.5, 0.75]) for third in np.array_split(relative, 3))
+    cover, source = context.running(rows), "cuda_kern_exec_trace"
+    median, change = float(np.median(took)), float(last[1] / max(first[1], 1e-9) - 1)
+    if abs(change) >= _DRIFTS and (first[2] < last[0] or last[2] < first[0]):  # half of each third lies apart
+        numbers = {"kernel": name, "first_ns": first[1] * median, "last_ns": last[1] * median}
+        yield context.fact("kernel_drifts", cover, source, **numbers), abs(change) * float(took.sum())
+    more = float(((relative - 1) * usual)[relative >= _LONG].sum())
+    slowest = float(np.quantile(relative, 0.99))
+    much = 100.0 * more >= _VARIES_PERCENT * context.window_ns
+    if much and took.size >= _LEAST_LAUNCHES and slowest >= _VARIES:
+        numbers = {"kernel": name, "median_ns": median, "p99_ns": slowest * median}
+        yield context.fact("kernel_varies", cover, source, **numbers), more
+
+
+CHECKS = (fp64_kernels, fp32_products, misaligned_products)
+FACTS = (fp64_fact, unknown_products, one_kernel, uneven_kernels)
