@@ -1,0 +1,39 @@
+"""Sum signals with a Triton kernel, one program for each of eight signals."""
+
+import time
+
+import torch
+import triton
+import triton.language as tl
+
+STEPS, SIGNALS, LENGTH, PARTS = 30, 8, 4_194_304, 1
+
+
+@triton.jit
+def add_up(source, sums, length: tl.constexpr, block: tl.constexpr):  # noqa: ANN001, ANN201 - Triton's own types
+    start = tl.program_id(0) * length
+    total = tl.zeros((block,), tl.float32)
+    for offset in range(0, length, block):
+        total += tl.load(source + start + offset + tl.arange(0, block))
+    tl.store(sums + tl.program_id(0), tl.sum(total, axis=0))
+
+
+signals = torch.randn(SIGNALS, LENGTH, device="cuda")
+sums = torch.empty(SIGNALS, PARTS, device="cuda")
+matrix = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+
+
+def step() -> None:
+    add_up[(SIGNALS * PARTS,)](signals, sums, LENGTH // PARTS, 1024)
+    sums.sum(dim=1)
+    torch.mm(matrix, matrix)
+
+
+for _ in range(3):
+    step()
+torch.cuda.synchronize()
+started = time.perf_counter()
+for _ in range(STEPS):
+    step()
+torch.cuda.synchronize()
+print("SECONDS_PER_STEP", (time.perf_counter() - started) / STEPS)

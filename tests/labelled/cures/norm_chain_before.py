@@ -1,0 +1,32 @@
+"""Normalize rows with elementwise operations before products."""
+
+import time
+
+import torch
+
+STEPS, WIDTH = 20, 1024
+weights = [torch.randn(WIDTH, WIDTH, device="cuda", dtype=torch.bfloat16) / 32 for _ in range(6)]
+scale, shift = (torch.randn(WIDTH, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+x = torch.randn(65_536, WIDTH, device="cuda", dtype=torch.bfloat16)
+
+
+def norm(x: torch.Tensor) -> torch.Tensor:
+    mean = x.mean(-1, keepdim=True)
+    variance = (x - mean).pow(2).mean(-1, keepdim=True)
+    return scale * ((x - mean) / torch.sqrt(variance + 1e-5)) + shift
+
+
+def step() -> None:
+    y = x
+    for weight in weights:
+        y = norm(y) @ weight
+
+
+for _ in range(3):
+    step()
+torch.cuda.synchronize()
+started = time.perf_counter()
+for _ in range(STEPS):
+    step()
+torch.cuda.synchronize()
+print("SECONDS_PER_STEP", (time.perf_counter() - started) / STEPS)
