@@ -75,6 +75,12 @@ KEYS = frozenset(field.name for field in fields(Label)) - {"name"}
 LISTS = ("never", "accept", "arguments")
 
 
+def folder_of(name: str) -> Path:
+    """Return the folder of a set: NAME beside this file, or NAME/held_out for NAME_held_out."""
+    apart = name.removesuffix("_held_out")
+    return HERE / name if name == apart else HERE / apart / "held_out"
+
+
 def read_entries(folder: Path) -> dict[str, Any]:
     """Return the content of labels.toml of a folder."""
     return tomllib.loads((folder / LABELS).read_text(encoding="utf-8"))

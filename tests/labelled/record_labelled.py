@@ -3,7 +3,8 @@
 python3 tests/labelled/record_labelled.py [NAME]... runs the programs named, or all that this machine has
 GPUs for, one on each GPU at a time. It writes a redacted, compressed export of each, what the program told
 of itself (``truth.json``), and a log of what they printed. --set chooses a folder beside this file: steps,
-busy, cures, held_out. A program that fails does not stop the others.
+busy, gpu_busy, cures, held_out; gpu_busy_held_out is gpu_busy/held_out. A program that fails does not stop
+the others.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labels import HERE, PROGRAMS, read_entries
+from labels import HERE, PROGRAMS, folder_of, read_entries
 
 sys.path.append(str(HERE.parent / "support"))
 import record
@@ -34,6 +35,7 @@ import record
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.capture import redact
 
+SETS = "steps, busy, gpu_busy, gpu_busy_held_out, cures or held_out"
 LARGEST_KB = 300
 TIMEOUT_S = 90
 LOG = "record.log"
@@ -64,10 +66,10 @@ def main() -> None:
     """Record, and print a table of what became of each program."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--set", default="", metavar="FOLDER", help="steps, busy, cures or held_out")
+    parser.add_argument("--set", default="", metavar="NAME", help=SETS)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the captures go")
     options = parser.parse_args()
-    folder = HERE / options.set
+    folder = folder_of(options.set)
     labels = read_entries(folder)
     if unknown := set(options.names) - labels.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
