@@ -160,6 +160,13 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "loading calls: 0; 0 ns in loading, 90 ns in host code in the same gaps",
     ),
     (
+        "garbage_collection",
+        {"collections": 6, "collecting_ns": 6_000_000, "idle_ns": 5_500_000, **STEPS},
+        "Garbage collection",
+        "the GPU is idle for 5.50 ms while Python collects garbage",
+        "collections of 0.1 ms or longer: 2 per step, 6.00 ms in total",
+    ),
+    (
         "spikes",
         {**OUTLIERS, "step_numbers": (5, 11, 17, 23, 29, 35)},
         "Outliers",
@@ -351,6 +358,35 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "",
         "forces: 99th percentile 2.00 µs, median 900 ns",
         "",
+    ),
+    (
+        "copies_not_overlapped",
+        {
+            "copies": 3,
+            "exposed_ns": 900,
+            "copies_ns": 900,
+            "kernels_alone_ns": 2070,
+            **STEPS,
+            "blocked_ns": 800,
+            "blocked_kernel": "",
+            "same_stream": False,
+        },
+        "Exposed copies",
+        "900 ns of copies not overlapped with kernels",
+        (
+            "copies: 1 per step, 900 ns; kernels without copies 2.07 µs; launched work waits 800 ns for "
+            "them, by an event"
+        ),
+    ),
+    (
+        "idle_queued",
+        {**IDLE, "cause": "queued", "computes": True, "blocked_ns": 200, "blocker_kernel": ""},
+        "",
+        "Gaps between queued operations leave the GPU idle (300 ns)",
+        (
+            "idle 300 ns: between queued operations: dependency or GPU latency; 200 ns of it waiting for a "
+            "copy on another GPU"
+        ),
     ),
     (
         "few_blocks",
