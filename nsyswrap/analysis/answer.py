@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsyswrap.analysis.advice import Advice, advice_of
+from nsyswrap.analysis.advice import Advice, advice_of, measurement
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
@@ -294,7 +294,12 @@ def withheld_because(capture: Capture) -> Finding | None:
     losses = [diagnostic.text for diagnostic in capture.diagnostics if diagnostic.loss]
     if losses:
         losses.sort(key=lambda text: "CUDA" not in text)
-        return Finding.doubt("events_missing", "diagnostics", loss=losses[0])
+        return Finding.doubt(
+            "events_missing",
+            "diagnostics",
+            loss=losses[0],
+            xla_broke_import=measurement.xla_broke_import(capture),
+        )
     operations = gpu_operations_of(capture.whole)
     if backwards := np.count_nonzero(operations.end_ns < operations.start_ns):
         numbers = {"backwards": int(backwards), "operations": len(operations)}

@@ -376,6 +376,8 @@ ABSENCE_WARNING = (
 )
 # Diagnostics about events that are missing from the capture.
 LOSS_WARNING = r"(?i)dropped|lost|not all .* events|buffer.*full|incomplete"
+IMPORT_ERROR = "Error when processing events"  # of nsys: it loses the events after it
+XLA_DOMAIN = "TSL"  # of NVTX: the texts of XLA's ranges break the import of nsys 2025.3
 # Those about other events than CUDA's: the kind that a message names, or samples of the CPU.
 OTHER_LOSS = r"(?i)not all (?!cuda\b)[\w ]+ events might|nvtx events|events .*lost.*sampling rate"
 CUDA_COUNT = r"Number of CUDA events collected:\s*(\d[\d,]{0,25})"  # of COUNTED, in one process

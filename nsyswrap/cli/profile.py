@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -58,10 +58,12 @@ with lazy_imports():
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
     from nsyswrap.cli import misplaced, profile_rank, repeats
-    from nsyswrap.record import hooked
+    from nsyswrap.record import hooked, python_imports
     from nsyswrap.record import program as record_program
     from nsyswrap.record import run as record_run
     from nsyswrap.reports import ranks
+
+_WITHOUT_RANGES = "cuda"  # to trace
 
 # What reads and shows a capture takes 0.3 s to import.
 _SCREEN = (
@@ -178,6 +180,7 @@ def command(**options: Any) -> None:
     speaks = not one_rank or one_rank.speaks
     if program.warning and speaks:
         note(f"nsyswrap: {program.warning}")
+    asked = _without_ranges_of_jax(asked, program, note if speaks else lambda _: None)
     has_report = any(word.startswith(("-r", "--report")) for word in asked.program)
     is_noted = speaks and has_report and misplaced.note_misplaced_report(asked.program)
     if one_rank and not one_rank.profiled:
@@ -193,6 +196,28 @@ def command(**options: Any) -> None:
         if status.outcome == "program_failed" and speaks and not is_noted:
             misplaced.note_misplaced_option(asked.program)
         sys.exit(status.exit_code)
+
+
+def _without_ranges_of_jax(
+    asked: ProfileOptions, program: Program, tell: Callable[[str], None]
+) -> ProfileOptions:
+    """Return the options without NVTX for a program that imports JAX, unless the user chose what is traced.
+
+    The texts of XLA's ranges break the import of nsys 2025.3, and with it all kernels are lost.
+    """
+    source = click.get_current_context().get_parameter_source("trace")
+    options = asked.recording.nsys
+    if source is not click.core.ParameterSource.DEFAULT or not (
+        package := python_imports.first_import(program.argv, python_imports.JAX)
+    ):
+        return asked
+    if options.marks or (options.recorded_range or "").startswith("nvtx:"):
+        tell(f"nsyswrap: the program imports {package}: with NVTX ranges nsys 2025 loses all kernels of JAX")
+        tell("  if it does, omit the options that need these ranges")
+        return asked
+    tell(f"nsyswrap: the program imports {package}: recording without NVTX ranges (--trace cuda)")
+    tell("  with them nsys 2025 loses all kernels of JAX; to record them anyway: --trace cuda,nvtx")
+    return replace(asked, recording=replace(asked.recording, trace=_WITHOUT_RANGES))
 
 
 def _dry_run(spec: RunSpec) -> str:

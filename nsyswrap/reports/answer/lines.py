@@ -217,7 +217,10 @@ def _why_whole(answer: Answer) -> Iterator[Line]:
 
 
 def _withheld(why: Finding) -> Iterator[Line]:
-    yield Line(printable(words(why).what), "finding", "bad", heading="No verdict")
+    wording = words(why)
+    yield Line(printable(wording.what), "finding", "bad", heading="No verdict")
+    if wording.remedy:
+        yield Line(f"{wording.remedy} keeps them: {wording.example}", "detail")
     yield Line("Record again; list the problems", "detail", typed="-r diagnostics")
 
 

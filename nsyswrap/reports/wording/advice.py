@@ -679,10 +679,24 @@ def _idle_queued(numbers: Numbers) -> _Variant:
     return changes, _idle(numbers)[1]
 
 
+# nsys 2025.3 cannot import the texts of XLA's ranges, and loses all kernels of JAX with them.
+_WITHOUT_RANGES = {
+    "remedy": "Recording without NVTX",
+    "do": "record again without NVTX ranges: nsys could not import those of XLA, and lost events with them",
+    "example": "nsyswrap profile --trace cuda -- ...",
+}
+
+
+def _events_missing(numbers: Numbers) -> _Variant:
+    return _WITHOUT_RANGES if numbers.get("xla_broke_import") else {}, {}
+
+
 def _lost_events(numbers: Numbers) -> _Variant:
     """Return how to record less at once. With marked steps it is fewer of these."""
     first, last = numbers["first_step"], numbers["last_step"]
     listed = {"listed": "; ".join(numbers["losses"])}
+    if numbers.get("xla_broke_import"):
+        return _WITHOUT_RANGES, listed
     if first is None or last is None:
         return {}, listed
     less = "fewer steps" if first < last else "another of the --steps"
@@ -740,6 +754,7 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "idle_migration": _idle,
     "idle_pages_to_host": _idle,
     "idle_unknown": _idle,
+    "events_missing": _events_missing,
     "lost_events": _lost_events,
     "timed_launch_only": _timed,
     "timed_earlier_work": _timed,

@@ -10,6 +10,7 @@ from tiny_export import call, diagnostic, domain, kernel, nvtx
 
 from nsyswrap.analysis.advice import advise_parts
 from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,17 @@ def test_lost_events_stand_first(tmp_path: Path) -> None:
         "losses": (LOST,),
         "first_step": None,
         "last_step": None,
+        "xla_broke_import": False,
     }
+
+
+@pytest.mark.parametrize("name", ["TSL", "other"])
+def test_ranges_of_xla_that_nsys_could_not_import(name: str, tmp_path: Path) -> None:
+    messages = diagnostic("Error when processing events: Source ID="), diagnostic(LOST)
+    rows = (*looped(*launched(400, host=390)), *messages, domain(name, 3))
+    one = findings_of(new(tmp_path, *rows))["lost_events"]
+    assert one.numbers["xla_broke_import"] == (name == "TSL")
+    assert words(one).example.startswith("nsyswrap profile --trace cuda -- ") == (name == "TSL")
 
 
 def test_other_warnings_are_no_doubt(tmp_path: Path) -> None:
