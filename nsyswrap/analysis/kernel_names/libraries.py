@@ -1,7 +1,6 @@
 """Read operation and data types from the kernel names of libraries.
 
-Known are matrix products of cuBLAS (nvjet and older names) and CUTLASS, templates of PyTorch, and the Triton
-kernels of torch.compile, such as ``triton_poi_fused_add_relu_0``.
+Known are templates of PyTorch and the Triton kernels of torch.compile, ``triton_poi_fused_add_relu_0``.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _SHORT = {
     "Float8_e4m3fn": "e4m3",
     "Float8_e5m2": "e5m2",
 }
-_LEVELS = 16  # of templates inside templates that are read
+LEVELS = 16  # of templates inside templates that are read
 # Templates that wrap the operation as their last argument.
 _WRAPPERS = {"gpu_kernel_impl", "gpu_kernel_impl_nocast", "gpu_index_kernel", "func_wrapper_t"}
 _OF_SCALARS = {"BinaryFunctor": "", "AUnaryFunctor": "scalar_", "BUnaryFunctor": "_scalar"}
@@ -30,29 +29,6 @@ _BEFORE = re.compile(r"^(?:CUDAFunctor_|launch_|Compare(?=[A-Z])|_cuda_|_)")
 _ENDINGS = ("_kernel", "_cuda", "_impl", "_functor", "_internal", "_out", "CUDA", "Kernel", "Impl", "Functor")
 _BACKWARD = re.compile(f"(?:{'|'.join(ending[::-1] for ending in (*_ENDINGS, 'Op', 'Ops'))})*")
 _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
-
-_TYPES = r"bf16|tf32|fp16|f16|f32|f64|e4m3|e5m2|int8|i8|s8"
-_TILE = r"_(?P<tile>\d+x\d+)"
-# In 64x4 after a tile, and in stages_64x4, 64 is the depth of the tile and 4 the number of stages.
-_NVJET = re.compile(
-    rf"^nvjet_(?:sm\d+_)?(?P<type>[a-z]+){_TILE}_(?P<depth>\d+)x\d+_.*_(?P<layout>[NT]{{3}})$"
-)
-_XMMA = re.compile(
-    rf"(?<!\w)(?=(\w*?xmma_gemm_(?:f32f32_(?=tf32))?(?P<type>{_TYPES})))\1\w*?"
-    r"_(?P<layout>[nt]{2})_n_tilesize(?P<tile>\d+x\d+x\d+)_"
-)
-# s16816gemm: the accumulator type and the shape of one instruction.
-_LETTER = re.compile(
-    rf"(?:_(?P<type>{_TYPES}))?_(?P<sum>[a-z])\d*gemm(?:_[a-z]+)??(?:_(?P<out>{_TYPES}))?"
-    rf"{_TILE}(?:_(?P<depth>\d+)x\d+)?(?P<rest>\w*)"
-)
-_STAGES = re.compile(r"_stages_(\d+)x")
-_LAYOUT = re.compile(r"_([nt]{2})(?:_|$)")
-_SUMS = {"s": "f32", "d": "f64", "h": "f16", "c": "complex f32", "z": "complex f64", "i": "int8"}
-_NVJET_TYPES = {"tst": "bf16", "tss": "bf16", "hsh": "f16", "hss": "f16", "sss": "f32", "ddd": "f64"}
-_SAME = {"fp16": "f16", "half": "f16", "float": "f32", "double": "f64", "i8": "int8", "s8": "int8"}
-_EXTENT = re.compile(r"\b(?:C<|_)(\d+)")
-_EXTRAS = {"splitK_": "split-k", "split_k_kernel": "split-k", "_relu_": "relu", "_bias_": "bias"}
 
 _TIMES = "\u00d7"
 _COPIES = {"direct_copy", "copy_device_to_device"}
@@ -83,18 +59,18 @@ _LONGEST_FIRST = sorted(_SEVERAL_WORDS.split(), key=len, reverse=True)
 _OPERATOR = re.compile(rf"(?:{'|'.join(_LONGEST_FIRST)})(?=_|$)|[^_]+")
 
 
-def _check(levels: int) -> None:
+def check_levels(levels: int) -> None:
     """Raise ValueError if no level is left: each one reads all of the text inside once more."""
     if not levels:
         raise ValueError("nested too deeply")
 
 
-def operation(text: str, levels: int = _LEVELS) -> tuple[str, list[str]]:
+def operation(text: str, levels: int = LEVELS) -> tuple[str, list[str]]:
     """Return the operation of a functor or lambda, and its distinct types.
 
     Raises ValueError for operations inside more than ``levels`` others.
     """
-    _check(levels)
+    check_levels(levels)
     functor = parse(text)
     if functor.base in _WRAPPERS:
         arguments = [argument for argument in functor.arguments if not is_number(argument)]
@@ -109,7 +85,7 @@ def operation(text: str, levels: int = _LEVELS) -> tuple[str, list[str]]:
     return words(functor.base), types
 
 
-def value_types(arguments: Sequence[str], levels: int = _LEVELS) -> list[str]:
+def value_types(arguments: Sequence[str], levels: int = LEVELS) -> list[str]:
     """Return the distinct types among template arguments, in short form."""
     types = (short_type(argument, levels) for argument in arguments if argument and not is_number(argument))
     return [name for name in dict.fromkeys(types) if not name.endswith("Policy")]
@@ -122,12 +98,12 @@ def is_number(argument: str) -> bool:
 
 
 @cache
-def short_type(text: str, levels: int = _LEVELS) -> str:
+def short_type(text: str, levels: int = LEVELS) -> str:
     """Return the short form of a type: ``bf16`` for ``c10::BFloat16``, others without namespaces.
 
     Raises ValueError for types inside more than ``levels`` others.
     """
-    _check(levels)
+    check_levels(levels)
     if _BUILT_IN.fullmatch(text):
         return _SHORT.get(text, text).rstrip("*")
     name = parse(text)
@@ -149,44 +125,6 @@ def _scalar(functor: str, inner: str) -> str:
     """Write the operand that is a scalar: before the operation or after it."""
     scalar = _OF_SCALARS[functor]
     return scalar + inner if scalar.endswith("_") else inner + scalar
-
-
-def gemm(name: str, kernel: Name) -> str | None:
-    """Return ``gemm bf16 128x256x64 tn``: type, tile in M, N and K, layout, then extras such as split-k."""
-    if match := _NVJET.search(name):
-        kind = _NVJET_TYPES.get(match["type"], match["type"])
-        return _gemm_text(kind, f"{match['tile']}x{match['depth']}", match["layout"].lower(), name)
-    if match := _XMMA.search(name):
-        return _gemm_text(match["type"], match["tile"], match["layout"], name)
-    if match := _LETTER.search(name):
-        return _lettered(match, name)
-    return _cutlass_3(kernel)
-
-
-def _lettered(match: re.Match[str], name: str) -> str:
-    stages, layout = _STAGES.search(match["rest"]), _LAYOUT.search(match["rest"])
-    depth = stages[1] if stages else match["depth"]
-    kind = match["type"] or match["out"] or _SUMS.get(match["sum"], match["sum"])
-    tile = f"{match['tile']}x{depth}" if depth else match["tile"]
-    return _gemm_text(kind, tile, layout[1] if layout else "", name)
-
-
-def _cutlass_3(kernel: Name, levels: int = _LEVELS) -> str | None:
-    """Read ``device_kernel<GemmUniversal<..., CollectiveMma<schedule, tile, type, ...>, ...>>``."""
-    _check(levels)
-    for argument in kernel.arguments:
-        inner = parse(argument)
-        if inner.base == "CollectiveMma":
-            _, tile, kind, *_ = inner.arguments
-            return _gemm_text(short_type(kind), "x".join(_EXTENT.findall(tile)), "", "")
-        if "gemm::" in argument and (text := _cutlass_3(inner, levels - 1)):
-            return text
-    return None
-
-
-def _gemm_text(kind: str, tile: str, layout: str, name: str) -> str:
-    extras = [extra for mark, extra in _EXTRAS.items() if mark in name]
-    return " ".join(part for part in ("gemm", _SAME.get(kind, kind), tile, layout, *extras) if part)
 
 
 def pytorch(name: str, kernel: Name) -> str | None:

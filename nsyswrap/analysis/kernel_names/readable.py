@@ -11,7 +11,8 @@ from functools import cache
 
 from nsyswrap.analysis.kernel_names.classes import OTHER, classify
 from nsyswrap.analysis.kernel_names.demangled import Name, parse
-from nsyswrap.analysis.kernel_names.libraries import gemm, pytorch, short_type, triton, value_types
+from nsyswrap.analysis.kernel_names.libraries import pytorch, short_type, triton, value_types
+from nsyswrap.analysis.kernel_names.products import gemm
 
 _NCCL = re.compile(r"nccl\w*?Kernel_(\w+)")
 _THRUST = re.compile(r"cuda_cub::__(?!parallel_for)(\w+?)::")
