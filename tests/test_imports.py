@@ -54,7 +54,6 @@ SPEAKING = {
     "diagnostics.run_checks",
     "judged_part",
     "kernel_names.classes",
-    "kernel_names.products",
     "no_gpu_work",
     "nvtx_ranges",
     "ranks.collectives",

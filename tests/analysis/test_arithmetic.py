@@ -60,6 +60,8 @@ void deep_gemm::sm90_fp8_gemm_1d2d_impl<(cute::UMMA::Major)0>(float *)  | DeepGE
 triton_poi_fused_mul_7                                                  | torch.compile - - - 0      | M
 triton_tem_fused_bmm_2                                                  | torch.compile - - - 0      | O
 ncclDevKernel_ReduceScatter_Sum_f16_RING_LL(T1)                         | NCCL f16 - - 0             | O
+void cutlass__5x_cudnn::Kernel<cutlass__5x_cudnn::conv::kernel::C<cutlass__5x_cudnn::gemm::GemmShape<(int)64, (int)256, (int)16>, A, cutlass__5x_cudnn::gemm::warp::MmaTensorOp<cutlass__5x_cudnn::gemm::GemmShape<(int)64, (int)64, (int)16>, cutlass__5x_cudnn::tfloat32_t, L>>>(T1) | CUTLASS tf32 - 64x256 0 | T
+void cutlass::Kernel2<cutlass::gemm::kernel::Gemm<cutlass::gemm::GemmShape<(int)64, (int)32, (int)8>, A, cutlass::gemm::warp::MmaSimt<cutlass::gemm::GemmShape<(int)32, (int)16, (int)8>, float, L>>>(T1) | CUTLASS f32 - 64x32 0 | C
 trt_ampere_h16816gemm_64x64_ldg8_tn_v1                                  | TensorRT f16 f16 64x64 0   | T
 sm89_xmma_gemm_e4m3e4m3_e4m3f32_f32_tn_n_tilesize64x128x64_stage3_tensor16x8x32_execute_kernel__5x_cublas | cuBLAS f8 f32 64x128 0 | T
 void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688fprop_optimized_tf32_128x64_16x6_nhwc_align4>(T1) | cuDNN tf32 f32 128x64 4 | T

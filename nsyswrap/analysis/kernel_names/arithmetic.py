@@ -45,14 +45,16 @@ _SAME = {
     **dict.fromkeys(("e4m3", "e5m2", "f8e4m3", "f8e5m2", "fp8"), "f8"),
     **dict.fromkeys(("e2m1", "fp4"), "f4"),
     **dict.fromkeys(("int8", "s8", "u8", "signed char"), "i8"),
+    **dict.fromkeys(("tf32", "tfloat32"), "tf32"),
     **dict.fromkeys(("i", "s32", "int32"), "i32"),
 }
 _FLASH = r"\bflash(?:_(?:fwd_(?:splitkv_(?:mla_)?)?kernel|bwd_dq_dk_dv_loop)|::FlashAttn(?:Fwd|Bwd)Sm\d)"
-_KNOWN = {*_SAME.values(), "tf32"}
+_KNOWN = set(_SAME.values())
 _FLOATS = _KNOWN - {"i8", "i32"}
 _TYPE = r"(?:tf32|bf16|c?f(?:16|32|64)|fp(?:16|32|64)|e[245]m[123]|int8|[isu](?:8|32))"
 
 # Parts of patterns.
+_CUTLASS_2 = r"^cutlass\w*::Kernel2?<[^,]*?\bGemmShape<(?P<tile>\d+, \d+), \d+>.*?\bwarp::"
 _CUTE = r"^cutlass::device_kernel<.*?\b"
 _CUTE_TYPES = r"(?P<sum>[FS]\d\d)(?P<input>TF32|BF16|F16|F64|E[45]M[23]|[SU]8)"
 _3X_TYPES = (
@@ -73,6 +75,8 @@ RULES: tuple[tuple[str, bool | None, str], ...] = (
     ("FlashAttention", True, _FLASH),
     ("FlashAttention", False, r"\bflash_(?:bwd_(?:dot|clear|convert)_\w+|fwd_splitkv_combine_kernel)"),
     ("FlashAttention", False, r"\bflash::FlashAttn(?:Fwd|Bwd)(?:Combine|Preprocess|Postprocess)"),
+    ("CUTLASS", True, _CUTLASS_2 + r"MmaTensorOp<[\w:]*GemmShape<[^>]*>, (?P<input>[\w:]+)"),
+    ("CUTLASS", False, _CUTLASS_2 + r"MmaSimt<[\w:]*GemmShape<[^>]*>, (?P<input>[\w:]+)"),
     # CUTLASS 3 names the instruction, a struct of CuTe.
     ("CUTLASS", True, _CUTE + r"SM(?:[789]\d_|\d+::(?:\w+::)*G?MMA_)\d+x\d+x\d+_" + _CUTE_TYPES),
     ("CUTLASS", True, _CUTE + r"SM1\d\d_MMA_(?P<input>TF32|S8)_"),
@@ -111,19 +115,12 @@ RULES: tuple[tuple[str, bool | None, str], ...] = (
     (
         "DeepGEMM",
         True,
-        r"^(?:deep_gemm::(?:sm\d+_)?|sm[19]\d+_)(?P<input>fp8|bf16|tf32)_\w*gemm\w*_(?:impl|kernel)",
+        r"^(?:deep_gemm::(?:sm\d+_)?|sm[19]\d+_)(?P<input>fp8|bf16|tf32)_\w*gemm\w*_(?:impl|k)",
     ),
-    ("cuBLAS", False, r"^(?:gemmSN_[NT]+_kernel|gemv\w*|gemmk1_kernel)<(?:int, )*(?P<input>\w+)"),
-    (
-        "cuBLAS",
-        False,
-        r"^(?:internal::gemvx::kernel|(?:dot|axpy|scal|nrm2|asum)_kernel\w*)<(?:int, )*(?P<input>\w+)",
-    ),
-    (
-        "cuBLAS",
-        False,
-        r"^(?P<input>[sdcz])gemm_(?:sm\d\d_|largek_lds|\d+x\d+x\d+)|^magma_(?P<inner>[sd])gemmEx_",
-    ),
+    ("cuBLAS", False, r"^(?:gemmSN_[NT]+_kernel|(?:internal::)?gemv[\w:]*|gemmk1_kernel)" + _FIRST),
+    ("cuBLAS", False, r"^(?:dot|axpy|scal|nrm2|asum)_kernel\w*" + _FIRST),
+    ("cuBLAS", False, r"^(?P<input>[sdcz])gemm_(?:sm\d\d_|largek_lds|\d+x\d+x\d+)"),
+    ("cuBLAS", False, r"^magma_(?P<input>[sd])gemmEx_"),
     ("cuBLASLt", False, r"^cublasLt::(?:splitKreduce_kernel|epilogue::)"),
     # Reductions with a product of torch.compile's own, and templates, can use tensor cores.
     ("torch.compile", False, r"^triton_(?:poi|for)_|^triton_(?:red|per)_(?!\w*mm)"),
@@ -194,7 +191,7 @@ def _readings(name: str, text: str) -> Iterator[Arithmetic]:
         if match := pattern.search(text):
             groups = {"tile": "", **match.groupdict("")}
             kind = _type(groups.get("inner") or groups.get("input"), tensor_cores=cores)
-            tile = groups["tile"].replace("_", "x")
+            tile = re.sub("_|, ", "x", groups["tile"])
             yield Arithmetic(kind, _type(groups.get("sum")), cores, _alignment(text), tile, library)
     if match := _LETTER.search(text):
         yield _letter(match, text)

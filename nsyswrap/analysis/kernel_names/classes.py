@@ -76,10 +76,14 @@ RULES: tuple[tuple[str, str], ...] = (
     ("convolution", _in_word("(?:xmma|cutlass)_", "(?:fprop|dgrad|wgrad)")),
     ("convolution", IN + r"(?i:winograd|convolve|convolution|depthwise_?conv|conv_?transpose)"),
     ("convolution", IN + r"(?:(?<![A-Za-z])conv(?:[123]d|_depthwise)|[dw]grad(?:2d|_engine|_alg))"),
-    ("convolution", r"^xmma_cudnn::|^cudnn::cnn::|^fft2d_[rc]2[rc]_|(?<![a-z])[hs]\d*cudnn_"),
+    (
+        "convolution",
+        r"^xmma_cudnn::|^cudnn::cnn::|^fft2d_[rc]2[rc]_|^cutlass\w*::Kernel2?<cutlass\w*::conv::|(?<![a-z])[hs]\d*cudnn_",
+    ),
     # cuBLAS, cuBLASLt, CUTLASS and kernels named like theirs, with prologues and epilogues of the product.
     ("gemm", r"^nvjet_|^bmm_[A-Z]|^marlin\w*::Marlin|^fused_moe_kernel|" + _in_word("cutlass_", "gemm")),
     ("gemm", IN + r"(?i:gemm|gemv|matmul|splitKreduce)"),
+    ("reduce", r"^cutlass\w*::Kernel2?<cutlass\w*::reduction::"),
     ("gemm", r"^cutlass::(?:device_kernel|Kernel2?)<cutlass::gemm::|^cublasLt::epilogue::"),
     ("softmax", IN + r"(?i:softmax)"),
     ("norm", IN + r"(?i:(?:layer|batch|group|instance|rms|weight|qk)_?norm)"),

@@ -26,7 +26,24 @@ LEVELS = 16  # of templates inside templates that are read
 _WRAPPERS = {"gpu_kernel_impl", "gpu_kernel_impl_nocast", "gpu_index_kernel", "func_wrapper_t"}
 _OF_SCALARS = {"BinaryFunctor": "", "AUnaryFunctor": "scalar_", "BUnaryFunctor": "_scalar"}
 _BEFORE = re.compile(r"^(?:CUDAFunctor_|launch_|Compare(?=[A-Z])|_cuda_|_)")
-_ENDINGS = ("_kernel", "_cuda", "_impl", "_functor", "_internal", "_out", "CUDA", "Kernel", "Impl", "Functor")
+_SPECIAL = {
+    "CUDAFunctorOnSelf_add": "add_scalar",
+    "CUDAFunctorOnOther_add": "scalar_add",
+    "CompareFunctor": "compare",
+}
+_ENDINGS = (
+    "_kernel",
+    "_cuda",
+    "_impl",
+    "_functor",
+    "_internal",
+    "_out",
+    "CUDA",
+    "Kernel",
+    "Impl",
+    "Functor",
+    "Internal",
+)
 _BACKWARD = re.compile(f"(?:{'|'.join(ending[::-1] for ending in (*_ENDINGS, 'Op', 'Ops'))})*")
 _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 
@@ -115,7 +132,7 @@ def short_type(text: str, levels: int = LEVELS) -> str:
 
 def words(name: str) -> str:
     """Return the operation in a name: ``gelu`` of ``GeluCUDAKernelImpl``, ``add`` of ``CUDAFunctor_add``."""
-    name = name.replace("CUDAFunctorOnSelf_add", "add_scalar")
+    name = _SPECIAL.get(name, name)
     short = _BEFORE.sub("", name)
     without = _BACKWARD.sub("", short[::-1], count=1)[::-1]
     return _HUMP.sub("_", without or name).lower()

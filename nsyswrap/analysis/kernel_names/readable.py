@@ -12,7 +12,7 @@ from functools import cache
 from nsyswrap.analysis.kernel_names.classes import OTHER, classify
 from nsyswrap.analysis.kernel_names.demangled import Name, parse
 from nsyswrap.analysis.kernel_names.libraries import pytorch, short_type, triton, value_types
-from nsyswrap.analysis.kernel_names.products import gemm
+from nsyswrap.analysis.kernel_names.products import convolution, gemm
 
 _NCCL = re.compile(r"nccl\w*?Kernel_(\w+)")
 _THRUST = re.compile(r"cuda_cub::__(?!parallel_for)(\w+?)::")
@@ -28,6 +28,7 @@ _EFFICIENT = re.compile(
 )
 _TYPES = {"f16": "half", "f32": "float"}
 _INDEX_TYPES = {"int", "unsigned int"}
+_KNOWN = re.compile(r"(?:at|vision::ops|cudnn|at_cuda_detail::cub|cask_plugin\w*)::")
 _SHELLS = {"Kernel", "Kernel2", "device_kernel"}
 _FILLERS = re.compile(r"^(?:global)?[kK]ernel2?$|^impl$|_?[kK]ernel(?=_|$)|_cuda(?=_|$)")
 
@@ -46,6 +47,7 @@ def _short_names(name: str, kernel: Name) -> Iterator[str | None]:
     yield triton(name)
     yield _nccl(name)
     yield gemm(name, kernel) if classify(name) == "gemm" else None
+    yield convolution(name) if classify(name) == "convolution" else None
     yield _attention(name, kernel)
     yield _thrust(name)
     yield pytorch(name, kernel)
@@ -79,15 +81,17 @@ def _thrust(name: str) -> str | None:
 
 
 def _template(name: str, kernel: Name) -> str | None:
-    """Return class, name and first type of a template whose class is known."""
-    kind = classify(name)
-    if not kernel.arguments or kind == OTHER:
+    """Return class, name and first type of a template whose class is known, or of a library's kernel."""
+    kind, known = classify(name), name.endswith(")") and _KNOWN.match(kernel.path)
+    if not known and (not kernel.arguments or kind == OTHER):
         return None
-    first = _first_type(kernel)
+    first = _first_type(kernel) if kernel.arguments else ""
     if kernel.base in _SHELLS:  # the wrapped type is the name
         return f"{kind} {first}"
-    name = _short(kernel.path)
-    return (kind if name == kind else f"{kind} {name}") + (f"<{first}>" if first else "")
+    what = _short(kernel.path)
+    if kind not in (what, OTHER):
+        what = f"{kind} {what}"
+    return what + (f"<{first}>" if first else "")
 
 
 @cache
