@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -61,14 +60,14 @@ def abbreviated(texts: Sequence[str], room: int, kernels: Collection[str | None]
     """Return the cells of a column, shorter if they are wider than ``room`` columns and have a shorter form.
 
     All copies of the column get the same form. Different texts stay different. Call it again until nothing
-    changes. ``kernels`` are all kernel names of the table: a readable name stands for one of them only.
+    changes. ``kernels`` are all kernel names of the table: if one does not fit, all become readable.
     """
     wide = {text for text in texts if screen_width(text) > room}
     squeezed = {text: " ".join(text.split()) for text in texts} if any("  " in text for text in wide) else {}
     every = ({**_DIRECTIONS, **_COPIES, **_causes()}, _BARE, _SHORTEST, squeezed)
     forms = dict(next((forms for forms in every if wide & forms.keys()), {}))
     if len(kernels) and wide - forms.keys():
-        forms.update(_readable(wide - forms.keys(), kernels))
+        forms.update(_readable(set(texts) - forms.keys(), kernels))
     short = [forms.get(text, text) for text in texts]
     return short if len(set(short)) == len(set(texts)) else list(texts)
 
@@ -78,23 +77,6 @@ def _causes() -> Mapping[str, str]:
 
 
 def _readable(names: Iterable[str], every: Iterable[str | None]) -> dict[str, str]:
-    """Return the readable names that are shorter and that no other name has."""
-    readable = {name: readable_name(name) for name in names if name}
-    shared = {text for text, count in Counter(readable.values()).items() if count > 1}
-    forms = {
-        text: name
-        for name, text in readable.items()
-        if text not in shared and screen_width(text) < screen_width(name)
-    }
-    # Thousands of names are mostly instances of few templates: others of the same one are tried first.
-    heads = {_head(name) for name in forms.values()}
-    others = {name for name in every if name and name not in readable}
-    for other in sorted(others, key=lambda name: _head(name) not in heads):
-        if not forms:
-            break
-        forms.pop(readable_name(other), None)
-    return {name: text for text, name in forms.items()}
-
-
-def _head(name: str) -> str:
-    return name.partition("<")[0]
+    """Return the readable names that are shorter, numbered where several of all kernels have the same."""
+    readable = distinct_names({*names, *filter(None, every)})
+    return {name: text for name in names if screen_width(text := readable[name]) < screen_width(name)}

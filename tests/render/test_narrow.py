@@ -87,17 +87,21 @@ def test_a_kernel_that_does_not_fit_has_its_readable_name() -> None:
     assert named(ADD, width=200) == [ADD]
 
 
-def test_kernels_that_share_a_readable_name_keep_their_own() -> None:
-    one, other = ADD, ADD.replace("3ul", "4ul")
-    shown = named(one, other, width=60)
-    assert len(set(shown)) == 2
-    assert not any(name.startswith("elementwise") for name in shown)
+def test_all_kernels_of_a_column_become_readable_if_one_does_not_fit() -> None:
+    gemm = "nvjet_tst_64x128_64x8_1x2_h_bz_TNN"
+    assert named(ADD, gemm, width=60) == [
+        "elementwise add<float> \N{MULTIPLICATION SIGN}4",
+        "gemm bf16 64x128x64 tnn",
+    ]
+    assert named(gemm, width=60) == [gemm]
 
 
-def test_a_readable_name_stands_for_one_kernel_of_all_rows_shown_or_not() -> None:
+def test_kernels_that_share_a_readable_name_are_numbered() -> None:
     one, other = ADD, ADD.replace("3ul", "4ul")
+    shown = [f"elementwise add<float> \N{MULTIPLICATION SIGN}4 #{number}" for number in (1, 2)]
+    assert named(one, other, width=60) == shown
     assert abbreviated([one], 30, [one]) == ["elementwise add<float> \N{MULTIPLICATION SIGN}4"]
-    assert abbreviated([one], 30, [one, other]) == [one]
+    assert abbreviated([one], 30, [one, other]) == shown[:1]  # a row that is not shown
 
 
 def test_texts_that_would_become_equal_stay_as_they_are() -> None:
