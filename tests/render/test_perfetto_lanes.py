@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from nsyswrap.render.timeline.packing import (
     event_places,
     levels,
     nested,
+    rows_by_lane,
     sublanes,
 )
 
@@ -140,18 +140,17 @@ def test_sublanes_nest_or_are_disjoint(bars: list[tuple[int, int, int, int]]) ->
     lane, rank, start, length = np.array(bars, np.int64).reshape(-1, 4).T
     end = start + length
     order = drawing_order(lane, 3, rank, start, end)
-    lane, start, end = lane[order], start[order], end[order]
-    inside = sublanes(lane, start, end, nested)
-    for of, number in product(range(3), range(len(bars))):
-        rows = np.flatnonzero((lane == of) & (inside == number))
+    inside = list(sublanes(rows_by_lane(lane, 3, order), start, end, nested))
+    for _, _, rows in inside:
         _assert_nesting(start[rows].tolist(), end[rows].tolist())
         _assert_events(start[rows], end[rows])
     order = drawing_order(lane, 3, np.zeros_like(lane), start, end)
-    lane, start, end = lane[order], start[order], end[order]
-    apart = sublanes(lane, start, end, disjoint)
-    for of, number in product(range(3), range(len(bars))):
-        rows = np.flatnonzero((lane == of) & (apart == number))
+    apart = list(sublanes(rows_by_lane(lane, 3, order), start, end, disjoint))
+    for _, _, rows in apart:
         assert (start[rows][1:] >= end[rows][:-1]).all()
+    for parts in (inside, apart):
+        assert all((lane[rows] == of).all() for of, _, rows in parts)
+        assert sorted(row for _, _, rows in parts for row in rows.tolist()) == list(range(len(bars)))
 
 
 def _assert_events(start: NDArray[Any], end: NDArray[Any]) -> None:

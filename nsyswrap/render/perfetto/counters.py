@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
+from nsyswrap.analysis.gpu_operations import KERNEL, MEMCPY
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render.perfetto.events import GpuBars
 from nsyswrap.render.perfetto.lanes import CaptureLanes
@@ -27,19 +28,7 @@ class Counter(NamedTuple):
     values: NDArray[Any]
 
 
-def bandwidths(capture: Capture, bars: Sequence[GpuBars], tracks: CaptureLanes) -> list[Counter]:
-    """Return a counter for each GPU and direction of copies.
-
-    A copy counts with its mean bandwidth from its start to its end. A copy of no length does not count.
-    """
-    made: list[Counter] = []
-    for part in bars:
-        if part.kind == "memcpy":
-            made += _bandwidths(capture, part, *_lasting(part, tracks), tracks)
-    return made
-
-
-def with_running(slices: Slices, bars: Sequence[GpuBars], tracks: CaptureLanes) -> Slices:
+def with_running(slices: Slices, bars: GpuBars, tracks: CaptureLanes) -> Slices:
     """Return the GPU slices with the number of kernels that run, where kernels overlap.
 
     A kernel of no length does not count.
@@ -47,26 +36,23 @@ def with_running(slices: Slices, bars: Sequence[GpuBars], tracks: CaptureLanes) 
     track = np.full(len(slices.lane), -1, np.int32)
     begin, end = np.zeros_like(track), np.zeros_like(track)
     parents = np.array([-1 if one.parent is None else one.parent for one in tracks.lanes.tracks])[slices.lane]
-    for part in bars:
-        if part.kind != "kernel":
-            continue
-        rows, gpu = _lasting(part, tracks)
-        for parent in distinct(gpu)[0].tolist():
-            mine = rows[gpu == parent]
-            times, value = steps(part.start_ns[mine], part.end_ns[mine], np.ones(len(mine), np.int8))
-            if value.max(initial=0) > 1:  # without overlap the streams already show it
-                at = np.flatnonzero(parents == parent)
-                track[at] = tracks.lanes.add_below(parent, "kernels running", "kernels")
-                value = np.append(value, 0)  # before the first kernel
-                for counted, of_slices in ((begin, slices.start_ns), (end, slices.end_ns)):
-                    counted[at] = value[np.searchsorted(times, of_slices[at], "right") - 1]
+    rows = bars.lasting(KERNEL)
+    gpu = _gpu_tracks(bars, rows, tracks)
+    for parent in distinct(gpu)[0].tolist():
+        mine = rows[gpu == parent]
+        times, value = steps(bars.start_ns[mine], bars.end_ns[mine], np.ones(len(mine), np.int8))
+        if value.max(initial=0) > 1:  # without overlap the streams already show it
+            at = np.flatnonzero(parents == parent)
+            track[at] = tracks.lanes.add_below(parent, "kernels running", "kernels")
+            value = np.append(value, 0)  # before the first kernel
+            for counted, of_slices in ((begin, slices.start_ns), (end, slices.end_ns)):
+                counted[at] = value[np.searchsorted(times, of_slices[at], "right") - 1]
     return replace(slices, running=Running(track, begin, end)) if (track >= 0).any() else slices
 
 
-def _lasting(bars: GpuBars, tracks: CaptureLanes) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows of the bars that have a length, and the track of the GPU of each."""
-    rows = np.flatnonzero(bars.end_ns > bars.start_ns)
-    return rows, np.array([tracks.gpu(*stream.gpu) for stream in bars.streams])[bars.stream[rows]]
+def _gpu_tracks(bars: GpuBars, rows: NDArray[Any], tracks: CaptureLanes) -> NDArray[Any]:
+    """Return the track of the GPU of these bars."""
+    return np.array([tracks.gpu(*stream.gpu) for stream in bars.streams])[bars.stream[rows]]
 
 
 def curve_counters(capture: Capture, tracks: CaptureLanes) -> tuple[list[Counter], tuple[str, ...]]:
@@ -94,16 +80,21 @@ def steps(start: NDArray[Any], end: NDArray[Any], value: NDArray[Any]) -> Steps:
     return times[last], np.where(open_events == 0, 0, total)
 
 
-def counter_notes(capture: Capture, bars: Sequence[GpuBars]) -> tuple[str, ...]:
+def counter_notes(capture: Capture, bars: GpuBars) -> tuple[str, ...]:
     """Return the notes on the names of the counters."""
-    copies = any(part.kind == "memcpy" and (part.end_ns > part.start_ns).any() for part in bars)
-    return capture.notes_on_labels("copy_kind") if copies else ()
+    return capture.notes_on_labels("copy_kind") if len(bars.lasting(MEMCPY)) else ()
 
 
-def _bandwidths(
-    capture: Capture, bars: GpuBars, rows: NDArray[Any], gpu: NDArray[Any], tracks: CaptureLanes
-) -> Iterator[Counter]:
-    columns = capture.whole.columns("memcpy", "bytes", "copy_kind", "start_ns", "end_ns")
+def bandwidths(capture: Capture, bars: GpuBars, tracks: CaptureLanes) -> Iterator[Counter]:
+    """Yield a counter for each GPU and direction of copies.
+
+    A copy counts with its mean bandwidth from its start to its end. A copy of no length does not count.
+    """
+    rows = bars.lasting(MEMCPY)
+    if not len(rows):
+        return
+    gpu = _gpu_tracks(bars, rows, tracks)
+    columns = capture.whole.columns(MEMCPY, "bytes", "copy_kind", "start_ns", "end_ns")
     mine = {field: values[bars.row[rows]] for field, values in columns.items()}
     bytes_per_ns = mine["bytes"] / (mine["end_ns"] - mine["start_ns"])  # of the whole copy, clipped or not
     labels = capture.labels("copy_kind")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
-from nsyswrap.analysis.gpu_operations import KINDS, operations_of_kind
+from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of
 from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.analysis.nvtx_ranges import STYLES, counted_ranges, own_texts
 from nsyswrap.analysis.range_tree.module_numbers import marks_of_modules
@@ -18,7 +18,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_MARK, SPANS
 from nsyswrap.render.perfetto.lanes import CaptureLanes
-from nsyswrap.render.perfetto.slices import Argument, Looks, Slices, laid_out, look_fields
+from nsyswrap.render.perfetto.slices import Argument, Looks, Slices, look_fields
 from nsyswrap.render.timeline.lanes import OTHER_CALLS, Lane
 from nsyswrap.render.timeline.names import (
     FAULT,
@@ -30,7 +30,7 @@ from nsyswrap.render.timeline.names import (
     streams_of,
     sublane_suffix,
 )
-from nsyswrap.render.timeline.packing import disjoint, nested
+from nsyswrap.render.timeline.packing import disjoint, drawing_order, nested, rows_by_lane, sublanes
 
 CPU_FAULT = "um_cpu_fault"
 _IN_CUDA = ("osrt", "overhead", "cuda_overhead")  # calls that CUDA's make
@@ -38,7 +38,6 @@ _IN_CUDA = ("osrt", "overhead", "cuda_overhead")  # calls that CUDA's make
 CALLS = (*(kind for kind in OTHER_CALLS if kind not in _IN_CUDA), "api", *_IN_CUDA)
 GPU_FAULT = "um_gpu_fault"
 DRAWN = (*KINDS, GPU_FAULT)
-_READ = (*SPANS, "global_pid", "device_id", "context_id", "stream_id", "correlation_id")
 NVTX = "nvtx"
 
 
@@ -83,14 +82,16 @@ def thread_slices(
         np.concatenate([getattr(part, field) for part in parts]) for field in ThreadEvents._fields
     )
     threads, code = distinct(thread)
+    order = drawing_order(code, len(threads), rank, start, end)
+    rows_of = rows_by_lane(code, len(threads), order)
+    parts = sublanes(rows_of, start, end, _one_lane if points else nested)
+    lanes = [(tracks.thread_lane(int(threads[of]), name, sublane), rows) for of, sublane, rows in parts]
+    slices, rows = Slices.of(lanes, (start, end, look), calling=True, points=points)
+    return slices, call[rows]
 
-    def add(of: int, sublane: int) -> int:
-        return tracks.thread_lane(int(threads[of]), name, sublane)
 
-    order, lane = laid_out(code, rank, (start, end), None if points else nested, add)
-    nothing = np.zeros(len(lane), np.int32)
-    columns = (start[order], end[order], look[order], nothing, nothing)
-    return Slices(lane, *columns, calling=True, points=points), call[order]
+def _one_lane(start: NDArray[Any], _: NDArray[Any]) -> NDArray[Any]:
+    return np.zeros(len(start), np.int8)
 
 
 def cpu_page_faults(capture: Capture, tracks: CaptureLanes, looks: Looks) -> Slices:
@@ -99,11 +100,12 @@ def cpu_page_faults(capture: Capture, tracks: CaptureLanes, looks: Looks) -> Sli
     start = columns["start_ns"]
     row = np.flatnonzero((start != MISSING) & capture.window.holding(columns, clip=True))
     look = looks.of_events(capture, CPU_FAULT, row)
-    known, process = distinct(columns["global_pid"][row])
-    lane = np.array([tracks.process(global_pid) for global_pid in known.tolist()], np.int32)[process]
-    order = np.lexsort((start[row], lane))
-    times, nothing = start[row][order], np.zeros(len(row), np.int32)
-    return Slices(lane[order], times, times, look[order], nothing, nothing, points=True)
+    times, owner = start[row], columns["global_pid"][row]
+    known, process = distinct(owner)
+    order = np.lexsort((times, process))
+    rows_of = zip(known.tolist(), rows_by_lane(process, len(known), order), strict=True)
+    lanes = [(tracks.process(global_pid), rows) for global_pid, rows in rows_of]
+    return Slices.of(lanes, (times, times, look), points=True)[0]
 
 
 def lane_slices(lane: Lane, track: int, looks: Looks) -> Slices:
@@ -113,25 +115,27 @@ def lane_slices(lane: Lane, track: int, looks: Looks) -> Slices:
     group = np.zeros(len(used), np.int64)
     group[code] = lane.series
     look = looks.plain(lane.family, code, names, group, [name_of(kind) for kind in lane.kinds])
-    nothing = np.zeros(len(lane), np.int32)
-    return Slices(np.full(len(lane), track, np.int32), lane.start_ns, lane.end_ns, look, nothing, nothing)
+    return Slices.of([(track, np.arange(len(lane)))], (lane.start_ns, lane.end_ns, look))[0]
 
 
-@dataclass(frozen=True)
-class GpuBars:
-    """One entry per bar of one kind; times in ns.
+class GpuBars(NamedTuple):
+    """The GPU operations and page faults of a selection, by start; times in ns.
 
-    ``row`` is the position among the whole capture's events of that kind, ``call`` that of the API call that
-    launched the bar, or -1. ``stream`` is a number in ``streams``.
+    ``kind`` is a number in DRAWN, ``row`` the position among the whole capture's events of that kind,
+    ``call`` that of the API call that launched the bar, or -1. ``stream`` is a number in ``streams``.
     """
 
-    kind: str
+    kind: NDArray[Any]
     row: NDArray[Any]
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
     call: NDArray[Any]
     stream: NDArray[Any]
     streams: list[Stream]
+
+    def lasting(self, kind: str) -> NDArray[Any]:
+        """Return the positions of the bars of one kind that have a length."""
+        return np.flatnonzero((self.kind == DRAWN.index(kind)) & (self.end_ns > self.start_ns))
 
     @property
     def launched(self) -> int:
@@ -140,58 +144,59 @@ class GpuBars:
         return int(in_stream[self.stream].sum())
 
 
-def gpu_bars(capture: Capture) -> list[GpuBars]:
-    """Return the bars of the selection by kind: events with a start that do not end before it."""
-    return [_bars(capture, kind) for kind in DRAWN if capture.has(kind)]
-
-
-def _bars(capture: Capture, kind: str) -> GpuBars:
-    if kind == GPU_FAULT:
-        return _faults(capture)
-    capture.whole.columns(kind, *_READ)  # in one pass
-    operations = operations_of_kind(capture, kind)
+def gpu_bars(capture: Capture) -> GpuBars:
+    """Return the bars of the selection: events with a start that do not end before it."""
+    operations = gpu_operations_of(capture)
     operations = operations.of(timed(operations.start_ns, operations.end_ns))
-    row, call = operations.row, operations.call
-    return GpuBars(kind, row, operations.start_ns, operations.end_ns, call, *streams_of(operations))
+    code, streams = streams_of(operations) if len(operations) else (operations.call, [])
+    names = ("kind", "row", "start_ns", "end_ns", "call")
+    columns = [*(getattr(operations, name) for name in names), code]
+    if capture.has(GPU_FAULT):
+        *faults, places = _faults(capture)
+        columns = [np.concatenate(both) for both in zip(columns, faults, strict=True)]
+        columns[-1][len(operations) :] += len(streams)
+        streams = [*streams, *places]
+    *others, start, end, call, code = columns
+    every = sorted(streams)
+    code = np.array([every.index(stream) for stream in streams], np.int32)[code]
+    order = drawing_order(code, len(every), np.zeros(len(code), np.int8), start, end)
+    return GpuBars(*(column[order] for column in (*others, start, end, call, code)), every)
 
 
-def _faults(capture: Capture) -> GpuBars:
+def _faults(capture: Capture) -> tuple[Any, ...]:
+    """Return the columns of the page faults, and the places that the last one numbers."""
     columns = capture.columns(GPU_FAULT, "row", "start_ns", "end_ns", "global_pid", "device_id")
     kept = timed(columns["start_ns"], columns["end_ns"])
     row, start, end, pid, device = (values[kept] for values in columns.values())
     codes, keys = group_keys(pid, device)
     owners = zip(*(part.tolist() for part in keys), strict=True)
     places = [place_of(process, gpu, FAULT) for process, gpu in owners]
-    none = np.full(len(row), -1, np.int32)
-    return GpuBars(GPU_FAULT, (row - 1).astype(np.int32), start, end, none, codes.astype(np.int32), places)
+    kind, none = np.full(len(row), DRAWN.index(GPU_FAULT)), np.full(len(row), -1)
+    return kind, row - 1, start, end, none, codes, places
 
 
 def gpu_slices(
-    capture: Capture, bars: Sequence[GpuBars], tracks: CaptureLanes, looks: Looks
+    capture: Capture, bars: GpuBars, tracks: CaptureLanes, looks: Looks
 ) -> tuple[Slices, NDArray[Any]]:
     """Return the slices of all bars, and the call of each."""
-    look = np.concatenate([_looks(capture, part, looks) for part in bars])
-    every = sorted({stream for part in bars for stream in part.streams})
-    numbers = [np.array([every.index(stream) for stream in part.streams], np.int32) for part in bars]
-    code = np.concatenate([number[part.stream] for number, part in zip(numbers, bars, strict=True)])
-    start, end, call = (
-        np.concatenate([getattr(part, name) for part in bars]) for name in ("start_ns", "end_ns", "call")
-    )
-    gpu = {stream.gpu: tracks.gpu(*stream.gpu) for stream in every}
-    names = stream_names(every)
-
-    def add(stream: int, beside: int) -> int:
-        return tracks.lanes.add_below(gpu[every[stream].gpu], names[stream] + sublane_suffix(beside))
-
-    order, lane = laid_out(code, np.zeros(len(code), np.int8), (start, end), disjoint, add)
-    nothing = np.zeros(len(lane), np.int32)
-    return Slices(lane, start[order], end[order], look[order], nothing, nothing), call[order]
+    look = np.empty(len(bars.row), np.int32)
+    for number in np.flatnonzero(np.bincount(bars.kind)).tolist():
+        mine = np.flatnonzero(bars.kind == number)
+        look[mine] = _looks(capture, DRAWN[number], bars.row[mine], bars.call[mine], looks)
+    gpu = {stream.gpu: tracks.gpu(*stream.gpu) for stream in bars.streams}
+    names, rows_of = stream_names(bars.streams), rows_by_lane(bars.stream, len(bars.streams))
+    lanes = [
+        (tracks.lanes.add_below(gpu[bars.streams[of].gpu], names[of] + sublane_suffix(beside)), rows)
+        for of, beside, rows in sublanes(rows_of, bars.start_ns, bars.end_ns, disjoint)
+    ]
+    slices, rows = Slices.of(lanes, (bars.start_ns, bars.end_ns, look))
+    return slices, bars.call[rows]
 
 
-def _looks(capture: Capture, bars: GpuBars, looks: Looks) -> NDArray[Any]:
+def _looks(capture: Capture, kind: str, row: NDArray[Any], call: NDArray[Any], looks: Looks) -> NDArray[Any]:
     own = Capture(capture.path, source=capture.source, view=capture.view).whole
-    paths = Argument(*call_paths(own, bars.call)) if own.has("nvtx") and own.has("api") else None
-    return looks.of_events(own, bars.kind, bars.row, paths)
+    paths = Argument(*call_paths(own, call)) if own.has("nvtx") and own.has("api") else None
+    return looks.of_events(own, kind, row, paths)
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
+from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.gpu_operations import KINDS, names_of_kind
 from nsyswrap.analysis.names import kernel_classes, name_codes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render.timeline.names import NO_NAME
-from nsyswrap.render.timeline.packing import drawing_order, sublanes
 
 _LABELS = {"src_kind": "mem_kind", "dst_kind": "mem_kind"}  # fields that share a table of labels
 # Shown by the slice itself, its lane or its arrow.
@@ -57,29 +57,24 @@ class Slices:
     points: bool = False
     running: Running | None = None
 
+    @classmethod
+    def of(
+        cls,
+        lanes: Iterable[tuple[int, NDArray[Any]]],
+        columns: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+        **kind: bool,
+    ) -> tuple[Slices, NDArray[Any]]:
+        """Return the slices of tracks with the positions of their events, and these positions in that order.
 
-def laid_out(
-    code: NDArray[Any],
-    rank: NDArray[Any],
-    times: tuple[NDArray[Any], NDArray[Any]],
-    split: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]] | None,
-    add: Callable[[int, int], int],
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the order of slices by lane and in drawing order, and the lane of each in that order.
-
-    Slices of one code are in one lane and its sub-lanes, as ``split`` parts them. ``add`` adds the lane of a
-    code and a sub-lane. See ``drawing_order`` for ``rank``.
-    """
-    order = drawing_order(code, int(code.max(initial=0)) + 1, rank, *times)
-    code, start, end = (column[order] for column in (code, *times))
-    beside = sublanes(code, start, end, split) if split else np.zeros_like(code)
-    codes, (of, number) = group_keys(code.astype(np.int64), beside)
-    added = np.array([add(*pair) for pair in zip(of.tolist(), number.tolist(), strict=True)], np.int32)
-    lane = added[codes]
-    if (lane[1:] < lane[:-1]).any():
-        again = order_by_code(lane, int(added.max()) + 1)
-        order, lane = order[again], lane[again]
-    return order, lane
+        ``columns`` are starts, ends and looks.
+        """
+        ordered = sorted(lanes, key=itemgetter(0))
+        none = np.empty(0, np.int64)
+        rows = np.concatenate([none, *(rows for _, rows in ordered)])
+        track = np.array([track for track, _ in ordered], np.int32)
+        lane = np.repeat(track, [len(rows) for _, rows in ordered])
+        nothing = np.zeros(len(lane), np.int32)
+        return cls(lane, *(column[rows] for column in columns), nothing, nothing, **kind), rows
 
 
 class Argument(NamedTuple):

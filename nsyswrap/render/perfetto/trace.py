@@ -24,6 +24,7 @@ from nsyswrap.render.perfetto.counters import Counter, bandwidths, counter_notes
 from nsyswrap.render.perfetto.events import (
     CALLS,
     CPU_FAULT,
+    DRAWN,
     NVTX,
     calls_of_kind,
     cpu_page_faults,
@@ -36,7 +37,6 @@ from nsyswrap.render.perfetto.events import (
 from nsyswrap.render.perfetto.lanes import CaptureLanes, Lanes
 from nsyswrap.render.perfetto.slices import Looks, Slices
 from nsyswrap.render.timeline.curves import idle, steps
-from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.names import STEPS
 
 ARROWS = "arrows from call to GPU work"
@@ -166,13 +166,13 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     """Add all events of a capture, the GPUs first."""
     tracks = CaptureLanes(trace.lanes, capture, label)
     drawn, added = Counts[str](), Counts[str]()
-    lanes = _steps_and_idle_time(capture)  # first: what they are made of takes much memory
     own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
+    lanes = [*idle(own), *steps(own)]
     bars, notes = gpu_bars(own), operation_notes(own)
-    recorded = {part.kind: own.count(part.kind) for part in bars}
+    recorded = {kind: own.count(kind) for kind in DRAWN if own.has(kind)}
     del own
     gpu = []
-    if bars:
+    if len(bars.row):
         work, launched_by = gpu_slices(capture, bars, tracks, trace.looks)
         gpu = [(with_running(work, bars, tracks), launched_by)]
     for lane in lanes:
@@ -181,7 +181,7 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     trace.counters += bandwidths(capture, bars, tracks)
     over_time, joined = curve_counters(capture, tracks)
     trace.counters += over_time
-    drawn.update({part.kind: len(part.row) for part in bars})
+    drawn.update(dict(zip(DRAWN, np.bincount(bars.kind, minlength=len(DRAWN)).tolist(), strict=True)))
     nvtx = nvtx_events(capture, trace.looks) if capture.has(NVTX) else None
     threads = [nvtx.push_pop] if nvtx else []
     for kind in filter(capture.has, CALLS):
@@ -201,17 +201,10 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     _count(trace, capture, drawn, recorded)
     trace.counts += added
     trace.counts[CURVES] += len(over_time)
-    launched = sum(part.launched for part in bars)
     arrows = _add_arrows(trace, gpu, on_host)
-    if launched > arrows:
-        trace.left_out.append(f"{counted(launched - arrows, ARROWS)} (launch call not recorded)")
+    if bars.launched > arrows:
+        trace.left_out.append(f"{counted(bars.launched - arrows, ARROWS)} (launch call not recorded)")
     trace.notes += (*notes, *counter_notes(capture, bars), *joined)
-
-
-def _steps_and_idle_time(capture: Capture) -> list[Lane]:
-    """Return the lanes of idle time by cause, and of the steps of each loop, as the page has them."""
-    own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
-    return [*idle(own), *steps(own)]
 
 
 def _count(trace: Trace, capture: Capture, drawn: Counts[str], recorded: Mapping[str, int]) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import distinct, number_texts, order_by_code
+from nsyswrap.analysis.arrays.groups import distinct, number_texts
 from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.arrays.spans import Spans
 from nsyswrap.analysis.gpu_operations import (
@@ -57,7 +58,7 @@ from nsyswrap.render.timeline.names import (
     sublane_suffix,
     thread_names,
 )
-from nsyswrap.render.timeline.packing import few_disjoint, levels, outermost
+from nsyswrap.render.timeline.packing import few_disjoint, levels, outermost, rows_by_lane, sublanes
 
 # Calls besides those of CUDA: kind of event and title of the lane. Calls of the first kinds make the others.
 OTHER_CALLS = {
@@ -153,13 +154,6 @@ def _smallest(codes: NDArray[Any], count: int) -> NDArray[Any]:
     return codes.astype(np.min_scalar_type(count), copy=False)
 
 
-def _rows_by_code(codes: NDArray[Any], count: int) -> list[NDArray[Any]]:
-    """Return the positions that have each of ``count`` codes, ascending."""
-    if not count:  # np.split returns one part
-        return []
-    return np.split(order_by_code(codes, count), np.cumsum(np.bincount(codes, minlength=count))[:-1])
-
-
 def _name_texts(names: Sequence[str | None]) -> list[str]:
     return [NO_NAME if name is None else name for name in names]
 
@@ -171,31 +165,28 @@ def streams(capture: Capture) -> Iterator[Lane]:
         return
     series, kinds = _series(capture, operations)
     name = names(capture, operations)
-    stream, every = streams_of(operations)
     texts = _name_texts(name.texts)
-    for mine, place, title in zip(_rows_by_code(stream, len(every)), every, stream_names(every), strict=True):
-        start, end = operations.start_ns[mine], operations.end_ns[mine]
-        beside = few_disjoint(start, end)
-        for sublane in range(int(beside.max()) + 1):
-            part = np.flatnonzero(beside == sublane) if beside.any() else slice(None)
-            rows = mine[part]
-            yield Lane(
-                family=KERNELS,
-                owner=place.global_pid,
-                group=gpu_name(capture, place.device),
-                title=title + sublane_suffix(sublane),
-                start_ns=start[part],
-                end_ns=end[part],
-                series=series[rows],
-                kinds=kinds,
-                name=name.codes[rows],
-                names=texts,
-                row=rows.astype(np.int32),
-                call=operations.call[rows].astype(np.int32),
-                selected=_selected(capture, capture.window.of_process(place.global_pid)),
-                level=sublane,
-                device=place.device,
-            )
+    stream, every = streams_of(operations)
+    titles, rows_of = stream_names(every), rows_by_lane(stream, len(every))
+    for number, level, rows in sublanes(rows_of, operations.start_ns, operations.end_ns, few_disjoint):
+        place = every[number]
+        yield Lane(
+            family=KERNELS,
+            owner=place.global_pid,
+            group=gpu_name(capture, place.device),
+            title=titles[number] + sublane_suffix(level),
+            start_ns=operations.start_ns[rows],
+            end_ns=operations.end_ns[rows],
+            series=series[rows],
+            kinds=kinds,
+            name=name.codes[rows],
+            names=texts,
+            row=rows.astype(np.int32),
+            call=operations.call[rows].astype(np.int32),
+            selected=_selected(capture, capture.window.of_process(place.global_pid)),
+            level=level,
+            device=place.device,
+        )
 
 
 def _selected(capture: Capture, ranges: IntervalSet) -> IntervalSet | None:
@@ -303,10 +294,9 @@ def _ranges(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:
     spans = Spans(*(part[known] for part in ranges.spans))
     events = _Events(spans, name, _name_texts(names), row)
     for thread, every in events.by_thread():
-        level = levels(spans.start[every], spans.end[every])
-        for depth in range(min(int(level.max()) + 1, _LEVELS)):
+        for _, depth, mine in islice(sublanes([every], spans.start, spans.end, levels), _LEVELS):
             place = (RANGES, thread, owners[thread], f"NVTX level {depth + 1}" if depth else "NVTX")
-            yield events.lane(capture, every[level == depth], place, [(RANGES, "range")], depth)
+            yield events.lane(capture, mine, place, [(RANGES, "range")], depth)
 
 
 @dataclass(frozen=True)
@@ -322,7 +312,7 @@ class _Events:
     def by_thread(self) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield each thread and the positions of its events by start; of equal starts the longest first."""
         known, number = distinct(self.spans.thread)
-        for thread, rows in zip(known.tolist(), _rows_by_code(number, len(known)), strict=True):
+        for thread, rows in zip(known.tolist(), rows_by_lane(number, len(known)), strict=True):
             start = self.spans.start[rows]
             in_order = (start[1:] > start[:-1]).all()  # as nsys writes calls, mostly
             yield thread, rows if in_order else rows[np.lexsort((-self.spans.end[rows], start))]

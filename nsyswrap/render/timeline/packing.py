@@ -7,7 +7,7 @@ of a lane are in drawing order: by start, and of equal starts the outer one firs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
@@ -37,12 +37,22 @@ def by_lane(lane: Ints) -> Iterator[slice]:
     return map(slice, cuts[:-1], cuts[1:]) if len(lane) else iter(())
 
 
-def sublanes(lane: Ints, start: Ints, end: Ints, split: Callable[[Ints, Ints], Ints]) -> Ints:
-    """Return the sub-lane of each slice; ``split`` is ``nested`` or ``disjoint``."""
-    number = np.zeros(len(lane), np.int64)
-    for rows in by_lane(lane):
-        number[rows] = split(start[rows], end[rows])
-    return number
+def rows_by_lane(lane: Ints, lanes: int, order: Ints | None = None) -> list[Ints]:
+    """Return the rows of each lane in ``range(lanes)``: ascending, or in an ``order`` that is by lane."""
+    if not lanes:  # np.split returns one part
+        return []
+    order = order_by_code(lane, lanes) if order is None else order
+    return np.split(order, np.cumsum(np.bincount(lane, minlength=lanes))[:-1])
+
+
+def sublanes(
+    rows_of: Iterable[Ints], start: Ints, end: Ints, split: Callable[[Ints, Ints], Ints]
+) -> Iterator[tuple[int, int, Ints]]:
+    """Yield number, sub-lane and rows of each sub-lane of lanes with these rows, as ``split`` parts them."""
+    for number, rows in enumerate(rows_of):
+        sublane = split(start[rows], end[rows])
+        for one in range(int(sublane.max(initial=-1)) + 1):
+            yield number, one, rows[sublane == one] if sublane.any() else rows
 
 
 def event_places(start: Ints, end: Ints) -> tuple[Ints, Ints]:
