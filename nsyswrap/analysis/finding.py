@@ -29,6 +29,8 @@ FindingKind = Literal[
     "layout_copies",
     "elementwise_chains",
     "few_blocks",
+    "last_wave",
+    "copy_bound",
     "fp32_products",
     "fp64_kernels",
     "misaligned_products",

@@ -155,6 +155,8 @@ _OVERHEAD = {**_CPU_CALL, "overhead_type": _optional("overheadType")}
 _GPU = {
     **_amounts(memory_bytes_per_s="memoryBandwidth", l2_bytes="l2CacheSize", multiprocessors="smCount"),
     **_amounts(compute_major="computeMajor", compute_minor="computeMinor"),
+    **_amounts(registers_per_multiprocessor="maxRegistersPerSm", warps_per_multiprocessor="maxWarpsPerSm"),
+    **_amounts(shared_bytes_per_multiprocessor="maxShmemPerSm", blocks_per_multiprocessor="maxBlocksPerSm"),
 }
 _FAULT = {"global_pid": _optional("globalPid"), "address": _int("address")}
 _MPI_CALL = {"start_ns": _START, "end_ns": _END, "global_tid": _int("globalTid"), "name": _string("textId")}

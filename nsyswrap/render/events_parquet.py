@@ -44,6 +44,8 @@ _UNITS = {
     "count": Unit.COUNT,
     "faults": Unit.COUNT,
     "multiprocessors": Unit.COUNT,
+    "shared_bytes_per_multiprocessor": Unit.BYTES,
+    "_per_multiprocessor": Unit.COUNT,
     "registers_per_thread": Unit.COUNT,
 }
 

@@ -31,6 +31,8 @@ FINDINGS = frozenset(
         "layout_copies",
         "elementwise_chains",
         "few_blocks",
+        "last_wave",
+        "copy_bound",
         "pageable_copies",
         "copies_not_overlapped",
         "tiny_copies",

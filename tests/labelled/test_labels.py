@@ -100,6 +100,8 @@ def test_most_findings_stand_first_somewhere() -> None:
         "casts",
         "layout_copies",
         "elementwise_chains",
+        "last_wave",
+        "copy_bound",
         "timed_launch_only",
         "timed_earlier_work",
         "lost_events",

@@ -13,12 +13,14 @@ from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
 from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
-from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE, PINNED, SPANS, TINY_BYTES, TO_HOST
+from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE, PINNED, SPANS, TINY_BYTES, TO_DEVICE, TO_HOST
 
 _HIDDEN = 0.1  # of the copies' time: more overlap is no turn-taking
+_COPY_BOUND, _NEAR = 0.25, 0.8  # of the busy time; of the best rate of the link
 _MANY = 100
 _LARGE_BYTES = 1_000_000  # of a copy that shows what the link can do
 _IN_A_COPY = ("copy", "synchronise", "call")
@@ -102,6 +104,42 @@ def not_overlapped(context: AdviceContext) -> Iterator[Finding]:
         copies_ns=copying.length,
         kernels_alone_ns=alone,
         **blocked(context, context.marks(rows), exposed),
+    )
+
+
+def copy_bound(context: AdviceContext) -> Iterator[Finding]:
+    """Yield a finding if copies at the speed of the link take time for which there are no kernels to overlap.
+
+    The kernels there are already run beside copies, or are too short to be worth it.
+    """
+    copies = _Copies(context)
+    crosses = (copies.kind == TO_DEVICE) | (copies.kind == TO_HOST)
+    chosen = crosses & ~copies.pageable & (copies.size > TINY_BYTES)
+    rows = copies.rows[chosen]
+    copying, exposed = context.running(rows), _exposed(context, rows)
+    overlapped = copying.length - exposed.length
+    alone = context.compute.length - overlapped
+    busy = context.compute.length + exposed.length
+    ceiling = min(exposed.length, context.most_ns)
+    if not (overlapped and context.worth(ceiling)) or context.worth(alone):
+        return
+    if copying.length < _COPY_BOUND * busy:
+        return
+    took = int((context.operations.end_ns - context.operations.start_ns)[rows].sum())
+    size = copies.size[chosen]
+    if not (size / _pinned_bytes_per_ns(context.capture.whole, copies.kind[chosen])).sum() >= _NEAR * took:
+        return  # also if the peak of the link is not known
+    yield context.finding(
+        "copy_bound",
+        exposed,
+        "memcpy_bandwidth",
+        ceiling_ns=ceiling,
+        copies=len(rows),
+        moved_bytes=int(size.sum()),
+        rate_bytes_per_s=int(size.sum()) / max(took, 1) * 1e9,
+        exposed_ns=exposed.length,
+        kernels_ns=context.compute.length,
+        framework=framework_of(context.capture.whole),
     )
 
 
@@ -189,6 +227,7 @@ def waiting_for_pages(context: AdviceContext) -> Iterator[Finding]:
 CHECKS = (
     pageable,
     not_overlapped,
+    copy_bound,
     tiny,
     faulting_kernels,
     waiting_for_pages,

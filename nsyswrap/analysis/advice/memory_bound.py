@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
+from nsyswrap.analysis.advice.replay import decisive_ns
 from nsyswrap.analysis.advice.waves import blocks_of
 from nsyswrap.analysis.arrays.groups import order_by_code
-from nsyswrap.analysis.arrays.intervals import difference
 from nsyswrap.analysis.finding import Finding, FindingKind
+from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET
 from nsyswrap.analysis.kernel_names import classify, readable
 from nsyswrap.analysis.names import numbered_names
@@ -45,7 +46,6 @@ _SOURCES = {
     "layout_copies": "cuda_gpu_sum",
     **dict.fromkeys(("unfused_attention", "elementwise_chains"), "cuda_gpu_trace"),
 }
-_PYTHON = re.compile(r"^cupy_|^\w*fusion(?:_\d+)?$")  # CuPy, XLA
 # The first truth value after the types of the warp template says whether it takes the logarithm.
 _LOG_SOFTMAX = re.compile(r"[Ll]og_?[Ss]oft|softmax_warp_\w+<(?:[^,<]+, ){4}(?:\(bool\))?[1t]")
 _CONVERTS = re.compile(r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor", re.IGNORECASE)
@@ -108,16 +108,6 @@ def _names(whole: Capture) -> tuple[NDArray[Any], ...]:
     ]
     arrays = [_arrays(text) if role in _IN_CHAIN else 1 for text, role in zip(texts, roles, strict=True)]
     return codes, np.array(roles, np.int8), np.array(elements, np.int32), np.array(arrays, np.int8)
-
-
-@per_capture
-def language_of(whole: Capture) -> str:
-    """Return what the program was written with, as the names of its kernels tell."""
-    ids, _ = numbered_names(whole.viewed(names="full"), KERNEL)
-    texts = [whole.text(i) or "" for i in ids.tolist()]
-    if any("at::native::" in text or text.startswith("triton_") for text in texts):
-        return "PyTorch"
-    return "Python" if any(map(_PYTHON.search, texts)) else ""
 
 
 class _Work(NamedTuple):
@@ -245,7 +235,7 @@ def _layout(context: AdviceContext, work: _Work) -> Iterator[Finding]:
         work,
         "layout_copies",
         marks,
-        language=language_of(context.capture.whole),
+        framework=framework_of(context.capture.whole),
         **dict(zip(kinds, times, strict=True)),
     )
 
@@ -309,8 +299,8 @@ def _finding(
     took = int(work.ns[marks].sum())
     if not context.worth(int(share * took)):
         return
-    alone = _alone_ns(context, work.row[marks])
-    if not context.worth(int(share * alone)):
+    decisive = decisive_ns(context, work.row[marks])
+    if not context.worth(int(share * decisive)):
         return
     work.free[marks] = False
     context.claim(work.row[marks])
@@ -318,23 +308,12 @@ def _finding(
         kind,
         context.running(work.row[marks]),
         _SOURCES.get(kind, "cuda_gpu_kern_sum"),
-        ceiling_ns=int(share * alone),
+        ceiling_ns=int(share * decisive),
         status="bound" if share == 1 else "estimate",
         kernels=int(np.count_nonzero(marks)),
         kernels_ns=took,
         **numbers,
     )
-
-
-def _alone_ns(context: AdviceContext, rows: NDArray[Any]) -> int:
-    """Return the time in ns in which no kernel but these ran; the least of all GPUs that compute."""
-    operations, mine, times = context.operations, context.marks(rows), []
-    for *_, owned in operations.by_device():
-        others = owned[operations.computes[owned] & ~mine[owned]]
-        cover = context.running(owned[mine[owned]])
-        if len(others) or cover.length:
-            times.append(difference(cover, context.running(others)).length)
-    return min(times, default=0)
 
 
 CHECKS = (memory_bound,)

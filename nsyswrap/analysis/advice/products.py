@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import decisive_ns
-from nsyswrap.analysis.advice.waves import FEW, blocks_of, multiprocessors
+from nsyswrap.analysis.advice.waves import blocks_of, multiprocessors
 from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.frameworks import framework_of
@@ -25,6 +25,7 @@ from nsyswrap.analysis.peaks import tf32_speedup
 
 _PRODUCTS = ("gemm", "convolution")
 _WITH_CORES = (*_PRODUCTS, "attention")
+_FEW = 0.5  # blocks for each multiprocessor
 _ALIGNED_BYTES = 16  # what one load of a thread takes at most
 _BYTES = {"f64": 8, "tf32": 4, "f32": 4, "f16": 2, "bf16": 2, "f8": 1, "i8": 1}
 _MAY_BE_FP64 = re.compile("double|f64|fp64|[dz]gemm|d884")
@@ -106,7 +107,7 @@ def _kernels(context: AdviceContext, matches: Callable[[str], bool]) -> NDArray[
         return named.rows[:0]
     rows: NDArray[Any] = named.rows[chosen[named.code]]
     if (count := multiprocessors(context)) is not None:
-        rows = rows[blocks_of(context.capture.whole)[context.operations.row[rows]] >= FEW * count]
+        rows = rows[blocks_of(context.capture.whole)[context.operations.row[rows]] >= _FEW * count]
     free: NDArray[Any] = rows[~context.claimed[rows]]
     return free
 

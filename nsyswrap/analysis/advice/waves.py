@@ -1,8 +1,9 @@
-"""Find kernels whose blocks leave multiprocessors idle."""
+"""Find kernels whose blocks leave multiprocessors idle: few blocks, or a last wave of few."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,30 +11,49 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.blockers import blocked
 from nsyswrap.analysis.advice.context import AdviceContext
+from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference
 from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, GpuOperations, communicating
+from nsyswrap.analysis.kernel_names import OTHER
+from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.stream import looked_up
 
 GRID = ("grid_x", "grid_y", "grid_z")
-FEW = 0.5  # blocks for each multiprocessor
+_BLOCK_SIZE = ("block_x", "block_y", "block_z")
+_RESOURCES = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
+_LIMITS = tuple(f"{what}_per_multiprocessor" for what in ("registers", "shared_bytes", "warps", "blocks"))
+PRODUCTS = ("gemm", "convolution", "attention")
+_COMPUTING = (*PRODUCTS, OTHER)  # classes of kernels that memory need not limit
+_WITHOUT_WAVES = re.compile(r"persistent|stream_?k|gemv", re.IGNORECASE)  # gemv is limited by memory
+_LAUNCHES, _SHORT_NS = 3, 10_000  # durations of shorter kernels, the former in launches
+_MOST = 0.9  # of the multiprocessors: products with more blocks leave the others idle on purpose
+_WAVES = 3  # at most: the last one of more costs little
+_RESERVES = 8  # major compute capability from which CUDA keeps shared memory for itself
+_MOST_RESIDENT, _WARP = 32, 32  # blocks on a multiprocessor; threads of a warp
 _BLOCK = 2**16  # kernels at a time, so that intermediate arrays stay in the CPU cache
 
 
 def few_blocks(context: AdviceContext) -> Iterator[Finding]:
-    """Yield a finding if kernels have less than half as many blocks as the GPU has multiprocessors."""
+    """Yield a finding if kernels have fewer blocks than the GPU has multiprocessors.
+
+    Kernels that launching limits do not count, nor products that leave a few multiprocessors to others on
+    purpose.
+    """
     count = multiprocessors(context)
-    chosen = context.operations.kind == KINDS.index(KERNEL)
-    chosen &= context.typical.holds(context.operations.start_ns)
+    chosen = _long_kernels(context)
     kernels = context.operations.of(chosen)
     if not len(kernels) or count is None:
         return
-    whole = context.capture.whole
-    blocks = blocks_of(whole)[kernels.row]
-    few = (blocks < FEW * count) & ~communicating(context.capture, kernels)
+    blocks = blocks_of(context.capture.whole)[kernels.row]
+    few = (blocks < count) & ~communicating(context.capture, kernels)
+    few &= (blocks < _MOST * count) | ~_of_classes(context, kernels.row, PRODUCTS)
+    few &= ~context.claimed[chosen]
     share = np.where(few, blocks / count, 1.0)
     # At most the rest of the GPU is idle beside each of them. Where that is too little, the sort is saved.
     if not context.worth(int(((kernels.end_ns - kernels.start_ns) * (1 - share)).sum()) + 1):
@@ -43,9 +63,8 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
         return
     small = kernels.of(few)
     took = small.end_ns - small.start_ns
-    codes, texts = packed_names(whole, KERNEL)
-    worst = int(np.bincount(codes[small.row], took).argmax())
-    marks = context.marks(np.flatnonzero(chosen)[few])
+    codes, texts = packed_names(context.capture.whole, KERNEL)
+    marks = context.marks(chosen[few])
     alone = difference(context.running(marks), context.running(context.operations.computes & ~marks))
     held_up = blocked(context, marks, alone)
     yield context.finding(
@@ -58,9 +77,104 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
         multiprocessors=count,
         kernels=len(small),
         kernels_ns=int(took.sum()),
-        longest_kernel=texts[worst],
+        longest_kernel=texts[int(np.bincount(codes[small.row], took).argmax())],
         **({} if held_up.get("same_stream", True) else held_up),
     )
+
+
+def last_wave(context: AdviceContext) -> Iterator[Finding]:
+    """Yield a finding if the last wave of blocks leaves much of the GPU idle.
+
+    Only kernels of one to three waves that are not known to be limited by memory count, and none that share
+    their work among resident blocks themselves.
+    """
+    count, whole = multiprocessors(context), context.capture.whole
+    rows = _long_kernels(context)
+    row, ns = context.operations.row[rows], (context.operations.end_ns - context.operations.start_ns)[rows]
+    if not len(rows) or count is None:
+        return
+    blocks = blocks_of(whole)[row]
+    chosen = (blocks > count) & (blocks <= _WAVES * count * _MOST_RESIDENT) & ~context.claimed[rows]
+    chosen[chosen] &= _of_classes(context, row[chosen], _COMPUTING)
+    rows, row, ns, blocks = (values[chosen] for values in (rows, row, ns, blocks))
+    if not context.worth(int(ns.sum() / 2)):  # more than half of a kernel is never lost
+        return
+    codes, texts = packed_names(whole.viewed(names="full"), KERNEL)
+    group, (name, size) = group_keys(codes[row], blocks)
+    _, first = np.unique(group, return_index=True)
+    resident = _resident_blocks(whole, row[first])
+    waves = size / np.maximum(resident * count, 1)
+    alone = [not _WITHOUT_WAVES.search(texts[one] or "") for one in name.tolist()]
+    lost = np.where((waves > 1) & (waves <= _WAVES) & alone, 1 - waves / np.ceil(waves), 0.0)
+    lost_ns = ns * lost[group]
+    least = min(int(lost_ns[np.isin(rows, mine)].sum()) for *_, mine in context.operations.by_device())
+    if not context.worth(least):
+        return
+    worst = int(np.bincount(group, lost_ns).argmax())
+    yield context.finding(
+        "last_wave",
+        NOTHING,
+        "cuda_gpu_kern_gb_sum",
+        ceiling_ns=least,
+        status="estimate",
+        kernels=int(np.count_nonzero(lost_ns)),
+        kernels_ns=int(ns[lost_ns > 0].sum()),
+        kernel=texts[name[worst]],
+        blocks=int(size[worst]),
+        waves=float(waves[worst]),
+        resident=int(resident[worst]),
+        multiprocessors=count,
+        framework=framework_of(whole),
+    )
+
+
+def _long_kernels(context: AdviceContext) -> NDArray[Any]:
+    """Return the positions of the kernels of the typical time that launching does not limit.
+
+    They take three times as long as the shortest launch, as others wait for room in the queue; in graphs, and
+    where launches are not recorded, 10 us.
+    """
+    operations, launches = context.operations, context.launches
+    calls_ns = launches.api_ns[~launches.of_graph & ~launches.first]
+    short = _LAUNCHES * int(calls_ns.min()) if len(calls_ns) else _SHORT_NS
+    marks = (operations.kind == KINDS.index(KERNEL)) & context.typical.holds(operations.start_ns)
+    return np.flatnonzero(marks & (operations.end_ns - operations.start_ns >= short))
+
+
+def _of_classes(context: AdviceContext, rows: NDArray[Any], names: Collection[str]) -> NDArray[Any]:
+    """Mark the kernels at these rows whose full name is of one of these classes."""
+    codes, classes = kernel_classes(context.capture.whole.viewed(classes=()))
+    return looked_up(np.array([name in names for name in classes], bool), codes[rows])
+
+
+def _resident_blocks(whole: Capture, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return how many blocks of the kernels at these rows a multiprocessor holds; 0 if not known.
+
+    Registers are allocated by warps, 256 at a time, and warps by four, one for each part of a
+    multiprocessor. Shared memory comes in pieces of 128 bytes; from compute capability 8.0 on, CUDA keeps
+    1 KiB of each block for itself.
+    """
+    order = np.argsort(rows)
+    shape = dict.fromkeys((*_BLOCK_SIZE, *_RESOURCES), np.empty(len(rows), np.int64))
+    for field, values in whole.at(KERNEL, rows[order], *shape).items():
+        shape[field] = np.empty_like(values)
+        shape[field][order] = np.maximum(values, 0)
+    limits = [int(values[0]) for values in whole.columns("gpu", *_LIMITS, "compute_major").values()]
+    if MISSING in limits:
+        return np.zeros(len(rows), np.int64)
+    all_registers, all_shared, all_warps, all_blocks, compute_major = limits
+    threads = np.prod([shape[field] for field in _BLOCK_SIZE], axis=0)
+    registers, static, dynamic = (shape[field] for field in _RESOURCES)
+    warps = np.maximum(_rounded(threads, _WARP) // _WARP, 1)
+    fitting = all_registers // np.maximum(_rounded(registers * _WARP, 256), 1) // 4 * 4
+    shared = _rounded(static + dynamic + (1024 if compute_major >= _RESERVES else 0), 128)
+    most = np.minimum(np.minimum(fitting, all_warps) // warps, all_shared // np.maximum(shared, 1))
+    return np.minimum(most, all_blocks)  # type: ignore[no-any-return]
+
+
+def _rounded(values: NDArray[Any], to: int) -> NDArray[Any]:
+    """Round up to a multiple."""
+    return -(-values // to) * to
 
 
 @per_capture
@@ -124,4 +238,4 @@ def multiprocessors(context: AdviceContext) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-CHECKS = (few_blocks,)
+CHECKS = (few_blocks, last_wave)

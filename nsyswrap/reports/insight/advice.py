@@ -4,13 +4,14 @@ The steady part is judged: the repeated steps, without start-up and warm-up. If 
 capture is judged, or what is selected.
 
 Searched for: launches, synchronizing, host code, input, allocating, loading and garbage collection that the
-GPU waits for; pageable and tiny copies; copies and communication with no kernel beside them; kernels that
-wait for pages or have few blocks; FP32 products that leave the tensor cores unused, FP64, misaligned
-products; casts, copies to another layout, attention, chains of elementwise kernels and updates of parameters
-that could be fused or left out; ranks that others wait for; unusually long steps; idle time with another
-cause; NVTX ranges that the program measures with and that do not time their GPU work; lost events.
+GPU waits for; pageable and tiny copies; copies and communication with no kernel beside them; copies that the
+link limits; kernels that wait for pages, have few blocks, or a last wave of few; FP32 products that leave the
+tensor cores unused, FP64, misaligned products; casts, copies to another layout, attention, chains of
+elementwise kernels and updates of parameters that could be fused or left out; ranks that others wait for;
+unusually long steps; idle time with another cause; NVTX ranges that the program measures with and that do not
+time their GPU work; lost events.
 
-A change saves at most the time of the judged part that the finding concerns. For few blocks, arithmetic and
+A change saves at most the time of the judged part that the finding concerns. For blocks, arithmetic and
 chains of kernels this time is an estimate. Time on several devices counts once. Two findings can concern the
 same time; then they name each other. A finding of less than 5 % of the judged time is left out.
 """

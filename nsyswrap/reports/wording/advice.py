@@ -171,6 +171,17 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
         "with torch.cuda.stream(copy): x = batch.to('cuda', non_blocking=True)",
         "each kernel needs the data copied before it, and no other work can run meanwhile",
     ),
+    "copy_bound": Wording(
+        "Copy-bound",
+        "{exposed_ns} of copies with no kernels left to overlap",
+        "copies: {copies:per step}, {moved_bytes} at {rate_bytes_per_s}, near the best rate of this run; "
+        "kernels take {kernels_ns}, mostly beside copies",
+        "Copying less",
+        "copy a smaller type, only what changed, or nothing that can stay on the GPU; or compute more for "
+        "each copy",
+        "batch = images.to('cuda', non_blocking=True).half()  # copied as uint8",
+        "all of the data is needed, in this type and once",
+    ),
     "tiny_copies": Wording(
         "Tiny copies",
         "{copies:per step}, each {median_bytes} (median), take {cost_ns}",
@@ -261,6 +272,16 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
         "use more blocks: process more elements per launch, use smaller blocks, or batch small problems",
         "kernel<<<(n + 255) / 256, 256>>>(data, n);",
         "other streams use the idle SMs, or the problem allows no more blocks",
+    ),
+    "last_wave": Wording(
+        "Last wave of blocks",
+        "{kernels_ns} in kernels whose last wave leaves SMs idle",
+        "{kernels:kernel executions} of 1 to 3 waves; most time lost in {kernel}: {blocks} blocks, "
+        "{resident} at a time on each of {multiprocessors} SMs, make {listed} waves",
+        "Full waves",
+        "choose sizes that fill whole waves, or share the work among as many blocks as fit at once",
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, 0);  // grid: blocks x SMs",
+        "other streams use the idle SMs, or memory limits the kernel",
     ),
     "fp32_products": Wording(
         "FP32 products without tensor cores",
@@ -532,7 +553,7 @@ def _waiting_for_rank(numbers: Numbers) -> _Variant:
 def _layout_copies(numbers: Numbers) -> _Variant:
     """Return the words for what takes most of the time, with code in the program's language."""
     parts = ("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns")
-    most, pytorch = max(parts, key=lambda part: numbers[part]), numbers["language"] == "PyTorch"
+    most, pytorch = max(parts, key=lambda part: numbers[part]), numbers["framework"] == "pytorch"
     changes = {}
     if most == "strided_ns":
         changes = {
@@ -563,7 +584,7 @@ def _layout_copies(numbers: Numbers) -> _Variant:
         changes |= {
             "do": "swap references to buffers, or let the kernel write to its destination",
             "example": "nsyswrap report CAPTURE -r cuda_gpu_trace"
-            if numbers["language"]
+            if numbers["framework"]
             else "std::swap(current, next);  // pointers, instead of cudaMemcpyAsync",
         }
     elif not pytorch:
@@ -574,6 +595,20 @@ def _layout_copies(numbers: Numbers) -> _Variant:
 def _elementwise_chains(numbers: Numbers) -> _Variant:
     operations = dict.fromkeys(name.split("<")[0].split()[-1] for name in numbers["names"])
     return {}, {"listed": _listed([shorten(name, _OPERATION) for name in operations], _MOST_OPERATIONS)}
+
+
+def _last_wave(numbers: Numbers) -> _Variant:
+    torch = {
+        "do": "choose sizes whose products fill whole waves, such as another batch, or let the compiler try "
+        "other tiles",
+        "example": "model = torch.compile(model, mode='max-autotune')",
+    }
+    return torch if numbers["framework"] == "pytorch" else {}, {"listed": f"{numbers['waves']:.2f}"}
+
+
+def _copy_bound(numbers: Numbers) -> _Variant:
+    rows = {"example": "nsyswrap report CAPTURE -r memcpy_bandwidth"}
+    return {} if numbers["framework"] == "pytorch" else rows, {}
 
 
 def _few_blocks(numbers: Numbers) -> _Variant:
@@ -735,7 +770,9 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "spikes": _spikes,
     "layout_copies": _layout_copies,
     "elementwise_chains": _elementwise_chains,
+    "copy_bound": _copy_bound,
     "few_blocks": _few_blocks,
+    "last_wave": _last_wave,
     "copies_not_overlapped": _copies_not_overlapped,
     "exposed_communication": _exposed_communication,
     "fp32_products": _fp32_products,

@@ -136,6 +136,49 @@ def test_copies_of_which_a_tenth_is_hidden_do_not_take_turns(
     assert found.get("copies_not_overlapped") == stake
 
 
+# copy_bound
+# CPU  |C 0-10|L 10-20|
+# GPU         c[10 ................... 1000)
+#             k[20, until)
+def streamed(until: int, *, size: int = MEGABYTE, kind: int = PINNED) -> list[Row]:
+    return [
+        call("cudaMemcpyAsync", 0, 10, 1),
+        memcpy(TO_DEVICE, 10, 1000, size, correlationId=1, srcKind=kind, dstKind=DEVICE, streamId=9),
+        *(call("cudaLaunchKernel", 10, 20, 2), kernel("k", 20, until, 2)),
+    ]
+
+
+@pytest.mark.parametrize(("until", "expected"), [(300, 3 * 710), (940, 3 * 70), (970, None)])
+def test_copies_with_no_kernel_left_to_overlap(until: int, expected: int | None, tmp_path: Path) -> None:
+    assert stakes(tmp_path, *looped(*streamed(until))).get("copy_bound") == expected
+
+
+def test_what_is_said_of_a_link_that_is_the_limit(tmp_path: Path) -> None:
+    one = findings_of(new(tmp_path, *looped(*streamed(300))))["copy_bound"]
+    assert one.numbers == {
+        "steps": 3,
+        "copies": 3,
+        "moved_bytes": 3 * MEGABYTE,
+        "rate_bytes_per_s": pytest.approx(MEGABYTE / 990 * 1e9),
+        "exposed_ns": 3 * 710,
+        "kernels_ns": 3 * 280,
+        "framework": "",
+    }
+
+
+@pytest.mark.parametrize(("fastest", "expected"), [(792, 3 * 710), (791, None)])
+def test_a_link_far_from_its_best_rate_is_not_the_limit(
+    fastest: int, expected: int | None, tmp_path: Path
+) -> None:
+    other = memcpy(TO_DEVICE, 0, fastest, MEGABYTE, srcKind=PINNED, dstKind=DEVICE, streamId=10)
+    found = stakes(tmp_path, *looped(*streamed(300)), other)
+    assert found.get("copy_bound") == expected
+
+
+def test_the_limit_of_a_link_is_not_known_without_large_copies(tmp_path: Path) -> None:
+    assert "copy_bound" not in stakes(tmp_path, *looped(*streamed(300, size=MEGABYTE - 1)))
+
+
 # tiny_copies: 10 ns each, of which 2 on the GPU, before a kernel
 def tiny(count: int, size: int = 8, kind: int = TO_DEVICE) -> list[Row]:
     rows = []

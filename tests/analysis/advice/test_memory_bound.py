@@ -1,4 +1,4 @@
-"""Findings about kernels that only move data. Steps of 1000 ns are drawn once; of four, three are judged."""
+"""Findings about kernels that only move data. Steps of 1000 ns are launched a step ahead."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ BLOCKS = 1000
 
 
 def in_order(*work: tuple[str, int] | tuple[str, int, int], idle: int = 0) -> list[Row]:
-    """A step with kernels of these names, durations and blocks, one after the other, from 10 ns on."""
-    rows, at = [], 10
+    """A step with kernels of these names, durations and blocks, one after the other, in the step after it."""
+    rows, at = [], STEP_NS + 10
     for number, (name, ns, *blocks) in enumerate(work, 1):
         rows += [
             *(call("cudaLaunchKernel", number, number + 1, number),),
@@ -121,7 +121,7 @@ def test_casts_that_stay(casts: list[tuple[str, int]], tmp_path: Path) -> None:
 def test_copies_inside_the_gpu(name: str, part: str, tmp_path: Path) -> None:
     work = (PRODUCT, 400), (name, 100), (PRODUCT, 300), (EXP, 100)
     one = findings_of(new(tmp_path, *looped(*in_order(*work))))["layout_copies"]
-    assert (one.ceiling_ns, one.numbers[part], one.numbers["language"]) == (300, 300, "PyTorch")
+    assert (one.ceiling_ns, one.numbers[part], one.numbers["framework"]) == (300, 300, "pytorch")
 
 
 @pytest.mark.parametrize(("kind", "expected"), [(8, {"layout_copies": 300}), (10, {})])
@@ -129,15 +129,15 @@ def test_copies_within_a_device_are_clones(kind: int, expected: dict[str, int], 
     rows = [
         *in_order(("mine", 800)),
         call("cudaMemcpyAsync", 5, 6, 9),
-        memcpy(kind, 900, 1000, 8, correlationId=9),
+        memcpy(kind, 1900, 2000, 8, correlationId=9),
     ]
     found = findings_of(new(tmp_path, *looped(*rows)))
     assert {name: one.ceiling_ns for name, one in found.items() if name == "layout_copies"} == expected
-    assert all(one.numbers["language"] == "" for one in found.values() if one.kind == "layout_copies")
+    assert all(one.numbers["framework"] == "" for one in found.values() if one.kind == "layout_copies")
 
 
 def test_what_runs_beside_other_kernels_saves_nothing(tmp_path: Path) -> None:
-    beside = [call("cudaLaunchKernel", 0, 9, 9, tid=101), kernel("gemm", 10, 1000, 9, streamId=8)]
+    beside = [call("cudaLaunchKernel", 0, 9, 9, tid=101), kernel("gemm", 1010, 2000, 9, streamId=8)]
     assert stakes(tmp_path, *looped(*in_order((CONVERSION, 900)), *beside)) == {}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
-from tiny_export import call, kernel, row
+from tiny_export import call, changed, kernel, row
 
 from nsyswrap.analysis.advice import waves
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from tiny_export import Row
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
+GEMM = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_64x3_tn"
 GPU = row("TARGET_INFO_GPU", id=0, name="GPU", smCount=10)
+LIMITS = {"maxRegistersPerSm": 65_536, "maxShmemPerSm": 100_000, "maxWarpsPerSm": 64, "maxBlocksPerSm": 16}
+SIZED = row("TARGET_INFO_GPU", id=0, name="GPU", smCount=10, computeMajor=8, **LIMITS)
+RESOURCES = {"registersPerThread": 32, "staticSharedMemory": 0, "dynamicSharedMemory": 0}
+
+
+@pytest.fixture(autouse=True)
+def any_duration(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let short kernels count where no launches are known."""
+    if "long_enough" not in request.fixturenames:
+        monkeypatch.setattr(waves, "_SHORT_NS", 0)
 
 
 # few_blocks, on 10 multiprocessors
@@ -32,9 +43,9 @@ def filled(until: int, blocks: int = 1) -> list[Row]:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "expected"), [(1, {"few_blocks": 3 * 90}), (4, {"few_blocks": 3 * 60}), (5, {})]
+    ("blocks", "expected"), [(1, {"few_blocks": 3 * 90}), (5, {"few_blocks": 3 * 50}), (6, {})]
 )
-def test_kernels_with_less_than_half_as_many_blocks_as_multiprocessors(
+def test_kernels_with_fewer_blocks_than_multiprocessors(
     blocks: int, expected: dict[str, int], tmp_path: Path
 ) -> None:
     # each of 100 ns leaves that much of the GPU unused
@@ -85,6 +96,77 @@ def test_few_blocks_on_two_gpus_count_once(tmp_path: Path) -> None:
     gpus = [row("TARGET_INFO_GPU", id=i, name="GPU", smCount=10) for i in range(2)]
     rows = [kernel("k", 0, 100, 1), kernel("k", 0, 100, 2, deviceId=1)]
     assert stakes(tmp_path, *gpus, *rows) == {"few_blocks": 90}
+
+
+@pytest.mark.parametrize(("long_enough", "expected"), [(9_999, {}), (10_000, {"few_blocks": 9_000})])
+def test_short_kernels_do_not_count(long_enough: int, expected: dict[str, int], tmp_path: Path) -> None:
+    assert stakes(tmp_path, GPU, kernel("k", 0, long_enough, 1)) == expected
+
+
+@pytest.mark.parametrize(("call_ns", "expected"), [(33, {"few_blocks": 270}), (34, {})])
+def test_kernels_that_launching_limits_do_not_count(
+    call_ns: int, expected: dict[str, int], tmp_path: Path
+) -> None:
+    rows = [*filled(110), call("cudaLaunchKernel", 20, 20 + call_ns, 3)]
+    rows = [changed(one, end=one.cells["start"] + call_ns) if "nameId" in one.cells else one for one in rows]  # type: ignore[operator]
+    found = stakes(tmp_path, GPU, *looped(*rows))
+    assert {kind: ns for kind, ns in found.items() if kind == "few_blocks"} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks", "expected"),
+    [(GEMM, 9, []), (GEMM, 8, ["few_blocks"]), ("mine", 9, ["few_blocks"])],
+)
+def test_products_may_leave_a_tenth_of_the_gpu_to_others(
+    name: str, blocks: int, expected: list[str], tmp_path: Path
+) -> None:
+    assert list(stakes(tmp_path, GPU, kernel(name, 0, 1000, 1, gridX=blocks))) == expected
+
+
+# last_wave, on 10 multiprocessors that hold two blocks of 1024 threads
+def waved(name: str, blocks: int, **more: object) -> Row:
+    return changed(kernel(name, 0, 1000, 1), **{"gridX": blocks, "blockX": 1024, **RESOURCES, **more})
+
+
+@pytest.mark.parametrize(
+    ("row", "lost"),
+    [
+        (waved(GEMM, 25), 375),  # 1.25 of 2 waves
+        (waved(GEMM, 40), 0),
+        (waved(GEMM, 41), 316),  # 2.05 of 3
+        (waved(GEMM, 61), 0),  # more than 3 waves
+        (waved("mine", 25), 375),
+        (waved("void at::native::vectorized_elementwise_kernel<4, F>(int)", 25), 0),  # limited by memory
+        (waved("void gemv2T_kernel_val<float>(T1)", 25), 0),
+        (waved("cutlass_gemm_streamk", 25), 0),
+        (waved(GEMM, 25, registersPerThread=33), 166),  # 40 a thread: one block, so 2.5 of 3 waves
+        (waved(GEMM, 25, dynamicSharedMemory=50_000), 166),
+        (waved(GEMM, 25, staticSharedMemory=48_800), 375),
+        (waved(GEMM, 25, blockX=32), 0),  # 16 blocks of one warp: 0.16 waves
+    ],
+)
+def test_what_the_last_wave_leaves_idle(row: Row, lost: int, tmp_path: Path) -> None:
+    assert stakes(tmp_path, SIZED, row).get("last_wave", 0) == lost
+
+
+def test_what_is_said_of_the_last_wave(tmp_path: Path) -> None:
+    one = findings_of(new(tmp_path, SIZED, waved(GEMM, 25)))["last_wave"]
+    assert one.status == "estimate"
+    assert one.numbers == {
+        "steps": 0,
+        "kernels": 1,
+        "kernels_ns": 1000,
+        "kernel": GEMM,
+        "blocks": 25,
+        "waves": 1.25,
+        "resident": 2,
+        "multiprocessors": 10,
+        "framework": "",
+    }
+
+
+def test_waves_of_a_gpu_of_unknown_size_are_not_judged(tmp_path: Path) -> None:
+    assert stakes(tmp_path, GPU, waved(GEMM, 25)) == {}
 
 
 @pytest.mark.parametrize("within", [60, 500, 3000])  # kernels run at the same time, some do, few do

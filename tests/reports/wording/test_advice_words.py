@@ -45,7 +45,7 @@ KERNELS = {"kernels": 30, "kernels_ns": 3_000_000, **STEPS}
 COPIES = {
     **dict.fromkeys(("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns"), 1000),
     **KERNELS,
-    "language": "PyTorch",
+    "framework": "pytorch",
 }
 COPIED = (
     "copies inside the GPU: 10 per step; conversions {}, strided copies {}, concatenations {}, copies as "
@@ -275,7 +275,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     ),
     (
         "layout_copies",
-        {**COPIES, "clones_ns": 2000, "language": ""},
+        {**COPIES, "clones_ns": 2000, "framework": ""},
         "Copies inside the GPU",
         "2.00 µs for copies as they are (10 per step)",
         COPIED.format(*["1.00 µs"] * 3, "2.00 µs"),
@@ -292,6 +292,42 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         (
             "chains of kernels over the same elements, back to back: 1 per step; their kernels: 10 per step, "
             "3.00 ms in total; a fused kernel need not write and read what lies between"
+        ),
+    ),
+    (
+        "last_wave",
+        {
+            "kernel": "gemm",
+            "blocks": 264,
+            "waves": 1.0,
+            "resident": 2,
+            "multiprocessors": 132,
+            "framework": "",
+            **KERNELS,
+        },
+        "Last wave of blocks",
+        "3.00 ms in kernels whose last wave leaves SMs idle",
+        (
+            "30 kernel executions of 1 to 3 waves; most time lost in gemm: 264 blocks, 2 at a time on each "
+            "of 132 SMs, make 1.00 waves"
+        ),
+    ),
+    (
+        "copy_bound",
+        {
+            "copies": 3,
+            "moved_bytes": 2_000_000,
+            "rate_bytes_per_s": 5e9,
+            "exposed_ns": 3000,
+            "kernels_ns": 1000,
+            "framework": "pytorch",
+            **STEPS,
+        },
+        "Copy-bound",
+        "3.00 µs of copies with no kernels left to overlap",
+        (
+            "copies: 1 per step, 2.00 MB at 5.00 GB/s, near the best rate of this run; kernels take 1.00 µs, "
+            "mostly beside copies"
         ),
     ),
     (
@@ -652,13 +688,13 @@ def test_where_events_are_lost_fewer_of_the_marked_steps_are_named(
 
 
 @pytest.mark.parametrize(
-    ("language", "code"),
+    ("framework", "code"),
     [
-        ("PyTorch", "current, following = following, current  # instead of copy_()"),
-        ("Python", "nsyswrap report CAPTURE -r cuda_gpu_trace"),
+        ("pytorch", "current, following = following, current  # instead of copy_()"),
+        ("jax", "nsyswrap report CAPTURE -r cuda_gpu_trace"),
         ("", "std::swap(current, next);  // pointers, instead of cudaMemcpyAsync"),
     ],
 )
-def test_code_is_in_the_language_of_the_program(language: str, code: str) -> None:
-    numbers = {**COPIES, "clones_ns": 2000, "language": language}
+def test_code_is_in_the_language_of_the_program(framework: str, code: str) -> None:
+    numbers = {**COPIES, "clones_ns": 2000, "framework": framework}
     assert words(Finding("layout_copies", numbers, NOTHING, 1, "bound", "cuda_gpu_sum")).example == code
