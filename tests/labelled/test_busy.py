@@ -81,6 +81,7 @@ INNER = {"casts_each_layer", "healthy_options_compiled", "loader_lightning"}
 @pytest.mark.parametrize(
     ("name", "kind", "same_stream"),
     [("blocked_by_copy", "copies_not_overlapped", True), ("blocked_by_kernel", "few_blocks", False)],
+    scope="module",
 )
 def test_who_was_waited_for(name: str, kind: str, answer: Answer, *, same_stream: bool) -> None:
     [finding] = [finding for finding in answer.findings if finding.kind == kind]
