@@ -52,7 +52,8 @@ def with_running(slices: Slices, bars: GpuBars, tracks: CaptureLanes) -> Slices:
 
 def _gpu_tracks(bars: GpuBars, rows: NDArray[Any], tracks: CaptureLanes) -> NDArray[Any]:
     """Return the track of the GPU of these bars."""
-    return np.array([tracks.gpu(*stream.gpu) for stream in bars.streams])[bars.stream[rows]]
+    every = np.array([tracks.gpu(*stream.gpu) for stream in bars.streams])
+    return every[bars.stream[rows]]  # type: ignore[no-any-return]
 
 
 def curve_counters(capture: Capture, tracks: CaptureLanes) -> tuple[list[Counter], tuple[str, ...]]:

@@ -84,8 +84,10 @@ def thread_slices(
     threads, code = distinct(thread)
     order = drawing_order(code, len(threads), rank, start, end)
     rows_of = rows_by_lane(code, len(threads), order)
-    parts = sublanes(rows_of, start, end, _one_lane if points else nested)
-    lanes = [(tracks.thread_lane(int(threads[of]), name, sublane), rows) for of, sublane, rows in parts]
+    lanes = [
+        (tracks.thread_lane(int(threads[of]), name, sublane), rows)
+        for of, sublane, rows in sublanes(rows_of, start, end, _one_lane if points else nested)
+    ]
     slices, rows = Slices.of(lanes, (start, end, look), calling=True, points=points)
     return slices, call[rows]
 
@@ -156,11 +158,11 @@ def gpu_bars(capture: Capture) -> GpuBars:
         columns = [np.concatenate(both) for both in zip(columns, faults, strict=True)]
         columns[-1][len(operations) :] += len(streams)
         streams = [*streams, *places]
-    *others, start, end, call, code = columns
+    kind, row, start, end, call, code = columns
     every = sorted(streams)
     code = np.array([every.index(stream) for stream in streams], np.int32)[code]
     order = drawing_order(code, len(every), np.zeros(len(code), np.int8), start, end)
-    return GpuBars(*(column[order] for column in (*others, start, end, call, code)), every)
+    return GpuBars(kind[order], row[order], start[order], end[order], call[order], code[order], every)
 
 
 def _faults(capture: Capture) -> tuple[Any, ...]:

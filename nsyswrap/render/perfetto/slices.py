@@ -62,7 +62,9 @@ class Slices:
         cls,
         lanes: Iterable[tuple[int, NDArray[Any]]],
         columns: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
-        **kind: bool,
+        *,
+        calling: bool = False,
+        points: bool = False,
     ) -> tuple[Slices, NDArray[Any]]:
         """Return the slices of tracks with the positions of their events, and these positions in that order.
 
@@ -74,7 +76,8 @@ class Slices:
         track = np.array([track for track, _ in ordered], np.int32)
         lane = np.repeat(track, [len(rows) for _, rows in ordered])
         nothing = np.zeros(len(lane), np.int32)
-        return cls(lane, *(column[rows] for column in columns), nothing, nothing, **kind), rows
+        start, end, look = (column[rows] for column in columns)
+        return cls(lane, start, end, look, nothing, nothing, calling, points), rows
 
 
 class Argument(NamedTuple):
