@@ -8,7 +8,6 @@ from html import escape
 from nsyswrap.base.text import counted, printable
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.formats.text import (
     NAMING,
     column_cells,
@@ -94,7 +93,7 @@ def summary_html(capture: Capture) -> str:
 def _answer_line(line: Line) -> str:
     """Return a line of the answer, with its indentation and bar."""
     text = _text(line.text)
-    bar = f" <code>{answer_bar(line)}</code>" if line.bar else ""
+    bar = f" <code>{line.blocks()}</code>" if line.bar else ""
     return f"{_INDENT}{text}{bar}" if line.indented else f"<b>{text}</b>" if line.kind in _BOLD else text
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from nsyswrap.base.text import clip, printable, screen_width, shorten
-from nsyswrap.render.answer_parts import CELLS, answer_bar
 from nsyswrap.render.formats.text import headed, styled, table_lines, wrapped
 from nsyswrap.render.names import readable_tables
 from nsyswrap.reports.answer import WIDTH, screen_texts
+from nsyswrap.reports.answer.line import CELLS
 
 if TYPE_CHECKING:
     from nsyswrap.base.units import TimeUnit
@@ -80,7 +80,7 @@ def _typed_texts(line: AnswerLine, width: int, style: str) -> Iterator[Line]:
 def _bar(line: AnswerLine, width: int) -> str:
     """Return the bar behind a line, or nothing if there is little room."""
     cells = min(CELLS, width - screen_width(str(line)) - len("  "))
-    return f"  {answer_bar(line, cells)}" if line.bar and cells >= _LEAST_BAR else ""
+    return f"  {line.blocks(cells)}" if line.bar and cells >= _LEAST_BAR else ""
 
 
 def with_readable_names(summary: Summary) -> Summary:

@@ -17,7 +17,6 @@ from tiny_export import kernel
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
-from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.page import render
 from nsyswrap.render.page.sections import SECTIONS as ALL_SECTIONS
 from nsyswrap.reports.answer import answer_lines
@@ -122,7 +121,7 @@ def test_the_answer_has_the_lines_of_the_screen(page_of: PageOf, captures: Captu
     for number, capture in enumerate(captures("side by side").values()):
         lines = [line for line in answer_lines(capture, capture.answer) if not line.typed]
         texts = [line.text.removesuffix(" (-r timing_audit)") for line in lines]  # the page has both
-        shown = [f"{text} {answer_bar(line)}".strip() for text, line in zip(texts, lines, strict=True)]
+        shown = [f"{text} {line.blocks()}".strip() for text, line in zip(texts, lines, strict=True)]
         assert answers.nth(number).locator("p").all_inner_texts() == shown
         for width in (1280, 360):
             page.set_viewport_size({"width": width, "height": 800})

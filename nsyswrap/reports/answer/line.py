@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.answer import Answer
 
 WIDTH = 80  # columns
+CELLS = 20  # of a bar
+_BLOCKS = "█▒░"  # busy, idle by the largest cause, other idle time
 _INDENT = "  "
 _LEAST, _MOST, _ALMOST, _ALL = 1, 99, 99.9, 100  # percent
 _INDENTED = ("shares", "detail")
@@ -70,6 +72,13 @@ class Line:
     def __str__(self) -> str:
         """Return the line with its indentation, without the bar."""
         return f"{_INDENT}{self.text}" if self.indented else self.text
+
+    def blocks(self, cells: int = CELLS) -> str:
+        """Return the bar as this many Unicode blocks; empty if the line has none."""
+        ends = [round(sum(self.bar[: number + 1]) * cells) for number in range(len(self.bar))]
+        starts = [0, *ends]
+        drawn = zip(_BLOCKS, starts, ends, strict=False)
+        return "".join(block * (end - start) for block, start, end in drawn)
 
 
 def room(kind: Kind) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.answer_parts import answer_bar
 from nsyswrap.render.page.html import Markup, Section, element, marked, section, side_by_side
 from nsyswrap.render.page.subject import Subject, part_shown
 from nsyswrap.render.page.tables import folded_table
@@ -52,7 +51,7 @@ def _answer_tile(subject: Subject, label: str) -> Markup:
 
 
 def _line(line: Line) -> Markup:
-    bar = element("span", answer_bar(line), class_="blocks", aria_hidden="true") if line.bar else None
+    bar = element("span", line.blocks(), class_="blocks", aria_hidden="true") if line.bar else None
     level = "warning" if line.level == "bad" else line.level
     classes = " ".join(part for part in (f"answer-{line.kind}", level) if part)
     in_heading = [figure for figure in line.figures if figure.text in line.heading]
