@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.render.perfetto.lanes import Track
     from nsyswrap.render.perfetto.packets import Block
-    from nsyswrap.render.perfetto.slices import Slices
     from nsyswrap.render.perfetto.trace import Trace
+    from nsyswrap.render.perfetto.tracks import Slices, Track
 
 _CHROME_ROWS = 20_000  # about 2 MB of text
 _NS_PER_US = 1_000

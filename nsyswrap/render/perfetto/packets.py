@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, order_by_code
 from nsyswrap.base.constants import MISSING
 from nsyswrap.render.perfetto import wire
-from nsyswrap.render.perfetto.counters import Counter
-from nsyswrap.render.perfetto.lanes import Lanes, Track
-from nsyswrap.render.perfetto.slices import Argument, LooksOfKind, Slices
+from nsyswrap.render.perfetto.events import Counter
 from nsyswrap.render.perfetto.trace import Trace
+from nsyswrap.render.perfetto.tracks import Argument, Lanes, LooksOfKind, Slices, Track
 from nsyswrap.render.perfetto.wire import Cells, field, number_field
 from nsyswrap.render.timeline.names import NO_NAME
 from nsyswrap.render.timeline.packing import by_lane, event_places

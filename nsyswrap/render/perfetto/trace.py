@@ -20,22 +20,25 @@ from nsyswrap.base.units import duration
 from nsyswrap.base.version import version
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
-from nsyswrap.render.perfetto.counters import Counter, bandwidths, counter_notes, curve_counters, with_running
 from nsyswrap.render.perfetto.events import (
     CALLS,
     CPU_FAULT,
     DRAWN,
     NVTX,
+    Counter,
+    bandwidths,
     calls_of_kind,
+    counter_notes,
     cpu_page_faults,
+    curve_counters,
     gpu_bars,
     gpu_slices,
     lane_slices,
     nvtx_events,
     thread_slices,
+    with_running,
 )
-from nsyswrap.render.perfetto.lanes import CaptureLanes, Lanes
-from nsyswrap.render.perfetto.slices import Looks, Slices
+from nsyswrap.render.perfetto.tracks import CaptureLanes, Lanes, Looks, Slices
 from nsyswrap.render.timeline.curves import idle, steps
 from nsyswrap.render.timeline.names import STEPS
 
