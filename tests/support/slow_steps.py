@@ -238,7 +238,7 @@ class _Anchor(NamedTuple):
     length: int
     equal: list[bool]
     gap: float
-    weight: float
+    cover: float
 
 
 def _repeated_sequence(works: list[Work]) -> Found | None:
@@ -255,24 +255,34 @@ def _repeated_sequence(works: list[Work]) -> Found | None:
         usual, times = Counter(held).most_common(1)[0]
         equal = [one == usual for one in held]
         start, end = spans[equal.index(True)]
-        inside = [work for (i, j), same in zip(spans, equal, strict=True) if same for work in works[i:j]]
-        gpu = sum(work.gpu for work in inside) / max(sum(work.gpu for work in works), 1)
-        much = times * (end - start) >= 0.25 * len(works) or (gpu >= 0.25 and len(positions) >= 10)
+        inside = [span for span, same in zip(spans, equal, strict=True) if same]
+        total = max(sum(work.gpu for work in works), 1)
+        gpu = [sum(work.gpu for work in works[i:j]) / total for i, j in inside]
+        much = times * (end - start) >= 0.25 * len(works) or (sum(gpu) >= 0.25 and len(positions) >= 10)
         if times >= 2 and times >= 0.6 * len(held) and much and any(work.works for work in works[start:end]):
             gap = statistics.median(works[i].before for i in positions[1:])
-            begins = [(works[i].call.start, works[j].call.start) for i, j in spans]
-            lasting = sum(b - a for (a, b), same in zip(begins, equal, strict=True) if same)
+            lasting = statistics.median(works[j].call.start - works[i].call.start for i, j in inside)
             time = lasting / max(works[-1].call.start - works[0].call.start, 1)
-            anchors.append(_Anchor(positions, end - start, equal, gap, gpu + time))
+            cover = (statistics.median(gpu) + time) * (times + 1)
+            anchors.append(_Anchor(positions, end - start, equal, gap, cover))
     if not anchors:
         return None
-    best = _begins(anchors)
-    heavy = [one for one in anchors if len(one.positions) >= 10 and one.weight >= 1]
-    return _sequence_occurrences(works, _begins(heavy) if best.weight < 0.2 and heavy else best)
+    return _sequence_occurrences(works, _begins(anchors))
 
 
 def _begins(anchors: list[_Anchor]) -> _Anchor:
+    """Return the longest period that holds 80 % of what shorter ones hold, and 20 % of what any holds."""
     anchors = [one for one in anchors if len(one.positions) >= 10] or anchors
+    anchors = [one for one in anchors if one.cover >= 0.2 * max(other.cover for other in anchors)]
+    anchors = [
+        one
+        for one in anchors
+        if all(
+            one.cover >= 0.8 * other.cover
+            for other in anchors
+            if len(other.positions) > len(one.positions) + 1
+        )
+    ]
     fewest = min(len(one.positions) for one in anchors)
     period = [one for one in anchors if len(one.positions) <= fewest + 1]
     return max(period, key=lambda one: (sum(one.equal), one.gap))

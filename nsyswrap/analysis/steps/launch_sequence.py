@@ -12,7 +12,7 @@ from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, Occurrences, optimizer_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,22 +27,35 @@ _UPDATE = "optimizer step"  # the label
 _LEAST_STEP = 20  # calls from one update of an optimizer to the next
 _BETWEEN, _WITHIN = 0.25, 0.1  # of the most calls between two of its kernels: at least, at most
 _UPDATED = 0.1  # of the GPU time lies in these steps; the first step, which often waits for long, is none
-_LIGHT, _HALF = 0.2, 1.0  # weights, of 2: a sequence with little gives way to one with half
+_AS_MUCH = 0.8  # of what shorter periods hold
+_LIGHT = 0.2  # of what the heaviest sequence holds
 
 
 class _Anchor(NamedTuple):
     """A call that may begin each step: its positions, its typical interval, and which intervals equal it.
 
-    ``weight`` is the part of the GPU time, and of the time, that lies in these: from 0 to 2. ``after_pause``:
-    those after a pause alone begin a step.
+    ``usual`` is the part of the GPU time, and of the time, that a usual one of these holds: from 0 to 2.
+    ``after_pause``: those after a pause alone begin a step.
     """
 
     positions: NDArray[Any]
     length: int
     equal: NDArray[Any]
     gap_ns: float
-    weight: float
+    usual: float
     after_pause: bool
+
+    @property
+    def cover(self) -> float:
+        """What as many usual intervals hold as there are occurrences: the last one has no end."""
+        return self.usual * (np.count_nonzero(self.equal) + 1)
+
+    def holds_as_much_as(self, others: Sequence[_Anchor]) -> bool:
+        """Return True if none of the others with a shorter period holds clearly more."""
+        often = len(self.positions) + 1
+        return self.cover >= _AS_MUCH * max(
+            (one.cover for one in others if len(one.positions) > often), default=0
+        )
 
 
 def repeated_sequence(whole: Capture, calls: Calls) -> Occurrences | None:
@@ -84,17 +97,20 @@ def _best(calls: Calls, numbers: NDArray[np.uint64]) -> _Anchor | None:
     """Return the call that begins each step; None without any.
 
     The call that begins the sequence occurs once in it, or once after a pause. Two stretches between its
-    occurrences are equal if they hold the same calls, in any order. If several calls will do, the longest
-    idle time before a call decides.
+    occurrences are equal if they hold the same calls, in any order. The longest period that repeats often is
+    the step, if it holds as much as shorter ones do. If several calls will do, the longest idle time before a
+    call decides.
     """
     anchors = _anchors(calls, numbers)
     if not anchors:
         return None
-    best = _begins_step(anchors)
-    heavy = [anchor for anchor in anchors if len(anchor.positions) >= MANY and anchor.weight >= _HALF]
-    if best.weight < _LIGHT and heavy:  # another loop holds most of the time
-        best = _begins_step(heavy)
-    return best
+    many = [anchor for anchor in anchors if len(anchor.positions) >= MANY] or anchors
+    most = max(anchor.cover for anchor in many)
+    many = [anchor for anchor in many if anchor.cover >= _LIGHT * most]
+    many = [anchor for anchor in many if anchor.holds_as_much_as(many)]
+    fewest = min(len(anchor.positions) for anchor in many)
+    period = [anchor for anchor in many if len(anchor.positions) <= fewest + 1]
+    return max(period, key=lambda anchor: (np.count_nonzero(anchor.equal), anchor.gap_ns))
 
 
 def _up_to_updates(calls: Calls, updates: NDArray[Any]) -> Occurrences | None:
@@ -118,14 +134,6 @@ def _up_to_updates(calls: Calls, updates: NDArray[Any]) -> Occurrences | None:
     nothing = np.zeros(len(start), bool)
     first_uses = np.add.reduceat(calls.first[: edges[-1]], edges[:-1]) > 0
     return Occurrences(_UPDATE, start, np.append(start[1:], calls.end_ns[edges[-1] - 1]), nothing, first_uses)
-
-
-def _begins_step(anchors: list[_Anchor]) -> _Anchor:
-    """Return the call that begins the longest period that repeats often, after the longest idle time."""
-    many = [anchor for anchor in anchors if len(anchor.positions) >= MANY]
-    fewest = min(len(anchor.positions) for anchor in many or anchors)
-    period = [anchor for anchor in many or anchors if len(anchor.positions) <= fewest + 1]
-    return max(period, key=lambda anchor: (np.count_nonzero(anchor.equal), anchor.gap_ns))
 
 
 def _anchors(calls: Calls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
@@ -154,12 +162,13 @@ def _anchors(calls: Calls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
         first = positions[equal.argmax()]
         if equal.sum() < _LEAST - 1 or not calls.works[first : first + length].any():  # waits are no steps
             continue
-        gpu = np.diff(gpu_ns[positions])[equal].sum() / max(gpu_ns[-1], 1)
-        much = gpu >= _LEAST_PART and len(positions) >= MANY
+        gpu = np.diff(gpu_ns[positions])[equal] / max(gpu_ns[-1], 1)
+        much = gpu.sum() >= _LEAST_PART and len(positions) >= MANY
         if much or np.count_nonzero(equal) * length / len(codes) >= _LEAST_PART:
-            time = np.diff(calls.start_ns[positions])[equal].sum() / lasting
+            time = np.diff(calls.start_ns[positions])[equal] / lasting
             gap = float(np.median(before[positions[1:]]))
-            anchors.append(_Anchor(positions, length, equal, gap, float(gpu + time), after_pause))
+            usual = float(np.median(gpu) + np.median(time))
+            anchors.append(_Anchor(positions, length, equal, gap, usual, after_pause))
     return anchors
 
 

@@ -106,6 +106,18 @@ def test_replays_of_a_graph(tmp_path: Path) -> None:
     assert (steps.label, len(steps), numbers(steps.outlier)) == ("one CUDA graph", 40, [20])
 
 
+def test_a_longer_sequence_has_to_hold_as_much(tmp_path: Path) -> None:
+    """Of 60 steps with five launches, 45 have a pause in their middle."""
+    drawing, now = Drawing(), 0
+    for i in range(60):
+        drawing.kernels("ab", now)
+        now += 60 + (0 if i % 4 == 3 else 5000)
+        drawing.kernels("cde", now)
+        now += 90
+    steps = only(tmp_path, drawing)
+    assert (steps.label, len(steps)) == ("a sequence of 5 GPU operations", 59)  # from one pause to the next
+
+
 def test_a_sequence_in_a_sequence(tmp_path: Path) -> None:
     drawing = Drawing()
     for start in every(20):  # eight layers, then the optimizer
