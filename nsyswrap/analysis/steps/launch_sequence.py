@@ -205,19 +205,33 @@ def _occurrences(calls: Calls, numbers: NDArray[np.uint64], anchor: _Anchor) -> 
     rest = calls.code[positions[-1] :][:length]
     complete = np.array_equal(np.sort(rest), np.sort(calls.code[usual]))
     edges = np.append(positions, positions[-1] + length) if complete else positions
-    start, last = calls.start_ns[edges[:-1]], slice(edges[-2], edges[-1])
-    end = calls.end_ns[last].max()
+    start = calls.start_ns[edges[:-1]]
+    ends = np.append(start[1:], calls.end_ns[edges[-2] : edges[-1]].max())
     label, single = _label(calls, usual)
     return Occurrences(
         label,
         start,
-        np.append(start[1:], end),
+        ends,
         differs=np.append(~anchor.equal, False)[: len(start)],
         first_uses=np.add.reduceat(calls.first[: edges[-1]], edges[:-1]) > 0,
         single=single,
         launches=int(numbers[usual[calls.works[usual]]].sum()),
         begins=f"{'pause ' if anchor.after_pause else ''}{int(numbers[positions[0]]):x}",
+        own_end_ns=_own_ends(calls, numbers, edges, usual, ends),
     )
+
+
+def _own_ends(
+    calls: Calls, numbers: NDArray[np.uint64], edges: NDArray[Any], usual: NDArray[Any], ends: NDArray[Any]
+) -> NDArray[Any]:
+    """Return where the usual calls end that an occurrence begins with, else where it ends."""
+    sums = np.append(np.zeros(1, np.uint64), np.cumsum(numbers, dtype=np.uint64))
+    first, behind = edges[:-1], edges[:-1] + len(usual)
+    more = np.flatnonzero(behind < edges[1:])
+    more = more[sums[behind[more]] - sums[first[more]] == numbers[usual].sum(dtype=np.uint64)]
+    own = ends.copy()
+    own[more] = calls.start_ns[behind[more]]
+    return own
 
 
 def _label(calls: Calls, rows: NDArray[Any]) -> tuple[str, bool]:

@@ -37,7 +37,7 @@ def loops_of(whole: Capture, process: int, calls: Calls, judged: str = "") -> li
     wanted = (one for one in (*loops, *_unlisted(whole, process, calls)) if one.loop == judged)
     if (first := next(wanted, None)) is None:
         return loops
-    return [first, *(one for one in loops if one.loop != judged and not _overlap(first, one))]
+    return _parted([first, *(one for one in loops if one.loop != judged and not _overlap(first, one))])
 
 
 def choices(whole: Capture, process: int, calls: Calls, loops: Sequence[Occurrences]) -> Mapping[str, Choice]:
@@ -54,9 +54,15 @@ def _unlisted(whole: Capture, process: int, calls: Calls) -> Iterator[Occurrence
 
 
 def _overlap(one: Occurrences, other: Occurrences) -> bool:
-    """Return True if occurrences of the other loop begin inside of some of the one."""
-    at = np.searchsorted(one.start_ns, other.start_ns, "right") - 1
-    return bool(((at >= 0) & (other.start_ns < one.end_ns[at])).any())
+    """Return True if occurrences of the other loop begin among the own calls of some of the one."""
+    return bool(_inside(one, other.start_ns).any())
+
+
+def _inside(one: Occurrences, times: NDArray[Any]) -> NDArray[Any]:
+    """Mark the times among the own calls of an occurrence."""
+    at = np.searchsorted(one.start_ns, times, "right") - 1
+    ends = one.end_ns if one.own_end_ns is None else one.own_end_ns
+    return (at >= 0) & (times < ends[at])
 
 
 def _loops(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
@@ -71,8 +77,8 @@ def _loops(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
     found = found or [one for one in [repeated_sequence(whole, calls)] if one]
     if not found:
         return []
-    beside = [one for one in _beside(whole, process, calls, found, weights) if weights.counts(one)]
-    first, others = _rejoined(found[0], [*found[1:], *beside])
+    first, *more = _rejoined([*found, *_beside(whole, process, calls, found, weights)])
+    first, *others = _parted([first, *(one for one in more if weights.counts(one))])
     others.sort(key=lambda one: -sum(weights.parts(one)))
     heavy = [one for one in others if len(one.start_ns) >= MANY and sum(weights.parts(one)) >= _MOST]
     if heavy and not marked and sum(weights.parts(first)) < _LIGHT:
@@ -112,19 +118,40 @@ class _Weights:
         return np.searchsorted(start, one.start_ns), np.searchsorted(start, one.end_ns)
 
 
-def _rejoined(first: Occurrences, others: list[Occurrences]) -> tuple[Occurrences, list[Occurrences]]:
-    """Join a sequence with others that start the same work on the GPU: the host waits elsewhere in them."""
-    alike = [one for one in others if one.launches and one.launches == first.launches]
-    if not alike:
-        return first, others
-    parts = sorted((first, *alike), key=lambda one: int(one.start_ns[0]))
-    joined = first._replace(
+def _rejoined(loops: Sequence[Occurrences]) -> list[Occurrences]:
+    """Join sequences that start the same work: the host waits elsewhere, or other loops lie between."""
+    alike: dict[object, list[Occurrences]] = {}
+    for number, one in enumerate(loops):
+        alike.setdefault(one.launches or -number, []).append(one)
+    return [_joined(parts) if len(parts) > 1 else parts[0] for parts in alike.values()]
+
+
+def _joined(loops: Sequence[Occurrences]) -> Occurrences:
+    """Return the occurrences of several sequences as those of the first."""
+    parts = sorted(loops, key=lambda one: int(one.start_ns[0]))
+    own_ends = [one.end_ns if one.own_end_ns is None else one.own_end_ns for one in parts]
+    return loops[0]._replace(
         start_ns=np.concatenate([one.start_ns for one in parts]),
         end_ns=np.concatenate([one.end_ns for one in parts]),
         differs=np.concatenate([one.differs for one in parts]),
         first_uses=np.concatenate([one.first_uses for one in parts]),
+        own_end_ns=np.concatenate(own_ends),
     )
-    return joined, [one for one in others if all(one is not other for other in alike)]
+
+
+def _parted(loops: Sequence[Occurrences]) -> list[Occurrences]:
+    """Return the loops; an occurrence ends with its own calls where those of another loop follow."""
+    parted = []
+    for one in loops:
+        others = [other.start_ns for other in loops if other is not one]
+        if one.own_end_ns is None or not others:
+            parted.append(one)
+            continue
+        starts = np.sort(np.concatenate(others))
+        follows = np.searchsorted(starts, one.own_end_ns) < np.searchsorted(starts, one.end_ns)
+        ends = np.where(follows, one.own_end_ns, one.end_ns)
+        parted.append(one._replace(end_ns=ends, differs=one.differs & ~follows))
+    return parted
 
 
 def _beside(
@@ -133,8 +160,7 @@ def _beside(
     """Yield what repeats among the launches before, between and after the occurrences of other loops."""
     free = np.ones(len(calls.start_ns), bool)
     for one in found:
-        at = np.searchsorted(one.start_ns, calls.start_ns, "right") - 1
-        free &= (at < 0) | (calls.start_ns >= one.end_ns[at])
+        free &= ~_inside(one, calls.start_ns)
     edges = np.flatnonzero(np.diff(free, prepend=False, append=False))
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         if not weights.worth(calls, first, last):

@@ -37,7 +37,8 @@ class Occurrences(NamedTuple):
     ``first_uses`` marks those with the first launch of a kernel in the process. ``single`` is True if each
     is a single GPU operation: its duration as a step has no meaning. ``is_range`` is True for an NVTX range.
     ``is_marked``: nsyswrap's hook marked these steps; ``first`` is the number of the first one. Of a sequence
-    ``launches`` is a number of what most occurrences start on the GPU, and ``begins`` tells its first call.
+    ``launches`` is a number of what most occurrences start on the GPU, ``begins`` tells its first call, and
+    ``own_end_ns`` is where the usual calls end and others follow: those of another loop, or of this one.
     """
 
     label: str
@@ -51,6 +52,7 @@ class Occurrences(NamedTuple):
     is_marked: bool = False
     launches: int = 0
     begins: str = ""
+    own_end_ns: NDArray[Any] | None = None
 
     @property
     def loop(self) -> str:

@@ -39,6 +39,41 @@ def test_training_and_evaluation_in_turns_are_two_loops(tmp_path: Path) -> None:
     assert (other.label, len(other)) == ("'eval'", 4 * EVALUATE)
 
 
+def unmarked(train: str, evaluate: str, counts: tuple[int, int] = (TRAIN, EVALUATE)) -> Drawing:
+    """Four epochs of training steps of 10 us, then evaluation steps of 5 us, without ranges."""
+    drawing, now = Drawing(), 0
+    for names, count, length in 4 * ((train, counts[0], LENGTH), (evaluate, counts[1], LENGTH // 2)):
+        for start in every(count, now, length):
+            drawing.kernels(names, start, gpu_ns=length // 10)
+        now += count * length
+    return drawing
+
+
+def test_training_and_evaluation_in_turns_are_told_apart_by_what_they_launch(tmp_path: Path) -> None:
+    steps = only(tmp_path, unmarked("abc", "xy"))
+    assert (steps.label, len(steps)) == ("a sequence of 3 GPU operations", 4 * TRAIN)
+    [other] = steps.others
+    assert (other.label, len(other)) == ("a sequence of 2 GPU operations", 4 * EVALUATE)
+    assert not steps.outlier.any()
+    between = steps.start_ns[TRAIN::TRAIN] - steps.end_ns[TRAIN - 1 :: TRAIN][:-1]
+    assert between.tolist() == [EVALUATE * LENGTH // 2] * 3
+
+
+def test_prompts_and_tokens_in_turns_are_one_request_if_there_are_ten(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for start in every(10, length=20 * LENGTH):
+        drawing.kernels("abcdefg", start)
+        for token in every(12, start + LENGTH):
+            drawing.kernels("xy", token)
+    assert only(tmp_path, drawing).label == "a sequence of 31 GPU operations"
+
+
+def test_what_follows_a_step_and_does_not_repeat_stays_with_it(tmp_path: Path) -> None:
+    steps = only(tmp_path, unmarked("abc", "uvwxyz", (TRAIN, 1)))
+    assert (len(steps), steps.others) == (4 * TRAIN, ())
+    assert steps.start_ns[1:].tolist() == steps.end_ns[:-1].tolist()
+
+
 def test_a_step_ends_where_another_loop_begins(tmp_path: Path) -> None:
     steps = only(tmp_path, epochs())
     lasting = [*[LENGTH] * (TRAIN - 1), LENGTH - 100] * 4
