@@ -77,8 +77,9 @@ def _loops(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
     found = found or [one for one in [repeated_sequence(whole, calls)] if one]
     if not found:
         return []
-    first, *more = _rejoined([*found, *_beside(whole, process, calls, found, weights)])
-    first, *others = _parted([first, *(one for one in more if weights.counts(one))])
+    every = _rejoined([*found, *_beside(whole, process, calls, found, weights)])
+    listed = every[: len(found)] + [one for one in every[len(found) :] if weights.counts(one)]
+    first, *others = _parted(listed)
     others.sort(key=lambda one: -sum(weights.parts(one)))
     heavy = [one for one in others if len(one.start_ns) >= MANY and sum(weights.parts(one)) >= _MOST]
     if heavy and not marked and sum(weights.parts(first)) < _LIGHT:

@@ -52,6 +52,11 @@ def _counts(values: NDArray[Any]) -> bool:
     return bool(len(steps) and steps[0] > 0 and (steps == steps[0]).all() and runs**2 <= len(values))
 
 
+def family(name: str) -> str:
+    """Return a name with ``*`` in place of its numbers: ``A01`` and ``A02`` are variants of one family."""
+    return name if of_an_operation(name) else _NUMBER.sub("*", name)
+
+
 def is_numbered(text: str, name: str) -> bool:
     """Return True if a text is the name with a number in place of each ``*``, or with one behind it."""
     parts = r"\d+".join(map(re.escape, re.split(r"\*+", name)))

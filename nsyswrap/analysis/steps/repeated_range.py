@@ -16,7 +16,7 @@ import numpy as np
 from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
-from nsyswrap.analysis.steps.numbered import is_numbered, numbered_ranges
+from nsyswrap.analysis.steps.numbered import family, is_numbered, numbered_ranges
 from nsyswrap.analysis.steps.occurrences import MANY, Occurrences, optimizer_calls
 from nsyswrap.capture.schema import PROCESS_MASK
 
@@ -109,7 +109,8 @@ def repeated_ranges(
 
     They repeat on a thread that launches GPU work, in no domain of a library. ``part``: ``calls`` are not all
     of the process, and ranges outside of them do not count. Loops are weighed by their parts of the GPU time
-    and of the time; those after the first have to count. Of ranges side by side the first begins the step.
+    and of the time, variants of a family together; those after the first have to count. Of ranges side by
+    side the first begins the step.
     """
     if not whole.has("nvtx"):
         return []
@@ -117,7 +118,7 @@ def repeated_ranges(
     ranges = list(_ranges(whole, process, calls, work))
     if part:
         ranges = [one for one in ranges if work.holds(one)]
-    ranges = [one for one in ranges if work.repeats(one)]
+    ranges = list(_repeating(ranges, work))
     if not ranges:
         return []
     ranges = sorted(ranges, key=lambda one: -one.own_ns)[:_MOST]
@@ -125,10 +126,39 @@ def repeated_ranges(
     children = _children(ranges)
     loops = [loop for root in children[-1] for loop in _loops(root, ranges, children, work, updates)]
     chosen = list(_side_by_side([ranges[loop] for loop in loops]))
-    chosen.sort(key=lambda one: -sum(work.parts(one)))
-    made = [_occurrences(one, chosen, calls) for one in chosen]
-    listed = [chosen[0], *(one for one, uses in zip(chosen[1:], made[1:], strict=True) if counts(uses))]
-    return [_occurrences(one, listed, calls) for one in listed]
+    families = [sorted(one, key=lambda variant: -sum(work.parts(variant))) for one in _families(chosen)]
+    families.sort(key=lambda variants: -sum(work.parts(_together(variants))))
+    made = [_occurrences(_together(variants), chosen, calls) for variants in families[1:]]
+    listed = [families[0], *(one for one, uses in zip(families[1:], made, strict=True) if counts(uses))]
+    variants = [variant for one in listed for variant in one]
+    return [_occurrences(one, variants, calls) for one in variants]
+
+
+def _families(ranges: Sequence[_Range]) -> list[list[_Range]]:
+    """Return the ranges by family: those whose names differ in numbers alone, as ``A01`` and ``A02``."""
+    families: dict[str, list[_Range]] = {}
+    for one in ranges:
+        families.setdefault(family(one.label), []).append(one)
+    return list(families.values())
+
+
+def _together(variants: Sequence[_Range]) -> _Range:
+    """Return the ranges of a family as one."""
+    if len(variants) == 1:
+        return variants[0]
+    start, end = (np.concatenate([one[field] for one in variants]) for field in (1, 2))
+    order = np.argsort(start, kind="stable")
+    own_ns = sum(one.own_ns for one in variants)
+    return _Range(variants[0].label, start[order], end[order], variants[0].depth, own_ns)
+
+
+def _repeating(ranges: Sequence[_Range], work: _Work) -> Iterator[_Range]:
+    """Yield the ranges that repeat often enough, each alone or as one of a family."""
+    for variants in _families(ranges):
+        alone = [one for one in variants if work.repeats(one)]
+        if len(alone) < len(variants) > 1 and work.repeats(_together(variants)):
+            alone = [one for one in variants if len(one.start_ns) >= MANY or work.repeats(one)]
+        yield from alone
 
 
 def every_range(whole: Capture, process: int, calls: Calls) -> Iterator[Occurrences]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.steps.numbered import family
 from nsyswrap.base.text import counted, printable, shorten
 from nsyswrap.base.units import duration
 from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent
@@ -13,7 +14,7 @@ from nsyswrap.reports.wording.states import state_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from nsyswrap.analysis.answer import Answer, Outlier
+    from nsyswrap.analysis.answer import Answer, OtherLoop, Outlier
     from nsyswrap.reports.answer.line import Kind
 
 _LOADING_PART = 0.01  # of the start-up: less loading is not said
@@ -56,19 +57,38 @@ def repeated(count: int, label: str) -> str:
 
 
 def loop_lines(answer: Answer) -> Iterator[Line]:
-    """Yield a line for each other loop of the program, those with most time first."""
-    loops = sorted(answer.other_loops, key=lambda loop: -loop.count * loop.mean_ns)
-    for loop in loops[:_MOST_LOOPS]:
-        label = printable(loop.label.removeprefix("a sequence of "))
-        each = f", {duration(loop.mean_ns)} each"
-        busy = f": GPU busy {whole_percent(loop.busy_percent)}"
-        total = f" ({duration(loop.count * loop.mean_ns)})"
-        before = f"Another loop: {repeated(loop.count, loop.label)} "
-        columns = room("fact") - len(before) - len(each) - len(busy)
-        texts = [f"{before}{label}{each}{total}{busy}", f"{before}{shorten(label, columns)}{each}{busy}"]
-        yield Line(first_fitting(texts, room("fact")), "fact")
-    if len(loops) > _MOST_LOOPS:
-        yield Line(f"{len(loops) - _MOST_LOOPS} more loops", "fact")
+    """Yield a line for each other loop of the program, those with most time first; variants have one line."""
+    families: dict[object, list[OtherLoop]] = {}
+    for loop in sorted(answer.other_loops, key=lambda loop: -loop.count * loop.mean_ns):
+        is_name = loop.label.startswith("'")  # numbers in other labels are of operations
+        families.setdefault(family(loop.label) if is_name else id(loop), []).append(loop)
+    shown = list(families.values())[:_MOST_LOOPS]
+    for loops in shown:
+        yield _variants_line(loops) if len(loops) > 1 else _loop_line(loops[0])
+    if more := len(answer.other_loops) - sum(map(len, shown)):
+        yield Line(f"{more} more loops", "fact")
+
+
+def _loop_line(loop: OtherLoop) -> Line:
+    label = printable(loop.label.removeprefix("a sequence of "))
+    each = f", {duration(loop.mean_ns)} each"
+    busy = f": GPU busy {whole_percent(loop.busy_percent)}"
+    total = f" ({duration(loop.count * loop.mean_ns)})"
+    before = f"Another loop: {repeated(loop.count, loop.label)} "
+    columns = room("fact") - len(before) - len(each) - len(busy)
+    texts = [f"{before}{label}{each}{total}{busy}", f"{before}{shorten(label, columns)}{each}{busy}"]
+    return Line(first_fitting(texts, room("fact")), "fact")
+
+
+def _variants_line(loops: Sequence[OtherLoop]) -> Line:
+    """Return the line of loops whose names differ in numbers alone."""
+    means = [loop.mean_ns for loop in loops]
+    each = f", {duration(min(means))} to {duration(max(means))} each"
+    total = f" ({duration(sum(loop.count * loop.mean_ns for loop in loops))})"
+    before, label = f"Other loops: {len(loops)} variants ", printable(family(loops[0].label))
+    columns = room("fact") - len(before) - len(each)
+    texts = [f"{before}{label}{each}{total}", f"{before}{shorten(label, columns)}{each}"]
+    return Line(first_fitting(texts, room("fact")), "fact")
 
 
 def outlier_lines(answer: Answer, kind: Kind = "fact") -> Iterator[Line]:

@@ -199,3 +199,31 @@ def test_the_screen_names_each_loop(tmp_path: Path) -> None:
     assert loop.gpu_percent == 100 * 24 * 2000 / (48 * 6000 + 24 * 2000)
     [line] = loop_lines(answer)
     assert str(line) == "Another loop: 24 x 'eval', 4.98 µs each (120 µs): GPU busy 40 %"
+
+
+def variants(count: int, *, with_other: bool = False) -> Drawing:
+    """Ten steps of each of many variants, one variant after another; and a loop longer than any of them."""
+    drawing, now = Drawing(), 0
+    for number in range(count, 0, -1):
+        for start in every(10, now, 1000 + 10 * number):
+            drawing.range(f"A{number:02}", start, start + 900)
+            drawing.launch(f"variant {number}", start + 10, gpu_ns=800)
+        now += 10 * (1000 + 10 * number)
+    for start in every(10 * with_other, now, 3 * LENGTH // 10):
+        drawing.range("other", start, start + 2900)
+        drawing.launch("other", start + 10, gpu_ns=2500)
+    return drawing
+
+
+def test_variants_of_a_family_count_together(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *variants(26).rows)
+    [steps] = steps_of(capture)
+    assert (steps.label, len(steps)) == ("'A26'", 10)
+    assert {other.label for other in steps.others} == {f"'A{number:02}'" for number in range(1, 26)}
+    [line] = loop_lines(answer_of(capture))
+    assert str(line) == "Other loops: 25 variants 'A*', 999 ns to 1.22 µs each (277 µs)"
+
+
+def test_variants_together_outweigh_a_loop_that_is_longer_than_each(tmp_path: Path) -> None:
+    steps = only(tmp_path, variants(26, with_other=True))
+    assert steps.label == "'A26'"
