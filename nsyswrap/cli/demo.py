@@ -78,7 +78,8 @@ def _shown(name: str, folder: Path, variant: str, table: str, layout: Layout) ->
     with ascii_layout(active=layout.ascii):
         shown = capture.open_capture(folder / variant).decided()
         _, lines = summary.answer_with_lines(shown)
-        answer = [line for line in lines if line.kind != "note"]  # commands follow at the end
+        # Commands follow at the end.
+        answer = [line for line in lines if line.kind != "note" and not (line.kind == "fact" and line.typed)]
         texts = list(
             summary_screen.answer_texts(
                 answers.with_command(answer, report_command(shown.source)), layout.width

@@ -56,7 +56,7 @@ with lazy_imports():
     import dataclasses
 
     from nsyswrap.base import files, links, not_read
-    from nsyswrap.cli import explain, folders, repeats, report_options, report_ranks
+    from nsyswrap.cli import explain, folders, ncu, repeats, report_options, report_ranks
     from nsyswrap.render import names
     from nsyswrap.reports import ranks, summary
 
@@ -84,6 +84,14 @@ _SCREENS = 5  # of the captures in a folder
     SHOW, "--list", "listing", is_flag=True, help="List available reports, and the events that others lack."
 )
 @explain_option
+@option(
+    SHOW,
+    "--ncu",
+    is_flag=False,
+    flag_value="",
+    metavar="[KERNEL]",
+    help="Print the Nsight Compute command for a launch of one kernel.",
+)
 @selection_options("yes; nsys' reports: no")
 @steps_option
 @option(
@@ -147,9 +155,9 @@ def command(**options: Any) -> None:
         asked = dataclasses.replace(
             asked, **{name: value for name, value in _UNSET.items() if _is_setting(name)}
         )
-    if asked.explain or asked.listing:
+    if asked.stands_alone:
         asked.check_alone()
-        text, exit_code = _about_reports(asked)
+        text, exit_code = _text_alone(asked)
         _emit(text, asked.output)
         sys.exit(exit_code)
     given, asked = asked.captures, asked.with_folders_opened()
@@ -238,8 +246,10 @@ def _report_ranks(asked: ReportOptions, requests: Sequence[Request], given: Sequ
     return not_read.exit_code_of(left_out)
 
 
-def _about_reports(asked: ReportOptions) -> tuple[str, int]:
-    """Return the text of --explain or --list, and the exit code."""
+def _text_alone(asked: ReportOptions) -> tuple[str, int]:
+    """Return the text of --explain, --list or --ncu, and the exit code."""
+    if asked.ncu is not None:
+        return ncu.command_text(asked.opener()(asked.captures[0]), asked.ncu), 0
     if not asked.explain:
         return explain.listing(folders.captures_in(asked.captures))
     explain_report = report_ranks.explain if asked.explain in ranks.NAMES else explain.explain

@@ -44,6 +44,7 @@ class ReportOptions:
     advice: bool
     listing: bool
     explain: str | None
+    ncu: str | None
     form: str
     output: Path | None
     selection: Selection
@@ -114,6 +115,11 @@ class ReportOptions:
         """The options that decide which part of a capture is judged, and the classes of its kernels."""
         classes = ["--classes", str(self.classes)] if self.classes else []
         return [*selecting(self.selection, self.steps), *classes]
+
+    @property
+    def stands_alone(self) -> bool:
+        """True if something else is asked for than the screen or reports."""
+        return bool(self.explain or self.listing or self.ncu is not None)
 
     @property
     def prints_tables(self) -> bool:
@@ -195,10 +201,11 @@ class ReportOptions:
             )
 
     def check_alone(self) -> None:
-        """Raise UsageError for options that have no use beside --list and --explain."""
-        option = "--explain" if self.explain else "--list"
+        """Raise UsageError for options that have no use beside --list, --explain and --ncu."""
+        option = "--explain" if self.explain else "--list" if self.listing else "--ncu"
         others = {
             "--list": self.explain and self.listing,
+            "--ncu": option != "--ncu" and self.ncu is not None,
             "--format": self.form != "text",
             "--report": self.reports,
             "--advice": self.advice,
@@ -207,3 +214,5 @@ class ReportOptions:
         }
         for other in filter(others.get, others):
             raise UsageError(f"{option} cannot be used with {other}", f"omit {other}")
+        if option == "--ncu" and len(self.captures) > 1:
+            raise UsageError("--ncu takes one capture", "name the capture of the kernel")

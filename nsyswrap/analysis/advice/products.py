@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import decisive_ns
 from nsyswrap.analysis.advice.waves import blocks_of, multiprocessors
-from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.kernel_names import classify
@@ -29,6 +28,8 @@ _FEW = 0.5  # blocks for each multiprocessor
 _ALIGNED_BYTES = 16  # what one load of a thread takes at most
 _BYTES = {"f64": 8, "tf32": 4, "f32": 4, "f16": 2, "bf16": 2, "f8": 1, "i8": 1}
 _MAY_BE_FP64 = re.compile("double|f64|fp64|[dz]gemm|d884")
+# Kernels of cuSOLVER and MAGMA that factor matrices or solve with factors, in FP64.
+_FACTORS = re.compile(r"(?:potr|potf|getr|geqr|[ou][rn]gqr|larf|sytr|syev|gesv|trs[mv]_)")
 _FP64_SAVES = 0.5  # of the time: FP32 is half of the bytes, and at least twice the rate
 _ONE_KERNEL_PERCENT = 30.0  # of the time judged
 _SAME_PERCENT = 5.0  # of the time judged: kernels with less are not looked at for drift
@@ -48,8 +49,17 @@ def fp32_products(context: AdviceContext) -> Iterator[Finding]:
 
 def fp64_kernels(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if kernels compute in FP64 although the framework computes in FP32 by default."""
-    if framework_of(context.capture.whole):
+    if not _wants_fp64(context):
         yield from _costly(context, "fp64_kernels", _is_fp64, _FP64_SAVES)
+
+
+def _wants_fp64(context: AdviceContext) -> bool:
+    """Return True if the program chooses its types itself, or factors matrices: FP32 has too few digits."""
+    if not framework_of(context.capture.whole):
+        return True
+    _, _, names, total_ns = context.kernels
+    used = (name for name, ns in zip(names, total_ns, strict=True) if ns and "double" in name)
+    return any(map(_FACTORS.search, used))
 
 
 def misaligned_products(context: AdviceContext) -> Iterator[Finding]:
@@ -113,9 +123,8 @@ def _kernels(context: AdviceContext, matches: Callable[[str], bool]) -> NDArray[
 
 
 def fp64_fact(context: AdviceContext) -> Iterator[Finding]:
-    """Yield the share of FP64 kernels in programs that choose their types themselves."""
-    rows = NOTHING.start if framework_of(context.capture.whole) else _kernels(context, _is_fp64)
-    if len(rows):
+    """Yield the share of FP64 kernels in programs that seem to want them."""
+    if _wants_fp64(context) and len(rows := _kernels(context, _is_fp64)):
         cover = context.running(rows)
         percent = 100.0 * cover.length / context.window_ns
         yield context.fact("uses_fp64", cover, "cuda_gpu_kern_sum", kernels_percent=percent)

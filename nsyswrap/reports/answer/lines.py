@@ -46,10 +46,11 @@ _LEAST_PARTS = 2
 _MOST = 4  # findings in lines
 _SAME = 0.005  # of the time judged: a smaller difference shows in no figure
 _SPIKES = "spikes"  # the finding that is about outlier steps
-_UNKNOWN = "unknown_products"  # a fact
-# Findings about moving data.
-_ABOUT_DATA = ("pageable_copies", "copies_not_overlapped", "tiny_copies", "casts", "layout_copies")
-_MOVING = (MEMCPY, MEMSET, "copy_kernel")  # states of a busy GPU
+_ONE_KERNEL, _UNKNOWN = "one_kernel", "unknown_products"  # facts
+# The findings that are about a state of a busy GPU that only moves data.
+_COPIES = ("pageable_copies", "copies_not_overlapped", "tiny_copies", "copy_bound")
+_KERNELS = ("casts", "layout_copies", "unfused_attention", "parameter_updates", "elementwise_chains")
+_MOVING = {MEMCPY: _COPIES, MEMSET: _COPIES, "copy_kernel": _KERNELS}
 # Reports with the total time of each name, the name in their last column.
 _SUMMARIES = {
     "nvtx_sum": "NVTX ranges",
@@ -235,10 +236,12 @@ def _notes(answer: Answer) -> Iterator[Line]:
 
 
 def _facts(answer: Answer) -> Iterator[Line]:
-    """Yield facts that name no cost."""
+    """Yield facts that name no cost, and the option for the command that examines a kernel."""
     for fact in answer.facts:
         sentence = printable(words(fact).what)
-        if fact.kind != _UNKNOWN:
+        if fact.kind == _ONE_KERNEL:
+            yield Line(f"{sentence}; command for Nsight Compute", "fact", typed="--ncu")
+        elif fact.kind != _UNKNOWN:
             yield Line(sentence, "fact", report=fact.source)
 
 
@@ -364,15 +367,20 @@ def _healthy(answer: Answer) -> Line:
     """Return that nothing costs much, and what was looked at."""
     nothing = f"No single cause costs {WORTH_PERCENT:.0f} % or more"
     unknown = [fact.time_percent or 0.0 for fact in answer.facts if fact.kind == _UNKNOWN]
-    looked = f"copies; precision of {whole_percent(unknown[0])} unknown" if unknown else "copies, precision"
+    looked = (
+        f"copies; precision of {whole_percent(unknown[0])} unknown"
+        if unknown
+        else "copies, precision, fusion"
+    )
     return Line(f"{nothing} (idle time, {looked})", "finding", "good")
 
 
 def _moving(answer: Answer) -> list[Line]:
     """Return the share of the time that only moves data, if it is much and no finding is about it."""
-    parts = {name: ns for name, ns in answer.busy_ns.items() if name in _MOVING}
-    known = any(finding.kind in _ABOUT_DATA for finding in answer.findings)
-    if known or answer.share(sum(parts.values())) < WORTH_PERCENT:
+    kinds = {finding.kind for finding in answer.findings}
+    states = [state for state, known in _MOVING.items() if not kinds.intersection(known)]
+    parts = {state: ns for state, ns in answer.busy_ns.items() if state in states}
+    if answer.share(sum(parts.values())) < WORTH_PERCENT:
         return []
     report = "memcpy_bandwidth" if next(iter(parts)) == MEMCPY else "cuda_gpu_kern_sum"
     percent = {name: answer.share(ns) for name, ns in parts.items()}

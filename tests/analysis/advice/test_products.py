@@ -117,6 +117,14 @@ def test_fp64_is_a_finding_where_the_framework_defaults_to_fp32(tmp_path: Path) 
     assert facts["uses_fp64"] == {"kernels_percent": 30.0}
 
 
+def test_programs_that_factor_matrices_want_fp64(tmp_path: Path) -> None:
+    solve = "void kernel<getrf_wo_pivot_params_<double, (int)0, (int)256>>(T1)"
+    rows = [*ahead(FP64, 600), call("cudaLaunchKernel", 20, 30, 3)]
+    program = new(tmp_path, gpu(), *looped(*rows, kernel(solve, 1990, 2000, 3, gridX=10)))
+    assert "fp64_kernels" not in findings_of(program)
+    assert facts_of(program)["uses_fp64"].numbers == {"kernels_percent": 60.0}
+
+
 def test_misaligned_products(tmp_path: Path) -> None:
     assert stake(tmp_path, MISALIGNED, gpu()) == {"misaligned_products": (1800, "unknown")}
 

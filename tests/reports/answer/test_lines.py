@@ -97,7 +97,7 @@ def test_nothing_worth_a_finding(capture: Capture) -> None:
         "GPU busy 97 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",
         "  busy 97 %: kernels 97 %",
         "  idle 3 %: launch latency 3 %",
-        "No single cause costs 5 % or more (idle time, copies, precision)",
+        "No single cause costs 5 % or more (idle time, copies, precision, fusion)",
     ]
 
 
@@ -111,7 +111,9 @@ def test_a_copy_is_never_busy_without_a_word(capture: Capture) -> None:
         "  memcpy_bandwidth)",
     ]
     known = finding("tiny_copies", 40, copies=9, median_bytes=4.0, most_bytes=64, cost_ns=4)
-    assert not any("only moves data" in text for text in lines(capture, answer(copying, findings=(known,))))
+    assert "28 % of the steady part only moves data: copy kernels 28 % (-r" in lines(
+        capture, answer(copying, findings=(known,))
+    )
 
 
 def test_what_names_do_not_tell_is_said(capture: Capture) -> None:
@@ -127,7 +129,7 @@ def test_the_kernel_that_is_the_program(capture: Capture) -> None:
     drift = fact("kernel_drifts", 59, kernel="forces(float *)", first_ns=9e6, last_ns=11e6)
     shown = lines(capture, answer(busy, findings=(), start_up=None, facts=(kernel, drift)))
     assert shown[3:] == [
-        "forces takes 98.3 % of the time (-r cuda_kern_exec_trace)",
+        "forces takes 98.3 % of the time; command for Nsight Compute: --ncu",
         "forces: median 9.00 ms in the first third of the steps, 11.0 ms in the last (-r",
         "  cuda_kern_exec_trace)",
     ]
