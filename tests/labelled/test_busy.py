@@ -29,6 +29,10 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def answer(name: str, scratch: Path) -> Answer:
+    return answered(name, scratch)
+
+
+def answered(name: str, scratch: Path) -> Answer:
     packed = (CAPTURES / f"{name}.sqlite.xz").read_bytes()
     assert len(packed) <= LARGEST
     path = scratch / f"{name}.sqlite"
@@ -79,11 +83,11 @@ INNER = {"casts_each_layer", "healthy_options_compiled", "loader_lightning"}
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "same_stream"),
+    ("recording", "kind", "same_stream"),  # another name would replace that of all tests of the module
     [("blocked_by_copy", "copies_not_overlapped", True), ("blocked_by_kernel", "few_blocks", False)],
-    scope="module",
 )
-def test_who_was_waited_for(name: str, kind: str, answer: Answer, *, same_stream: bool) -> None:
+def test_who_was_waited_for(recording: str, kind: str, scratch: Path, *, same_stream: bool) -> None:
+    answer = answered(recording, scratch)
     [finding] = [finding for finding in answer.findings if finding.kind == kind]
     waited = finding.numbers["blocked_ns"] / sum(answer.devices[0].busy_ns.values())
-    assert (waited > 0.85, finding.numbers["same_stream"]) == (True, same_stream), name
+    assert (waited > 0.85, finding.numbers["same_stream"]) == (True, same_stream), recording
