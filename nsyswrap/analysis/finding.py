@@ -76,7 +76,8 @@ class Finding:
     ``ceiling_ns`` is the most that a change can save of the ``window_ns`` judged; None for doubts about
     figures. ``status`` says how it is known: measured, an upper bound, an estimate, or not at all: then it
     only ranks the finding. ``source`` names the report with the rows behind the numbers. ``shares`` are the
-    findings that concern some of the same time.
+    findings that concern some of the same time. ``language`` is what the program is written with, one of
+    ``program_language.LANGUAGES``, empty if that was not looked at.
     """
 
     kind: FindingKind
@@ -87,6 +88,7 @@ class Finding:
     source: str
     window_ns: int = 0
     shares: tuple[FindingKind, ...] = ()
+    language: str = ""
 
     @property
     def ceiling_percent(self) -> float | None:

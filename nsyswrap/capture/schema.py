@@ -157,6 +157,7 @@ _GPU = {
     **_amounts(compute_major="computeMajor", compute_minor="computeMinor"),
     **_amounts(registers_per_multiprocessor="maxRegistersPerSm", warps_per_multiprocessor="maxWarpsPerSm"),
     **_amounts(shared_bytes_per_multiprocessor="maxShmemPerSm", blocks_per_multiprocessor="maxBlocksPerSm"),
+    "is_discrete": _optional("isDiscrete"),
 }
 _FAULT = {"global_pid": _optional("globalPid"), "address": _int("address")}
 _MPI_CALL = {"start_ns": _START, "end_ns": _END, "global_tid": _int("globalTid"), "name": _string("textId")}

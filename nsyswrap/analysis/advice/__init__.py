@@ -29,6 +29,7 @@ from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import call_classes, kernel_classes
 from nsyswrap.analysis.packed import packed_names
+from nsyswrap.analysis.program_language import language_of
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
@@ -143,7 +144,9 @@ def advise_parts(
         for piece in ordered
         if piece.ceiling_ns is not None
     ]
-    return Advice([*doubts, *kept, *wrong_timings], notes, facts)
+    language = language_of(capture.whole)
+    findings = [replace(piece, language=language) for piece in (*doubts, *kept, *wrong_timings)]
+    return Advice(findings, notes, facts)
 
 
 def _weight(piece: Finding) -> float:

@@ -13,11 +13,13 @@ from nsyswrap.analysis.advice.context import AdviceContext, loads_in_gaps
 from nsyswrap.analysis.advice.replay import gained_without_waits
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference, intersection, joined, union
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.garbage import collections_of
+from nsyswrap.analysis.garbage import collections_of, garbage_traced
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, communicating
 from nsyswrap.analysis.launches import calls_selected
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, calls_named
+from nsyswrap.analysis.program_language import IN_PYTHON, language_of
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import TO_DEVICE, TO_HOST
 
@@ -244,6 +246,12 @@ def garbage_collection(context: AdviceContext) -> Iterator[Finding]:
     )
 
 
+def _garbage_unseen(whole: Capture) -> dict[str, Any]:
+    """Return ``garbage_unknown`` for a program in Python whose collections were not marked; else nothing."""
+    unseen = language_of(whole) in IN_PYTHON and not garbage_traced(whole)
+    return {"garbage_unknown": True} if unseen else {}
+
+
 def spikes(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if a few unusually long steps take much time in which the GPU does not compute.
 
@@ -271,6 +279,7 @@ def spikes(context: AdviceContext) -> Iterator[Finding]:
         median_ns=float(np.median(pace[steps.steady])),
         outlier_ns=float(pace[numbers].mean()),
         more_ns=more,
+        **_garbage_unseen(context.capture.whole),
     )
 
 

@@ -71,6 +71,7 @@ def pageable(context: AdviceContext) -> Iterator[Finding]:
         rate_bytes_per_s=moved / max(took, 1) * 1e9,
         copies_ns=took,
         hiding_ns=hiding,
+        **_integrated(context.capture.whole),
     )
 
 
@@ -104,6 +105,7 @@ def not_overlapped(context: AdviceContext) -> Iterator[Finding]:
         copies_ns=copying.length,
         kernels_alone_ns=alone,
         **blocked(context, context.marks(rows), exposed),
+        **_integrated(context.capture.whole),
     )
 
 
@@ -160,7 +162,16 @@ def tiny(context: AdviceContext) -> Iterator[Finding]:
         median_bytes=float(np.median(copies.size[copies.tiny])),
         most_bytes=TINY_BYTES,
         cost_ns=cover.length,
+        **_integrated(context.capture.whole),
     )
+
+
+def _integrated(whole: Capture) -> dict[str, Any]:
+    """Return ``integrated`` if all GPUs share the memory of the host; empty if not, or if it is not known."""
+    if not whole.has("gpu"):
+        return {}
+    discrete = whole.columns("gpu", "is_discrete")["is_discrete"]
+    return {"integrated": True} if len(discrete) and not discrete.any() else {}
 
 
 def _exposed(context: AdviceContext, rows: NDArray[Any]) -> IntervalSet:

@@ -11,6 +11,7 @@ from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shorten
 from nsyswrap.base.units import duration, percent
+from nsyswrap.reports.wording.languages import in_language
 from nsyswrap.reports.wording.numbers import filled
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 
@@ -61,16 +62,25 @@ class Wording:
 
 def words(finding: Finding) -> Wording:
     """Return the texts of a finding."""
-    kind, numbers = finding.kind, finding.numbers
-    wording = _WORDINGS[kind]
+    kind, numbers = finding.kind, {"written_in": finding.language, **finding.numbers}
+    wording = replace(_WORDINGS[kind], **in_language(kind, finding.language))
     if kind in _VARIANTS:
         changes, more = _VARIANTS[kind](numbers)
         wording, numbers = replace(wording, **changes), {**numbers, **more}
+    if numbers.get("integrated"):
+        wording = replace(wording, **_NO_COPIES)
     return replace(
         wording, sentence=filled(wording.sentence, numbers), evidence=filled(wording.evidence, numbers)
     )
 
 
+# An integrated GPU works in the memory of the host.
+_NO_COPIES = {
+    "remedy": "No copies",
+    "do": "this GPU shares the memory of the host: let kernels read it where it is, instead of copying",
+    "example": "cudaMallocManaged(&data, bytes);  // for host and GPU, without cudaMemcpy",
+    "unless": "a library makes the copies",
+}
 _KERNELS = "{kernels:kernel executions}, {kernels_ns} in total; most time in {longest_kernel}"
 _WORDINGS: Mapping[FindingKind, Wording] = {
     "launch_bound": Wording(
@@ -540,10 +550,14 @@ def _spikes(numbers: Numbers) -> _Variant:
         "times": f"{numbers['outlier_ns'] / max(numbers['median_ns'], 1):,.1f}",
         "listed": _listed(list(map(str, steps)), _MOST_STEPS),
     }
+    changes = {}
+    if "garbage_unknown" in numbers:
+        hint = "; --trace cuda,nvtx,python-gc tells whether Python collects garbage in them"
+        changes["evidence"] = _WORDINGS["spikes"].evidence + hint
     if len(steps) > 1:
-        return {}, more
+        return changes, more
     one = "step {listed}, {outliers} of {steps} steps, takes {times} x the median"
-    return {"heading": "Outlier", "sentence": one}, more
+    return {**changes, "heading": "Outlier", "sentence": one}, more
 
 
 def _waiting_for_rank(numbers: Numbers) -> _Variant:
@@ -692,7 +706,9 @@ def _idle_launch(numbers: Numbers) -> _Variant:
             "sentence": "Launches of CUDA graphs leave the GPU idle ({idle_ns})",
             "remedy": "Fewer, larger graphs",
             "do": "capture more in one graph, such as several steps; -r gpu_idle lists the gaps",
-            "example": "with torch.cuda.graph(graph): [step() for _ in range(4)]",
+            "example": "with torch.cuda.graph(graph): [step() for _ in range(4)]"
+            if numbers.get("written_in") in ("", PYTORCH)
+            else "nsyswrap report CAPTURE -r gpu_idle",
         }
     return changes, _idle(numbers)[1]
 

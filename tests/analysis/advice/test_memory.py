@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
-from tiny_export import call, kernel, memcpy
+from tiny_export import call, kernel, memcpy, row
 
 from nsyswrap.reports.wording.advice import words
 
@@ -122,6 +122,13 @@ def test_what_is_said_of_copies_that_take_turns(tmp_path: Path) -> None:
         "same_stream": True,
     }
     assert words(one).evidence.endswith("; launched work waits 900 ns for them, in the same stream, mostly k")
+
+
+@pytest.mark.parametrize("discrete", [(0,), (0, 1), (1,), ()])
+def test_copies_of_a_gpu_in_the_memory_of_the_host(discrete: tuple[int, ...], tmp_path: Path) -> None:
+    gpus = [row("TARGET_INFO_GPU", id=i, name="GPU", isDiscrete=one) for i, one in enumerate(discrete)]
+    one = findings_of(new(tmp_path, *gpus, *looped(*taking_turns(310))))["copies_not_overlapped"]
+    assert one.numbers.get("integrated", False) == (discrete == (0,))
 
 
 @pytest.mark.parametrize(("hidden", "stake"), [(30, 3 * 270), (31, None)])

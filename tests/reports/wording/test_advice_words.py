@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
 
 import pytest
 
 from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.analysis.finding import Finding, FindingKind
+from nsyswrap.analysis.frameworks import PYTORCH
+from nsyswrap.analysis.program_language import CUDA, LANGUAGES
 from nsyswrap.reports.wording.advice import Wording, words
+
+MOST_CODE = 100  # characters of a line of code
 
 STEPS = {"steps": 3}
 LAUNCHES = {
@@ -663,6 +668,38 @@ def test_words(
 
 def test_every_kind_has_words() -> None:
     assert {case[0] for case in CASES} == {*get_args(FindingKind)}
+
+
+# Causes of the busy GPU of a framework have words that depend on their own numbers.
+_OF_FRAMEWORKS = {
+    *("casts", "layout_copies", "unfused_attention", "parameter_updates", "elementwise_chains"),
+    *("fp32_products", "fp64_kernels", "misaligned_products", "copy_bound", "garbage_collection"),
+}
+_OF_PYTORCH = re.compile(r"(?i)torch|DataLoader|\btensor|pin_memory|non_blocking")
+_OF_CUDA = re.compile(r"cuda[A-Z]\w+\(|<<<|std::")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_advice_is_for_what_the_program_is_written_with(language: str) -> None:
+    for kind, numbers, *_ in CASES:
+        if kind in _OF_FRAMEWORKS:
+            continue
+        wording = words(Finding(kind, numbers, NOTHING, None, "bound", "gpu_idle", language=language))
+        texts = f"{wording.remedy} {wording.do} {wording.example}"
+        assert language == PYTORCH or not _OF_PYTORCH.search(texts), (kind, texts)
+        assert len(wording.example) <= MOST_CODE, (kind, wording.example)
+        if language not in {PYTORCH, CUDA} and "cudaMemPrefetchAsync" not in texts:
+            queued_copies = kind == "idle_queued" and not numbers["computes"]
+            first = kind == "idle_launch" and numbers["all_first"]
+            assert queued_copies or first or not _OF_CUDA.search(wording.example), (kind, wording.example)
+
+
+def test_a_gpu_in_the_memory_of_the_host_needs_no_copies() -> None:
+    for kind, numbers, *_ in CASES:
+        if kind in {"pageable_copies", "copies_not_overlapped", "tiny_copies"}:
+            wording = made(kind, {**numbers, "integrated": True})
+            assert (wording.remedy, wording.unless) == ("No copies", "a library makes the copies")
+            assert wording.do.startswith("this GPU shares the memory of the host")
 
 
 def test_queued_copies_get_no_advice_on_kernels() -> None:
