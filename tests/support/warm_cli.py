@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import pkgutil
+import selectors
 import signal
 import socket
 import subprocess
@@ -27,7 +28,8 @@ SERVE = "import sys, warm_cli; warm_cli.serve(int(sys.argv.pop()))"
 _LENGTH = 8  # bytes, before each request
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MPL")  # variables of Python and libraries
 _PIPE_BYTES = 60_000  # a pipe takes as much at once
-_PACKAGES = ("cli", "render", "reports", "analysis", "capture")
+_PACKAGES = ("base", "cli", "render", "reports", "analysis", "capture")
+_LATER = ("rich.console", "rich.styled", "getpass")
 
 
 class WarmCli:
@@ -119,39 +121,43 @@ def serve(number: int) -> None:
         [folder] = [path / package for path in map(Path, nsyswrap.__path__)]
         for module in pkgutil.walk_packages([str(folder)], f"nsyswrap.{package}."):
             importlib.import_module(module.name)
+    for name in _LATER:
+        importlib.import_module(name)
+    nsyswrap.base.version.version()  # asks git once
     sys.path.remove(str(Path(__file__).parent))
     gc.freeze()
-    with socket.socket(fileno=number) as requests:
-        while True:
-            head, descriptors, *_ = socket.recv_fds(requests, _LENGTH, 4)
-            if not head:
-                break
-            request = json.loads(_received(requests, int.from_bytes(head, "big")))
-            if os.fork() == 0:
-                requests.close()
-                _attend(request, descriptors)
-            for descriptor in descriptors:
-                os.close(descriptor)
-            with suppress(ChildProcessError):
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-    with suppress(ChildProcessError):
-        while os.wait():
-            pass
+    commands: dict[int, tuple[int, int]] = {}  # by the descriptor of a process: its id, and where to tell
+    with socket.socket(fileno=number) as requests, selectors.PollSelector() as ready:
+        ready.register(requests, selectors.EVENT_READ)
+        while ready.get_map():
+            for key, _ in ready.select():
+                if key.fileobj is not requests:
+                    ready.unregister(key.fd)
+                    _tell_end(key.fd, *commands.pop(key.fd))
+                elif head_and_files := _head(requests):
+                    others = [*commands, *(tell for _, tell in commands.values())]
+                    process, pid, tell = _started(requests, *head_and_files, others)
+                    commands[process] = (pid, tell)
+                    ready.register(process, selectors.EVENT_READ)
+                else:
+                    ready.unregister(requests)
 
 
-def _received(requests: socket.socket, length: int) -> bytes:
-    content = b""
-    while len(content) < length:
-        content += requests.recv(length - len(content))
-    return content
+def _head(requests: socket.socket) -> tuple[bytes, list[int]] | None:
+    """Return the head of a request and its descriptors; None if there will be no other."""
+    head, descriptors, *_ = socket.recv_fds(requests, _LENGTH, 4)
+    return (head, descriptors) if head else None
 
 
-def _attend(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    """Tell the id of the command's process, then how it ended."""
+def _started(
+    requests: socket.socket, head: bytes, descriptors: list[int], others: list[int]
+) -> tuple[int, int, int]:
+    """Fork for a request and tell the id of the process; return its descriptor, the id, and where to tell."""
+    request = json.loads(_received(requests, int.from_bytes(head, "big")))
     *streams, tell = descriptors
     if (pid := os.fork()) == 0:
-        os.close(tell)
+        for descriptor in (requests.fileno(), tell, *others):
+            os.close(descriptor)
         for target, descriptor in enumerate(streams):
             os.dup2(descriptor, target)
             os.close(descriptor)
@@ -159,8 +165,21 @@ def _attend(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     for descriptor in streams:
         os.close(descriptor)
     os.write(tell, b"%d\n" % pid)
-    os.write(tell, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-    os._exit(0)
+    return os.pidfd_open(pid), pid, tell
+
+
+def _tell_end(process: int, pid: int, tell: int) -> None:
+    with suppress(BrokenPipeError):  # nobody waits for it
+        os.write(tell, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    os.close(tell)
+    os.close(process)
+
+
+def _received(requests: socket.socket, length: int) -> bytes:
+    content = b""
+    while len(content) < length:
+        content += requests.recv(length - len(content))
+    return content
 
 
 def _run(request: dict[str, Any]) -> NoReturn:
