@@ -147,10 +147,11 @@ def prints(path: Path) -> set[int]:
             by_click = node.attr in CLICK_PRINTS and ast.unparse(node.value) == "click"
             by_stream = node.attr in STREAM_PRINTS and ast.unparse(node.value) in STREAMS
             lines |= {node.lineno} if by_click or by_stream else set()
-        elif isinstance(node, ast.Call):
-            called = ast.unparse(node.func).rpartition(".")[2]
+        elif isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             to_terminal = called == "Console" and not any(part.arg == "file" for part in node.keywords)
-            lines |= {node.lineno} if to_terminal or ast.unparse(node.func) == "print" else set()
+            printed = called == "print" and isinstance(node.func, ast.Name)
+            lines |= {node.lineno} if to_terminal or printed else set()
     return lines
 
 

@@ -60,13 +60,12 @@ STAND_ALONE = {"record/guard.py", "record/exec_program.py"}  # scripts that impo
 def looks(path: Path) -> set[str]:
     """Return the calls in a file that look at a path: ``target.exists``."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    names = {ast.unparse(call.func): call for call in calls}
-    texts = {text for text, call in names.items() if is_look(text.rpartition(".")[2], call)}
-    return {text for text in texts if not text.startswith("paths.")}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and is_look(node)]
+    return {text for call in calls if not (text := ast.unparse(call.func)).startswith("paths.")}
 
 
-def is_look(name: str, call: ast.Call) -> bool:
+def is_look(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     return name in LOOKS and not (name == "resolve" and call.args)  # a function of ours has that name
 
 

@@ -263,8 +263,8 @@ def test_slurm_is_named_in_two_places_outside_its_folder() -> None:
 
 def words(tree: ast.Module) -> list[str]:
     """Return all names and texts of a module, without docstrings."""
-    alone = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-    nodes = [node for node in ast.walk(tree) if node not in alone]
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    nodes = [node for node in ast.walk(tree) if id(node) not in alone]
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     names = [node.id for node in nodes if isinstance(node, ast.Name)]
     names += [node.attr for node in nodes if isinstance(node, ast.Attribute)]
