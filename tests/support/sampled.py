@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
 
 
 def sampled(
@@ -16,8 +19,17 @@ def sampled(
 ) -> pytest.MarkDecorator:
     """Parametrize a test as ``pytest.mark.parametrize`` does; the cases that are not ``fast`` are slow.
 
-    ``fast`` has those that the fast tier runs, or is their number: they are spread evenly. With several names
-    a case is a tuple.
+    With several names a case is a tuple.
+    """
+    return pytest.mark.parametrize(names, sample(cases, fast, several=not isinstance(names, str)), ids=ids)
+
+
+def sample(
+    cases: Iterable[Any], fast: int | Container[object], *, several: bool = False
+) -> list[ParameterSet]:
+    """Return the cases as parameters; those that are not ``fast`` are slow.
+
+    ``fast`` has those that the fast tier runs, or is their number: they are spread evenly.
     """
     every = list(cases)
     if isinstance(fast, int):
@@ -25,9 +37,7 @@ def sampled(
     else:
         chosen = {index for index, case in enumerate(every) if case in fast}
     assert chosen
-    values = [(case,) if isinstance(names, str) else case for case in every]
-    parameters = [
-        pytest.param(*value, marks=() if index in chosen else pytest.mark.slow)  # type: ignore[misc]
-        for index, value in enumerate(values)
+    return [
+        pytest.param(*(case if several else (case,)), marks=() if index in chosen else pytest.mark.slow)
+        for index, case in enumerate(every)
     ]
-    return pytest.mark.parametrize(names, parameters, ids=ids)
