@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import hypothesis
 import pytest
+from hypothesis.configuration import set_hypothesis_home_dir
 from waiting import PATIENCE_S
 from warm_cli import WarmCli
 
@@ -27,8 +31,10 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("tiers",)
 
-hypothesis.settings.register_profile("busy machine", deadline=None)
-hypothesis.settings.register_profile("few", deadline=None, max_examples=10)
+# It keeps tables of characters, which take it a second to make, and in no checkout.
+set_hypothesis_home_dir(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "hypothesis")
+hypothesis.settings.register_profile("busy machine", deadline=None, database=None)
+hypothesis.settings.register_profile("few", deadline=None, database=None, max_examples=10)
 with suppress(ImportError):  # older ones do not look for constants
     from hypothesis.internal.conjecture import providers
 
@@ -36,6 +42,7 @@ with suppress(ImportError):  # older ones do not look for constants
     providers._get_local_constants = lambda: providers._local_constants  # noqa: SLF001
 
 ROOT = Path(__file__).resolve().parents[1]
+_FOLDERS = itertools.count()
 MAIN = "from nsyswrap.cli import main; main()"  # hints name `nsyswrap`: it was not started as a command
 
 
@@ -48,7 +55,14 @@ class Cli(Protocol):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    hypothesis.settings.load_profile("few" if config.getoption("few") else "busy machine")
+    few = config.getoption("few") or config.getoption("fast")
+    hypothesis.settings.load_profile("few" if few else "busy machine")
+
+
+def pytest_collection_finish() -> None:
+    """Spare each garbage collection the thousands of tests and all that they import."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -77,6 +91,15 @@ def rounding(nsys: str) -> Rounding:
     from nsys_says import era_of  # noqa: PLC0415 - loads reports, which few tests need
 
     return era_of(nsys)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new folder, named after the test. For pytest's own one it reads the names of all there are."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}{next(_FOLDERS)}"
+    folder.mkdir(0o700)
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def damaged(content: bytearray, chance: random.Random, page_size: int) -> None:
         content[cell : cell + 8] = b"\xff" * 8
 
 
-@settings(FIXED, max_examples=200)
+@settings(FIXED, max_examples=2 * FIXED.max_examples)
 @given(
     st.sampled_from([512, 1024, 4096]), st.sampled_from(["iiii", "itii", "btiri"]), st.integers(0, 1 << 30)
 )
@@ -144,7 +144,7 @@ def test_the_page_that_no_table_uses(tmp_path: Path, monkeypatch: pytest.MonkeyP
         by_pages(tmp_path / "x", ["c0"])
 
 
-@settings(FIXED, max_examples=50)
+@settings(FIXED, max_examples=FIXED.max_examples // 2)
 @given(st.sampled_from([512, 1024]), st.integers(0, 1100), st.integers(0, 3000))
 def test_records_that_overflow(page_size: int, before: int, behind: int) -> None:
     with example(Shape(page_size, 0, "bib", 1, 1)) as path:

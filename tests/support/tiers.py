@@ -229,7 +229,7 @@ def pytest_report_header() -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     what = ", ".join(LEFT_OUT)
-    parser.addoption("--fast", action="store_true", help=f"leave out the tests with these markers: {what}")
+    parser.addoption("--fast", action="store_true", help=f"few random examples, and no tests marked {what}")
     parser.addoption("--few", action="store_true", help="of each test the last case, and few random examples")
 
 
