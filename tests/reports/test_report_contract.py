@@ -27,12 +27,13 @@ from nsyswrap.reports import insight, nsys
 from nsyswrap.reports.table import Option, Result, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import ModuleType
 
 
 EVERYTHING = everything()
+TABLES = {event.table for event in EVERYTHING}
 ELSEWHERE = row("TARGET_INFO_GPU", id=0, name="GPU")  # makes it an nsys export
 SUFFIXES = {
     Unit.NS: "_ns",
@@ -43,6 +44,13 @@ SUFFIXES = {
     Unit.ADDRESS: "_address",
 }
 NOTHING = "no events in the selection"
+MISSING = "none occurred, or they were not collected (collect with nsyswrap profile --trace {})"
+# What records events of these kinds; of all others it is cuda,nvtx.
+TRACES = {
+    **{kind: f"cuda,nvtx,{kind}" for kind in ("osrt", "openmp", "openacc")},
+    **dict.fromkeys(("mpi_collective", "mpi_p2p"), "cuda,nvtx,mpi"),
+    **dict.fromkeys(("um_cpu_fault", "um_gpu_fault"), "cuda,nvtx --um-faults"),
+}
 NOT_WRITTEN = "or newer writes it)"  # in the notes on fields and labels that an export lacks
 NEWER = {
     (events.table, column)
@@ -174,35 +182,48 @@ def test_the_values_are_those_of_the_columns(name: str, capture: Capture) -> Non
         assert types <= expected, column.name  # plain Python, nothing of numpy
 
 
+def tables_of(group: Sequence[str]) -> set[str]:
+    """Return the tables of these kinds of events."""
+    return {table for kind in group for table in schema.EVENTS[kind].tables(TABLES)}
+
+
+def refused(capture: Capture, name: str, group: Sequence[str]) -> None:
+    """Check that the report says what it lacks, and how to collect that."""
+    with pytest.raises(NotInCapture, match=f"^{name}: .*tiny.sqlite holds no ") as caught:
+        capture.report(name)
+    assert caught.value.hint == MISSING.format(TRACES.get(group[0], "cuda,nvtx"))
+    assert schema.EVENTS[group[0]].title in str(caught.value)
+
+
 @every_report
 def test_it_says_how_to_collect_what_is_missing(name: str, tmp_path: Path) -> None:
-    tables = {event.table for event in EVERYTHING}
-    for number, group in enumerate(reports.find_report(name).needs):
-        lacking = {table for kind in group for table in schema.EVENTS[kind].tables(tables)}
-        without = [event for event in EVERYTHING if event.table not in lacking]
+    needs = reports.find_report(name).needs
+    for number, (group, rest) in enumerate(
+        [*((group, EVERYTHING) for group in needs), *((group, []) for group in needs[:1])]
+    ):
+        missing = tables_of(group)
         (tmp_path / str(number)).mkdir()
-        capture = opened(tmp_path / str(number), *without, ELSEWHERE)
-        with pytest.raises(NotInCapture, match=f"^{name}: .*tiny.sqlite holds no ") as caught:
-            capture.report(name)
-        assert "--trace " in caught.value.hint
-        assert schema.EVENTS[group[0]].title in str(caught.value)
+        there = [event for event in rest if event.table not in missing]
+        refused(opened(tmp_path / str(number), *there, ELSEWHERE), name, group)
 
 
 @every_report
 def test_an_empty_table_is_as_good_as_a_missing_one(name: str, tmp_path: Path) -> None:
-    tables = {event.table for event in EVERYTHING}
-    kinds = [kind for group in reports.find_report(name).needs for kind in group]
-    empty = {table for kind in kinds for table in schema.EVENTS[kind].tables(tables)}
-    capture = opened(tmp_path, ELSEWHERE, empty=empty)
+    needs = reports.find_report(name).needs
+    kinds = [kind for group in needs for kind in group]
+    capture = opened(tmp_path, ELSEWHERE, empty=tables_of(kinds))
     if not kinds:  # it is about the capture itself
         assert len(capture.report(name))
         return
     if reports.find_report(name).empty_answers:  # as nsys takes it
         assert len(capture.report(name)) == (name in TOTALS)
         return
-    with pytest.raises(NotInCapture, match="holds no ") as caught:
-        capture.report(name)
-    assert "--trace " in caught.value.hint
+    refused(capture, name, needs[0])
+    for number, group in enumerate(needs):
+        empty = tables_of(group)
+        (tmp_path / str(number)).mkdir()
+        there = [event for event in EVERYTHING if event.table not in empty]
+        refused(opened(tmp_path / str(number), *there, ELSEWHERE, empty=empty), name, group)
 
 
 class Asked:

@@ -1,4 +1,4 @@
-"""Reports of tiny exports as tests compare them: CSV text, its lines, columns by name, notes, hints."""
+"""Reports of tiny exports as tests compare them: CSV text, its lines, columns by name, notes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from csv import DictReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from tiny_export import Row, opened, row
 
-from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Rounding
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import parse
@@ -78,24 +76,3 @@ def records_of(table: Table) -> list[dict[str, Any]]:
     """Return the rows as values by column name."""
     names = [column.name for column in table.columns]
     return [dict(zip(names, values, strict=True)) for values in table.rows()]
-
-
-def hint_of(capture: Capture, asked: str) -> str:
-    """Return how to collect what the report lacks in this capture."""
-    with pytest.raises(NotInCapture, match=f"^{asked}: .* holds no ") as caught:
-        table_of(capture, asked)
-    return caught.value.hint
-
-
-def hints_without(folder: Path, asked: str, table: str, *rows: Row) -> list[str]:
-    """Return what the report asks for where only this table is empty, and where only this one is absent."""
-    there, hints = [event for event in rows if event.table != table], []
-    for name, empty in (("empty", [table]), ("absent", [])):
-        (folder / name).mkdir()
-        hints.append(hint_of(capture_of(folder / name, *there, empty=empty), asked))
-    return hints
-
-
-def not_collected(*tables: str) -> pytest.MarkDecorator:
-    """Run a test twice: with these tables, but ``empty``, and without them."""
-    return pytest.mark.parametrize("empty", [tables, ()], ids=["no row", "no table"])

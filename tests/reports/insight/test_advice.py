@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 import recorded
 from advised import findings_of, launched, looped, new
-from report_tables import capture_of, csv_of, hint_of, not_collected, records_of
-from tiny_export import GRAPH, KERNEL, MEMCPY, MEMSET, call, diagnostic, kernel, memcpy, nvtx
+from report_tables import csv_of, records_of
+from tiny_export import call, diagnostic, kernel, memcpy, nvtx
 
 from nsyswrap.api import open_capture
 from nsyswrap.cli.explain import explain
 from nsyswrap.render.formats import text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from conftest import Cli
@@ -181,10 +180,3 @@ def test_it_explains_the_saving() -> None:
     said = " ".join(explain(REPORT).split())
     assert "A change saves at most the time of the judged part that the finding concerns" in said
     assert "A finding of less than 5 % of the judged time is left out." in said
-
-
-@not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
-def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

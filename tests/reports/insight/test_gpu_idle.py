@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 import recorded
-from report_tables import capture_of, csv_of, hint_of, not_collected, values_of
-from tiny_export import GRAPH, KERNEL, MEMCPY, MEMSET, PID, call, graph, kernel, memcpy, nvtx, opened
+from report_tables import csv_of, values_of
+from tiny_export import PID, call, graph, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.api import open_capture
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from tiny_export import Row
@@ -218,10 +217,3 @@ def test_a_copy_between_gpus_through_the_host_waits_on_one_for_the_other(tmp_pat
 
 def test_a_gpu_that_never_idles_has_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, kernel("k", 0, 10)), REPORT) == HEADER
-
-
-@not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
-def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import recorded
-from report_tables import capture_of, csv_of, hint_of, not_collected, records_of
+from report_tables import csv_of, records_of
 from tiny_export import (
-    GRAPH,
-    KERNEL,
-    MEMCPY,
-    MEMSET,
     PID,
     call,
     graph,
@@ -26,7 +22,6 @@ from tiny_export import (
 from nsyswrap.api import open_capture
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from nsyswrap.api import Capture
@@ -247,10 +242,3 @@ def test_ranks_communicate(tmp_path: Path) -> None:
 
 def test_a_device_without_work_has_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, *ROWS).select(device=1), REPORT) == HEADER
-
-
-@not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
-def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import capture_of, csv_of, hint_of, not_collected
-from tiny_export import KERNEL, PID, graph, kernel, nvtx, opened
+from report_tables import csv_of
+from tiny_export import PID, graph, kernel, nvtx, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from nsyswrap.api import Capture
@@ -147,10 +146,3 @@ def test_a_rule_takes_a_class_that_is_there(tmp_path: Path) -> None:
 
 def test_a_device_without_kernels_has_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, kernel(GEMM, 0, 10)).select(device=1), REPORT) == HEADER
-
-
-@not_collected(KERNEL)
-def test_kernels_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

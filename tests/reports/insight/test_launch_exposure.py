@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from report_tables import capture_of, csv_of, hint_of, not_collected
-from tiny_export import API, GRAPH, KERNEL, PID, Row, call, kernel, memcpy, opened
+from report_tables import csv_of
+from tiny_export import PID, Row, call, kernel, memcpy, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 from launch_rows import launch
@@ -73,15 +72,3 @@ def test_kernels_without_their_call_expose_nothing(tmp_path: Path) -> None:
 
 def test_a_device_without_launches_has_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, *launch(1, 0, 10, 12, 14)).select(device=1), REPORT) == HEADER
-
-
-@pytest.mark.parametrize("there", [kernel("k", 9, 10, 1), call("cudaLaunchKernel", 0, 5, 1)])
-def test_launches_and_calls_have_to_be_collected_both(there: Row, tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx" in hint_of(opened(tmp_path, there), REPORT)
-
-
-@not_collected(KERNEL, GRAPH, API)
-def test_launches_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from report_tables import capture_of, csv_of, hint_of, not_collected, values_of
-from tiny_export import API, GRAPH, KERNEL, call, graph, kernel, opened
+from report_tables import csv_of, values_of
+from tiny_export import call, graph, kernel, opened
 
 from nsyswrap.base.errors import NotInCapture
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from tiny_export import Row
@@ -202,10 +201,3 @@ def test_names_are_those_of_the_view(tmp_path: Path) -> None:
 
 def test_a_device_without_launches_has_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, *FOUR).select(device=1), REPORT) == HEADER
-
-
-@not_collected(KERNEL, GRAPH, API)
-def test_launches_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -21,15 +21,14 @@ from copy_examples import (
     report,
 )
 from recorded import DOZEN, ROOT, capture_names, run_folder
-from report_tables import capture_of, csv_of, hint_of, not_collected
+from report_tables import csv_of
 from sampled import sampled
-from tiny_export import MEMCPY, MEMSET, call, graph, kernel, memset, opened
+from tiny_export import call, graph, kernel, memset, opened
 
 from nsyswrap import open_capture
 from nsyswrap.render.formats import text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from tiny_export import Row
@@ -306,10 +305,3 @@ def test_a_screen_of_100_columns_shows_what_matters(tmp_path: Path) -> None:
 
 def test_a_device_without_copies_has_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, copy(TO_DEVICE, 0, 10, 8)).select(device=1), REPORT) == HEADER
-
-
-@not_collected(MEMCPY, MEMSET)
-def test_copies_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

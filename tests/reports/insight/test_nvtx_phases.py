@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from report_tables import csv_of, hints_without
-from tiny_export import API, NVTX, PID, Row, call, global_id, graph, kernel, memcpy, memset, nvtx, opened, row
+from report_tables import csv_of
+from tiny_export import NVTX, PID, Row, call, global_id, graph, kernel, memcpy, memset, nvtx, opened, row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -192,13 +191,6 @@ def test_a_negative_queue_time_is_no_wait(tmp_path: Path) -> None:
 def test_start_end_ranges_count_as_others(tmp_path: Path) -> None:
     found = phases(tmp_path, nvtx("job", 0, 50, eventType=60), *launch(1, 10, wait=0, lasting=5))
     assert found == {"job": (1, 1.0, 50.0, 10.0, 0.0, 5.0, 0.0, 0.0)}
-
-
-@pytest.mark.parametrize("missing", [NVTX, API])
-def test_ranges_and_calls_have_to_be_collected_both(missing: str, tmp_path: Path) -> None:
-    rows = [nvtx("step", 0, 50), call("cudaFree", 0, 1)]
-    for hint in hints_without(tmp_path, REPORT, missing, *rows):
-        assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint
 
 
 def test_a_range_that_a_window_cuts_counts_whole(tmp_path: Path) -> None:

@@ -9,15 +9,11 @@ import pytest
 import recorded
 from drawn_programs import Program
 from raw_events import read_events
-from report_tables import capture_of, csv_of, hint_of, not_collected, records_of
+from report_tables import csv_of, records_of
 from sampled import sampled
 from slow_budget import COLUMNS, slow_budget
 from slow_steps import slow_steps
 from tiny_export import (
-    GRAPH,
-    KERNEL,
-    MEMCPY,
-    MEMSET,
     call,
     changed,
     global_id,
@@ -301,15 +297,6 @@ def test_the_device_of_a_selection_has_the_rows_that_it_has_without(tmp_path: Pa
     every = records_of(capture.report(REPORT))
     assert [row["device_id"] for row in every] == [0, 1] * 7
     assert records_of(capture.select(device=1).report(REPORT)) == every[1::2]
-
-
-@not_collected(KERNEL, MEMCPY, MEMSET, GRAPH)
-def test_what_is_missing(empty: tuple[str, ...], tmp_path: Path) -> None:
-    capture = capture_of(tmp_path, call("cudaLaunchKernel", 0, 10), empty=empty)
-    assert (
-        hint_of(capture, REPORT)
-        == "none occurred, or they were not collected (collect with nsyswrap profile --trace cuda,nvtx)"
-    )
 
 
 def test_the_columns_are_those_of_the_second_opinion(tmp_path: Path) -> None:

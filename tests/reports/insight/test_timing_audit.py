@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import recorded
-from report_tables import csv_of, hints_without, records_of, values_of
+from report_tables import csv_of, records_of, values_of
 from sampled import sampled
-from tiny_export import API, NVTX, PID, Row, call, domain, global_id, kernel, memcpy, nvtx, opened
+from tiny_export import PID, Row, call, domain, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.timing_audit import (
     COMPLETE,
@@ -291,10 +291,3 @@ def test_what_holds_in_every_recorded_range(run: str, tmp_path: Path) -> None:
 
 def test_marks_alone_make_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, mark(5, "a mark"), call("cudaFree", 0, 1)), REPORT) == HEADER
-
-
-@pytest.mark.parametrize("missing", [NVTX, API])
-def test_ranges_and_calls_have_to_be_collected_both(missing: str, tmp_path: Path) -> None:
-    rows = [nvtx("step", 0, 50), call("cudaFree", 0, 1)]
-    for hint in hints_without(tmp_path, REPORT, missing, *rows):
-        assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint

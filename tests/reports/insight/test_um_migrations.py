@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from recorded import DOZEN, ROOT, capture_names, run_folder
-from report_tables import capture_of, csv_of, hint_of, not_collected, values_of
+from report_tables import csv_of, values_of
 from sampled import sampled
 from tiny_export import (
-    MEMCPY,
-    UM_CPU_FAULT,
-    UM_GPU_FAULT,
     enums,
     global_id,
     graph,
@@ -29,7 +26,6 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.schema import ENUMS, UNIFIED_MEMORY_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from tiny_export import Row
@@ -331,10 +327,3 @@ def test_every_byte_and_every_ns_is_that_of_nsys(name: str, tmp_path: Path) -> N
 
 def test_copies_alone_make_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, memcpy(1, 0, 10, 100)), REPORT) == HEADER
-
-
-@not_collected(MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT)
-def test_migrations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

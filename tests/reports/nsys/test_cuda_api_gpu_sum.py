@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected, rows_of
-from tiny_export import API, KERNEL, MEMCPY, MEMSET, Row, call, kernel, memcpy, memset, opened
+from report_tables import STATISTICS, csv_of, rows_of
+from tiny_export import Row, call, kernel, memcpy, memset, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "cuda_api_gpu_sum"
@@ -44,10 +43,3 @@ def test_any_of_them_is_enough(one: Row, tmp_path: Path) -> None:
 def test_a_process_without_events_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, call("cudaFree", 0, 5), kernel("k", 0, 5)).select(process=7)
     assert csv_of(part, REPORT) == HEADER
-
-
-@not_collected(API, KERNEL, MEMCPY, MEMSET)
-def test_events_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import STATISTICS, capture_of, csv_of, hint_of, names_of, not_collected, rows_of
-from tiny_export import API, call, opened
+from report_tables import STATISTICS, csv_of, names_of, rows_of
+from tiny_export import call, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "cuda_api_sum"
@@ -44,10 +43,3 @@ def test_runtime_and_driver_calls_are_listed_alike(tmp_path: Path) -> None:
 def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, call("cudaFree", 0, 5)).select(process=7)
     assert csv_of(part, REPORT) == HEADER
-
-
-@not_collected(API)
-def test_calls_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from report_tables import (
-    capture_of,
     csv_of,
-    hint_of,
-    not_collected,
     notes_text,
     rows_of,
     starts_of,
 )
-from tiny_export import API, call, opened
+from tiny_export import call, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "cuda_api_sync"
@@ -58,10 +54,3 @@ def test_the_longest_are_listed_and_how_many_there_are_is_said(tmp_path: Path) -
 
 def test_other_calls_have_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, call("cudaEventSynchronize", 0, 5)), REPORT) == HEADER
-
-
-@not_collected(API)
-def test_calls_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import capture_of, csv_of, hint_of, not_collected, notes_of, rows_of
-from tiny_export import API, call, opened, row
+from report_tables import csv_of, notes_of, rows_of
+from tiny_export import call, opened, row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "cuda_api_trace"
@@ -40,10 +39,3 @@ def test_calls_of_a_trimmed_export_have_no_thread_names(tmp_path: Path) -> None:
 def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, call("cudaFree", 0, 5)).select(process=7)
     assert csv_of(part, REPORT) == HEADER
-
-
-@not_collected(API)
-def test_calls_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected
-from tiny_export import KERNEL, kernel, opened
+from report_tables import STATISTICS, csv_of
+from tiny_export import kernel, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "cuda_gpu_kern_gb_sum"
@@ -36,10 +35,3 @@ def test_kernels_by_grid_and_block(tmp_path: Path) -> None:
 def test_a_device_without_kernels_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, kernel("k", 0, 5)).select(device=1)
     assert csv_of(part, REPORT) == HEADER
-
-
-@not_collected(KERNEL)
-def test_kernels_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

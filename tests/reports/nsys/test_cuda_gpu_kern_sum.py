@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from report_tables import STATISTICS, capture_of, csv_of, hint_of, names_of, not_collected, rows_of
-from tiny_export import KERNEL, Row, kernel, opened
+from report_tables import STATISTICS, csv_of, names_of, rows_of
+from tiny_export import Row, kernel, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from nsyswrap.base.units import Rounding
@@ -102,10 +101,3 @@ def test_an_export_of_the_time_before_mangled_names(tmp_path: Path) -> None:
 def test_a_device_without_kernels_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, *lasting("a", 5)).select(device=1)
     assert csv_of(part, REPORT) == HEADER
-
-
-@not_collected(KERNEL)
-def test_kernels_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

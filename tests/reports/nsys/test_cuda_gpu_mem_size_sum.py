@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import capture_of, csv_of, hint_of, not_collected
-from tiny_export import MEMCPY, MEMSET, memcpy, memset, opened
+from report_tables import csv_of
+from tiny_export import memcpy, memset, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "cuda_gpu_mem_size_sum"
@@ -28,10 +27,3 @@ def test_memory_operations_by_size(tmp_path: Path) -> None:
 def test_a_device_without_memory_operations_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, memset(0, 5, 8)).select(device=1)
     assert csv_of(part, REPORT) == HEADER
-
-
-@not_collected(MEMCPY, MEMSET)
-def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from report_tables import capture_of, csv_of, hint_of, not_collected, notes_of, rows_of
-from tiny_export import KERNEL, MEMCPY, MEMSET, Row, enums, kernel, memcpy, memset, opened, row
+from report_tables import csv_of, notes_of, rows_of
+from tiny_export import Row, enums, kernel, memcpy, memset, opened, row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "cuda_gpu_trace"
@@ -100,10 +99,3 @@ def test_exports_that_nsys_refuses_are_answered_with_a_note(
 def test_a_device_without_operations_has_no_row(tmp_path: Path) -> None:
     part = opened(tmp_path, kernel("k", 0, 5, **USED, **GREEN)).select(device=1)
     assert csv_of(part, REPORT) == HEADER
-
-
-@not_collected(KERNEL, MEMCPY, MEMSET)
-def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

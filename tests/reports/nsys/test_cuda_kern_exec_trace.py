@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from report_tables import capture_of, csv_of, hint_of, not_collected, rows_of
-from tiny_export import API, KERNEL, Row, call, kernel, opened
+from report_tables import csv_of, rows_of
+from tiny_export import call, kernel, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "cuda_kern_exec_trace"
@@ -50,15 +48,3 @@ def test_a_graph_and_a_call_with_two_rows_repeat(tmp_path: Path) -> None:
 def test_a_kernel_that_meets_no_call_has_no_row(tmp_path: Path) -> None:
     capture = opened(tmp_path, call("cudaLaunchKernel", 0, 5, 1), kernel("k", 9, 10, 2))
     assert csv_of(capture, REPORT) == HEADER
-
-
-@pytest.mark.parametrize("there", [kernel("k", 9, 10, 1), call("cudaLaunchKernel", 0, 5, 1)])
-def test_kernels_and_calls_have_to_be_collected_both(there: Row, tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(opened(tmp_path, there), REPORT)
-
-
-@not_collected(KERNEL, API)
-def test_launches_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

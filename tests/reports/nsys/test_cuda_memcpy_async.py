@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import capture_of, csv_of, hint_of, not_collected, notes_of, notes_text, rows_of, starts_of
-from tiny_export import API, MEMCPY, Row, call, enums, memcpy, opened
+from report_tables import csv_of, notes_of, notes_text, rows_of, starts_of
+from tiny_export import Row, call, enums, memcpy, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "cuda_memcpy_async"
@@ -66,10 +65,3 @@ def test_the_calls_of_selected_copies_need_not_be_selected(tmp_path: Path) -> No
 
 def test_copies_of_pinned_memory_have_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, ASYNC, copied(10, 20, srcKind=1), *enums()), REPORT) == HEADER
-
-
-@not_collected(MEMCPY, API)
-def test_copies_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from report_tables import capture_of, csv_of, hint_of, not_collected, rows_of
-from tiny_export import API, MEMCPY, Row, call, enums, memcpy, opened
+from report_tables import csv_of, rows_of
+from tiny_export import MEMCPY, Row, call, enums, memcpy, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "cuda_memcpy_sync"
@@ -53,10 +52,3 @@ def test_which_copies_block(copy: Row, blocks: bool, tmp_path: Path) -> None:  #
 def test_copies_by_other_calls_have_no_row(tmp_path: Path) -> None:
     other = call("cuMemcpyDtoH_v2", 0, 5, 1)
     assert csv_of(opened(tmp_path, other, memcpy(2, 30, 70, 8, **TO_HOST), *enums()), REPORT) == HEADER
-
-
-@not_collected(MEMCPY, API)
-def test_copies_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from report_tables import capture_of, csv_of, hint_of, not_collected, rows_of
-from tiny_export import API, MEMSET, call, enums, memset, opened
+from report_tables import csv_of, rows_of
+from tiny_export import call, enums, memset, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "cuda_memset_sync"
@@ -46,10 +45,3 @@ def test_memsets_that_block(name: str, kind: int, found: list[str], tmp_path: Pa
     done = memset(20, 30, 512_000, memKind=kind, correlationId=1, greenContextId=3)
     capture = opened(tmp_path, call(name, 0, 5, 1), done, *enums())
     assert rows_of(capture, REPORT) == found
-
-
-@not_collected(MEMSET, API)
-def test_memsets_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from report_tables import capture_of, csv_of, hint_of, not_collected, rows_of, starts_of
-from tiny_export import KERNEL, MEMCPY, MEMSET, global_id, kernel, memcpy, memset, opened, row
+from report_tables import csv_of, rows_of, starts_of
+from tiny_export import global_id, kernel, memcpy, memset, opened, row
 
 from nsyswrap.reports import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "gpu_gaps"
@@ -69,10 +68,3 @@ def test_a_gap_of_ages_is_no_error(tmp_path: Path) -> None:
 def test_gaps_that_are_short_enough_have_no_row(tmp_path: Path) -> None:
     capture = opened(tmp_path, kernel("k", 1, MS), kernel("k", 501 * MS, 502 * MS))  # 500 ms between them
     assert csv_of(capture, REPORT) == HEADER
-
-
-@not_collected(KERNEL, MEMCPY, MEMSET)
-def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

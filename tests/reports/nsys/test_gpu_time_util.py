@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from report_tables import (
-    capture_of,
     csv_of,
-    hint_of,
-    not_collected,
     notes_text,
     rows_of,
     starts_of,
 )
-from tiny_export import KERNEL, MEMCPY, MEMSET, kernel, opened
+from tiny_export import kernel, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from nsyswrap.base.units import Rounding
@@ -81,10 +77,3 @@ def test_two_eras_of_rounding(rounding: Rounding, in_use: str, tmp_path: Path) -
 
 def test_a_gpu_that_is_used_all_the_time_has_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, kernel("k", 100, 400)), REPORT) == HEADER
-
-
-@not_collected(KERNEL, MEMCPY, MEMSET)
-def test_operations_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

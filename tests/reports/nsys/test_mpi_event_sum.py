@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected
+from report_tables import STATISTICS, capture_of, csv_of
 from tiny_export import MPI_COLLECTIVE, MPI_OTHER, MPI_P2P, MPI_START_WAIT, on_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "mpi_event_sum"
@@ -37,10 +36,3 @@ def test_mpi_calls_by_class_and_name(tmp_path: Path) -> None:
 def test_a_process_without_calls_has_no_row(tmp_path: Path) -> None:
     part = capture_of(tmp_path, on_cpu(MPI_OTHER, "MPI_Init", 0, 9)).select(process=7)
     assert csv_of(part, REPORT) == HEADER
-
-
-@not_collected(MPI_P2P, MPI_START_WAIT, MPI_OTHER, MPI_COLLECTIVE)
-def test_calls_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx,mpi)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

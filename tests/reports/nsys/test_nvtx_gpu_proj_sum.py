@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from report_tables import csv_of, hints_without
-from tiny_export import API, KERNEL, NVTX, call, kernel, memcpy, nvtx, opened
+from report_tables import csv_of
+from tiny_export import call, kernel, memcpy, nvtx, opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,10 +40,3 @@ def test_ranges_by_what_was_launched_in_them(tmp_path: Path) -> None:
 def test_ranges_that_launch_nothing_have_no_row(tmp_path: Path) -> None:
     rows = [nvtx("idle", 0, 50), call("launch", 60, 65, 1), kernel("k", 200, 210, 1)]
     assert csv_of(opened(tmp_path, *rows), REPORT) == HEADER
-
-
-@pytest.mark.parametrize("missing", [NVTX, KERNEL, API])
-def test_each_table_has_to_have_rows(missing: str, tmp_path: Path) -> None:
-    rows = [nvtx("step", 0, 50), call("launch", 30, 35, 1), kernel("k", 200, 210, 1)]
-    for hint in hints_without(tmp_path, REPORT, missing, *rows):
-        assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint

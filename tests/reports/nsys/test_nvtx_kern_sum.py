@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from report_tables import STATISTICS, csv_of, hints_without
-from tiny_export import API, KERNEL, NVTX, call, kernel, nvtx, opened
+from report_tables import STATISTICS, csv_of
+from tiny_export import call, kernel, nvtx, opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,10 +59,3 @@ def test_kernels_of_a_part_without_ranges_stand_outside_of_all(tmp_path: Path) -
 def test_a_device_without_kernels_has_no_row(tmp_path: Path) -> None:
     rows = [nvtx("step", 0, 50), call("launch", 30, 35, 1), kernel("k", 200, 210, 1)]
     assert csv_of(opened(tmp_path, *rows).select(device=1), REPORT) == HEADER
-
-
-@pytest.mark.parametrize("missing", [NVTX, KERNEL, API])
-def test_each_table_has_to_have_rows(missing: str, tmp_path: Path) -> None:
-    rows = [nvtx("step", 0, 50), call("launch", 30, 35, 1), kernel("k", 200, 210, 1)]
-    for hint in hints_without(tmp_path, REPORT, missing, *rows):
-        assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint

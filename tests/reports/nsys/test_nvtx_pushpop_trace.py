@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import capture_of, csv_of, hint_of, not_collected, table_of, values_of
-from tiny_export import NVTX, kernel, nvtx, opened
+from report_tables import csv_of, table_of, values_of
+from tiny_export import kernel, nvtx, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "nvtx_pushpop_trace"
@@ -67,10 +66,3 @@ def test_rows_keep_their_numbers_in_a_part(tmp_path: Path) -> None:
 
 def test_start_end_ranges_alone_make_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, nvtx("job", 0, 5, eventType=60), kernel("k", 0, 5)), REPORT) == HEADER
-
-
-@not_collected(NVTX)
-def test_ranges_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected
-from tiny_export import NVTX, kernel, nvtx, opened
+from report_tables import STATISTICS, csv_of
+from tiny_export import kernel, nvtx, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from nsyswrap.base.units import Rounding
@@ -34,10 +33,3 @@ def test_start_end_ranges_by_name(rounding: Rounding, mark: str, tmp_path: Path)
 
 def test_push_pop_ranges_alone_make_no_row(tmp_path: Path) -> None:
     assert csv_of(opened(tmp_path, nvtx("step", 0, 5), kernel("k", 0, 5)), REPORT) == HEADER
-
-
-@not_collected(NVTX)
-def test_ranges_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

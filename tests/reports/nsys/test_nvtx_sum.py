@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected, rows_of
-from tiny_export import NVTX, domain, kernel, nvtx, opened
+from report_tables import STATISTICS, csv_of, rows_of
+from tiny_export import domain, kernel, nvtx, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from nsyswrap.base.units import Rounding
@@ -47,11 +46,4 @@ def test_ranges_of_equal_total_stand_by_name_then_by_style(tmp_path: Path) -> No
 def test_marks_are_no_ranges(tmp_path: Path) -> None:
     assert (
         csv_of(opened(tmp_path, nvtx("a mark", 5, None, eventType=34), kernel("k", 0, 5)), REPORT) == HEADER
-    )
-
-
-@not_collected(NVTX)
-def test_ranges_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected
+from report_tables import STATISTICS, capture_of, csv_of
 from tiny_export import OPENACC, on_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "openacc_sum"
@@ -36,10 +35,3 @@ def test_openacc_events_are_told_apart_by_the_line_they_come_from(tmp_path: Path
 def test_a_process_without_events_has_no_row(tmp_path: Path) -> None:
     part = capture_of(tmp_path, on_cpu(OPENACC, "Wait", 0, 9)).select(process=7)
     assert csv_of(part, REPORT) == HEADER
-
-
-@not_collected(OPENACC)
-def test_events_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx,openacc)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import STATISTICS, capture_of, csv_of, hint_of, not_collected
+from report_tables import STATISTICS, capture_of, csv_of
 from tiny_export import OPENMP, on_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "openmp_sum"
@@ -26,10 +25,3 @@ def test_an_openmp_name_in_two_tables_is_two_rows(tmp_path: Path) -> None:
 def test_a_process_without_events_has_no_row(tmp_path: Path) -> None:
     part = capture_of(tmp_path, on_cpu(OPENMP, "wait", 0, 9)).select(process=7)
     assert csv_of(part, REPORT) == HEADER
-
-
-@not_collected(OPENMP)
-def test_events_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "(collect with nsyswrap profile --trace cuda,nvtx,openmp)" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )

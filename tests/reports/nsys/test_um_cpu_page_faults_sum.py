@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import capture_of, csv_of, hint_of, not_collected, rows_of
+from report_tables import capture_of, csv_of, rows_of
 from tiny_export import UM_CPU_FAULT, um_cpu_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT = "um_cpu_page_faults_sum"
@@ -38,10 +37,3 @@ def test_a_process_without_faults_has_no_row(tmp_path: Path) -> None:
     part = capture_of(tmp_path, um_cpu_fault(1, 0)).select(process=7)
     assert csv_of(part, REPORT) == HEADER
     assert csv_of(part, REPORT, "legacy") == "CPU Page Faults,CPU Instruction Address\n"
-
-
-@not_collected(UM_CPU_FAULT)
-def test_faults_that_are_not_there_have_to_be_collected(empty: Sequence[str], tmp_path: Path) -> None:
-    assert "nsyswrap profile --trace cuda,nvtx --um-faults" in hint_of(
-        capture_of(tmp_path, empty=empty), REPORT
-    )
