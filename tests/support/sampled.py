@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from _pytest.mark import ParameterSet
 
 
 def sampled(
@@ -24,9 +21,7 @@ def sampled(
     return pytest.mark.parametrize(names, sample(cases, fast, several=not isinstance(names, str)), ids=ids)
 
 
-def sample(
-    cases: Iterable[Any], fast: int | Container[object], *, several: bool = False
-) -> list[ParameterSet]:
+def sample(cases: Iterable[Any], fast: int | Container[object], *, several: bool = False) -> list[Any]:
     """Return the cases as parameters; those that are not ``fast`` are slow.
 
     ``fast`` has those that the fast tier runs, or is their number: they are spread evenly.
