@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, GOLD, GRAY, LAVENDER, SLOWER, FASTER, INK = range(12)
-SOLID, STRIPES, DOTS, LINES, GRID = range(5)
+SOLID, STRIPES, DOTS, LINES, GRID, CROSS = range(6)
 
 
 class Style(NamedTuple):
-    """A hue and a texture: positions in HUES and among the textures SOLID to GRID."""
+    """A hue and a texture: positions in HUES and among the textures SOLID to CROSS."""
 
     hue: int
     texture: int = SOLID
@@ -43,10 +43,14 @@ HUES = (
 )
 
 UNKNOWN = Style(GRAY, STRIPES)
+TENSOR_CORE = "tensor core "  # before a class, whose style holds
 KERNELS = {
     "gemm": Style(BLUE),
     "attention": Style(PURPLE),
     "convolution": Style(BLUE, STRIPES),
+    "CUDA core products": Style(BLUE, CROSS),
+    "memory-bound products": Style(SKY, CROSS),
+    "other products": Style(PURPLE, CROSS),
     "elementwise": Style(SKY),
     "copy": Style(SKY, STRIPES),
     "reduce": Style(GREEN),
@@ -121,9 +125,9 @@ def style_of(styles: dict[str, Style], name: str) -> Style:
     return styles.get(name, UNKNOWN)
 
 
-def kernel_color(kernel_class: str) -> Style:
-    """Return the style of a kernel class. Classes from the user's own rules share one."""
-    return style_of(KERNELS, kernel_class)
+def kernel_color(kind: str) -> Style:
+    """Return the style of a class or kind of kernels. Classes from the user's own rules share one."""
+    return style_of(KERNELS, kind.removeprefix(TENSOR_CORE))
 
 
 def copy_color(label: str) -> Style:

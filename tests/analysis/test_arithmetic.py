@@ -7,9 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tiny_export import kernel, opened
 
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import RULES, Arithmetic, arithmetic, unit_of
+from nsyswrap.analysis.kernel_units import kernel_kinds
 
 T, C, M, O = "tensor core", "CUDA core", "memory", "other"  # noqa: E741 -- one letter in the table
 # A name, its library, types of inputs and sums, tile, alignment, unit.
@@ -141,3 +143,21 @@ def test_double_is_read_where_it_is_computed_with() -> None:
 def test_names_of_any_form_are_read() -> None:
     for name in ("", "void", "at::native::reduce_kernel<", "nvjet_", "sm80_xmma_", "at::native::x<" * 40):
         assert isinstance(arithmetic(name), Arithmetic)
+
+
+def test_kinds_of_kernels(tmp_path: Path) -> None:
+    names = {
+        "nvjet_tst_64x128_64x8_1x2_h_bz_TNN": "tensor core gemm",
+        "fmha_cutlassF_bf16_aligned_64x64_rf_sm80": "tensor core attention",
+        "ampere_sgemm_32x128_nn": "CUDA core products",
+        "void gemv2N_kernel<int, int, float>(T3)": "memory-bound products",
+        "my_gemm(float *)": "other products",
+        "softmax_warp_forward": "softmax",
+        "diffuse(float *)": "other",
+    }
+    capture = opened(tmp_path, *(kernel(name, 10 * i, 10 * i + 5) for i, name in enumerate(names)))
+    codes, kinds = kernel_kinds(capture)
+    assert [kinds[code] for code in codes] == list(names.values())
+    seen = capture.viewed(classes=(("gemm", "diffuse"), ("mine", "nvjet")))
+    codes, kinds = kernel_kinds(seen)
+    assert [kinds[code] for code in codes[[0, -1]]] == ["mine", "other products"]

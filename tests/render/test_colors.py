@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.kernel_names import CLASSES
+from nsyswrap.analysis.kernel_units import KINDS
 from nsyswrap.analysis.names import CLASSES as CALLS
 from nsyswrap.analysis.step_budget import OTHER_PROCESS, STATES
 from nsyswrap.capture.schema import ENUMS
@@ -116,12 +117,13 @@ def test_a_style_means_one_thing() -> None:
 
 
 def test_every_class_direction_call_and_cause_has_its_style() -> None:
-    assert set(palette.KERNELS) == {*CLASSES, "graph"}
+    assert set(palette.KERNELS) == {*CLASSES, *KINDS.values(), "graph"}
     assert set(palette.CALLS) == set(CALLS)
     assert set(palette.CAUSES) == {*CAUSES, OTHER_PROCESS}
     directions = {label: palette.copy_color(label) for label in ENUMS["copy_kind"][1].values()}
     assert directions["Host-to-Device"] == directions["Host-to-Array"]
     assert [label for label, style in directions.items() if style == palette.UNKNOWN] == ["Unknown"]
+    assert palette.kernel_color("tensor core attention") == palette.KERNELS["attention"]
     assert palette.kernel_color("a class of my own") == palette.UNKNOWN
     assert {palette.state_color(state) for state in STATES} <= {
         *palette.KERNELS.values(),

@@ -188,8 +188,8 @@ def test_many_events_add_up_in_bins(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             name = content["series"][series]["name"]
             begun[name] = int(content["begun"][part].sum())
             taken[name] = content["share"][part].sum() * content["levels"][0][1] / 1000
-    assert begun["gemm"] == count
-    assert taken["gemm"] == pytest.approx(40 * count, rel=0.01)
+    assert begun["other products"] == count
+    assert taken["other products"] == pytest.approx(40 * count, rel=0.01)
     assert content["length"] == 100 * (count - 1) + 40
     assert len(content["start"]) < count / 2
 

@@ -225,9 +225,9 @@ def test_lanes_are_as_high_as_their_stream_is_busy(tmp_path: Path) -> None:
     whole = 0.84
     assert busy == pytest.approx(
         {
-            ("gemm kernels", 1): 6000 * whole,
+            ("other products", 1): 6000 * whole,
             ("Host-to-Device", 1): 3000 * whole / 2,
-            ("gemm kernels", 0): 2400 * whole,
+            ("other products", 0): 2400 * whole,
         }
     )
 

@@ -16,7 +16,7 @@ from nsyswrap.analysis.kernel_names.demangled import parse, plain
 from nsyswrap.analysis.kernel_names.libraries import is_number, operation, short_type
 
 TENSOR_CORE, CUDA_CORE, MEMORY, OTHER_UNIT = UNITS = ("tensor core", "CUDA core", "memory", "other")
-_PRODUCTS = {"gemm", "convolution", "attention"}
+PRODUCTS = {"gemm", "convolution", "attention"}
 _MEMORY_BOUND = {"copy", "elementwise", "norm", "reduce", "softmax"}
 
 
@@ -172,7 +172,7 @@ def unit_of(name: str, kernel_class: str) -> str:
     if kernel_class in _MEMORY_BOUND or "gemv" in name:
         return MEMORY
     said = arithmetic(name)
-    if kernel_class not in _PRODUCTS or said.tensor_cores is None:
+    if kernel_class not in PRODUCTS or said.tensor_cores is None:
         return OTHER_UNIT
     return TENSOR_CORE if said.tensor_cores else CUDA_CORE if said.input_type else MEMORY
 

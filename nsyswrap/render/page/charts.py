@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from nsyswrap.base.units import duration
-from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, STRIPES, Style
+from nsyswrap.render.colors import CROSS, DOTS, GRID, HUES, LINES, STRIPES, Style
 from nsyswrap.render.page.html import Markup, element
 
 _BAR_HEIGHT = "22"  # in pixels
@@ -52,10 +52,11 @@ def textures() -> Markup:
     dots = element("circle", cx="2", cy="2", r="1.1", class_="inked")
     lines = element("path", d="M0,1 H4", class_="ink")
     grid = element("path", d="M0,1 H4 M1,0 V4", class_="ink")
+    cross = element("path", d="M-1,5 L5,-1 M-1,-1 L5,5", class_="ink")
     sizes = {"width": "4", "height": "4", "patternUnits": "userSpaceOnUse"}
     patterns = (
         element("pattern", shape, id=f"texture-{number}", **sizes)
-        for number, shape in ((STRIPES, stripes), (DOTS, dots), (LINES, lines), (GRID, grid))
+        for number, shape in ((STRIPES, stripes), (DOTS, dots), (LINES, lines), (GRID, grid), (CROSS, cross))
     )
     return element("svg", element("defs", *patterns), class_="unseen", aria_hidden="true")
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.gpu_operations import KINDS, names_of_kind
-from nsyswrap.analysis.names import kernel_classes, name_codes
+from nsyswrap.analysis.kernel_units import kernel_kinds
+from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
@@ -278,7 +279,7 @@ class Looks:
         if wanted := look_fields(kind):
             capture.columns(kind, *wanted)  # in one pass
         codes, names = _names(capture, kind)
-        group, groups = kernel_classes(capture) if kind == "kernel" else (codes * 0, [])
+        group, groups = kernel_kinds(capture) if kind == "kernel" else (codes * 0, [])
         columns = _columns(capture, kind)
         keys = [codes[row], group[row], *(values[row] for values in columns.values())]
         look, kept = group_keys(*keys, *([paths.values] if paths else []))

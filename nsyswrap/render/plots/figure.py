@@ -30,7 +30,7 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.text import clip, printable, shorten_all
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
-from nsyswrap.render.colors import DOTS, GRID, HUES, LINES, SOLID, STRIPES, Style
+from nsyswrap.render.colors import CROSS, DOTS, GRID, HUES, LINES, SOLID, STRIPES, Style
 from nsyswrap.render.names import abbreviated
 from nsyswrap.render.timeline.names import NO_NAME
 
@@ -81,7 +81,7 @@ _SETTINGS: dict[str, Any] = {
 _MAKER = {"png": "Software", "svg": "Creator", "pdf": "Creator"}
 _UNDATED: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
-_HATCHES = {SOLID: "", STRIPES: "/" * 5, DOTS: "." * 5, LINES: "-" * 6, GRID: "+" * 4}
+_HATCHES = {SOLID: "", STRIPES: "/" * 5, DOTS: "." * 5, LINES: "-" * 6, GRID: "+" * 4, CROSS: "x" * 4}
 
 _SPOTS_PER_DECADE = 80  # each about a pixel on a screen
 _RASTERIZED_SPOTS = 2000  # more spots than this are a bitmap in a vector file

@@ -41,7 +41,8 @@ class Kind(NamedTuple):
 def _kind(kind: names.Kind) -> Kind:
     family, _ = kind
     name = name_of(kind)
-    label = f"{name} {family}" if family in (KERNELS, CALLS) and name != "CUDA graph" else name
+    complete = family not in (KERNELS, CALLS) or name == "CUDA graph" or name.endswith(" products")
+    label = name if complete else f"{name} {family}"
     return Kind(_FAMILIES.index(family), label, style_of(kind), hangs=family == COPIES)
 
 

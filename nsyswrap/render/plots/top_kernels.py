@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.kernel_names import OTHER
-from nsyswrap.analysis.names import kernel_classes, name_codes
+from nsyswrap.analysis.kernel_units import kernel_kinds
+from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.render.colors import kernel_color
 from nsyswrap.render.names import distinct_names
@@ -99,7 +100,7 @@ def _graph_note(graphs_ns: NDArray[Any]) -> list[str]:
 def _classes(capture: Capture) -> dict[str | None, str]:
     codes, names = name_codes(capture, "kernel")
     name_codes_once, first = np.unique(codes, return_index=True)
-    class_codes, classes = kernel_classes(capture)
+    class_codes, classes = kernel_kinds(capture)
     class_of_name = class_codes[first].tolist()
     return {
         names[code]: classes[kind] for code, kind in zip(name_codes_once.tolist(), class_of_name, strict=True)

@@ -1,6 +1,6 @@
 """Put the events of a capture into lanes, in display order: GPUs first, then host threads.
 
-A GPU has a lane for each stream, with kernels by class and copies by direction, and one for unified memory. A
+A GPU has a lane for each stream, with kernels by kind and copies by direction, and one for unified memory. A
 thread has a lane for each nesting level of its NVTX ranges, one for its CUDA API calls, and one for each
 other kind of call that was recorded.
 """
@@ -30,11 +30,11 @@ from nsyswrap.analysis.gpu_operations import (
     gpu_operations_of,
     names,
 )
+from nsyswrap.analysis.kernel_units import kernel_kinds
 from nsyswrap.analysis.names import (
     CLASSES,
     call_classes,
     call_names,
-    kernel_classes,
     most_frequent,
     name_codes,
     strip_version,
@@ -194,7 +194,7 @@ def _selected(capture: Capture, ranges: IntervalSet) -> IntervalSet | None:
 
 
 def _series(capture: Capture, operations: GpuOperations) -> tuple[NDArray[Any], list[Kind]]:
-    """Return the code of each operation's kind, and the kinds: kernels by class, copies by direction."""
+    """Return the code of each operation's kind, and the kinds: kernels by theirs, copies by direction."""
     every_kind: list[Kind] = []
     every_code = np.zeros(len(operations), np.int32)
     for number, kind in enumerate(KINDS):
@@ -210,7 +210,7 @@ def _kinds(capture: Capture, kind: str, rows: NDArray[Any]) -> tuple[NDArray[Any
     if kind in (MEMSET, GRAPH):
         return np.zeros(len(rows), np.int64), [kind_of(kind)]
     if kind == KERNEL:
-        codes, classes = kernel_classes(capture.whole)
+        codes, classes = kernel_kinds(capture.whole)
         return codes[rows], [kind_of(kind, name) for name in classes]
     labels = capture.labels("copy_kind")
     ids, codes = distinct(capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows])

@@ -26,7 +26,6 @@ KERNELS, COPIES, CALLS, RANGES, OTHERS = ("kernels", "copies", "calls", "ranges"
 STEPS, IDLE = ("steps", "idle by cause")
 NO_NAME = "(no name)"  # of an event
 _STYLES = {
-    KERNELS: colors.KERNELS,
     CALLS: colors.CALLS,
     RANGES: colors.RANGES,
     OTHERS: colors.OTHERS,
@@ -45,7 +44,7 @@ _WITHOUT_STREAM = {MIGRATION: "unified memory", FAULT: "page faults"}
 
 
 def kind_of(operation: str, label: str = "") -> Kind:
-    """Return the kind of a GPU operation; ``label`` is the class of a kernel or the direction of a copy."""
+    """Return the kind of a GPU operation; ``label`` is the kind of a kernel or the direction of a copy."""
     if operation == GRAPH:
         return KERNELS, "graph"
     return (KERNELS, label) if operation == KERNEL else (COPIES, "memset" if operation == MEMSET else label)
@@ -54,7 +53,9 @@ def kind_of(operation: str, label: str = "") -> Kind:
 def style_of(kind: Kind) -> colors.Style:
     """Return the style of a kind."""
     family, name = kind
-    return colors.copy_color(name) if family == COPIES else colors.style_of(_STYLES[family], name)
+    if family in (KERNELS, COPIES):
+        return (colors.kernel_color if family == KERNELS else colors.copy_color)(name)
+    return colors.style_of(_STYLES[family], name)
 
 
 def name_of(kind: Kind) -> str:

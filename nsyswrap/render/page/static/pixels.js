@@ -1,12 +1,13 @@
 // A picture that is made pixel by pixel and shown at once: many small boxes cost less than as shapes of the canvas.
 
-// Of each texture (none, stripes, dots, lines, grid) the bits that show the ground, row by row.
+// Of each texture (none, stripes, dots, lines, grid, cross) the bits that show the ground, row by row.
 const HATCHES = [
   [0, 0, 0, 0],
   [8, 4, 2, 1],
   [0, 6, 6, 0],
   [0, 15, 0, 0],
   [2, 15, 2, 2],
+  [1, 10, 4, 10],
 ];
 
 class Pixels {
