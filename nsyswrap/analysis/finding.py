@@ -58,6 +58,7 @@ FindingKind = Literal[
     "operations_end_early",
     "clocks_disagree",
     "uses_fp64",
+    "outside_graphs",
     "unknown_products",
     "one_kernel",
     "kernel_drifts",

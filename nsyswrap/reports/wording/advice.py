@@ -320,6 +320,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
         "vocabulary = (vocabulary + 63) // 64 * 64  # before layers are created",
         "padding adds more work than it saves, as to small dimensions",
     ),
+    "outside_graphs": Wording("", "Kernels outside CUDA graphs take {kernels_percent} of the time"),
     "uses_fp64": Wording("", "FP64 kernels take {kernels_percent} of the time"),
     "one_kernel": Wording("", "{short} takes {kernel_percent} of the time"),
     "kernel_drifts": Wording(

@@ -377,6 +377,13 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "60.0 % of the time, loading less than 16 bytes at once",
         "3 kernel executions, 300 ns in total; most time in k<{0}>",
     ),
+    (
+        "outside_graphs",
+        {"kernels_percent": 30.0},
+        "",
+        "Kernels outside CUDA graphs take 30.0 % of the time",
+        "",
+    ),
     ("uses_fp64", {"kernels_percent": 30.0}, "", "FP64 kernels take 30.0 % of the time", ""),
     ("unknown_products", {"kernels_percent": 30.0}, "", "precision unknown for 30.0 % of the time", ""),
     (
