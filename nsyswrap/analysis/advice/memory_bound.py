@@ -34,7 +34,7 @@ _IN_ATTENTION = (ELEMENTWISE, FUSED, RANDOM, CAST, _STRIDED, _CLONE)  # and a so
 _IN_UPDATE = (ELEMENTWISE, REDUCE, CAST, _CLONE)
 _IN_CHAIN = (ELEMENTWISE, NORM, CAST)
 _SAME, _ALIKE = 2, 3  # ratio of elements at most; of times, where a number of elements is unknown
-_LEAST_KERNELS, _LEAST_PARAMETERS, _LEAST_SIZES = 40, 8, 4  # in updates of parameters one by one
+_LEAST_KERNELS, _LEAST_PARAMETERS = 40, 8  # in updates of parameters one by one
 _REGULAR = 0.8  # of the kernels of such updates: each parameter has them
 _PAIR = 2  # casts a step, there and back
 _ROUNDED, _NO_SIZE = 1024, np.iinfo(np.int64).max  # elements by which equal sizes can differ; larger than any
@@ -191,7 +191,10 @@ def _attention(context: AdviceContext, work: _Work) -> Iterator[Finding]:
 
 
 def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
-    """Yield a finding on bursts of kernels that each come once for many parameters of various sizes."""
+    """Yield a finding on bursts in which the same kernels run for one parameter after the other.
+
+    Neighboring parameters mostly differ in size, as weights and biases do.
+    """
     rows = np.flatnonzero(work.marked(*_IN_UPDATE) & work.free)
     apart = (np.diff(rows) != 1) | (np.diff(work.place[rows]) != 0)
     burst = np.cumsum(np.append(0, apart))[: len(rows)]
@@ -202,8 +205,10 @@ def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     name = burst * (int(work.name.max()) + 2) + work.name[rows] + 1
     _, which, times = np.unique(name, return_inverse=True, return_counts=True)
     regular = np.bincount(burst, times[which] >= _LEAST_PARAMETERS) >= _REGULAR * np.bincount(burst)
-    sizes = np.unique(np.stack([burst, work.elements[rows]]), axis=1)[0]
-    regular &= np.bincount(sizes, minlength=len(regular)) >= _LEAST_SIZES
+    known = work.elements[rows] > 0
+    size, of_burst = work.elements[rows][known], burst[known]
+    changes = of_burst[1:][(np.diff(size) != 0) & (np.diff(of_burst) == 0)]
+    regular &= np.bincount(changes, minlength=len(regular)) >= _LEAST_PARAMETERS - 1
     marks = np.zeros(len(work.row), bool)
     marks[rows[regular[burst]]] = True
     yield from _finding(context, work, "parameter_updates", marks)
