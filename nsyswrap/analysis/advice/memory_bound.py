@@ -98,8 +98,8 @@ def _arrays(name: str) -> int:
 
 @per_capture
 def _names(whole: Capture) -> tuple[NDArray[Any], ...]:
-    """Return the number of each kernel's name, and role, elements of a block, and arrays of each name."""
-    ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
+    """Return role, elements of a block, and arrays of each name, in the order of ``numbered_names``."""
+    ids, _ = numbered_names(whole.viewed(names="full"), KERNEL)
     texts = [whole.text(i) or "" for i in ids.tolist()]
     roles = [_role(text) for text in texts]
     elements = [
@@ -107,7 +107,7 @@ def _names(whole: Capture) -> tuple[NDArray[Any], ...]:
         for text, role in zip(texts, roles, strict=True)
     ]
     arrays = [_arrays(text) if role in _IN_CHAIN else 1 for text, role in zip(texts, roles, strict=True)]
-    return codes, np.array(roles, np.int8), np.array(elements, np.int32), np.array(arrays, np.int8)
+    return np.array(roles, np.int8), np.array(elements, np.int32), np.array(arrays, np.int8)
 
 
 class _Work(NamedTuple):
@@ -141,29 +141,28 @@ class _Work(NamedTuple):
 
 
 def _work(context: AdviceContext) -> _Work:
-    operations, whole = context.operations, context.capture.whole
+    operations, whole, named = context.operations, context.capture.whole, context.kernels
     chosen = (operations.kind != KINDS.index(MEMSET)) & ~operations.migration
     row = np.flatnonzero(chosen & context.typical.holds(operations.start_ns))
-    row = row[order_by_code(operations.stream[row], len(operations.streams.stream_id))]
-    kind, start = operations.kind[row], operations.start_ns[row]
+    kernels, copies = (np.flatnonzero(operations.kind[row] == KINDS.index(one)) for one in (KERNEL, MEMCPY))
     role, elements = np.zeros(len(row), np.int8), np.zeros(len(row), np.int64)
     name, arrays = np.full(len(row), -1, np.int32), np.ones(len(row), np.int8)
-    kernels, copies = (np.flatnonzero(kind == KINDS.index(one)) for one in (KERNEL, MEMCPY))
     if len(kernels):
-        codes, roles, of_block, arrays_of = _names(whole)
-        at = operations.row[row[kernels]]
-        name[kernels] = codes[at]
-        role[kernels] = looked_up(roles, name[kernels])
-        arrays[kernels] = looked_up(arrays_of, name[kernels])
-        elements[kernels] = looked_up(of_block, name[kernels]) * blocks_of(whole)[at].astype(np.int64)
+        roles, of_block, arrays_of = _names(whole)
+        name[kernels] = named.code
+        role[kernels] = looked_up(roles, named.code)
+        arrays[kernels] = looked_up(arrays_of, named.code)
+        blocks = blocks_of(whole)[operations.row[named.rows]].astype(np.int64)
+        elements[kernels] = looked_up(of_block, named.code) * blocks
     if len(copies):
         kinds = whole.columns(MEMCPY, "copy_kind")["copy_kind"][operations.row[row[copies]]]
         role[copies[kinds == WITHIN_DEVICE]] = _CLONE
     steps = context.part.steps
-    step = np.searchsorted(steps.start_ns, start, "right") if steps.found else 0
+    step = np.searchsorted(steps.start_ns, operations.start_ns[row], "right") if steps.found else 0
     place = operations.stream[row].astype(np.int64) * (len(steps) + 1) + step
-    free = ~context.claimed[row]
-    return _Work(row, role, name, elements, arrays, start, operations.end_ns[row], place, free)
+    in_order = order_by_code(operations.stream[row], len(operations.streams.stream_id))
+    columns = row, role, name, elements, arrays, operations.start_ns[row], operations.end_ns[row], place
+    return _Work(*(values.take(in_order) for values in (*columns, ~context.claimed[row])))
 
 
 def memory_bound(context: AdviceContext) -> Iterator[Finding]:
