@@ -120,7 +120,7 @@ def _devices(part: JudgedPart) -> list[Rows]:
     check_pairs(len(judged) * len(steps), len(steps), "GPUs and steps")
     return [
         _rows(budget, STEP, np.arange(len(steps)) + steps.first, _marks(steps))
-        | {"host_ns": steps.host_ns, "runs_ahead_ns": steps.runs_ahead_ns}
+        | {"host_window_ns": steps.host_ns, "runs_ahead_ns": steps.runs_ahead_ns}
         for budget in budgets_of(every, (steps.start_ns, steps.end_ns))
         if budget.device_id in judged
     ]
@@ -348,7 +348,7 @@ SCHEMA = Schema(
             6,
         ),
         *(_gil_column(state, *texts) for state, texts in _GIL_TEXTS.items()),
-        _time("host_ns", "Host", "the step's window on the host, up to the start of the next one"),
+        _time("host_window_ns", "Host", "the step's window on the host, up to the start of the next one"),
         _time("runs_ahead_ns", "Runs Ahead By", "from the end of this window until the GPU work is done"),
     ),
 )

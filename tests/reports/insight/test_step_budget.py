@@ -82,7 +82,7 @@ def works(events: Events, process: int, device: int, first: int, last: int) -> b
 
 def steady_part(steps: SlowSteps, device: int, rows: list[dict[str, int]]) -> Row:
     added = {column: sum(rows[i][column] for i in steps.steady) for column in COLUMNS}
-    added["host_ns"] = sum(steps.host[i][0] for i in steps.steady)
+    added["host_window_ns"] = sum(steps.host[i][0] for i in steps.steady)
     return named("steady part", steps.process, device) | added | {"start_ns": steps.times[steps.steady[0]][0]}
 
 
@@ -110,7 +110,7 @@ def compared(said: list[Row], expected: list[Row]) -> None:
 
 # None where Python's lock was not traced; see tests/analysis/test_gil.py.
 GIL = ("idle_host_gil_holding_ns", "idle_host_gil_waiting_ns")
-HOST = ("host_ns", "runs_ahead_ns")  # None but for steps
+HOST = ("host_window_ns", "runs_ahead_ns")  # None but for steps
 WITHOUT_GPU_WORK = ("nvtx/host", "hybrid/threads")
 LARGE = ("storm/busy",)  # looking at every instant takes 10 s, and drawn programs queue launches too
 
@@ -194,9 +194,16 @@ def works_of(count: int) -> Row:
 def test_every_time_of_four_steps(tmp_path: Path) -> None:
     rows = records_of(opened(tmp_path, *program()).report(REPORT))
     # In a step: host code before the launch (10 ns) and after the copy (40 ns); the launch until its kernel.
-    usual = {**works_of(1), "duration": 100, "idle": 65, "idle_host": 50, "idle_launch": 15, "host": 100}
-    last = {**works_of(1), "duration": 70, "idle": 35, "idle_host": 20, "idle_launch": 15, "host": 70}
-    steady = {"host": 270, "duration": 270, "idle": 165, "idle_host": 120, "idle_launch": 45}
+    usual = {
+        **works_of(1),
+        "duration": 100,
+        "idle": 65,
+        "idle_host": 50,
+        "idle_launch": 15,
+        "host_window": 100,
+    }
+    last = {**works_of(1), "duration": 70, "idle": 35, "idle_host": 20, "idle_launch": 15, "host_window": 70}
+    steady = {"host_window": 270, "duration": 270, "idle": 165, "idle_host": 120, "idle_launch": 45}
     assert [used(row) for row in rows] == [
         {"start": 25, **works_of(4), "duration": 335, "idle": 195, "idle_host": 150, "idle_launch": 45},
         {"start": 100, **works_of(3), **steady},
@@ -224,7 +231,7 @@ def test_a_host_that_runs_ahead_has_its_time_beside_that_of_the_step(tmp_path: P
     table = opened(tmp_path, *rows).report(REPORT)
     steps = [row for row in records_of(table) if row["row"] == "step"]
     assert [row["duration_ns"] for row in steps] == [55, 50, 50, 50]
-    assert [(row["host_ns"], row["runs_ahead_ns"]) for row in steps] == [
+    assert [(row["host_window_ns"], row["runs_ahead_ns"]) for row in steps] == [
         (10, 45),
         (10, 85),
         (10, 125),

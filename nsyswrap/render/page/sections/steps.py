@@ -85,7 +85,7 @@ def _ahead(row: Row) -> str:
     """Return how long the host takes for a step, and how far it runs ahead; empty if it does not."""
     if not row["runs_ahead_ns"]:
         return ""
-    return f" (host {duration(row['host_ns'])}, runs ahead by {duration(row['runs_ahead_ns'])})"
+    return f" (host {duration(row['host_window_ns'])}, runs ahead by {duration(row['runs_ahead_ns'])})"
 
 
 def _parts(row: Row) -> list[Part]:
