@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
@@ -13,6 +13,7 @@ with lazy_imports():  # names are looked up before a program runs
     from nsyswrap.analysis.ranks import job as ranks_job
     from nsyswrap.base import units
     from nsyswrap.capture import schema
+    from nsyswrap.reports import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +28,14 @@ _LEAST = 2
 _RANKS = ("rank", "slowest_rank", "fastest_rank")  # columns that name one
 
 
+class RankResult(NamedTuple):
+    """What a report over ranks computes: rows, notes beside those of the job, and a verdict."""
+
+    rows: Sequence[tuple[object, ...]]
+    notes: Sequence[str]
+    verdict: str = ""
+
+
 @dataclass(frozen=True)
 class RankReport:
     """A table that is computed from the ranks of a job.
@@ -36,7 +45,7 @@ class RankReport:
 
     schema: Schema
     needs: tuple[tuple[str, ...], ...]
-    compute: Callable[[Job], Table]
+    compute: Callable[[Job], RankResult]
 
 
 def split(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -73,10 +82,13 @@ def make(job: Job, name: str) -> Table:
                 f"none occurred, or they were not collected (collect with {schema.collecting(kinds[0])})",
                 report=name,
             )
-    return report.compute(job)
+    rows, notes, verdict = report.compute(job)
+    made = table.table_of(_with_rank_names(report.schema, job), rows)
+    notes = tuple(filter(None, (*job.notes, *notes)))
+    return replace(made, notes=notes, verdict=verdict, selection=job.selection)
 
 
-def with_rank_names(schema: Schema, job: Job) -> Schema:
+def _with_rank_names(schema: Schema, job: Job) -> Schema:
     """Return the schema with columns that can hold the names of ranks, if some have no number."""
     if job.numbered:
         return schema

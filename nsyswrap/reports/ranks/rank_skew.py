@@ -11,7 +11,6 @@ rank that is early, see rank_waiting. A kernel that a rank does not have counts 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +19,8 @@ from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.ranks.collectives import communicates, selected_kernels
 from nsyswrap.analysis.ranks.waiting import late_rank, slowest, steps
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.ranks import RankReport, with_rank_names
-from nsyswrap.reports.table import Column, Schema, Table, table_of
+from nsyswrap.reports.ranks import RankReport, RankResult
+from nsyswrap.reports.table import Column, Schema
 from nsyswrap.reports.wording.ranks import waiting_sentence
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ SCHEMA = Schema(
 )
 
 
-def table(job: Job) -> Table:
+def compute(job: Job) -> RankResult:
     """Return a row per range, then one per kernel, each by descending skew."""
     ranges, notes = steps(job)
     of_ranges = [
@@ -88,10 +87,7 @@ def table(job: Job) -> Table:
         for part in (of_ranges, list(_kernels(job)))
         for row in sorted(part, key=lambda row: -int(str(row[by_skew])))
     ]
-    made = table_of(with_rank_names(SCHEMA, job), rows)
-    return replace(
-        made, notes=(*job.notes, *notes), verdict=waiting_sentence(late_rank(job)), selection=job.selection
-    )
+    return RankResult(rows, notes, waiting_sentence(late_rank(job)))
 
 
 def _judged(
@@ -132,4 +128,4 @@ def _of(member: Member) -> dict[str, NDArray[Any]]:
     return {str(name): part for name, part in zip(names, parts, strict=False) if len(part)}
 
 
-REPORT = RankReport(schema=SCHEMA, needs=(("nvtx", "kernel"),), compute=table)
+REPORT = RankReport(schema=SCHEMA, needs=(("nvtx", "kernel"),), compute=compute)

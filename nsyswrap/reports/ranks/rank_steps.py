@@ -6,16 +6,15 @@ that name, the duration of the range counts. rank_skew adds these times up.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nsyswrap.analysis.ranks.waiting import Steps, steps
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.ranks import RankReport, with_rank_names
+from nsyswrap.reports.ranks import RankReport, RankResult
 from nsyswrap.reports.ranks.rank_skew import RANGE_CPU, RANGE_GPU
-from nsyswrap.reports.table import Column, Schema, Table, table_of
+from nsyswrap.reports.table import Column, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,11 +51,10 @@ SCHEMA = Schema(
 )
 
 
-def table(job: Job) -> Table:
+def compute(job: Job) -> RankResult:
     """Return a row per range name and occurrence."""
     every_step, notes = steps(job)
-    made = table_of(with_rank_names(SCHEMA, job), [row for step in every_step for row in _rows(job, step)])
-    return replace(made, notes=(*job.notes, *notes), selection=job.selection)
+    return RankResult([row for step in every_step for row in _rows(job, step)], notes)
 
 
 def _rows(job: Job, step: Steps) -> Iterator[tuple[object, ...]]:
@@ -75,4 +73,4 @@ def _rows(job: Job, step: Steps) -> Iterator[tuple[object, ...]]:
         )
 
 
-REPORT = RankReport(schema=SCHEMA, needs=(("nvtx",),), compute=table)
+REPORT = RankReport(schema=SCHEMA, needs=(("nvtx",),), compute=compute)

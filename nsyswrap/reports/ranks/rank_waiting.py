@@ -20,15 +20,13 @@ Whatever overlaps a selection counts whole.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from nsyswrap.analysis.ranks.job import Job, alignment_note, lateness_ns, offsets_ns
 from nsyswrap.analysis.ranks.waiting import late_rank, waiting
 from nsyswrap.base.units import Unit
-from nsyswrap.reports.ranks import RankReport, with_rank_names
-from nsyswrap.reports.table import Column, Schema, Table, table_of
+from nsyswrap.reports.ranks import RankReport, RankResult
+from nsyswrap.reports.table import Column, Schema
 from nsyswrap.reports.wording.ranks import waiting_sentence
 
 SCHEMA = Schema(
@@ -74,7 +72,7 @@ SCHEMA = Schema(
 )
 
 
-def table(job: Job) -> Table:
+def compute(job: Job) -> RankResult:
     """Return a row per rank."""
     offsets = offsets_ns(job)
     late = lateness_ns(job, offsets) if offsets is not None else [np.empty(0)] * len(job.members)
@@ -93,14 +91,8 @@ def table(job: Job) -> Table:
                 None if waited is None else waited - int(waits.hidden_ns[number]),
             )
         )
-    notes = (*job.notes, alignment_note(job, offsets) if len(job.matched) else _nothing(job))
-    made = table_of(with_rank_names(SCHEMA, job), rows)
-    return replace(
-        made,
-        notes=tuple(filter(None, notes)),
-        verdict=waiting_sentence(late_rank(job)),
-        selection=job.selection,
-    )
+    note = alignment_note(job, offsets) if len(job.matched) else _nothing(job)
+    return RankResult(rows, (note,), waiting_sentence(late_rank(job)))
 
 
 def _waiting_each(job: Job) -> list[np.ndarray]:
@@ -119,4 +111,4 @@ def _nothing(job: Job) -> str:
     )
 
 
-REPORT = RankReport(schema=SCHEMA, needs=(("kernel",),), compute=table)
+REPORT = RankReport(schema=SCHEMA, needs=(("kernel",),), compute=compute)
