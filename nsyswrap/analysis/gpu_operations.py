@@ -318,15 +318,6 @@ def operation_notes(capture: Capture) -> tuple[str, ...]:
     return process_notes(whole, *KINDS) if whole.has("api") else ()
 
 
-def operations_of_kind(capture: Capture, kind: str) -> GpuOperations:
-    """Return the selected GPU operations of one kind, in row order."""
-    every = _of_kind(capture.whole, kind)
-    if not capture.view.selection.narrows:
-        return every
-    start, end = capture.columns(kind, *SPANS).values()
-    return every.of(capture.columns(kind, "row")["row"] - 1, start_ns=start, end_ns=end)
-
-
 def _of_kind(capture: Capture, kind: str) -> GpuOperations:
     columns, calls = capture.columns(kind, *_FIELDS), _calls(capture, kind)
     migration = np.zeros(len(calls), dtype=bool)
