@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,11 +23,15 @@ from nsyswrap.render.page import render
 from nsyswrap.render.page.sections import timeline
 from nsyswrap.render.page.sections.tables import by_cause, latencies
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.render.page.timeline.columns import pack, unpack
+from nsyswrap.render.page.timeline.content import pack
 from nsyswrap.render.page.timeline.kept import Kept, density, level
 from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
     from nsyswrap.api import Capture
 
 SPAN = st.tuples(st.integers(0, 1000), st.integers(0, 300), st.integers(0, 2))
@@ -39,6 +45,19 @@ def contents(page: str) -> list[dict[str, Any]]:
         columns, texts = unpack(content)
         found.append({**content, **columns, **texts})
     return found
+
+
+def unpack(content: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], Any]:
+    """Return the columns and the texts of ``pack``, as the page's script does."""
+    raw = zlib.decompress(base64.b64decode(content["packed"]), -15)
+    columns, place = {}, 0
+    for name, count, size, base, ascending in content["columns"]:
+        planes = np.frombuffer(raw, np.uint8, count * size, place).reshape(size, count)
+        place += count * size
+        parts = (planes[i].astype(np.int64) << (8 * i) for i in range(size))
+        values = base + sum(parts, np.zeros(count, int))
+        columns[name] = np.cumsum(values) if ascending else values
+    return columns, json.loads(raw[place:])
 
 
 @given(st.lists(st.integers(-(2**52), 2**52), max_size=30), st.booleans())

@@ -5,7 +5,10 @@ All times are in ns after ``origin``, the first time of the picture.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,7 +20,6 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.render.names import distinct_names
 from nsyswrap.render.page.html import plain
 from nsyswrap.render.page.tables import clipped
-from nsyswrap.render.page.timeline.columns import pack
 from nsyswrap.render.page.timeline.facts import facts_of
 from nsyswrap.render.page.timeline.focus import Focus, lane_of
 from nsyswrap.render.page.timeline.kept import PER_MILLE, Kept, Level, finest, lane_density
@@ -29,6 +31,7 @@ _MARGIN = 20  # of the time with fine bins, at each end
 _NAME_LENGTH, _LONGEST_NAME = 300, 4_000  # characters of a readable and of a full name
 _NO_CALL, _CALL_NOT_KEPT = -1, -2
 _TENTHS = 10
+_RAW = -15  # window bits of zlib: without header, as the browser's "deflate-raw" reads it
 _ASCENDING = frozenset(("start", "call", "correlation", "at", "times"))
 
 
@@ -239,3 +242,33 @@ def _names(picture: Picture) -> tuple[NDArray[Any], dict[str, list[str]]]:
         "names": [clipped(plain(readable[text]), _NAME_LENGTH) for text in numbers],
         "full": [clipped(plain(text), _LONGEST_NAME) for text in numbers],
     }
+
+
+def pack(columns: Mapping[str, NDArray[Any]], texts: object, ascending: frozenset[str]) -> dict[str, Any]:
+    """Return the columns and a JSON value of texts as one compressed text, and what unpacks them.
+
+    The n-th bytes of all values of a column lie together, so that the zeros of small values take no room.
+    ``ascending`` names the columns that are written as differences. Values are at most 2^53 apart.
+    """
+    described, parts = [], []
+    for name, values in columns.items():
+        numbers = (
+            np.diff(values.astype(np.int64), prepend=0) if name in ascending else values.astype(np.int64)
+        )
+        base = int(numbers.min(initial=0))
+        numbers = numbers - base
+        size = (int(numbers.max(initial=0)).bit_length() + 7) // 8
+        described.append([name, len(values), size, base, int(name in ascending)])
+        parts.append(numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size].T.tobytes())
+    text = json.dumps(texts, separators=(",", ":"), allow_nan=False).encode()
+    # In columns of bytes only repeats of one byte are worth looking for, which takes a tenth of the time.
+    runs, words = (
+        zlib.compressobj(wbits=_RAW, strategy=how) for how in (zlib.Z_RLE, zlib.Z_DEFAULT_STRATEGY)
+    )
+    compressed = [
+        *map(runs.compress, parts),
+        runs.flush(zlib.Z_FULL_FLUSH),
+        words.compress(text),
+        words.flush(),
+    ]
+    return {"columns": described, "packed": base64.b64encode(b"".join(compressed)).decode()}
