@@ -31,6 +31,9 @@ What to look for in nsyswrap's output:
     aligna4, align1         numbers in a load: four, or one as in odd
     splitK, splitKreduce    split-k, as below
 
+* `nsyswrap report DIR -r kernel_class_sum` has the types, and the share of the
+  time on tensor cores, by these names.
+
 * Split-k in deep: the result has too few tiles for all SMs, so several blocks
   share a sum. A second kernel adds their parts (splitKreduce), or the name
   says splitK. Launches in the closing table shows whether there are two.

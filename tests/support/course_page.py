@@ -90,6 +90,7 @@ class Lesson:
 
 LESSONS: list[Lesson] = []
 PROGRAM, LAUNCHES, API, STEP = "program_med_ns", "launches", "api_med_ns", "step_ns"
+TENSOR_CORES = "tensor_core_percent"
 KERNEL, COPY, QUEUED = "kernel_med_ns", "copy_med_ns", "queued_med_ns"
 
 
@@ -228,6 +229,8 @@ def _triton_debug(v: Value, t: Time) -> str:
 )
 def _matmul(v: Value, t: Time) -> str:
     assert v("odd", KERNEL) > 5 * v("bf16", KERNEL)
+    on_tensor_cores = [v(variant, TENSOR_CORES) for variant in ("float32", "tf32", "bf16", "odd")]
+    assert on_tensor_cores == [0, 100, 100, 100]  # percent, by the kernels' names
     assert v("float32", KERNEL) > 5 * v("tf32", KERNEL) > 5 * v("bf16", KERNEL)
     shares = []
     for variant in ("float32", "bf16"):
@@ -235,9 +238,10 @@ def _matmul(v: Value, t: Time) -> str:
         shares.append(f"{100 * tflops / v(variant, 'peak_tflops'):.0f} %")
         assert 0.5 < tflops / v(variant, "peak_tflops") < 1
     return (
-        f"Another one for each type. float32 takes {t('float32', KERNEL)}, {shares[0]} of the peak of the "
-        f"CUDA cores. tf32 takes {t('tf32', KERNEL)} and bfloat16 {t('bf16', KERNEL)}, {shares[1]} of the "
-        f"tensor cores' peak. With sizes of 4095 instead of 4096, bfloat16 takes "
+        f"Another one for each type: by their names, all but that of float32 use the tensor cores. float32 "
+        f"takes {t('float32', KERNEL)}, {shares[0]} of the peak of the CUDA cores. tf32 "
+        f"takes {t('tf32', KERNEL)} and bfloat16 {t('bf16', KERNEL)}, {shares[1]} of the tensor "
+        f"cores' peak. With sizes of 4095 instead of 4096, bfloat16 takes "
         f"{v('odd', KERNEL) / v('bf16', KERNEL):.2g} times the time, as rows are no longer aligned."
     )
 
@@ -427,11 +431,14 @@ def _figures(name: str, scratch: Path) -> Figures:
 
 
 def _of_capture(export: Path) -> dict[str, float]:
-    """Return the bytes/s of the GPU's memory, and the number of MPI calls and OpenMP regions by name."""
+    """Return bytes/s of the GPU, the share of gemm on tensor cores, MPI calls and OpenMP regions by name."""
     with closing(sqlite3.connect(f"file:{export}?mode=ro", uri=True)) as db:
         bandwidths = db.execute(f"SELECT memoryBandwidth FROM {GPUS}").fetchall()  # noqa: S608 - a constant
     facts = {"memory_bandwidth": float(bandwidths[0][0])} if bandwidths else {}
     capture = open_capture(export)
+    if capture.has("kernel"):
+        frame = capture.report("kernel_class_sum").frame
+        facts[TENSOR_CORES] = float(frame[frame["class"] == "gemm"][TENSOR_CORES].sum())
     for events, report, count in (
         ("mpi_collective", "mpi_event_sum", "instances"),
         ("openmp", "openmp_sum", "count"),

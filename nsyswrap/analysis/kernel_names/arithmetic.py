@@ -87,7 +87,7 @@ RULES: tuple[tuple[str, bool | None, str], ...] = (
         True,
         r"cutlass3x_sm\d+_[a-z]*tensorop_(?:[a-z]\d+x\d+x\d+)?(?P<inner>TYPE)?[a-z]{,9}gemm_" + _3X_TYPES,
     ),
-    # PyTorch's memory-efficient attention multiplies float32 with or without tensor cores.
+    # PyTorch's memory-efficient attention. float32: TF32 three times, or CUDA cores.
     ("CUTLASS", True, r"^fmha_cutlass[FB]_(?P<input>b?f16)_\w*?(?P<tile>\d+x\d+)_\w*?sm[789]\d"),
     ("CUTLASS", None, r"^fmha_cutlass[FB]_(?P<input>b?f16|f32)_\w*?(?P<tile>\d+x\d+)_"),
     # cuDNN writes f16 for bfloat16, too.
