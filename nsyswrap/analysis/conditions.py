@@ -80,6 +80,26 @@ class RunConditions:
     unknown: str = ""
 
 
+# Of a lane of PCIe, by generation: its bytes per ns, without the overhead of packets.
+_LANE_BYTES_PER_NS = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+
+
+def host_link_bytes_per_ns(capture: Capture) -> float | None:
+    """Return the peak of the PCIe link between host and GPUs, the fastest one; None if it is not recorded.
+
+    The driver also reports a PCIe link where host and GPU have a faster one, as on Grace: no machine with
+    ARM cores counts.
+    """
+    folder = run_of(capture.source)
+    facts = conditions_of(RunFolder(folder).read_run()) if folder else None
+    if facts is None or not facts.host.cpu:  # ARM has no name of the model
+        return None
+    known = [
+        _LANE_BYTES_PER_NS.get(gpu.pcie_generation or 0, 0.0) * (gpu.pcie_lanes or 0) for gpu in facts.gpus
+    ]
+    return max(known) if known and all(known) else None
+
+
 @per_capture
 def run_conditions_of(capture: Capture) -> RunConditions | None:
     """Return the conditions of the selected GPU work; None if none were recorded."""

@@ -67,6 +67,8 @@ class Gpu:
     """One GPU of the run, as NVML describes it. None and empty texts: not reported.
 
     ``index`` is NVML's number. ``samples`` counts the rows of the GPU in ``conditions.csv``.
+    ``pcie_generation`` and ``pcie_lanes`` are the most that GPU and slot allow. ``numa_node`` is that of the
+    slot.
     """
 
     uuid: str
@@ -79,13 +81,17 @@ class Gpu:
     power_limit_w: float | None = None
     samples: int = 0
     processes: tuple[GpuProcess, ...] = ()
+    pcie_generation: int | None = None
+    pcie_lanes: int | None = None
+    numa_node: int | None = None
 
 
 @dataclass(frozen=True)
 class Host:
     """The machine. ``load`` is the 1-minute load average before the run and after it.
 
-    ``cores`` are those that the program may use, ``machine_cores`` all that the load is of.
+    ``cores`` are those that the program may use, ``numa_nodes`` their nodes, ``machine_cores`` all that the
+    load is of.
     """
 
     node: str = ""
@@ -94,6 +100,7 @@ class Host:
     governor: str = ""
     load: tuple[float, ...] = ()
     machine_cores: int | None = None
+    numa_nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -192,6 +192,22 @@ def test_the_load_before_the_run(tmp_path: Path, load: tuple[float, ...], rows: 
     assert found(capture, "host load") == [("info", 1, None, text)] * rows
 
 
+@pytest.mark.parametrize(("node", "nodes"), [(1, (0, 1)), (None, (0,)), (1, ())])
+def test_a_gpu_near_the_cores(tmp_path: Path, node: int | None, nodes: tuple[int, ...]) -> None:
+    facts = Conditions((replace(H200, numa_node=node),), Host(numa_nodes=nodes))
+    assert found(recorded(tmp_path / "run", ROWS, around([]), facts), "NUMA") == []
+
+
+def test_a_gpu_on_another_numa_node_than_the_cores(tmp_path: Path) -> None:
+    facts = Conditions((replace(H200, numa_node=1),), Host(numa_nodes=(0,)))
+    capture = recorded(tmp_path / "run", ROWS, around([]), facts)
+    [(level, _, _, text)] = found(capture, "NUMA")
+    far = "GPU 0 is on NUMA node 1, the cores of the program on node 0"
+    bind = "numactl --cpunodebind=1 --membind=1"
+    assert (level, text) == ("warning", f"{far}; copies and launches take longer; run it with {bind}")
+    assert f"  {far}" in trust(capture).lines
+
+
 def test_a_load_of_an_unknown_number_of_cores(tmp_path: Path) -> None:
     assert found(run(tmp_path, host=Host(cores=8, load=(60.0,))), "host load") == []
 

@@ -54,6 +54,15 @@ def test_the_governor_of_the_usable_cores(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert conditions.describe_host(()).governor == "performance"
 
 
+def test_the_numa_nodes_of_the_usable_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(conditions, "CPUS", tmp_path)
+    for place, core in enumerate(sorted(os.sched_getaffinity(0))):
+        (tmp_path / f"cpu{core}" / f"node{1 if place else 10}").mkdir(parents=True)
+        (tmp_path / f"cpu{core}" / "node_of_something").mkdir()
+    nodes = conditions.describe_host(()).numa_nodes
+    assert nodes == ((1, 10) if len(os.sched_getaffinity(0)) > 1 else (10,))
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_different_governors_are_all_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(conditions, "CPUS", tmp_path)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 from fake_nvml import FakeGpu, FakeNvml
 
@@ -9,13 +12,29 @@ from nsyswrap.base.run_facts import COLUMNS, Gpu
 from nsyswrap.record.conditions import nvml
 from nsyswrap.record.conditions.nvml import Nvml, Sample, visible
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 UUID = "GPU-11111111-2222"
 
 
-def test_the_facts_on_a_gpu() -> None:
+def test_the_facts_on_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(nvml, "PCI_DEVICES", tmp_path)
     [(index, device)] = Nvml(FakeNvml(FakeGpu())).devices().items()
     expected = Gpu(UUID, "Fake H200", 0, False, True, True, 2000, 700.0)  # noqa: FBT003 - MIG, persistence, ECC
-    assert device.describe(index) == expected
+    assert device.describe(index) == replace(expected, pcie_generation=5, pcie_lanes=16)
+
+
+@pytest.mark.parametrize(("text", "node"), [("1\n", 1), ("0\n", 0), ("-1\n", None), ("?", None)])
+def test_the_numa_node_of_a_gpu(
+    text: str, node: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(nvml, "PCI_DEVICES", tmp_path)
+    (tmp_path / "0000:1b:00.0").mkdir()
+    (tmp_path / "0000:1b:00.0" / "numa_node").write_text(text)
+    assert Nvml(FakeNvml(FakeGpu())).devices()[0].describe(0).numa_node == node
+    lacking = FakeNvml(FakeGpu(), lacking=("nvmlDeviceGetPciInfo_v3",))
+    assert Nvml(lacking).devices()[0].describe(0).numa_node is None
 
 
 def test_a_sample_has_the_columns_of_the_file() -> None:

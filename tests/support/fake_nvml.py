@@ -35,6 +35,7 @@ class FakeGpu:
     temperature_c: int | None = 30
     reasons: int | None = 0x4
     mig: int | None = 0
+    bus: int = 0x1B
     forbidden: bool = False
     processes: list[int] = field(default_factory=list)
     migs: tuple[str, ...] = ()
@@ -53,6 +54,8 @@ class FakeGpu:
             "nvmlDeviceGetPersistenceMode": (1,),
             "nvmlDeviceGetMigMode": (self.mig, 1),
             "nvmlDeviceGetEccMode": (1, 0),
+            "nvmlDeviceGetMaxPcieLinkGeneration": (5,),
+            "nvmlDeviceGetMaxPcieLinkWidth": (16,),
         }
 
 
@@ -76,6 +79,7 @@ class FakeNvml:
             "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda m, out: _write([m.value - _MIG], out),
             "nvmlDeviceGetUUID": partial(self._text, "uuid"),
             "nvmlDeviceGetName": partial(self._text, "name"),
+            "nvmlDeviceGetPciInfo_v3": self._pci,
             "nvmlDeviceGetComputeRunningProcesses_v3": partial(self._processes, new=True),
             "nvmlDeviceGetComputeRunningProcesses": partial(self._processes, new=False),
         }
@@ -102,6 +106,10 @@ class FakeNvml:
 
     def _text(self, name: str, handle: Any, buffer: Any, _: int) -> int:  # noqa: ANN401 - ctypes
         buffer.value = getattr(self._gpu(handle), name).encode()
+        return OK
+
+    def _pci(self, handle: Any, pci: Any) -> int:  # noqa: ANN401 - ctypes
+        pci._obj.bus = self._gpu(handle).bus  # noqa: SLF001 - of byref()
         return OK
 
     def _numbers(self, name: str, handle: object, *arguments: object) -> int:

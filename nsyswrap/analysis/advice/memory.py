@@ -12,6 +12,7 @@ from nsyswrap.analysis.advice.blockers import blocked
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
+from nsyswrap.analysis.conditions import host_link_bytes_per_ns
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
@@ -46,7 +47,7 @@ def pageable(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if copies from or to pageable memory leave the GPU without compute.
 
     From pinned memory the bytes cross the same link; what that takes is saved only if kernels can hide it. It
-    is known if the run has a large copy of pinned memory.
+    is known if the run has a large copy of pinned memory, or if the link was recorded with the run.
     """
     copies = _Copies(context)
     rows = copies.rows[copies.pageable]
@@ -57,7 +58,8 @@ def pageable(context: AdviceContext) -> Iterator[Finding]:
     size, kind = (values[copies.pageable] for values in (copies.size, copies.kind))
     moved = int(size.sum())
     hiding = difference(context.compute, context.running(rows)).length
-    crossing = size / _pinned_bytes_per_ns(context.capture.whole, kind)
+    recorded = host_link_bytes_per_ns(context.capture.whole) or 0.0
+    crossing = size / _link_bytes_per_ns(context.capture.whole, kind, recorded)
     known = bool(np.isfinite(crossing).all())
     rest = max(0, int(crossing.sum()) - hiding) if known else 0
     yield context.finding(
@@ -75,15 +77,25 @@ def pageable(context: AdviceContext) -> Iterator[Finding]:
     )
 
 
-def _pinned_bytes_per_ns(whole: Capture, kinds: NDArray[Any]) -> NDArray[Any]:
-    """Return the best rate of large pinned copies of each of these kinds; NaN without one."""
+def _link_bytes_per_ns(whole: Capture, kinds: NDArray[Any], recorded: float = 0.0) -> NDArray[Any]:
+    """Return what the link of copies of each of these kinds gives; NaN if that is not known.
+
+    It is the best rate of large pinned copies, else the recorded peak of the link, unless a copy was faster.
+    """
     fields = ("copy_kind", "bytes", "src_kind", "dst_kind", *SPANS)
     kind, size, source, target, start, end = whole.columns(MEMCPY, *fields).values()
-    large = ((source == PINNED) | (target == PINNED)) & (size >= _LARGE_BYTES) & (end > start)
-    rate = (size / np.maximum(end - start, 1))[large]
+    large = (size >= _LARGE_BYTES) & (end > start)
+    pinned = (source == PINNED) | (target == PINNED)
+    rate = size / np.maximum(end - start, 1)
     each, codes = distinct(kinds)
-    best = np.array([rate[kind[large] == one].max(initial=0) for one in each.tolist()], float)
-    return np.where(best > 0, best, np.nan)[codes]  # type: ignore[no-any-return]
+    links = []
+    for one in each.tolist():
+        mine = large & (kind == one)
+        link = rate[mine & pinned].max(initial=0)
+        if not link and one in {TO_DEVICE, TO_HOST} and rate[mine].max(initial=0) <= recorded:
+            link = recorded
+        links.append(link or np.nan)
+    return np.array(links, float)[codes]  # type: ignore[no-any-return]
 
 
 def not_overlapped(context: AdviceContext) -> Iterator[Finding]:
@@ -129,7 +141,7 @@ def copy_bound(context: AdviceContext) -> Iterator[Finding]:
         return
     took = int((context.operations.end_ns - context.operations.start_ns)[rows].sum())
     size = copies.size[chosen]
-    if not (size / _pinned_bytes_per_ns(context.capture.whole, copies.kind[chosen])).sum() >= _NEAR * took:
+    if not (size / _link_bytes_per_ns(context.capture.whole, copies.kind[chosen])).sum() >= _NEAR * took:
         return  # also if the peak of the link is not known
     yield context.finding(
         "copy_bound",

@@ -18,6 +18,7 @@ from nsyswrap.base.units import percent
 from nsyswrap.capture.capture import Capture
 
 CLOCKS, THROTTLING, PROCESSES, LOAD = "GPU clocks", "GPU throttling", "other processes", "host load"
+NUMA = "NUMA"
 # If a GPU loses a third of its clock in 5 % of the time, a total grows by about 2 %.
 THROTTLED_PERCENT = 5.0
 # Of the median clock, between the 5th and the 95th percentile. A steady GPU changes by a step or two of
@@ -26,6 +27,7 @@ VARIED_PERCENT = 5.0
 _NOT_RECORDED = "clocks, throttling and other processes not recorded; record with `nsyswrap profile`"
 _MOSTLY_PERCENT = 50.0  # of the samples at the idle clock
 _NAME_WIDTH = 40
+_MOST_NODES = 4
 _LINE_WIDTH = 78  # of a doubt: the screen indents it by 2
 _SAME_CLOCK = "compare with runs at the same clock, or lock a lower clock with `nvidia-smi -lgc`"
 _SHARED = "it may have delayed the work of this program; run again on a GPU of your own"
@@ -77,6 +79,7 @@ def _doubts(made: RunConditions) -> Iterator[_Doubt]:
     yield from (doubt for gpu in made.gpus for doubt in _throttled(gpu))
     yield from (doubt for gpu in made.gpus for doubt in _varied(gpu))
     yield from _other_processes(made)
+    yield from _far_from_cores(made)
 
 
 def _throttled(gpu: WorkingGpu) -> Iterator[_Doubt]:
@@ -113,6 +116,17 @@ def _varied(gpu: WorkingGpu) -> Iterator[_Doubt]:
 
 def _range_percent(clock: Spread) -> float:
     return 100 * (clock.high - clock.low) / clock.median if clock.median else 0.0
+
+
+def _far_from_cores(made: RunConditions) -> Iterator[_Doubt]:
+    """Yield each GPU in a slot of another NUMA node than all cores that the program could use."""
+    nodes = made.facts.host.numa_nodes
+    for gpu in _gpus(made):
+        if nodes and gpu.numa_node is not None and gpu.numa_node not in nodes:
+            listed = f"node{'' if len(nodes) == 1 else 's'} {', '.join(map(str, nodes[:_MOST_NODES]))}"
+            finding = f"{_name(gpu)} is on NUMA node {gpu.numa_node}, the cores of the program on {listed}"
+            bind = f"numactl --cpunodebind={gpu.numa_node} --membind={gpu.numa_node}"
+            yield _Doubt(NUMA, gpu, 1, finding, f"copies and launches take longer; run it with {bind}")
 
 
 def _other_processes(made: RunConditions) -> Iterator[_Doubt]:

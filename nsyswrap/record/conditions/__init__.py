@@ -79,6 +79,7 @@ def describe_host(load_before: tuple[float, ...]) -> Host:
         governor=", ".join(sorted({_governor(core) for core in cores} - {""})),
         load=(*load_before, *load_average()),
         machine_cores=os.cpu_count(),
+        numa_nodes=_numa_nodes(cores),
     )
 
 
@@ -90,6 +91,15 @@ def cpu_model(cpu_info: str) -> str:
 
 def _governor(core: int) -> str:
     return _text(CPUS / f"cpu{core}" / "cpufreq" / "scaling_governor").strip()
+
+
+def _numa_nodes(cores: set[int]) -> tuple[int, ...]:
+    """Return the NUMA nodes of these cores, ascending; empty if the system does not tell."""
+    nodes = set()
+    for core in cores:
+        found = paths.matching(CPUS / f"cpu{core}", "node[0-9]*", paths.ignore)
+        nodes |= {int(number) for path in found if (number := path.name.removeprefix("node")).isdecimal()}
+    return tuple(sorted(nodes))
 
 
 def _text(path: Path) -> str:

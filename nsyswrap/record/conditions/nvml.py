@@ -8,11 +8,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from nsyswrap.base.run_facts import Gpu
 
 LIBRARY = "libnvidia-ml.so.1"
+PCI_DEVICES = Path("/sys/bus/pci/devices")
 _SM, _MEMORY = 1, 2  # nvmlClockType_t
 _GPU_SENSOR = 0  # nvmlTemperatureSensors_t
 _DIGITS = 6  # of an index in CUDA_VISIBLE_DEVICES, at most
@@ -38,6 +40,20 @@ class _OldProcess(ctypes.Structure):
     """nvmlProcessInfo_v1_t."""
 
     _fields_ = (("pid", ctypes.c_uint), ("used_bytes", ctypes.c_ulonglong))
+
+
+class _Pci(ctypes.Structure):
+    """nvmlPciInfo_t."""
+
+    _fields_ = (
+        ("old_bus_id", ctypes.c_char * 16),
+        ("domain", ctypes.c_uint),
+        ("bus", ctypes.c_uint),
+        ("device", ctypes.c_uint),
+        ("device_id", ctypes.c_uint),
+        ("subsystem_id", ctypes.c_uint),
+        ("bus_id", ctypes.c_char * 32),
+    )
 
 
 _PROCESSES = (
@@ -76,7 +92,22 @@ class Device:
             ecc=self._is_on("nvmlDeviceGetEccMode", 2),
             max_sm_mhz=self._number("nvmlDeviceGetMaxClockInfo", _SM),
             power_limit_w=None if power_mw is None else power_mw / 1000,
+            pcie_generation=self._number("nvmlDeviceGetMaxPcieLinkGeneration"),
+            pcie_lanes=self._number("nvmlDeviceGetMaxPcieLinkWidth"),
+            numa_node=self._numa_node(),
         )
+
+    def _numa_node(self) -> int | None:
+        """Return the NUMA node of the GPU's slot; None if the system does not tell."""
+        pci, function = _Pci(), getattr(self.library, "nvmlDeviceGetPciInfo_v3", None)
+        if function is None or function(self.handle, ctypes.byref(pci)):
+            return None
+        slot = f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
+        try:
+            node = int((PCI_DEVICES / slot / "numa_node").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+        return node if node >= 0 else None
 
     def sample(self) -> Sample:
         """Return the state of the GPU now."""

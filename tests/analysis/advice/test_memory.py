@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
+from conditioned import recorded
 from tiny_export import call, kernel, memcpy, row
 
+from nsyswrap.base.run_facts import Conditions, Gpu, Host
 from nsyswrap.reports.wording.advice import words
 
 if TYPE_CHECKING:
@@ -53,6 +55,34 @@ def test_pinned_copies_take_the_link_too(pinned_ns: int, saved: int, tmp_path: P
     pinned = memcpy(TO_DEVICE, 0, pinned_ns, MEGABYTE, srcKind=PINNED, dstKind=DEVICE, streamId=9)
     one = findings_of(new(tmp_path, *looped(*copied(80, 960)), pinned))["pageable_copies"]
     assert (one.status, one.saved_ns) == ("bound", saved)
+
+
+# In us: CPU  |C 0 ................ 900|L|
+#        GPU          c[100 ...... 900)   k[900 ... 1000)    20 MB at 25 bytes/ns
+@pytest.mark.parametrize(
+    ("generation", "cpu", "saved"),
+    [
+        (4, "Xeon", 3 * (900_000 - 634_840 + 100_000)),  # 31.504 bytes/ns; k hides 100 us of 634.84
+        (3, "Xeon", None),  # slower than these copies
+        (4, "", None),  # Grace has a faster link than PCIe
+        (None, "Xeon", None),
+    ],
+)
+def test_the_recorded_link_is_taken_too(
+    generation: int | None, cpu: str, saved: int | None, tmp_path: Path
+) -> None:
+    us = 1000
+    rows = [
+        call("cudaMemcpy", 0, 900 * us, 1),
+        memcpy(TO_DEVICE, 100 * us, 900 * us, 20_000_000, correlationId=1, srcKind=PAGEABLE, dstKind=DEVICE),
+        *(call("cudaLaunchKernel", 899 * us, 900 * us, 2), kernel("k", 900 * us, 1000 * us, 2)),
+    ]
+    facts = Conditions((Gpu("GPU-A", pcie_generation=generation, pcie_lanes=16),), Host(cpu=cpu))
+    one = findings_of(recorded(tmp_path / "run", looped(*rows, every=1000 * us), None, facts))[
+        "pageable_copies"
+    ]
+    assert one.saved_ns == (saved and pytest.approx(saved, abs=3))
+    assert one.status == ("bound" if saved else "unknown")
 
 
 # CPU  |La 0-10|C 20 .............. 800|Lb 800-810|
