@@ -31,7 +31,7 @@ with lazy_imports():
 LONGEST = 120  # characters of a name that is stored whole
 _READABLE = 90  # characters of the readable part of any other
 _DIGITS = 12  # of a hash
-_HASHED = re.compile(rf"(.*) #[0-9a-f]{{{_DIGITS}}}", re.DOTALL)
+_HASHED = re.compile(rf"(.*) (#[0-9a-f]{{{_DIGITS}}})", re.DOTALL)
 _ARGUMENTS = re.compile(rf"\d+ arguments? #[0-9a-f]{{{_DIGITS}}}")
 
 
@@ -80,13 +80,18 @@ def stored_command(command: Sequence[str]) -> tuple[str, ...]:
 def with_full_names(base: Side, new: Side) -> tuple[Side, Side]:
     """Return both sides of a comparison with the same names for the same rows, commands and options.
 
-    What a side has from a baseline gets the full name from the other side, if that is fresh.
+    What a side has from a baseline gets the full name from the other side, if that is fresh. Of two baselines
+    the base gets the names of the new one: other versions may have had other readable ones.
     """
-    return _with_names_of(base, new), _with_names_of(new, base)
+    return _with_names_of(base, new, stored=True), _with_names_of(new, base)
 
 
-def _with_names_of(side: Side, other: Side) -> Side:
-    keys = {stored: key for run in other.runs for key in run.rows if (stored := stored_key(key)) != key}
+def _with_names_of(side: Side, other: Side, *, stored: bool = False) -> Side:
+    keys = {
+        _by_hash(short): key
+        for key in dict.fromkeys(key for run in other.runs for key in run.rows)
+        if (short := stored_key(key)) != key or (stored and _HASHED.fullmatch(key.name))
+    }
     known = {run.setup.command for run in other.runs}
     commands = {short: full for full in known if (short := stored_command(full)) != full}
     traced = {run.setup.options for run in other.runs}
@@ -107,8 +112,14 @@ def _renamed(
     return replace(
         run,
         setup=replace(run.setup, command=command, options=traced),
-        rows={keys.get(key, key): row for key, row in run.rows.items()},
+        rows={keys.get(_by_hash(key), key): row for key, row in run.rows.items()},
     )
+
+
+def _by_hash(key: Key) -> Key:
+    """Return a key with the hash alone if it has one: the readable name depends on the version."""
+    hashed = _HASHED.fullmatch(key.name)
+    return key._replace(name=hashed[2]) if hashed else key
 
 
 def _hash(text: str) -> str:

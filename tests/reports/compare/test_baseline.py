@@ -183,6 +183,19 @@ def test_a_long_name_is_short_readable_and_found_again(tmp_path: Path) -> None:
     assert with_full_names(saved, saved) == (saved, saved)
 
 
+def test_a_kernel_is_found_again_whatever_its_readable_name_was(tmp_path: Path) -> None:
+    key = Key("kernel", LONG + "a>", "1x1x1")
+    fresh = side_with({key: ROW})
+    saved = reread(fresh, tmp_path)
+    (short,) = saved.runs[0].rows
+    older = side_with({short._replace(name=f"other words {short.name[-14:]}"): ROW})
+    for other in (fresh, saved):
+        base, new = with_full_names(older, other)
+        assert list(base.runs[0].rows) == list(new.runs[0].rows) == list(other.runs[0].rows)
+        base, new = with_full_names(other, older)
+        assert list(base.runs[0].rows) == list(new.runs[0].rows)
+
+
 def test_options_with_a_path_are_equal_to_those_saved(tmp_path: Path) -> None:
     fresh = side_with({ADD: ROW}, setup=replace(SETUP, options="--trace=cuda --json=/home/zaphod/x.json"))
     saved = reread(fresh, tmp_path)
