@@ -69,8 +69,8 @@ def misaligned_products(context: AdviceContext) -> Iterator[Finding]:
 
 def _is_fp32_product(name: str) -> bool:
     kind = classify(name)
-    if kind not in _PRODUCTS or unit_of(name, kind) != CUDA_CORE or "gemmSN" in name:
-        return False  # gemmSN: a few columns, bound by memory
+    if kind not in _PRODUCTS or unit_of(name, kind) != CUDA_CORE:
+        return False
     return arithmetic(name).input_type == "f32"
 
 

@@ -166,10 +166,10 @@ def arithmetic(name: str) -> Arithmetic:
 def unit_of(name: str, kernel_class: str) -> str:
     """Return what bounds a kernel of this name and class, one of ``UNITS``; ``other`` if unknown.
 
-    Bound by memory are elementwise kernels, norms, reductions, softmax, copies, products with a vector, and
-    what libraries run before and after a product.
+    Bound by memory are elementwise kernels, norms, reductions, softmax, copies, products with a vector or
+    with few columns (gemmSN), and what libraries run before and after a product.
     """
-    if kernel_class in _MEMORY_BOUND or "gemv" in name:
+    if kernel_class in _MEMORY_BOUND or "gemv" in name or "gemmSN_" in name:
         return MEMORY
     said = arithmetic(name)
     if kernel_class not in PRODUCTS or said.tensor_cores is None:
