@@ -88,9 +88,9 @@ def with_full_names(base: Side, new: Side) -> tuple[Side, Side]:
 
 def _with_names_of(side: Side, other: Side, *, stored: bool = False) -> Side:
     keys = {
-        _by_hash(short): key
+        _by_hash(held): key
         for key in dict.fromkeys(key for run in other.runs for key in run.rows)
-        if (short := stored_key(key)) != key or (stored and _HASHED.fullmatch(key.name))
+        if (held := stored_key(key)) != key or (stored and _HASHED.fullmatch(key.name))
     }
     known = {run.setup.command for run in other.runs}
     commands = {short: full for full in known if (short := stored_command(full)) != full}
