@@ -63,7 +63,8 @@ def median_step(part: JudgedPart) -> MedianStep | None:
         capture.whole.columns("api", "start_ns")["start_ns"] if capture.has("api") else np.zeros(1, np.int64)
     )
     begun = np.where(operations.call >= 0, calls[operations.call], operations.start_ns)
-    mine = (begun >= steps.start_ns[number]) & (begun < steps.end_ns[number])
+    start, lasting = int(steps.host_start_ns[number]), int(steps.host_ns[number])
+    mine = (begun >= start) & (begun < start + lasting)
     rows = np.flatnonzero(mine & (operations.global_pid == steps.global_pid))
     if not 0 < len(rows) <= MOST_OPERATIONS:
         return None

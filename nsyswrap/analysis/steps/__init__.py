@@ -68,8 +68,8 @@ class Steps:
     ``why_none`` says why there is no steady part; it is empty if there is one. ``remark`` says what else
     readers must know about the steps. ``first`` is the number of the first step. ``others`` are the steps of
     the other loops of the process. ``loop`` tells what repeats from other loops, the same in each run.
-    ``host_ns`` is the duration of each step's window on the host, ``runs_ahead_ns`` the time from its end to
-    the completion of the step's GPU work.
+    ``host_start_ns`` and ``host_ns`` are start and duration of each step's window on the host, in which its
+    work is launched, ``runs_ahead_ns`` is the time from its end to the completion of that work.
     """
 
     global_pid: int
@@ -84,6 +84,7 @@ class Steps:
     first: int = 0
     others: tuple[Steps, ...] = ()
     loop: str = ""
+    host_start_ns: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64))
     host_ns: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64))
     runs_ahead_ns: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -273,6 +274,7 @@ def _steps(
         steady=np.ones(len(start), bool),
         outlier=np.zeros(len(start), bool),
         first=occurrences.first,
+        host_start_ns=occurrences.start_ns,
         host_ns=occurrences.end_ns - occurrences.start_ns,
         runs_ahead_ns=runs_ahead,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from step_drawings import Drawing, every
 from tiny_export import Row, call, kernel, memcpy, opened
 
 from nsyswrap.analysis.compare import median_step as steps
@@ -38,6 +39,16 @@ def program(names: dict[str, int], count: int = 6) -> list[Row]:
             memcpy(1, at + 5_000, at + 7_000, 64, correlationId=number),
         ]
     return rows
+
+
+def test_it_has_them_where_the_host_runs_ahead_of_the_gpu(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for number, start in enumerate(every(20, length=100)):
+        drawing.range("step", start, start + 90)
+        drawing.queue(f"k{number}", start + 10, (5_000 + number * 1_000, 5_900 + number * 1_000))
+    step = run_figures(opened(tmp_path, *drawing.rows), "run").median_step
+    assert step is not None
+    assert step.names == (f"k{step.number}",)
 
 
 def run_of(folder: Path, names: dict[str, int]) -> RunFigures:
