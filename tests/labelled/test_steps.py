@@ -6,14 +6,10 @@ import json
 import lzma
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from altered import renamed, scaled
 from labels import HERE, read_entries
 
-from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.api import open_capture
 
@@ -79,41 +75,3 @@ def test_steps_last_as_long_as_the_program_measured(name: str, folder: Path) -> 
     steps = longest(unpacked(name, folder))
     seconds = TRUTH[name][judged(name)[0]]
     assert int(steps.duration_ns.sum()) * 1e-9 == pytest.approx(seconds, rel=0.01)
-
-
-@every
-def test_steps_are_disjoint_and_hold_what_is_launched_in_them(name: str, folder: Path) -> None:
-    capture = open_capture(unpacked(name, folder))
-    ends = gpu_operations_of(capture).end_ns
-    for of_process in steps_of(capture):
-        for steps in (of_process, *of_process.others):
-            assert (steps.end_ns >= steps.start_ns).all()
-            assert (steps.start_ns[1:] >= steps.end_ns[:-1]).all()
-            assert not len(steps) or steps.start_ns[0] < ends.max()
-        if of_process.found:
-            spans = np.array(of_process.stretches)
-            inside = int(of_process.duration_ns[of_process.steady].sum())
-            assert int((spans[:, 1] - spans[:, 0]).sum()) == inside
-
-
-def said(path: Path, factor: float = 1) -> list[Any]:
-    return [
-        (one.steady.tolist(), one.warm_up, (one.duration_ns / factor).round(-1).tolist())
-        for one in steps_of(open_capture(path))
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RECORDED[::3])
-def test_another_clock_changes_nothing(name: str, folder: Path, tmp_path: Path) -> None:
-    path = unpacked(name, folder)
-    assert said(scaled(path, tmp_path / "longer.sqlite", 10), 10) == said(path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in RECORDED if "range" in LABELS[name]][::2])
-def test_other_names_change_no_marked_step(name: str, folder: Path, tmp_path: Path) -> None:
-    path = unpacked(name, folder)
-    if LABELS[name]["range"].count("*"):
-        pytest.skip("the numbers in its names are what makes them steps")
-    assert said(renamed(path, tmp_path / "renamed.sqlite")) == said(path)
