@@ -25,7 +25,7 @@ from nsyswrap.capture.stream import one_of
 from nsyswrap.capture.window import LEAST, MOST, Window, whole_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -118,12 +118,16 @@ def _instances(selection: Selection, window: Window) -> str:
     """Return the name of the selected NVTX range, and which of its instances are selected."""
     name, numbers = numbered(selection.nvtx)
     first, last, total = window.first, window.last, window.total
+    processes = len(np.unique(window.processes)) if numbers else 1
+    each = f" of each of {processes} processes" if processes > 1 else ""
     if total == 1:
-        which = "its only instance"
+        which = f"its only instance{each}"
     elif last > first:
-        which = f"instances {first:,} to {last:,} of {total:,}" if numbers else f"all {total:,} instances"
+        which = (
+            f"instances {first:,} to {last:,} of {total:,}{each}" if numbers else f"all {total:,} instances"
+        )
     else:
-        which = f"instance {first:,} of {total:,}"
+        which = f"instance {first:,} of {total:,}{each}"
         # The first of several that were asked for.
         which += ", as nsys" if selection.first and (not numbers or numbers[1] > numbers[0]) else ""
     return f"NVTX range {name!r}: {which}"
@@ -228,8 +232,9 @@ def _nanoseconds(text: str) -> int:
 def resolve(selection: Selection, capture: HasEvents) -> Window:
     """Return the selected window; raises NotInCapture with the existing names if no NVTX range matches.
 
-    Of an NVTX range all instances count, or those with the numbers asked for. As in nsys, a range of the
-    process' first thread selects the process, any other range its thread.
+    Of an NVTX range all instances count, or those with the numbers asked for: in each process, as of steps;
+    as nsys does, over all processes. As in nsys, a range of the process' first thread selects the process,
+    any other range its thread.
     """
     if selection.spans:
         start, end = np.array(selection.spans, np.int64).T
@@ -248,11 +253,14 @@ def resolve(selection: Selection, capture: HasEvents) -> Window:
     every = [row for row, label in labels if label == name]
     if not numbers:
         every = list(dict.fromkeys(every))  # numbers repeat ranges as nsys does, their time counts once
-    first, last = numbers or (0, len(every) - 1)
-    if last >= len(every) or not every:
-        raise _no_such_range(selection.nvtx, name, [label for _, label in labels], capture)
+    alone = not numbers or selection.first
+    of_process = [every] if alone else _by_process(every, events["global_tid"], selection.processes)
+    total = max(map(len, of_process), default=0)
+    first, last = numbers or (0, total - 1)
+    if last >= total or not total:
+        raise _no_such_range(selection.nvtx, name, labels, total, capture)
     last = first if selection.first else last
-    rows = np.array(every[first : last + 1])
+    rows = np.array([row for mine in of_process for row in mine[first : last + 1]])
     start, end, thread = (events[field][rows] for field in ("start_ns", "end_ns", "global_tid"))
     whole = thread >> PID_SHIFT & ID_MASK == thread & ID_MASK
     return Window(
@@ -262,12 +270,24 @@ def resolve(selection: Selection, capture: HasEvents) -> Window:
         thread >> PID_SHIFT,
         first,
         last,
-        len(every),
+        total,
     )
 
 
-def _no_such_range(asked: str, name: str, labels: list[str], capture: HasEvents) -> NotInCapture:
-    if count := labels.count(name):
+def _by_process(rows: Sequence[int], threads: NDArray[Any], processes: tuple[int, ...]) -> list[list[int]]:
+    """Return the rows of each process; of those that are selected if they have any."""
+    of_process: dict[int, list[int]] = {}
+    for row in rows:
+        of_process.setdefault(int(threads[row]) >> PID_SHIFT, []).append(row)
+    selected = [mine for process, mine in of_process.items() if process & ID_MASK in processes]
+    return selected or list(of_process.values())
+
+
+def _no_such_range(
+    asked: str, name: str, every: Sequence[tuple[int, str]], count: int, capture: HasEvents
+) -> NotInCapture:
+    labels = [label for _, label in every]
+    if count:
         return NotInCapture(
             f"no NVTX range {asked!r}; instances named {name!r}: {count:,}",
             f"numbers start at 0; the last is {name}/{count - 1}",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from step_drawings import LAUNCH, LENGTH, Drawing, every, numbers, only, starts, training
-from tiny_export import PID, call, global_id, kernel, memcpy, opened
+from tiny_export import PID, call, changed, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.steps import parse_choice, steps_of
 from nsyswrap.base.errors import NotInCapture
@@ -101,6 +101,49 @@ class TestProcesses:
         one, other = steps_of(opened(tmp_path, *rows))
         assert [steps.global_pid for steps in (one, other)] == [global_id(100), global_id(200)]
         assert (starts(one), starts(other)) == (every(20), every(20, length=3 * LENGTH))
+
+    def test_numbers_of_ranges_and_of_steps_are_the_same(self, tmp_path: Path) -> None:
+        rows = []
+        for pid, begin, length in ((100, 0, LENGTH), (200, 50 * LENGTH, 2 * LENGTH)):
+            for i, start in enumerate(every(12, begin, length)):
+                rows += [
+                    changed(nvtx("step", start, start + length), globalTid=global_id(pid, pid)),
+                    call(LAUNCH, start, start + 5, i + 1, pid=pid, tid=pid),
+                    kernel("a", start + 5, start + 9, i + 1, pid=pid),
+                ]
+        capture = opened(tmp_path, *rows)
+        for asked, which in (("step/2", slice(2, 3)), ("step/11", slice(11, 12)), ("step/3-5", slice(3, 6))):
+            chosen = steps_of(capture.viewed(steps=asked))
+            marked = [steps.start_ns[steps.steady].tolist() for steps in chosen]
+            window = capture.select(nvtx=asked).window
+            assert [steps.start_ns[which].tolist() for steps in chosen] == marked
+            assert window.starts.tolist() == [time for times in marked for time in times]
+        one = capture.select(nvtx="step/2", process=200).window
+        assert one.starts.tolist() == [50 * LENGTH + 4 * LENGTH]
+        as_nsys = capture.select(nvtx="step/13").decided(as_nsys=True).window
+        assert as_nsys.starts.tolist() == [50 * LENGTH + 2 * LENGTH]
+        said = capture.select(nvtx="step/2").report("gpu_time").selection
+        assert said.startswith("NVTX range 'step': instance 2 of 12 of each of 2 processes; rows cut")
+
+    def test_a_step_of_two_devices_ends_with_the_work_of_both(self, tmp_path: Path) -> None:
+        """A pipeline: the second device works on what the first one did, beside the next piece."""
+        drawing = Drawing()
+        for start in every(12):
+            drawing.range("step", start, start + LENGTH - 100)
+            for piece in range(4):
+                at = start + 50 * piece
+                drawing.queue("first", at, (at + 1000 * piece + 10, at + 1000 * piece + 900))
+                drawing.queue(
+                    *("second", at + 10, (at + 1000 * piece + 1000, at + 1000 * piece + 9000)), stream=7
+                )
+        rows = [
+            changed(row, deviceId=int(row.cells["streamId"] == 7)) if "streamId" in row.cells else row
+            for row in drawing.rows
+        ]
+        [steps] = steps_of(opened(tmp_path, *rows))
+        assert len(steps) == 12
+        assert steps.start_ns[1:].tolist() == steps.end_ns[:-1].tolist()
+        assert steps.runs_ahead_ns.tolist() == [3150 + 9000 - LENGTH] * 11 + [3150 + 9000 - LENGTH + 100]
 
     def test_a_process_without_launches_has_none(self, tmp_path: Path) -> None:
         assert steps_of(opened(tmp_path, memcpy(11, 0, 10, 8))) == ()
