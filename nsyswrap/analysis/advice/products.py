@@ -27,7 +27,6 @@ _WITH_CORES = (*_PRODUCTS, "attention")
 _FEW = 0.5  # blocks for each multiprocessor
 _ALIGNED_BYTES = 16  # what one load of a thread takes at most
 _BYTES = {"f64": 8, "tf32": 4, "f32": 4, "f16": 2, "bf16": 2, "f8": 1, "i8": 1}
-_MAY_BE_FP64 = re.compile("double|f64|fp64|[dz]gemm|d884")
 # Kernels of cuSOLVER and MAGMA that factor matrices or solve with factors, in FP64.
 _FACTORS = re.compile(r"(?:potr|potf|getr|geqr|[ou][rn]gqr|larf|sytr|syev|gesv|trs[mv]_)")
 _FP64_SAVES = 0.5  # of the time: FP32 is half of the bytes, and at least twice the rate
@@ -49,8 +48,8 @@ def fp32_products(context: AdviceContext) -> Iterator[Finding]:
 
 def fp64_kernels(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if kernels compute in FP64 although the framework computes in FP32 by default."""
-    if not _wants_fp64(context):
-        yield from _costly(context, "fp64_kernels", _is_fp64, _FP64_SAVES)
+    if framework_of(context.capture.whole):
+        yield from _costly(context, "fp64_kernels", _is_fp64, _FP64_SAVES, unless=_wants_fp64)
 
 
 def _wants_fp64(context: AdviceContext) -> bool:
@@ -75,7 +74,7 @@ def _is_fp32_product(name: str) -> bool:
 
 
 def _is_fp64(name: str) -> bool:
-    return bool(_MAY_BE_FP64.search(name)) and arithmetic(name).input_type == "f64"
+    return ("double" in name or "64" in name or "gemm" in name) and arithmetic(name).input_type == "f64"
 
 
 def _is_misaligned(name: str) -> bool:
@@ -87,33 +86,52 @@ def _is_misaligned(name: str) -> bool:
 
 
 def _costly(
-    context: AdviceContext, kind: FindingKind, matches: Callable[[str], bool], saves: float | None
+    context: AdviceContext,
+    kind: FindingKind,
+    matches: Callable[[str], bool],
+    saves: float | None,
+    *,
+    unless: Callable[[AdviceContext], bool] = lambda _: False,
 ) -> Iterator[Finding]:
     """Yield a finding about the kernels whose name matches; ``saves`` is a part of their time."""
     rows = _kernels(context, matches)
-    if not len(rows) or not context.worth(decisive := decisive_ns(context, rows)):
+    if not len(rows) or unless(context):
         return
-    took = context.duration_ns(rows)
+    ceiling = int(decisive_ns(context, rows) * (1 if saves is None else saves))
+    if not context.worth(ceiling):
+        return
+    took = int(context.duration_ns(rows).sum())
+    context.claim(rows)
     yield context.finding(
         kind,
         context.running(rows),
         "cuda_gpu_kern_sum",
-        ceiling_ns=int(decisive * (1 if saves is None else saves)),
+        ceiling_ns=ceiling,
         status="unknown" if saves is None else "estimate",
         kernels=len(rows),
-        kernels_ns=int(took.sum()),
-        kernels_percent=100.0 * int(took.sum()) / context.window_ns,
+        kernels_ns=took,
+        kernels_percent=100.0 * took / context.window_ns,
         longest_kernel=context.longest(rows),
         framework=framework_of(context.capture.whole),
     )
-    context.claim(rows)
 
 
 def _kernels(context: AdviceContext, matches: Callable[[str], bool]) -> NDArray[Any]:
-    """Return the positions of the kernels whose name matches; none if they take too little time."""
+    """Return the positions of the kernels whose name matches; none if they take too little time.
+
+    Names are read with the most time first, until what is left cannot make it enough.
+    """
     named = context.kernels
-    chosen = np.array([total > 0 and matches(name) for name, total in zip(*named[2:], strict=True)], bool)
-    if not context.worth(int(named.total_ns[chosen].sum())):
+    chosen, known, left = np.zeros(len(named.names), bool), 0, int(named.total_ns.sum())
+    for code in np.argsort(-named.total_ns, kind="stable").tolist():
+        took = int(named.total_ns[code])
+        if not took or not context.worth(known + left):
+            break
+        left -= took
+        if matches(named.names[code]):
+            chosen[code] = True
+            known += took
+    if not context.worth(known):
         return named.rows[:0]
     rows: NDArray[Any] = named.rows[chosen[named.code]]
     if (count := multiprocessors(context)) is not None:
@@ -124,7 +142,7 @@ def _kernels(context: AdviceContext, matches: Callable[[str], bool]) -> NDArray[
 
 def fp64_fact(context: AdviceContext) -> Iterator[Finding]:
     """Yield the share of FP64 kernels in programs that seem to want them."""
-    if _wants_fp64(context) and len(rows := _kernels(context, _is_fp64)):
+    if len(rows := _kernels(context, _is_fp64)) and _wants_fp64(context):
         cover = context.running(rows)
         percent = 100.0 * cover.length / context.window_ns
         yield context.fact("uses_fp64", cover, "cuda_gpu_kern_sum", kernels_percent=percent)
