@@ -135,10 +135,11 @@ class AdviceContext:
         """Return the durations of the operations at these positions."""
         return (self.operations.end_ns - self.operations.start_ns)[rows]  # type: ignore[no-any-return]
 
-    def longest(self, rows: NDArray[Any]) -> str:
-        """Return the name with the most time of kernels at these positions, all in ``kernels``."""
+    def by_name(self, rows: NDArray[Any]) -> dict[str, int]:
+        """Return the time in ns of kernels at these positions, all in ``kernels``, by name."""
         code = self.kernels.code[np.searchsorted(self.kernels.rows, rows)]
-        return self.kernels.names[int(np.bincount(code, self.duration_ns(rows)).argmax())]
+        total = np.bincount(code, self.duration_ns(rows)).astype(np.int64).tolist()
+        return {self.kernels.names[code]: ns for code, ns in enumerate(total) if ns}
 
     @cached_property
     def most_ns(self) -> int:

@@ -19,8 +19,8 @@ from nsyswrap.analysis.advice.waves import blocks_of, multiprocessors
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.kernel_names.arithmetic import CUDA_CORE, arithmetic, unit_of
-from nsyswrap.analysis.peaks import tf32_speedup
+from nsyswrap.analysis.kernel_names.arithmetic import CUDA_CORE, TENSOR_CORE, arithmetic, unit_of
+from nsyswrap.analysis.peaks import tf32_over_fp64, tf32_speedup
 
 _PRODUCTS = ("gemm", "convolution")
 _WITH_CORES = (*_PRODUCTS, "attention")
@@ -29,7 +29,7 @@ _ALIGNED_BYTES = 16  # what one load of a thread takes at most
 _BYTES = {"f64": 8, "tf32": 4, "f32": 4, "f16": 2, "bf16": 2, "f8": 1, "i8": 1}
 # Kernels of cuSOLVER and MAGMA that factor matrices or solve with factors, in FP64.
 _FACTORS = re.compile(r"(?:potr|potf|getr|geqr|[ou][rn]gqr|larf|sytr|syev|gesv|trs[mv]_)")
-_FP64_SAVES = 0.5  # of the time: FP32 is half of the bytes, and at least twice the rate
+_FP64_SAVES = 0.5  # of the time of kernels that memory limits: FP32 is half of the bytes
 _ONE_KERNEL_PERCENT = 30.0  # of the time judged
 _SAME_PERCENT = 5.0  # of the time judged: kernels with less are not looked at for drift
 _LEAST_STEPS, _LEAST_LAUNCHES = 15, 100  # for thirds, and for a 99th percentile
@@ -42,14 +42,21 @@ def fp32_products(context: AdviceContext) -> Iterator[Finding]:
     speedup = tf32_speedup(context.capture.whole)
     if speedup is not None and speedup <= 1:
         return
-    saves = None if speedup is None else 1 - 1 / speedup
+    saves = None if speedup is None else lambda _: 1 - 1 / speedup
     yield from _costly(context, "fp32_products", _is_fp32_product, saves)
 
 
 def fp64_kernels(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if kernels compute in FP64 although the framework computes in FP32 by default."""
     if framework_of(context.capture.whole):
-        yield from _costly(context, "fp64_kernels", _is_fp64, _FP64_SAVES, unless=_wants_fp64)
+        of_products = 1 - 1 / (tf32_over_fp64(context.capture.whole) or _BYTES["f64"] / _BYTES["f32"])
+        yield from _costly(
+            context,
+            "fp64_kernels",
+            _is_fp64,
+            lambda name: of_products if _is_product(name) else _FP64_SAVES,
+            unless=_wants_fp64,
+        )
 
 
 def _wants_fp64(context: AdviceContext) -> bool:
@@ -66,11 +73,16 @@ def misaligned_products(context: AdviceContext) -> Iterator[Finding]:
     yield from _costly(context, "misaligned_products", _is_misaligned, None)
 
 
+def _is_product(name: str) -> bool:
+    """Return True for a product that memory does not limit."""
+    kind = classify(name)
+    return kind in _PRODUCTS and unit_of(name, kind) in (CUDA_CORE, TENSOR_CORE)
+
+
 def _is_fp32_product(name: str) -> bool:
     kind = classify(name)
-    if kind not in _PRODUCTS or unit_of(name, kind) != CUDA_CORE:
-        return False
-    return arithmetic(name).input_type == "f32"
+    cuda_cores = kind in _PRODUCTS and unit_of(name, kind) == CUDA_CORE
+    return cuda_cores and arithmetic(name).input_type == "f32"
 
 
 def _is_fp64(name: str) -> bool:
@@ -89,18 +101,20 @@ def _costly(
     context: AdviceContext,
     kind: FindingKind,
     matches: Callable[[str], bool],
-    saves: float | None,
+    saves: Callable[[str], float] | None,
     *,
     unless: Callable[[AdviceContext], bool] = lambda _: False,
 ) -> Iterator[Finding]:
-    """Yield a finding about the kernels whose name matches; ``saves`` is a part of their time."""
+    """Yield a finding about the kernels whose name matches; ``saves`` is the part of its time."""
     rows = _kernels(context, matches)
     if not len(rows) or unless(context):
         return
-    ceiling = int(decisive_ns(context, rows) * (1 if saves is None else saves))
+    by_name = context.by_name(rows)
+    took = sum(by_name.values())
+    saved = took if saves is None else sum(ns * saves(name) for name, ns in by_name.items())
+    ceiling = int(decisive_ns(context, rows) * saved / took)
     if not context.worth(ceiling):
         return
-    took = int(context.duration_ns(rows).sum())
     context.claim(rows)
     yield context.finding(
         kind,
@@ -111,8 +125,7 @@ def _costly(
         kernels=len(rows),
         kernels_ns=took,
         kernels_percent=100.0 * took / context.window_ns,
-        longest_kernel=context.longest(rows),
-        framework=framework_of(context.capture.whole),
+        longest_kernel=max(by_name, key=lambda name: by_name[name]),
     )
 
 

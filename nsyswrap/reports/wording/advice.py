@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap.analysis.frameworks import JAX, PYTORCH
+from nsyswrap.analysis.frameworks import PYTORCH
 from nsyswrap.analysis.kernel_names.demangled import parse
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.lazy import lazy_imports
@@ -298,16 +298,17 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
         "{kernels_percent} of the time",
         _KERNELS,
         "TF32",
-        "allow TF32 in cuBLAS: inputs of FP32 products are rounded to a mantissa of 10 bits",
-        "cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH);",
+        "allow TF32, whose tensor cores round inputs to a mantissa of 10 bits; for convolutions "
+        "torch.backends.cudnn.allow_tf32 = True",
+        "torch.set_float32_matmul_precision('high')",
         "the results need all 23 bits of FP32's mantissa: compare them",
     ),
     "fp64_kernels": Wording(
         "FP64 kernels",
         "{kernels_percent} of the time, although the default is FP32",
         _KERNELS,
-        "FP32",
-        "compute in FP32: arrays of NumPy are FP64, and so are the tensors made from them",
+        "FP32 with TF32 products",
+        "compute in FP32, with TF32 allowed: arrays of NumPy are FP64, and so are the tensors made from them",
         "x = torch.from_numpy(array).float().to('cuda')",
         "the results need FP64: compare them",
     ),
@@ -657,30 +658,6 @@ def _held_up(kind: FindingKind, numbers: Numbers, blocker: str) -> _Variant:
     return {"evidence": _WORDINGS[kind].evidence + held}, {"waiter": readable(numbers["blocked_kernel"])}
 
 
-def _fp32_products(numbers: Numbers) -> _Variant:
-    if numbers["framework"] == PYTORCH:
-        return {
-            "do": "allow TF32, whose tensor cores round inputs to a mantissa of 10 bits; for convolutions "
-            "torch.backends.cudnn.allow_tf32 = True",
-            "example": "torch.set_float32_matmul_precision('high')",
-        }, {}
-    if numbers["framework"] == JAX:
-        return {
-            "do": "allow TF32, whose tensor cores round inputs to a mantissa of 10 bits",
-            "example": "jax.config.update('jax_default_matmul_precision', 'tensorfloat32')",
-        }, {}
-    return {}, {}
-
-
-def _fp64_kernels(numbers: Numbers) -> _Variant:
-    if numbers["framework"] != JAX:
-        return {}, {}
-    return {
-        "do": "compute in FP32, the default of JAX unless FP64 is enabled",
-        "example": "jax.config.update('jax_enable_x64', False)",
-    }, {}
-
-
 def _of_a_kernel(numbers: Numbers) -> _Variant:
     name = numbers["kernel"]
     short = readable(name)
@@ -792,8 +769,6 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "last_wave": _last_wave,
     "copies_not_overlapped": _copies_not_overlapped,
     "exposed_communication": _exposed_communication,
-    "fp32_products": _fp32_products,
-    "fp64_kernels": _fp64_kernels,
     **dict.fromkeys(("one_kernel", "kernel_drifts", "kernel_varies"), _of_a_kernel),
     "waiting_for_rank": _waiting_for_rank,
     "idle_profiler": _idle,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _NO_TEXT = ""  # that of the catalogue holds
 _LOADED = (_NO_TEXT, "CUDA_MODULE_LOADING=EAGER ./program  # or one launch of each kernel before the loop")
+_TF32 = "allow TF32, which rounds the inputs of products to a mantissa of 10 bits"
 _IN_CUDA: Mapping[FindingKind, Texts] = {
     "launch_bound": (
         "reduce the number of launches: CUDA graphs, fused kernels, larger batches",
@@ -51,6 +52,8 @@ _IN_CUDA: Mapping[FindingKind, Texts] = {
         _NO_TEXT,
         "cudaMemcpyAsync(all, packed, bytes, cudaMemcpyHostToDevice, stream);  // in one buffer",
     ),
+    "fp32_products": (_TF32, "cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH);"),
+    "misaligned_products": (_NO_TEXT, "int lda = (n + 7) / 8 * 8;  // elements of FP16 in a column"),
     "exposed_communication": (
         "overlap it with compute on a separate stream, communicate less, or find the late rank",
         "ncclAllReduce(part, part, count, ncclFloat, ncclSum, communicator, side_stream);",
@@ -103,6 +106,8 @@ _IN_PYTHON: Mapping[FindingKind, Texts] = {
     ),
     "tiny_copies": (_NO_TEXT, "values = to_gpu(numpy.asarray(numbers))  # all in one array"),
     "few_blocks": (_BATCHED, "y = f(numpy.stack(inputs))  # one call for all"),
+    "fp32_products": (_TF32, "nsyswrap report CAPTURE -r kernel_class_sum  # which products"),
+    "misaligned_products": (_NO_TEXT, "width = (width + 63) // 64 * 64  # before arrays are created"),
     "exposed_communication": (
         "overlap it with compute on a separate stream, communicate less, or find the late rank",
         "nsyswrap report CAPTURE --by rank",
@@ -148,6 +153,11 @@ _IN_JAX: Mapping[FindingKind, Texts] = {
     ),
     "tiny_copies": (_NO_TEXT, "values = jnp.asarray(numbers)  # all in one array"),
     "few_blocks": (_BATCHED, "y = jax.vmap(f)(inputs)  # one call for all"),
+    "fp32_products": (_TF32, "jax.config.update('jax_default_matmul_precision', 'high')"),
+    "fp64_kernels": (
+        "compute in FP32, the default of JAX unless FP64 is enabled",
+        "jax.config.update('jax_enable_x64', False)",
+    ),
     "exposed_communication": (
         "let XLA overlap it with compute, communicate less, or find the late rank",
         "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true python train.py",
@@ -178,6 +188,7 @@ _IN_CUPY: Mapping[FindingKind, Texts] = {
     "pageable_copies": ("use pinned memory and asynchronous copies: cupyx.empty_pinned", _PINNED),
     "copies_not_overlapped": (_NO_TEXT, "following.set(host, stream=copy_stream)  # from pinned memory"),
     "tiny_copies": (_NO_TEXT, "values = cupy.asarray(numbers)  # all in one array"),
+    "fp32_products": (_TF32, "CUPY_TF32=1 python program.py"),
     "idle_launch": (
         "reduce the number of launches: cupy.fuse, CUDA graphs; -r gpu_idle lists the gaps",
         "@cupy.fuse()  # above a function of elementwise operations",
@@ -210,6 +221,8 @@ _IN_OPENACC: Mapping[FindingKind, Texts] = {
         "!$acc update device(following) async(2)",
     ),
     "tiny_copies": ("combine the data in one array, or keep it on the GPU", "!$acc data copyin(all_values)"),
+    "fp32_products": (_TF32, "status = cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH)"),
+    "misaligned_products": (_NO_TEXT, "lda = (n + 7) / 8 * 8  ! elements of FP16 in a column"),
     "few_blocks": (
         "use more gangs: collapse nested loops",
         "!$acc parallel loop gang vector collapse(2)",
