@@ -31,6 +31,7 @@ from nsyswrap.analysis.compare.model import (
 )
 from nsyswrap.analysis.compare.one_loop import with_one_loop
 from nsyswrap.analysis.compare.pairing import pair_rows
+from nsyswrap.analysis.compare.stored_names import with_one_name
 from nsyswrap.base.text import without_folders
 
 FOLLOWED: tuple[Group, ...] = ("step", "total", "launch", "module", "kernel", "range")
@@ -126,7 +127,7 @@ class History:
 
 def history_of(sides: Sequence[Side], limits: Limits = LIMITS) -> History:
     """Return the rows of the sides over time. ``limits.error_rate`` is that of the whole history."""
-    ordered, remarks = _in_order(_with_equal_rows(with_one_loop(sides)[0]))
+    ordered, remarks = _in_order(_with_equal_rows(with_one_loop(with_one_name(sides))[0]))
     breaks = [obstacles_of(*pair) for pair in pairwise(ordered)]
     points = tuple(map(Point, _labels(ordered), ordered, [(), *breaks]))
     neighbors, together, ends = _judged(points, limits)

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.compare.model import Side
 from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import program_of
@@ -22,7 +23,7 @@ from nsyswrap.base.text import without_folders
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nsyswrap.analysis.compare.model import Key, RunFigures, Side
+    from nsyswrap.analysis.compare.model import Key, RunFigures
     from nsyswrap.capture.redact.search import Search
 
 with lazy_imports():
@@ -84,6 +85,12 @@ def with_full_names(base: Side, new: Side) -> tuple[Side, Side]:
     the base gets the names of the new one: other versions may have had other readable ones.
     """
     return _with_names_of(base, new, stored=True), _with_names_of(new, base)
+
+
+def with_one_name(sides: Sequence[Side]) -> list[Side]:
+    """Return the sides of a history with one name for each kernel, whatever versions saved them."""
+    every = Side("", tuple(run for side in sides for run in side.runs))
+    return [_with_names_of(side, every, stored=True) for side in sides]
 
 
 def _with_names_of(side: Side, other: Side, *, stored: bool = False) -> Side:

@@ -11,7 +11,13 @@ from made_runs import SETUP, MadeKernel, made_side
 
 from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Setup, Side
-from nsyswrap.analysis.compare.stored_names import LONGEST, stored_command, stored_key, with_full_names
+from nsyswrap.analysis.compare.stored_names import (
+    LONGEST,
+    stored_command,
+    stored_key,
+    with_full_names,
+    with_one_name,
+)
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.version import version
 from nsyswrap.reports.compare.baseline import (
@@ -194,6 +200,7 @@ def test_a_kernel_is_found_again_whatever_its_readable_name_was(tmp_path: Path) 
         assert list(base.runs[0].rows) == list(new.runs[0].rows) == list(other.runs[0].rows)
         base, new = with_full_names(other, older)
         assert list(base.runs[0].rows) == list(new.runs[0].rows)
+        assert len({key for side in with_one_name([older, other, older]) for key in side.runs[0].rows}) == 1
 
 
 def test_options_with_a_path_are_equal_to_those_saved(tmp_path: Path) -> None:
