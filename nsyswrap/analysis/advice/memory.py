@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.blockers import blocked
 from nsyswrap.analysis.advice.context import AdviceContext
-from nsyswrap.analysis.arrays.groups import distinct
+from nsyswrap.analysis.advice.replay import gained_without_waits
+from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
 from nsyswrap.analysis.conditions import host_link_bytes_per_ns
 from nsyswrap.analysis.finding import Finding
@@ -47,13 +48,17 @@ def pageable(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if copies from or to pageable memory leave the GPU without compute.
 
     From pinned memory the bytes cross the same link; what that takes is saved only if kernels can hide it. It
-    is known if the run has a large copy of pinned memory, or if the link was recorded with the run.
+    is known if the run has a large copy of pinned memory, or if the link was recorded with the run. Launches
+    after copies to the device come earlier, as the host no longer waits for these.
     """
     copies = _Copies(context)
     rows = copies.rows[copies.pageable]
-    cover = joined(_exposed(context, rows), _idle_before(context, rows))
+    before = _idle_before(context, rows)
+    cover = joined(_exposed(context, rows), before)
     if not context.worth(cover.length):
         return
+    calls = context.operations.call[copies.rows[copies.pageable & (copies.kind == TO_DEVICE)]]
+    ahead = max(0, gained_without_waits(context, ascending(calls[calls >= 0])) - before.length)
     took = int((context.operations.end_ns - context.operations.start_ns)[rows].sum())
     size, kind = (values[copies.pageable] for values in (copies.size, copies.kind))
     moved = int(size.sum())
@@ -66,13 +71,14 @@ def pageable(context: AdviceContext) -> Iterator[Finding]:
         "pageable_copies",
         cover,
         "memcpy_bandwidth",
-        ceiling_ns=max(0, min(cover.length, context.most_ns) - rest),
+        ceiling_ns=max(0, min(cover.length + ahead, context.most_ns) - rest),
         status="bound" if known else "unknown",
         copies=len(rows),
         moved_bytes=moved,
         rate_bytes_per_s=moved / max(took, 1) * 1e9,
         copies_ns=took,
         hiding_ns=hiding,
+        **({"ahead_ns": ahead} if ahead else {}),
         **_integrated(context.capture.whole),
     )
 

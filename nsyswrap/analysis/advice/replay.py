@@ -27,17 +27,18 @@ _BLOCKED_NS = 100_000  # a launch that takes longer waits until the queue of lau
 _FIXED = ("queued", "migration", "unknown")  # idle time that does not depend on the host
 
 
-def gained_without_waits(context: AdviceContext) -> int:
+def gained_without_waits(context: AdviceContext, calls: NDArray[np.int64] | None = None) -> int:
     """Return the time in ns that the part would take less if the host waited for nothing.
 
-    A gap shrinks by what its launch comes earlier, at most to the part of it that does not depend on the
-    host. What is gained by then, g, grows in each gap to min(g + gap, time of the waits before its launch).
+    With ``calls``, the positions of calls, it waits in all but these. A gap shrinks by what its launch comes
+    earlier, at most to the part of it that does not depend on the host. What is gained by then, g, grows in
+    each gap to min(g + gap, time of the waits before its launch).
     """
     gaps = context.gaps
     if not len(gaps) or not context.capture.whole.has("api"):
         return 0
     fixed = sum((gaps.parts[cause] for cause in _FIXED), np.zeros(len(gaps), np.int64))
-    earlier, first, gained = _waited_before_launch(context), 0, []
+    earlier, first, gained = _waited_before_launch(context, calls), 0, []
     for *_, end in gaps.owners:
         free = np.cumsum((gaps.duration_ns - fixed)[first:end])
         most = int((free - earlier[first:end]).max(initial=0))
@@ -93,14 +94,15 @@ def _ends_of_waits(context: AdviceContext) -> NDArray[np.int64]:
     return np.sort(over[ended])
 
 
-def _waited_before_launch(context: AdviceContext) -> NDArray[np.int64]:
+def _waited_before_launch(context: AdviceContext, calls: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """Return the time that the process waited in the part before it launched what ends each gap, in ns.
 
     The waits of one thread delay the others: PyTorch's backward runs in a thread of its own.
     """
     gaps, whole = context.gaps, context.capture.whole
     start, end, caller = whole.columns("api", "start_ns", "end_ns", "global_tid").values()
-    begin, (waits, until) = int(context.part.window.start[0]), _waits(whole)
+    begin = int(context.part.window.start[0])
+    waits, until = _waits(whole) if calls is None else (calls, calls)
     mine = np.isin(caller[waits] & PROCESS_MASK, (context.part.steps.global_pid, MISSING))
     launched = np.where(gaps.call >= 0, np.minimum(start[gaps.call], gaps.end_ns), gaps.end_ns)
     launched = np.maximum(launched, begin)

@@ -640,6 +640,12 @@ def _few_blocks(numbers: Numbers) -> _Variant:
     return changes, {"blocks": blocks, "multiprocessors": str(numbers["multiprocessors"])}
 
 
+def _pageable_copies(numbers: Numbers) -> _Variant:
+    ahead = "; the launches after them come earlier, which saves up to {ahead_ns} more"
+    evidence = _WORDINGS["pageable_copies"].evidence
+    return {"evidence": evidence + ahead} if "ahead_ns" in numbers else {}, {}
+
+
 def _copies_not_overlapped(numbers: Numbers) -> _Variant:
     return _held_up("copies_not_overlapped", numbers, "them")
 
@@ -767,6 +773,7 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "copy_bound": _copy_bound,
     "few_blocks": _few_blocks,
     "last_wave": _last_wave,
+    "pageable_copies": _pageable_copies,
     "copies_not_overlapped": _copies_not_overlapped,
     "exposed_communication": _exposed_communication,
     **dict.fromkeys(("one_kernel", "kernel_drifts", "kernel_varies"), _of_a_kernel),

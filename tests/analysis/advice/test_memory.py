@@ -49,6 +49,19 @@ def test_a_pageable_copy_to_the_device(tmp_path: Path) -> None:
     assert (one.status, one.saved_ns, one.saved_percent) == ("unknown", None, None)  # of no pinned copy
 
 
+# CPU  |C 0 ..... 200| host  |L 300-310|
+# GPU        c[100, 200)              k[310 ... 1000)
+def test_launches_after_pageable_copies_come_earlier(tmp_path: Path) -> None:
+    rows = [
+        call("cudaMemcpyAsync", 0, 200, 1),
+        memcpy(TO_DEVICE, 100, 200, MEGABYTE, correlationId=1, srcKind=PAGEABLE, dstKind=DEVICE),
+        *(call("cudaLaunchKernel", 300, 310, 2), kernel("k", 310, STEP_NS, 2)),
+    ]
+    one = findings_of(new(tmp_path, *looped(*rows)))["pageable_copies"]
+    # Without the calls the gaps shrink by 110, 90, 110, 90 and 110 ns; 300 ns in the calls count anyway.
+    assert (one.numbers["ahead_ns"], one.ceiling_ns) == (210, 3 * 200 + 210)
+
+
 # The kernel takes 40 ns; the pageable copy 780, of which the link needs some at the rate of the pinned copy.
 @pytest.mark.parametrize(("pinned_ns", "saved"), [(40, 3 * 960), (100, 3 * 900), (700, 3 * 300)])
 def test_pinned_copies_take_the_link_too(pinned_ns: int, saved: int, tmp_path: Path) -> None:
