@@ -18,6 +18,7 @@ import pytest
 import trove_classifiers
 from checkouts import BUILT_FROM, archived, commit, copied, git, head, repository, unpack, version_in
 from packaging import metadata
+from sampled import sampled
 
 from nsyswrap.api import pytest_plugin
 from nsyswrap.base.version import RELEASE
@@ -77,13 +78,14 @@ def third_party(folder: Path) -> dict[str, str]:
     return named
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("folder", "extras", "one"),
     [
         ("nsyswrap", ["compare", "parquet", "scenarios"], "numpy"),
         ("scenarios", ["scenarios"], "torch"),
         ("tests", ["scenarios", "test"], "hypothesis"),
     ],
+    fast=2,
 )
 def test_what_is_imported_is_asked_for(folder: str, extras: list[str], one: str) -> None:
     asked = packages([*PROJECT["dependencies"], *(name for extra in extras for name in EXTRAS[extra])])

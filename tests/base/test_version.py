@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from checkouts import ROOT, archived, commit, copied, git, head, repository, version_in
+from sampled import sampled
 
 from nsyswrap.base.version import RELEASE
 
@@ -132,7 +133,7 @@ def counted(tmp_path: Path, environment: dict[str, str]) -> dict[str, str]:
     return {**environment, "PATH": f"{counting.parent}:{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("arguments", "calls"),
     [
         (["--help"], 0),
@@ -143,6 +144,7 @@ def counted(tmp_path: Path, environment: dict[str, str]) -> dict[str, str]:
         (["--version"], 2),
         (["report", "nsyswrap/recorded/add2/none", "--format", "json"], 2),
     ],
+    fast=[(["--help"], 0), (["--version"], 2)],
 )
 def test_git_is_started_where_it_is_needed(
     arguments: list[str], calls: int, tmp_path: Path, counted: dict[str, str]

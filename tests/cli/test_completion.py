@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sampled import sampled
 from test_imports import HEAVY
 
 from nsyswrap import reports
@@ -53,7 +54,7 @@ def loaded(folder: Path) -> set[str]:
     return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
 
 
-@pytest.mark.parametrize(("line", "completed"), COMPLETED, ids=[line for line, _ in COMPLETED])
+@sampled(("line", "completed"), COMPLETED, fast=5, ids=lambda value: value if isinstance(value, str) else "")
 def test_names_are_completed_without_heavy_imports(
     line: str, completed: list[str], tmp_path: Path, shell_environment: dict[str, str]
 ) -> None:

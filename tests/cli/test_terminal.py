@@ -15,7 +15,7 @@ from conftest import Cli
 from sampled import sampled
 from tiny_export import call, kernel, nvtx, write
 from waiting import PATIENCE_S
-from warm_cli import WarmCli
+from warm_cli import WarmCli, shown_on
 
 # A title, hidden text, "move up", a C1 escape sequence, two overrides of the direction, a tab and a return.
 EVIL = "e\x1b]0;x\x07\x1b[8m\x1b[2A\x9b31m\u202e\u2066\tl\r"
@@ -50,21 +50,9 @@ def at_terminal(folder: Path, environment: dict[str, str], *arguments: str) -> s
         stderr=theirs,
     )
     os.close(theirs)
-    got = read_to_the_end(ours)
+    got = shown_on(ours)
     process.wait(timeout=PATIENCE_S)
     return got
-
-
-def read_to_the_end(ours: int) -> str:
-    """Return what a terminal got until all have closed it."""
-    got = b""
-    try:
-        while part := os.read(ours, 65536):
-            got += part
-    except OSError:  # the other end is closed
-        pass
-    os.close(ours)
-    return got.decode(errors="surrogateescape").replace("\r\n", "\n")  # as the terminal's driver writes a \n
 
 
 @pytest.fixture
@@ -133,10 +121,7 @@ def folder(tmp_path: Path) -> Path:
 def test_no_control_character_reaches_a_terminal(
     folder: Path, warm_cli: WarmCli, command: list[str | bytes]
 ) -> None:
-    ours, theirs = pty.openpty()
-    streams = [os.open(os.devnull, os.O_RDONLY), theirs, os.dup(theirs)]
-    with warm_cli.start([*map(os.fsdecode, command)], folder, ON_TERMINAL, streams):
-        got = read_to_the_end(ours)
+    got = warm_cli.at_terminal([*map(os.fsdecode, command)], folder, ON_TERMINAL).stdout
     assert got.strip()
     assert UNWANTED.findall(PROGRESS.sub("", STYLE.sub("", got))) == []
     got.encode()  # no byte is left that is not UTF-8
@@ -174,11 +159,8 @@ def test_a_terminal_without_utf8_gets_ascii_in_columns(
     "form", ["csv", "tsv", "json", "markdown", "text", "csv --csv-safe", "tsv --csv-safe"], fast=["text"]
 )
 def test_every_format_on_a_terminal(folder: Path, warm_cli: WarmCli, form: str) -> None:
-    ours, theirs = pty.openpty()
-    streams = [os.open(os.devnull, os.O_RDONLY), theirs, os.dup(theirs)]
     command = ["report", "x.sqlite", "-r", "cuda_gpu_kern_sum", "--format", *form.split()]
-    with warm_cli.start(command, folder, ON_TERMINAL, streams):
-        got = read_to_the_end(ours)
+    got = warm_cli.at_terminal(command, folder, ON_TERMINAL).stdout
     assert "kernel" in got
     assert UNWANTED.findall(PROGRESS.sub("", STYLE.sub("", got))) == []
 

@@ -16,7 +16,7 @@ from sampled import sampled
 from fuzz.planted import FAULTS
 
 FUZZ = Path(__file__).resolve().parent
-CASES, CHUNK = 100, 50
+CASES, CHUNK = 100, 25
 OWN = {"hostile": 200, "tables": 100, "baselines": 100}  # cases of kinds that are seldom among the others
 CHUNKS = [f"{first} {CHUNK}" for first in range(0, CASES, CHUNK)]
 CHUNKS += [
@@ -25,7 +25,7 @@ CHUNKS += [
 SERVERS = 2  # at a time: the machine of CI has two cores
 ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8"}
 
-FAST = ("0 50", *(f"{CASES} {CHUNK} {kind}" for kind in OWN))
+FAST = (CHUNKS[0], *(f"{CASES} {CHUNK} {kind}" for kind in OWN))
 
 Servers = dict[str, "subprocess.Popen[str]"]
 
@@ -61,7 +61,7 @@ def test_mutated_files_are_answered_exactly_or_refused(chunk: str, servers: Serv
     assert sum(result["codes"].values()) == CHUNK
     # A tool that refuses everything would have no finding but these.
     has_kind = chunk.endswith(tuple(OWN))
-    assert has_kind or result["harmless answered"] >= CHUNK // 50
+    assert has_kind or result["harmless answered"] >= 1
     assert result["codes"]["0"] >= CHUNK // (8 if has_kind else 4)
 
 

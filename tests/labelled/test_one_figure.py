@@ -89,7 +89,7 @@ def figures_of_picture(picture: Path) -> dict[str, float]:
     return {key: float(value) for key, value in (one.split("=") for one in keywords.split(", "))}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sampled("name", NAMES, fast=1)
 def test_a_key_has_one_value_wherever_it_is(cli: Cli, recording: Path, tmp_path: Path) -> None:
     answer = answer_in_json(cli, recording)
     known: dict[str, float] = answer["figures"]
@@ -123,7 +123,7 @@ def test_a_key_has_one_value_wherever_it_is(cli: Cli, recording: Path, tmp_path:
             assert rows["reports"][0]["rows"][0][column] == value, key
 
 
-@pytest.mark.parametrize("name", NAMES[:2])
+@sampled("name", NAMES[:2], fast=1)
 def test_a_comparison_has_the_figures_of_both_sides(cli: Cli, recording: Path, tmp_path: Path) -> None:
     mean_ns = answer_in_json(cli, recording)["figures"]["steps.mean_ns"]
     other = tmp_path / "other.sqlite"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import Cli
 from rich.cells import cell_len
+from sampled import sampled
 from tiny_export import call, everything, kernel, memcpy, nvtx, opened, write
 
 from nsyswrap.base.units import Unit
@@ -25,6 +24,10 @@ from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from warm_cli import WarmCli
+
     from nsyswrap.api import Capture
 
 LONG = "void cutlass::Kernel<cutlass::gemm::device::Gemm<float, {}, cutlass::epilogue::Linear>>(T1::Params)"
@@ -57,11 +60,14 @@ def text_of(capture: Capture, report: str, width: int = 100, *, color: bool = Fa
     return content.splitlines()
 
 
+@sampled("widths", [range(40, 201, 10), (40, 100, 200)], fast=[(40, 100, 200)])
 @pytest.mark.parametrize("report", NAMES)
-def test_a_table_is_never_wider_than_asked_and_has_all_its_rows(report: str, tmp_path: Path) -> None:
+def test_a_table_is_never_wider_than_asked_and_has_all_its_rows(
+    report: str, widths: Iterable[int], tmp_path: Path
+) -> None:
     table = replace(ugly(tmp_path).report(report), verdict="")
     prose = any(column.is_sentence for column in table.columns)  # sentences take several lines
-    for width in range(40, 201, 10):
+    for width in widths:
         [content] = text.render([table], width=width).values()
         lines = content.splitlines()
         code = [line for line in lines if line.startswith("   code:")]  # one line each, to be pasted
@@ -224,24 +230,13 @@ def test_a_pipe_that_has_seen_enough(tmp_path: Path, environment: dict[str, str]
     [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
 )
 def test_colour_is_for_terminals_that_want_it(
-    tmp_path: Path, environment: dict[str, str], said: dict[str, str], *, coloured: bool
+    tmp_path: Path, warm_cli: WarmCli, said: dict[str, str], *, coloured: bool
 ) -> None:
     path = write(tmp_path / "x.sqlite", kernel("k", 0, 5))
-    ours, theirs = pty.openpty()
-    env = {name: value for name, value in environment.items() if name != "NO_COLOR"}
-    command = [sys.executable, "-m", "nsyswrap", "report", str(path)]
-    process = subprocess.Popen(command, stdout=theirs, env={**env, "TERM": "xterm", **said})
-    os.close(theirs)
-    seen = b""
-    try:
-        while part := os.read(ours, 4096):
-            seen += part
-    except OSError:  # the other end has been closed
-        pass
-    os.close(ours)
-    assert process.wait() == 0
-    assert (b"\x1b[" in seen) is coloured
-    assert b"cuda_gpu_sum" in seen
+    done = warm_cli.at_terminal(["report", str(path)], tmp_path, {"TERM": "xterm", **said})
+    assert done.returncode == 0
+    assert ("\x1b[" in done.stdout) is coloured
+    assert "cuda_gpu_sum" in done.stdout
 
 
 @pytest.mark.parametrize(

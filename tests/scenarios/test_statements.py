@@ -9,6 +9,7 @@ from typing import Any
 import course_page
 import pytest
 from recorded import ROOT, run_folder
+from sampled import sampled
 
 from nsyswrap import api, open_capture
 from nsyswrap.base.run_folder import EXPORT
@@ -157,7 +158,7 @@ def test_a_wrong_mask_costs_nothing_and_the_interpreter_finds_it(scratch: Path) 
         assert all(kernel["entry"].startswith("triton_") == (variant == "compile") for kernel in made)
 
 
-@pytest.mark.parametrize("scenario", ["ladder", "ladder_cuda"])
+@sampled("scenario", ["ladder", "ladder_cuda"], fast=1)
 def test_each_rung_gains_by_repairing_what_the_screen_of_the_one_before_names(
     scenario: str, scratch: Path
 ) -> None:

@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import pkgutil
+import pty
 import selectors
 import signal
 import socket
@@ -87,6 +88,17 @@ class WarmCli:
             raise subprocess.TimeoutExpired(arguments, timeout_s, stdout, stderr)
         return subprocess.CompletedProcess(arguments, code, stdout, stderr)
 
+    def at_terminal(
+        self, arguments: list[str], folder: Path, variables: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one command on a terminal; stdout is all that the terminal gets, as it gets it."""
+        ours, theirs = pty.openpty()
+        streams = [os.open(os.devnull, os.O_RDONLY), theirs, os.dup(theirs)]
+        with self.start(arguments, folder, variables, streams) as status:
+            shown = shown_on(ours)
+            _, code = status
+        return subprocess.CompletedProcess(arguments, int(code), shown)
+
     def start(
         self, arguments: list[str], folder: Path, variables: dict[str, str], streams: list[int]
     ) -> IO[str]:
@@ -103,6 +115,16 @@ class WarmCli:
         for end in (*streams, tell):
             os.close(end)
         return open(told)  # noqa: PTH123 - a descriptor
+
+
+def shown_on(terminal: int) -> str:
+    """Return what a terminal gets until all have closed it."""
+    got = b""
+    with suppress(OSError):  # the other end is closed
+        while part := os.read(terminal, 65536):
+            got += part
+    os.close(terminal)
+    return got.decode(errors="surrogateescape").replace("\r\n", "\n")  # as the terminal's driver writes a \n
 
 
 def _text(descriptor: int) -> str:
