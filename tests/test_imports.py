@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from nsyswrap.record.batch import executors
+
 PACKAGE = Path(__file__).resolve().parents[1] / "nsyswrap"
 MODULES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
@@ -37,6 +39,7 @@ MOST_AT_ROOT = 10  # modules and packages
 CLICK_PRINTS = {"echo", "secho", "echo_via_pager", "clear", "confirm", "prompt", "progressbar"}
 STREAM_PRINTS = {"write", "writelines", "buffer"}
 STREAMS = {f"sys.{name}" for name in ("stdout", "stderr", "__stdout__", "__stderr__")}
+PRINTS = re.compile(r"\b(print|click|Console|sys\s*\.\s*_*std)")
 SENTENCE = 4  # words
 SPEAKING = {
     "compare.comparability",
@@ -139,10 +142,20 @@ def test_no_imports_in_a_circle() -> None:
     assert sorted(left) == []
 
 
+@pytest.mark.parametrize("name", executors.NAMES)
+def test_nothing_imports_an_executor_but_its_own_files(name: str) -> None:
+    own = f"nsyswrap.record.batch.executors.{name}"
+    users = {module for module, path in MODULES.items() if any(one.startswith(own) for one in imports(path))}
+    assert [user for user in users if not user.startswith(own)] == []
+
+
 def prints(path: Path) -> set[int]:
     """Return the lines of a file that print: by `print`, click, a standard stream or a console of rich."""
-    lines = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    lines: set[int] = set()
+    text = path.read_text(encoding="utf-8")
+    if not PRINTS.search(text):  # it can do nothing of what follows
+        return lines
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute):
             by_click = node.attr in CLICK_PRINTS and ast.unparse(node.value) == "click"
             by_stream = node.attr in STREAM_PRINTS and ast.unparse(node.value) in STREAMS

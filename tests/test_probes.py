@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "nsyswrap"
@@ -32,6 +33,7 @@ LOOKS = {
     ),
     *("listdir", "lexists", "isfile", "isdir", "islink", "getsize", "getmtime"),
 }
+NAMED = re.compile(rf"\b({'|'.join(sorted(LOOKS))})\b")
 HOME = "base/paths.py"
 APART = "record/in_program/hook/"  # runs in Pythons that lack nsyswrap, and catches every error
 # Calls that cannot raise, or whose errors their file catches: the reason stands beside it.
@@ -59,7 +61,10 @@ STAND_ALONE = {"record/guard.py", "record/exec_program.py"}  # scripts that impo
 
 def looks(path: Path) -> set[str]:
     """Return the calls in a file that look at a path: ``target.exists``."""
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    text = path.read_text(encoding="utf-8")
+    if not NAMED.search(text):  # parsing takes longer
+        return set()
+    nodes = ast.walk(ast.parse(text))
     calls = [node for node in nodes if isinstance(node, ast.Call) and is_look(node)]
     return {text for call in calls if not (text := ast.unparse(call.func)).startswith("paths.")}
 

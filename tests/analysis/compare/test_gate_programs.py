@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,13 @@ from nsyswrap.analysis.compare.model import Side
 from nsyswrap.analysis.compare.run_figures import run_figures
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from typing import Protocol
 
     from tiny_export import Row
+
+    class Gated(Protocol):
+        def __call__(self, base: Program, new: Program, limits: GateLimits | None = None) -> GateResult: ...
+
 
 STEPS, US = 60, 1_000
 KERNELS = GateLimits(metrics=("kernels",))
@@ -73,20 +78,23 @@ class Program:
 BASE = Program()
 
 
-def side(folder: Path, name: str, program: Program, runs: int = 5) -> Side:
-    """Return the figures of some runs of a program."""
-    draws = np.random.default_rng([len(name), *name.encode()])
-    made = []
-    for number in range(runs):
-        place = folder / f"{name}-{number}"
-        place.mkdir()
-        made.append(run_figures(opened(place, *program.rows(draws)), f"{name}-{number}"))
-    return Side(name, tuple(made))
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory: pytest.TempPathFactory) -> Gated:
+    """The gate of five runs of a program against five of another one."""
 
+    @cache
+    def side(name: str, program: Program) -> Side:
+        draws = np.random.default_rng([len(name), *name.encode()])
+        made = []
+        for number in range(5):
+            place = tmp_path_factory.mktemp(f"{name}-{number}-")
+            made.append(run_figures(opened(place, *program.rows(draws)), f"{name}-{number}"))
+        return Side(name, tuple(made))
 
-def gated(folder: Path, base: Program, new: Program, limits: GateLimits | None = None) -> GateResult:
-    comparison = compare(side(folder, "base", base), side(folder, "new", new))
-    return gate(comparison, limits or GateLimits())
+    def gated(base: Program, new: Program, limits: GateLimits | None = None) -> GateResult:
+        return gate(compare(side("base", base), side("new", new)), limits or GateLimits())
+
+    return gated
 
 
 @sampled(
@@ -94,24 +102,24 @@ def gated(folder: Path, base: Program, new: Program, limits: GateLimits | None =
     product((GateLimits(), KERNELS, GateLimits(metrics=("total",))), (False, True)),
     fast=2,
 )
-def test_a_program_and_itself_pass(tmp_path: Path, limits: GateLimits, *, ahead: bool) -> None:
+def test_a_program_and_itself_pass(gated: Gated, limits: GateLimits, *, ahead: bool) -> None:
     program = replace(BASE, ahead=ahead)
-    assert gated(tmp_path, program, program, limits).verdict == "passed"
+    assert gated(program, program, limits).verdict == "passed"
 
 
 @sampled(("limits", "every"), product((GateLimits(), KERNELS), (6, 4, 15)), fast=2)
-def test_stalls_are_slower(tmp_path: Path, limits: GateLimits, every: int) -> None:
-    result = gated(tmp_path, BASE, replace(BASE, stall_us=4_000, every=every), limits)
+def test_stalls_are_slower(gated: Gated, limits: GateLimits, every: int) -> None:
+    result = gated(BASE, replace(BASE, stall_us=4_000, every=every), limits)
     assert result.verdict == "slower"
 
 
-def test_a_few_launches_that_take_50_times_as_long_are_slower(tmp_path: Path) -> None:
-    result = gated(tmp_path, BASE, replace(BASE, slow=5), KERNELS)
+def test_a_few_launches_that_take_50_times_as_long_are_slower(gated: Gated) -> None:
+    result = gated(BASE, replace(BASE, slow=5), KERNELS)
     assert "kern1(float*)" in [pair.key.name for pair in result.failed]
 
 
-def test_a_start_that_is_30_times_slower_is_slower(tmp_path: Path) -> None:
-    assert gated(tmp_path, BASE, replace(BASE, steps=61, warm_up=25)).verdict == "slower"
+def test_a_start_that_is_30_times_slower_is_slower(gated: Gated) -> None:
+    assert gated(BASE, replace(BASE, steps=61, warm_up=25)).verdict == "slower"
 
 
 @pytest.mark.parametrize(
@@ -122,25 +130,25 @@ def test_a_start_that_is_30_times_slower_is_slower(tmp_path: Path) -> None:
         ("kern2(float*)", "another(float*)"),
     ],
 )
-def test_a_renamed_kernel_that_is_three_times_slower_is_slower(tmp_path: Path, old: str, new: str) -> None:
+def test_a_renamed_kernel_that_is_three_times_slower_is_slower(gated: Gated, old: str, new: str) -> None:
     names = BASE.names
     base = replace(BASE, names=(*names[:2], old, names[3]))
     slower = replace(BASE, names=(*names[:2], new, names[3]), factors=(1, 1, 3, 1))
-    assert gated(tmp_path, base, slower, KERNELS).verdict == "slower"
+    assert gated(base, slower, KERNELS).verdict == "slower"
 
 
-def test_totals_decide_where_steps_cannot_be_paired(tmp_path: Path) -> None:
+def test_totals_decide_where_steps_cannot_be_paired(gated: Gated) -> None:
     base = replace(BASE, marks=False)
-    result = gated(tmp_path, base, replace(base, stall_us=4_000))
+    result = gated(base, replace(base, stall_us=4_000))
     assert result.verdict == "slower"
 
 
-def test_twice_the_work_of_a_host_that_runs_ahead_is_slower(tmp_path: Path) -> None:
+def test_twice_the_work_of_a_host_that_runs_ahead_is_slower(gated: Gated) -> None:
     base = replace(BASE, ahead=True, steps=9)
-    result = gated(tmp_path, base, replace(base, factors=(2, 2, 2, 2)))
+    result = gated(base, replace(base, factors=(2, 2, 2, 2)))
     assert result.verdict == "slower"
     assert result.failed[0].judgement.ratio == pytest.approx(2, rel=0.05)
 
 
-def test_another_number_of_equal_steps_passes(tmp_path: Path) -> None:
-    assert gated(tmp_path, BASE, replace(BASE, steps=90)).verdict == "passed"
+def test_another_number_of_equal_steps_passes(gated: Gated) -> None:
+    assert gated(BASE, replace(BASE, steps=90)).verdict == "passed"
