@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.blockers import blocked
 from nsyswrap.analysis.advice.context import AdviceContext
+from nsyswrap.analysis.advice.replay import decisive_ns
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference
 from nsyswrap.analysis.finding import Finding
@@ -107,18 +108,21 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
     alone = [not _WITHOUT_WAVES.search(texts[one] or "") for one in name.tolist()]
     lost = np.where((waves > 1) & (waves <= _WAVES) & alone, 1 - waves / np.ceil(waves), 0.0)
     lost_ns = ns * lost[group]
-    least = min(int(lost_ns[np.isin(rows, mine)].sum()) for *_, mine in context.operations.by_device())
-    if not context.worth(least):
+    last = lost_ns > 0
+    if not context.worth(int(lost_ns.sum())):
+        return
+    saved = decisive_ns(context, rows[last]) * float(lost_ns.sum() / ns[last].sum())
+    if not context.worth(int(saved)):
         return
     worst = int(np.bincount(group, lost_ns).argmax())
     yield context.finding(
         "last_wave",
         NOTHING,
         "cuda_gpu_kern_gb_sum",
-        ceiling_ns=least,
+        ceiling_ns=int(saved),
         status="estimate",
-        kernels=int(np.count_nonzero(lost_ns)),
-        kernels_ns=int(ns[lost_ns > 0].sum()),
+        kernels=int(np.count_nonzero(last)),
+        kernels_ns=int(ns[last].sum()),
         kernel=texts[name[worst]],
         blocks=int(size[worst]),
         waves=float(waves[worst]),
