@@ -57,6 +57,7 @@ FindingKind = Literal[
     "events_missing",
     "operations_end_early",
     "clocks_disagree",
+    "slow_link",
     "uses_fp64",
     "outside_graphs",
     "unknown_products",

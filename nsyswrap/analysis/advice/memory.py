@@ -22,7 +22,8 @@ from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE, PINNED, SPANS, TINY_BYTES, TO_DEVICE, TO_HOST
 
 _HIDDEN = 0.1  # of the copies' time: more overlap is no turn-taking
-_COPY_BOUND, _NEAR = 0.25, 0.8  # of the busy time; of the best rate of the link
+_COPY_BOUND = 0.25  # of the busy time
+_NEAR, _SLOW = 0.8, 0.5  # of the rate of the link
 _MANY = 100
 _LARGE_BYTES = 1_000_000  # of a copy that shows what the link can do
 _IN_A_COPY = ("copy", "synchronise", "call")
@@ -163,6 +164,21 @@ def copy_bound(context: AdviceContext) -> Iterator[Finding]:
     )
 
 
+def slow_link(context: AdviceContext) -> Iterator[Finding]:
+    """Yield the rate of large pinned copies if it is less than half of the recorded peak of the link."""
+    copies, peak = _Copies(context), host_link_bytes_per_ns(context.capture.whole)
+    crosses = (copies.kind == TO_DEVICE) | (copies.kind == TO_HOST)
+    chosen = crosses & ~copies.pageable & (copies.size >= _LARGE_BYTES)
+    rows = copies.rows[chosen]
+    cover = context.running(rows)
+    if peak is None or not context.worth(cover.length):
+        return
+    rate = int(copies.size[chosen].sum()) / int(context.duration_ns(rows).sum())
+    if rate < _SLOW * peak:
+        rates = {"rate_bytes_per_s": rate * 1e9, "link_bytes_per_s": peak * 1e9}
+        yield context.fact("slow_link", cover, "memcpy_bandwidth", **rates)
+
+
 def tiny(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding if many small copies keep the GPU from computing."""
     copies = _Copies(context)
@@ -261,3 +277,4 @@ CHECKS = (
     faulting_kernels,
     waiting_for_pages,
 )
+FACTS = (slow_link,)

@@ -322,6 +322,9 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
         "padding adds more work than it saves, as to small dimensions",
     ),
     "outside_graphs": Wording("", "Kernels outside CUDA graphs take {kernels_percent} of the time"),
+    "slow_link": Wording(
+        "", "large pinned copies reach {rate_bytes_per_s}; the PCIe link gives {link_bytes_per_s}"
+    ),
     "uses_fp64": Wording("", "FP64 kernels take {kernels_percent} of the time"),
     "one_kernel": Wording("", "{short} takes {kernel_percent} of the time"),
     "kernel_drifts": Wording(

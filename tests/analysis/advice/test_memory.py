@@ -9,6 +9,7 @@ from advised import STEP_NS, findings_of, looped, new, stakes
 from conditioned import recorded
 from tiny_export import call, kernel, memcpy, row
 
+from nsyswrap.analysis.advice import advice_of
 from nsyswrap.base.run_facts import Conditions, Gpu, Host
 from nsyswrap.reports.wording.advice import words
 
@@ -227,6 +228,24 @@ def test_a_link_far_from_its_best_rate_is_not_the_limit(
 
 def test_the_limit_of_a_link_is_not_known_without_large_copies(tmp_path: Path) -> None:
     assert "copy_bound" not in stakes(tmp_path, *looped(*streamed(300, size=MEGABYTE - 1)))
+
+
+# slow_link: 20 MB in 800 us are 25 bytes/ns; PCIe 5.0 has 63.0
+@pytest.mark.parametrize(
+    ("generation", "kind", "slow"), [(5, PINNED, True), (4, PINNED, False), (5, 0, False)]
+)
+def test_pinned_copies_far_below_the_link_are_a_fact(
+    generation: int, kind: int, tmp_path: Path, *, slow: bool
+) -> None:
+    us = 1000
+    copy = memcpy(TO_DEVICE, 100 * us, 900 * us, 20_000_000, correlationId=1, srcKind=kind, dstKind=DEVICE)
+    rows = looped(call("cudaMemcpyAsync", 0, 50, 1), copy, every=1000 * us)
+    facts = Conditions((Gpu("GPU-A", pcie_generation=generation, pcie_lanes=16),), Host(cpu="Xeon"))
+    found = {one.kind: one for one in advice_of(recorded(tmp_path / "run", rows, None, facts)).facts}
+    assert ("slow_link" in found) == slow
+    if slow:
+        rates = {"rate_bytes_per_s": 25e9, "link_bytes_per_s": pytest.approx(63.0e9, rel=1e-3)}
+        assert found["slow_link"].numbers == rates
 
 
 # tiny_copies: 10 ns each, of which 2 on the GPU, before a kernel

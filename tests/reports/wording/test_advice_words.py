@@ -382,6 +382,13 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "Kernels outside CUDA graphs take 30.0 % of the time",
         "",
     ),
+    (
+        "slow_link",
+        {"rate_bytes_per_s": 6e9, "link_bytes_per_s": 64e9},
+        "",
+        "large pinned copies reach 6.00 GB/s; the PCIe link gives 64.0 GB/s",
+        "",
+    ),
     ("uses_fp64", {"kernels_percent": 30.0}, "", "FP64 kernels take 30.0 % of the time", ""),
     ("unknown_products", {"kernels_percent": 30.0}, "", "precision unknown for 30.0 % of the time", ""),
     (
