@@ -63,6 +63,16 @@ def test_what_stands_first_is_true(name: str, answer: Answer) -> None:
     assert next(iter(kinds(answer)), "") in first
 
 
+def test_healthy_arithmetic_raises_no_alarm(name: str, answer: Answer) -> None:
+    said = {"fp32_products", "fp64_kernels", "misaligned_products"}.intersection(kinds(answer))
+    assert not (label_of(name)["healthy"] and said)
+
+
+def test_the_kernel_that_is_the_program_is_a_fact(scratch: Path) -> None:
+    [fact] = answered("nbody", scratch).facts
+    assert (fact.kind, fact.numbers["kernel"]) == ("one_kernel", "forces(const float4 *, float4 *)")
+
+
 def test_a_busy_gpu_is_not_said_to_idle(answer: Answer) -> None:
     if answer.share(sum(answer.busy_ns.values())) >= MOSTLY_BUSY:
         assert not IDLE & set(kinds(answer))
