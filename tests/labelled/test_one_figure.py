@@ -89,6 +89,16 @@ def figures_of_picture(picture: Path) -> dict[str, float]:
     return {key: float(value) for key, value in (one.split("=") for one in keywords.split(", "))}
 
 
+def steps_of_trace(trace: Path) -> dict[str, float]:
+    """Return the duration in ns of each step of the loop that is judged, the first of the tracks of steps."""
+    events = json.loads(trace.read_text())["traceEvents"]
+    named = {event["args"]["name"]: event for event in events if event["name"] == "process_name"}
+    lanes = [event["tid"] for event in events if event["name"] == "thread_name"]
+    own = [event for event in events if event["ph"] == "X" and event["pid"] == named["steps"]["pid"]]
+    first = min((event["tid"] for event in own), key=lanes.index)
+    return {event["name"]: 1000 * event["dur"] for event in own if event["tid"] == first}
+
+
 @sampled("name", NAMES, fast=1)
 def test_a_key_has_one_value_wherever_it_is(cli: Cli, recording: Path, tmp_path: Path) -> None:
     answer = answer_in_json(cli, recording)
@@ -115,6 +125,11 @@ def test_a_key_has_one_value_wherever_it_is(cli: Cli, recording: Path, tmp_path:
         assert {key: known[key] for key in found if key in known} == {
             key: value for key, value in found.items() if key in known
         }
+    cli("export", recording, "--perfetto", "trace.json")
+    lasting = steps_of_trace(tmp_path / "trace.json")
+    steady = [lasting[f"step {i}"] for i in range(answer["steps"]["first"], answer["steps"]["last"] + 1)]
+    assert len(steady) == known["steps.count"]
+    assert float(np.mean(steady)) == pytest.approx(known["steps.mean_ns"])
     # A tile has a figure of the first row of a report.
     for key, value in on_page.items():
         report, _, column = key.partition(".")
