@@ -136,7 +136,6 @@ def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:
     if form == "csv":
         print_data(csv.delimited(table, ",", "ns", safe=csv_safe))
         return
-    columns = [column.name for column in table.columns]
     content = {
         "format": "nsyswrap-baseline-rows",
         "version": 1,
@@ -144,7 +143,7 @@ def show(name: str, *, top: int | None, form: str, csv_safe: bool) -> None:
         "saved_by": side.nsyswrap or None,
         "name": side.name,
         "runs": [{"label": run.label, "steps": run.steps, "setup": asdict(run.setup)} for run in side.runs],
-        "rows": [dict(zip(columns, row, strict=True)) for row in table.rows()],
+        "rows": table.records(),
     }
     print_data(json.dumps(content, indent=1) + "\n")
 

@@ -316,6 +316,11 @@ class Table:
         columns = [self.plain(column, slice(top)) for column in self.columns]
         return list(zip(*columns, strict=True))
 
+    def records(self, top: int | None = None) -> list[dict[str, Any]]:
+        """Return the first ``top`` rows, or all, as plain values by the name of their column."""
+        names = [column.name for column in self.columns]
+        return [dict(zip(names, row, strict=True)) for row in self.rows(top)]
+
     def plain(self, column: Column, rows: slice) -> Sequence[object]:
         """Return these rows of a column as plain int, float or str; None is missing."""
         return _plain(self.data[column.name][rows])

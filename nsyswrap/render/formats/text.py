@@ -345,9 +345,8 @@ def paragraph_lines(
 
     No column is left out.
     """
-    names = [column.name for column in table.columns]
     lines: list[Line] = [title(table, width)]
-    findings = [dict(zip(names, row, strict=True)) for row in table.rows(None)]
+    findings = table.records()
     for number, (one, paragraph) in enumerate(zip(findings[:top], table.paragraphs, strict=False), 1):
         lines += [rich_text.Text(""), *_paragraph(number, one, paragraph, width, time_unit)]
     if table.selection:

@@ -24,9 +24,7 @@ def as_dict(comparison: Comparison, gate: tuple[GateResult, GateLimits] | None =
     """
     conclusion = conclude(comparison, {pair.key: row_name(pair.key) for pair in comparison.pairs})
     limits, head = comparison.limits, conclusion.pair
-    table = all_rows(comparison)
-    columns = [column.name for column in table.columns]
-    rows = [dict(zip(columns, map(_known, row), strict=True)) for row in table.rows()]
+    rows = [{name: _known(value) for name, value in row.items()} for row in all_rows(comparison).records()]
     return {
         "format": FORMAT,
         "version": VERSION,

@@ -6,7 +6,7 @@ A click on a part of the icicle filters the table; a row of the table marks its 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class _Node(NamedTuple):
     left: float
     width: float
     level: int
-    row: dict[str, object]
+    row: dict[str, Any]
 
 
 def ranges(subject: Subject) -> Markup | None:
@@ -83,12 +83,10 @@ def _picture(title: str, table: Table) -> Markup:
 
 def _nodes(table: Table) -> Iterator[_Node]:
     """Yield the parts from the left to the right; the rows of the report come parents first."""
-    names = [column.name for column in table.columns]
     whole = max(_whole(table), 1)
     starts = [0.0]  # where the next part of each level begins
-    for values in table.rows():
-        row = dict(zip(names, values, strict=True))
-        level, width = int(str(row["depth"])), 100 * float(str(row["total_ns"])) / whole
+    for row in table.records():
+        level, width = row["depth"], 100 * row["total_ns"] / whole
         del starts[level + 1 :]
         left = starts[level]
         starts[level] += width
@@ -99,10 +97,10 @@ def _nodes(table: Table) -> Iterator[_Node]:
 
 def _drawn(node: _Node) -> Markup:
     row = node.row
-    figures = {name: int(str(row[f"{name}_ns"])) for name in ("total", "own", "forward", "backward", "idle")}
+    figures = {name: row[f"{name}_ns"] for name in ("total", "own", "forward", "backward", "idle")}
     text = ", ".join(
         [
-            f"{row['path']}: {duration(figures['total'])}, {percent(float(str(row['time_percent'])))}",
+            f"{row['path']}: {duration(figures['total'])}, {percent(row['time_percent'])}",
             *(
                 f"{name} {duration(figures[name])}"
                 for name in ("own", "forward", "backward")

@@ -265,8 +265,7 @@ def _verdict_and_picture(job: Job) -> tuple[object, ...]:
 
 def _by_rank(job: Job, table: Table) -> Markup:
     """Return the heat map of each rank's times, shaded by their share of the longest GPU time."""
-    names = [column.name for column in table.columns]
-    rows: list[Row] = [dict(zip(names, row, strict=True)) for row in table.rows()]
+    rows = table.records()
     longest = max(row["gpu_ns"] for row in rows)
     labels = [member.label for member in job.members]
     cells = {label: _cells(label, row, longest) for label, row in zip(labels, rows, strict=True)}

@@ -16,7 +16,6 @@ from nsyswrap.render.page.html import Markup, Section, missing, section, verdict
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.insight.step_budget import CAPTURE, MEDIAN, SELECTED, STATE_COLUMNS, STEP
-from nsyswrap.reports.table import Table
 from nsyswrap.reports.wording.states import state_name
 
 Row = dict[str, Any]
@@ -30,7 +29,7 @@ _SMALL = 0.005  # of the duration: such states are put together
 def steps(subject: Subject) -> Markup:
     """Return for each capture the bar of its median step, or of all its time, and its steps."""
     tables = subject.tables("step_budget")
-    rows = {label: _rows(table) for label, table in tables.items()}
+    rows = {label: table.records() for label, table in tables.items()}
     judged = {label: _judged(found) for label, found in rows.items()}
     longest = max((row["duration_ns"] for found in judged.values() for row in found), default=0)
     table = subject.table("step_budget")
@@ -42,11 +41,6 @@ def steps(subject: Subject) -> Markup:
         folded_table(table, top=_ROWS) if table is not None else None,
         missing(subject.missing("step_budget")),
     )
-
-
-def _rows(table: Table) -> list[Row]:
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows()]
 
 
 def _judged(rows: Sequence[Row]) -> list[Row]:

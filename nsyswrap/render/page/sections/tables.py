@@ -256,8 +256,7 @@ def copies(subject: Subject) -> Markup:
     table = subject.table("memcpy_bandwidth")
     if table is None:
         return section("copies", "Copies", missing(subject.missing("memcpy_bandwidth")))
-    names = [column.name for column in table.columns]
-    rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in table.rows(_MOST_BARS)]
+    rows = table.records(_MOST_BARS)
     scale = Scale.of([row["bandwidth_bytes_per_s"] or 0.0 for row in rows])
     return section(
         "copies",
