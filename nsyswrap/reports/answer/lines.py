@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.advice import WORTH_PERCENT
-from nsyswrap.analysis.gpu_operations import MEMCPY, MEMSET
+from nsyswrap.analysis.gpu_operations import GRAPH, MEMCPY, MEMSET
 from nsyswrap.analysis.no_gpu_work import no_gpu_work
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.analysis.step_budget import KERNELS, OTHER_KERNELS
@@ -48,8 +48,10 @@ _SAME = 0.005  # of the time judged: a smaller difference shows in no figure
 _SPIKES = "spikes"  # the finding that is about outlier steps
 _ONE_KERNEL, _UNKNOWN = "one_kernel", "unknown_products"  # facts
 # The findings that are about a state of a busy GPU that only moves data.
-_COPIES = ("pageable_copies", "copies_not_overlapped", "tiny_copies", "copy_bound")
+_PAGES = ("faulting_kernels", "waiting_for_pages", "idle_migration", "idle_pages_to_host")
+_COPIES = (*_PAGES, "pageable_copies", "copies_not_overlapped", "tiny_copies", "copy_bound")
 _KERNELS = ("casts", "layout_copies", "unfused_attention", "parameter_updates", "elementwise_chains")
+_MOVING_PERCENT = 10.0  # of the time judged: less needs no word
 _MOVING = {MEMCPY: _COPIES, MEMSET: _COPIES, "copy_kernel": _KERNELS}
 # Reports with the total time of each name, the name in their last column.
 _SUMMARIES = {
@@ -364,15 +366,13 @@ def _nothing(answer: Answer) -> Iterator[Line]:
 
 
 def _healthy(answer: Answer) -> Line:
-    """Return that nothing costs much, and what was looked at."""
-    nothing = f"No single cause costs {WORTH_PERCENT:.0f} % or more"
-    unknown = [fact.time_percent or 0.0 for fact in answer.facts if fact.kind == _UNKNOWN]
-    looked = (
-        f"copies; precision of {whole_percent(unknown[0])} unknown"
-        if unknown
-        else "copies, precision, fusion"
-    )
-    return Line(f"{nothing} (idle time, {looked})", "finding", "good")
+    """Return that nothing costs much, and what was looked at: some names do not tell what a kernel does."""
+    unknown = sum(fact.time_percent or 0.0 for fact in answer.facts if fact.kind == _UNKNOWN)
+    unknown += answer.share(sum(answer.busy_ns.get(state, 0) for state in (GRAPH, OTHER_KERNELS)))
+    looked = "idle time, copies, precision, fusion"
+    if unknown >= WORTH_PERCENT:
+        looked = f"idle time, copies; {whole_percent(unknown)} in unknown kernels"
+    return Line(f"No single cause costs {WORTH_PERCENT:.0f} % or more ({looked})", "finding", "good")
 
 
 def _moving(answer: Answer) -> list[Line]:
@@ -380,7 +380,7 @@ def _moving(answer: Answer) -> list[Line]:
     kinds = {finding.kind for finding in answer.findings}
     states = [state for state, known in _MOVING.items() if not kinds.intersection(known)]
     parts = {state: ns for state, ns in answer.busy_ns.items() if state in states}
-    if answer.share(sum(parts.values())) < WORTH_PERCENT:
+    if answer.share(sum(parts.values())) < _MOVING_PERCENT:
         return []
     report = "memcpy_bandwidth" if next(iter(parts)) == MEMCPY else "cuda_gpu_kern_sum"
     percent = {name: answer.share(ns) for name, ns in parts.items()}

@@ -97,7 +97,7 @@ def test_nothing_worth_a_finding(capture: Capture) -> None:
         "GPU busy 97 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",
         "  busy 97 %: kernels 97 %",
         "  idle 3 %: launch latency 3 %",
-        "No single cause costs 5 % or more (idle time, copies, precision, fusion)",
+        "No single cause costs 5 % or more (idle time, copies; 97 % in unknown kernels)",
     ]
 
 
@@ -116,11 +116,25 @@ def test_a_copy_is_never_busy_without_a_word(capture: Capture) -> None:
     )
 
 
-def test_what_names_do_not_tell_is_said(capture: Capture) -> None:
-    busy = device(busy={"gemm_kernel": 60}, idle={})
-    unknown = fact("unknown_products", 24, kernels_percent=40.0)
-    shown = lines(capture, answer(busy, findings=(), start_up=None, facts=(unknown,)))
-    assert shown[2:] == ["No single cause costs 5 % or more (idle time, copies; precision of 40 % unknown)"]
+@pytest.mark.parametrize(
+    ("busy", "unknown", "looked"),
+    [
+        ({"gemm_kernel": 60}, 0, "idle time, copies, precision, fusion"),
+        ({"gemm_kernel": 60}, 24, "idle time, copies; 40 % in unknown kernels"),
+        (
+            {"gemm_kernel": 30, "graph": 18, "other_kernel": 12},
+            6,
+            "idle time, copies; 60 % in unknown kernels",
+        ),
+        ({"gemm_kernel": 59, "graph": 1}, 0, "idle time, copies, precision, fusion"),
+    ],
+)
+def test_a_healthy_program_is_told_what_was_looked_at(
+    busy: dict[str, int], unknown: int, looked: str, capture: Capture
+) -> None:
+    facts = (fact("unknown_products", unknown, kernels_percent=40.0),) if unknown else ()
+    healthy = answer(device(busy=busy, idle={}), findings=(), start_up=None, facts=facts)
+    assert f"No single cause costs 5 % or more ({looked})" in lines(capture, healthy)
 
 
 def test_the_kernel_that_is_the_program(capture: Capture) -> None:
