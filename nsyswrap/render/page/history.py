@@ -1,19 +1,22 @@
-"""The page of a history: each step and each kernel over commits, and since when it is slower or faster."""
+"""The page of a history: each step and each kernel over commits, and since when it is slower or faster.
+
+A picture has the median of a row at each point, the spread of the runs, and where it changed. Its places are
+percentages, so that it fits any screen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
-from nsyswrap.analysis.compare.history import Change, History, Point, Series, history_of
-from nsyswrap.analysis.compare.model import Group, Judgement, Key, Side
+from nsyswrap.analysis.compare.history import Change, History, Point, Series, history_of, stretches
+from nsyswrap.analysis.compare.model import Group, Judgement, Key, Obstacle, Side
 from nsyswrap.base.text import counted, without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.comparison import row_names
 from nsyswrap.render.page import document
 from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.tables import folded_table
-from nsyswrap.render.page.trend import SIGNS, break_text, trend
 from nsyswrap.reports.compare.tables import key_detail
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
@@ -67,6 +70,11 @@ _ROWS = Schema(
         Column("undecided", "Undecided", Unit.COUNT, "pairs of neighbors that cannot be told apart"),
     ),
 )
+_SIGNS = {"slower": "▲", "faster": "▼", "clock": "◆"}
+_HEIGHT = "96"  # in pixels
+_EDGE = 4.0  # percent of the width beside the first and the last point
+_LEAST_SPAN = 0.1  # the axis shows at least this share of the value: noise must not fill the picture
+_MARGIN = 0.12  # of the span, above and below
 
 
 def history_page(sides: Sequence[Side]) -> str:
@@ -151,7 +159,7 @@ def _in_list(key: Key, names: Names) -> str:
 def _breaks(points: Sequence[Point]) -> Iterator[str]:
     for before, point in pairwise(points):
         if point.breaks:
-            differs = "; ".join(break_text(point.breaks))
+            differs = "; ".join(_break_text(point.breaks))
             yield f"Not compared: {before.label} and {point.label}. {differs}. The lines break there."
 
 
@@ -183,7 +191,7 @@ def _card(history: History, series: Series, name: str) -> Markup:
             element("p", _without_change(history, series), class_="note") if not series.found else None,
             *(element("p", text, class_="note") for text in _presence(history, series)),
         ),
-        trend(history, series, name),
+        _trend(history, series, name),
         class_="card",
     )
 
@@ -197,7 +205,7 @@ def _change_text(history: History, series: Series, change: Change, at: int | Non
     since = f" since {ends[1]}" if change.since != at else ""
     where = f" from {ends[0]} to {ends[1]}, no single point stands out" if change is series.drift else since
     outcome = "slower at a lower clock, not in cycles" if judgement.outcome == "clock" else judgement.outcome
-    word = element("b", f"{SIGNS[judgement.outcome]} {outcome}{where}", class_=judgement.outcome)
+    word = element("b", f"{_SIGNS[judgement.outcome]} {outcome}{where}", class_=judgement.outcome)
     return element("span", word, f": {_percent(judgement.ratio)}{_interval(judgement)}{times}")
 
 
@@ -266,3 +274,132 @@ def _point_row(point: Point) -> tuple[object, ...]:
         setup.driver or None,
         setup.node or None,
     )
+
+
+class _Scale:
+    """The places of points and times, in percent of the picture from its upper left corner."""
+
+    def __init__(self, series: Series) -> None:
+        values = [value for point in series.values_ns for value in point]
+        low, high = min(values), max(values)
+        missing = max(_LEAST_SPAN * (low + high) / 2 - (high - low), 0)
+        self.low = max(low - missing / 2, 0)
+        self.high = max(high + missing / 2, self.low + 1)
+        self._points = len(series.values_ns)
+
+    def x(self, point: float) -> float:
+        steps = self._points - 1
+        return _EDGE + (100 - 2 * _EDGE) * point / steps if steps else 50.0
+
+    def y(self, ns: float) -> float:
+        part = (ns - self.low) / (self.high - self.low)
+        return 100 * (1 - _MARGIN - (1 - 2 * _MARGIN) * part)
+
+
+def _trend(history: History, series: Series, name: str) -> Markup:
+    """Return the picture of a series with the ends of both axes."""
+    scale = _Scale(series)
+    svg = element(
+        "svg",
+        element(
+            "svg",
+            *_lines(history, series, scale),
+            viewBox="0 0 100 100",
+            preserveAspectRatio="none",
+            width="100%",
+            height="100%",
+        ),
+        *_break_lines(history, scale),
+        *(_mark(change, history, scale) for change in series.found),
+        *_points(history, series, scale),
+        class_="trend",
+        height=_HEIGHT,
+        role="img",
+        aria_label=_in_words(history, series, name),
+    )
+    ends = [duration(scale.high), duration(scale.low)]
+    labels = (history.points[0].label, history.points[-1].label) if len(history.points) > 1 else ("", "")
+    return element(
+        "div",
+        element("div", *(element("span", text) for text in ends), class_="scale", aria_hidden="true"),
+        svg,
+        element("div", *(element("span", text) for text in labels), class_="span", aria_hidden="true"),
+        class_="framed",
+    )
+
+
+def _lines(history: History, series: Series, scale: _Scale) -> Iterator[Markup]:
+    """Yield the band of the runs and the line of the medians, for each part without a gap."""
+    for part in _parts(history, series):
+        low, high = ([(scale.x(i), scale.y(end(series.values_ns[i]))) for i in part] for end in (min, max))
+        yield element("polygon", points=_corners([*low, *reversed(high)]), class_="band")
+        middle = ((i, series.medians_ns[i]) for i in part)
+        yield element(
+            "polyline",
+            points=_corners([(scale.x(i), scale.y(ns)) for i, ns in middle if ns is not None]),
+            class_="line",
+        )
+
+
+def _parts(history: History, series: Series) -> Iterator[list[int]]:
+    for stretch in stretches(history.points):
+        for there, numbers in groupby(stretch, lambda i: bool(series.values_ns[i])):
+            if there:
+                yield list(numbers)
+
+
+def _corners(places: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in places)
+
+
+def _break_lines(history: History, scale: _Scale) -> Iterator[Markup]:
+    for number, point in enumerate(history.points):
+        if point.breaks:
+            x = f"{scale.x(number - 0.5):.2f}%"
+            title = element("title", "; ".join(_break_text(point.breaks)))
+            yield element("line", title, x1=x, x2=x, y1="0", y2="100%", class_="break")
+
+
+def _break_text(breaks: Sequence[Obstacle]) -> list[str]:
+    """Return what differs between two points."""
+    return [f"{one.about}: {one.base} → {one.new}" for one in breaks]
+
+
+def _mark(change: Change, history: History, scale: _Scale) -> Markup:
+    x = f"{scale.x(change.since):.2f}%"
+    outcome = change.judgement.outcome
+    title = element("title", f"{outcome} since {history.points[change.since].label}")
+    line = element("line", x1=x, x2=x, y1="14", y2="100%")
+    return element("g", title, line, element("text", _SIGNS[outcome], x=x, y="12"), class_=f"mark-{outcome}")
+
+
+def _points(history: History, series: Series, scale: _Scale) -> Iterator[Markup]:
+    for number, (point, values) in enumerate(zip(history.points, series.values_ns, strict=True)):
+        ns = series.medians_ns[number]
+        if ns is None:
+            continue
+        x, low, high = f"{scale.x(number):.2f}%", *(f"{scale.y(end(values)):.2f}%" for end in (min, max))
+        runs = (
+            "1 run"
+            if len(values) == 1
+            else f"{len(values)} runs, {duration(min(values))} to {duration(max(values))}"
+        )
+        yield element(
+            "g",
+            element("title", f"{point.label}: {duration(ns)} ({runs})"),
+            element("line", x1=x, x2=x, y1=low, y2=high, class_="spread"),
+            element(
+                "circle", cx=x, cy=f"{scale.y(ns):.2f}%", r="3", class_="" if point.is_compared else "few"
+            ),
+            class_="point",
+        )
+
+
+def _in_words(history: History, series: Series, name: str) -> str:
+    known = [
+        (point.label, ns)
+        for point, ns in zip(history.points, series.medians_ns, strict=True)
+        if ns is not None
+    ]
+    (first, start), (last, end) = known[0], known[-1]
+    return f"{name}: {duration(start)} at {first}, {duration(end)} at {last}"
