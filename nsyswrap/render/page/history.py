@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 
 from nsyswrap.analysis.compare.history import Change, History, Point, Series, history_of, stretches
-from nsyswrap.analysis.compare.model import Group, Judgement, Key, Obstacle, Side
+from nsyswrap.analysis.compare.model import Group, Key, Obstacle, Side
 from nsyswrap.base.text import counted, without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.comparison import row_names
 from nsyswrap.render.page import document
 from nsyswrap.render.page.html import Markup, element, section
 from nsyswrap.render.page.tables import folded_table
-from nsyswrap.reports.compare.tables import key_detail
+from nsyswrap.reports.compare.tables import interval, key_detail, percent
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 Names = Mapping[Key, str]
@@ -206,17 +206,9 @@ def _change_text(history: History, series: Series, change: Change, at: int | Non
     where = f" from {ends[0]} to {ends[1]}, no single point stands out" if change is series.drift else since
     outcome = "slower at a lower clock, not in cycles" if judgement.outcome == "clock" else judgement.outcome
     word = element("b", f"{_SIGNS[judgement.outcome]} {outcome}{where}", class_=judgement.outcome)
-    return element("span", word, f": {_percent(judgement.ratio)}{_interval(judgement)}{times}")
-
-
-def _interval(judgement: Judgement) -> str:
-    if judgement.low is None or judgement.high is None:
-        return ""
-    return f" ({_percent(judgement.low).removesuffix(' %')} to {_percent(judgement.high)})"
-
-
-def _percent(ratio: float | None) -> str:
-    return "" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
+    amount = "" if judgement.ratio is None else f"{percent(judgement.ratio - 1)} %"
+    within = f" ({interval(judgement)})" if interval(judgement) else ""
+    return element("span", word, f": {amount}{within}{times}")
 
 
 def _without_change(history: History, series: Series) -> str:
