@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.steps.shared_loop import Choice, shared_loop
+from nsyswrap.analysis.steps.shared_loop import Choice, label_to_name, shared_loop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def with_one_loop(sides: Sequence[Side]) -> tuple[list[Side], str]:
     """Return the sides with all runs judged by the loop that they share; else that for each side alone.
 
-    The text is the label of the loop; it is empty if no run changes, or if the sides share none.
+    The text is the label of the loop; it is empty if each has that label anyway, or if the sides share none.
     """
     runs = [run for side in sides for run in side.runs]
     loop, label = _shared(runs)
@@ -38,12 +38,13 @@ def _shared(runs: Sequence[RunFigures]) -> tuple[str, str]:
         return "", ""
     choices = [_choices(run) for run in runs if run.loop]
     loop = shared_loop(choices)
-    return loop, next((label for run in choices if (label := run[loop].label)), "") if loop else ""
+    return loop, label_to_name(choices, loop) if loop else ""
 
 
 def _choices(run: RunFigures) -> Mapping[str, Choice]:
     """Return the loops by which a run can be judged; of a saved one that is the loop that was judged."""
-    return run.origin.choices() if run.origin else {run.loop: Choice("", 0.0, judged=True)}
+    label = run.loop if run.loop.startswith("'") else ""
+    return run.origin.choices() if run.origin else {run.loop: Choice(label, 0.0, judged=True)}
 
 
 def _judged_by(run: RunFigures, loop: str) -> RunFigures:

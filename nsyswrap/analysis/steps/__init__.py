@@ -28,7 +28,7 @@ from nsyswrap.analysis.steps.loops import choices, loops_of
 from nsyswrap.analysis.steps.marked import MARKED, marked_steps
 from nsyswrap.analysis.steps.occurrences import calls_by_process, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, too_little
-from nsyswrap.analysis.steps.shared_loop import Choice, shared_loop
+from nsyswrap.analysis.steps.shared_loop import Choice, label_to_name, shared_loop
 from nsyswrap.analysis.steps.spans import step_spans
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
@@ -207,7 +207,7 @@ def choices_of(capture: Capture) -> Mapping[str, Choice]:
 def judged_alike(captures: Sequence[Capture]) -> tuple[Sequence[Capture], str]:
     """Return views of equal runs, or of the ranks of a job, in which all are judged by the loop they share.
 
-    The text is the label of that loop; it is empty if each is judged by it anyway, or if they share none.
+    The text is the label of that loop; it is empty if each has that label anyway, or if they share none.
     """
     if any(capture.view.selection.windowed for capture in captures):  # which is judged whole
         return captures, ""
@@ -218,7 +218,7 @@ def judged_alike(captures: Sequence[Capture]) -> tuple[Sequence[Capture], str]:
     loop = shared_loop(chosen)
     if not loop:
         return captures, ""
-    return [capture.viewed(loop=loop) for capture in captures], chosen[0][loop].label
+    return [capture.viewed(loop=loop) for capture in captures], label_to_name(chosen, loop)
 
 
 def _why_nothing(whole: Capture, process: int, calls: Calls) -> str:

@@ -36,3 +36,10 @@ def shared_loop(runs: Sequence[Mapping[str, Choice]]) -> str:
         and all(run[loop].weight >= _LEAST_PART * least for run, least in zip(runs, own, strict=True))
     }
     return max(weights, key=weights.__getitem__, default="")
+
+
+def label_to_name(runs: Sequence[Mapping[str, Choice]], loop: str) -> str:
+    """Return the label of a shared loop; empty if no run alone would be judged by one of another label."""
+    label = next((label for run in runs if (label := run[loop].label)), "")
+    judged = {one.label for run in runs for one in run.values() if one.judged and one.label}
+    return label if judged - {label} else ""

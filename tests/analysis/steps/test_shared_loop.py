@@ -61,7 +61,7 @@ def test_sequences_that_begin_elsewhere_are_one_loop(tmp_path: Path) -> None:
         runs.append(run(tmp_path / str(number), *drawing.rows))
     assert len({steps.loop for one in runs for steps in steps_of(one)}) == 2
     alike, label = judged_alike(runs)
-    assert label == "a sequence of 6 GPU operations"
+    assert label == ""  # each has as many operations
     assert len({(steps.loop, len(steps)) for one in alike for steps in steps_of(one)}) == 1
 
 
