@@ -294,6 +294,10 @@ def _steps(
     why = _why_unsteady(occurrences.label, lasting[steady], chosen=chosen)
     beside = occurrences.is_range and works_beside(whole, calls, occurrences)
     remarks = [f"another thread launches its own GPU work beside {occurrences.label}"] if beside else []
+    if beside and occurrences.beside:
+        remarks[0] += f": {', '.join(occurrences.beside)}"
+    if len(occurrences.turns) > 1:
+        remarks.append(f"each step has several updates of an optimizer: {', '.join(occurrences.turns)}")
     if trend:
         grows = "grow" if trend[1] > trend[0] else "shrink"
         remarks.append(f"steps {grows} from {duration(trend[0])} to {duration(trend[1])}")

@@ -38,7 +38,9 @@ class Occurrences(NamedTuple):
     is a single GPU operation: its duration as a step has no meaning. ``is_range`` is True for an NVTX range.
     ``is_marked``: nsyswrap's hook marked these steps; ``first`` is the number of the first one. Of a sequence
     ``launches`` is a number of what most occurrences start on the GPU, ``begins`` tells its first call, and
-    ``own_end_ns`` is where the usual calls end and others follow: those of another loop, or of this one.
+    ``own_end_ns`` is where the usual calls end and others follow: those of another loop, or of this one. Of a
+    range ``turns`` are those side by side with it that hold an update of the optimizer each, and ``beside``
+    has number and label of those that come at the same time on other threads.
     """
 
     label: str
@@ -53,6 +55,8 @@ class Occurrences(NamedTuple):
     launches: int = 0
     begins: str = ""
     own_end_ns: NDArray[Any] | None = None
+    turns: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def loop(self) -> str:

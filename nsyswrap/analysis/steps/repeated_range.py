@@ -46,13 +46,20 @@ _LIBRARY = re.compile(
 
 
 class _Range(NamedTuple):
-    """A range name on one thread: its spans by start, mean depth, and GPU time launched inside, in ns."""
+    """A range name on one thread: its spans by start, mean depth, and GPU time launched inside, in ns.
+
+    ``turns`` are the ranges side by side in each step that hold an update of the optimizer each, ``beside``
+    those that come at the same time on other threads.
+    """
 
     label: str
     start_ns: NDArray[Any]
     end_ns: NDArray[Any]
     depth: float
     own_ns: int
+    thread: int = 0
+    turns: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def mean_ns(self) -> float:
@@ -125,7 +132,7 @@ def repeated_ranges(
     updates = _updates(whole, process, calls)
     children = _children(ranges)
     loops = [loop for root in children[-1] for loop in _loops(root, ranges, children, work, updates)]
-    chosen = list(_side_by_side([ranges[loop] for loop in loops]))
+    chosen = list(_side_by_side([ranges[loop] for loop in loops], updates))
     families = [sorted(one, key=lambda variant: -sum(work.parts(variant))) for one in _families(chosen)]
     families.sort(key=lambda variants: -sum(work.parts(_together(variants))))
     made = [_occurrences(_together(variants), chosen, calls) for variants in families[1:]]
@@ -231,7 +238,7 @@ def _ranges(whole: Capture, process: int, calls: Calls, work: _Work, name: str =
             outer = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
             start, end = start[outer], end[outer]
             own = int(work.launched_ns(start, end).sum())
-            yield _Range(label, start, end, float(depth[here[which]].mean()), own)
+            yield _Range(label, start, end, float(depth[here[which]].mean()), own, thread)
 
 
 def _groups(names: NDArray[Any], texts: Sequence[str | None]) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -279,6 +286,8 @@ def _children(ranges: Sequence[_Range]) -> dict[int, list[int]]:
 
 
 def _is_inside(inner: _Range, outer: _Range) -> bool:
+    if inner.thread != outer.thread:
+        return False
     at = np.searchsorted(outer.start_ns, inner.start_ns, "right") - 1
     held = (at >= 0) & (inner.end_ns <= outer.end_ns[at])
     return bool(held.mean() >= _INSIDE)
@@ -382,18 +391,24 @@ def _updates(whole: Capture, process: int, calls: Calls) -> NDArray[Any]:
     return calls.start_ns[optimizer_calls(whole, calls)]  # type: ignore[no-any-return]
 
 
-def _side_by_side(ranges: Sequence[_Range]) -> Iterator[_Range]:
+def _side_by_side(ranges: Sequence[_Range], updates: NDArray[Any]) -> Iterator[_Range]:
     """Yield of each group of ranges that come in turns the first one in a step.
 
-    The range with most GPU time says how often the step comes; a rarer one, as a checkpoint, is in it.
+    The range with most GPU time says how often the step comes; a rarer one, as a checkpoint, is in it. The
+    step begins on its thread: those of other threads are beside it.
     """
     left = sorted(ranges, key=lambda one: -one.own_ns)
     while left:
         main = left[0]
         group = [one for one in left if one is main or (_overlap(one, main) and not _in_phases(one, main))]
         left = [one for one in left if not any(one is other for other in group)]
-        alike = [one for one in group if abs(len(one.start_ns) - len(main.start_ns)) <= 1]
-        yield min(alike, key=lambda one: (one.start_ns[0], one.depth))
+        mine = [one for one in group if one.thread == main.thread]
+        alike = [one for one in mine if abs(len(one.start_ns) - len(main.start_ns)) <= 1]
+        alike.sort(key=lambda one: (one.start_ns[0], one.depth))
+        turns = [f"'{one.label}'" for one in alike if _holds(one.start_ns, one.end_ns, updates)]
+        others = [one for one in group if one.thread != main.thread]
+        beside = [f"{len(one.start_ns):,} x '{one.label}'" for one in others]
+        yield alike[0]._replace(turns=tuple(turns), beside=tuple(beside))
 
 
 def _overlap(one: _Range, other: _Range) -> bool:
@@ -431,4 +446,6 @@ def _occurrences(one: _Range, others: Sequence[_Range], calls: Calls) -> Occurre
         differs=np.zeros(len(start), bool),
         first_uses=first_uses,
         is_range=True,
+        turns=one.turns,
+        beside=one.beside,
     )

@@ -284,3 +284,30 @@ def test_names_of_other_domains(name: str, tmp_path: Path) -> None:
         drawing.range(f"step {i}" if "*" in name else "step", start, start + 5000, domainId=3)
         drawing.kernels("ab", start + 100)
     assert starts(only(tmp_path, drawing, name)) == every(12)
+
+
+def test_two_networks_that_update_in_turns_are_one_step(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for start in every(20):
+        for place, name in enumerate(("discriminator", "generator")):
+            at = start + place * LENGTH // 2
+            drawing.range(name, at, at + LENGTH // 2 - 100)
+            drawing.kernels("abc", at + 10, gpu_ns=500)
+            drawing.launch("adam", at + 200, gpu_ns=100)
+    steps = only(tmp_path, drawing)
+    assert (steps.label, starts(steps)) == ("'discriminator'", every(20))
+    assert steps.remark == "each step has several updates of an optimizer: 'discriminator', 'generator'"
+
+
+def test_requests_of_another_thread_are_named_and_part_no_step(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for start in every(12):
+        drawing.range("train", start, start + 5000)
+        drawing.kernels("abc", start + 100)
+    for number, start in enumerate(every(30, 3, 4000)):
+        drawing.range(f"request {number}", start, start + 1000, tid=PID + 1)
+        drawing.launch("answer", start + 100, tid=PID + 1)
+    steps = only(tmp_path, drawing)
+    assert (steps.label, starts(steps), steps.others) == ("'train'", every(12), ())
+    beside = "another thread launches its own GPU work beside 'train': 30 x 'request *'"
+    assert steps.remark == beside
