@@ -11,7 +11,7 @@ from nsyswrap.analysis.advice import Advice, advice_of, measurement
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
-from nsyswrap.analysis.judged_part import JudgedPart, judged_parts, main_part
+from nsyswrap.analysis.judged_part import JudgedPart, judged_parts, main_part, steady_part
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.step_budget import BUSY, IDLE, Budget, shared_budget
@@ -207,10 +207,9 @@ def _added(times: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 def judged_steps(capture: Capture) -> JudgedSteps | None:
     """Return the steps that the answer of a capture is about, without the rest of it; None without steps."""
-    main = main_part(judged_parts(capture)) if len(gpu_operations_of(capture)) else None
-    if main is None or not main.steps.found:
-        return None
-    return _judged_steps(capture.whole, main, chosen=parse_choice(capture.view.steps)[1] is not None)
+    main = steady_part(capture)
+    chosen = parse_choice(capture.view.steps)[1] is not None
+    return _judged_steps(capture.whole, main, chosen=chosen) if main else None
 
 
 def _judged_steps(whole: Capture, part: JudgedPart, *, chosen: bool) -> JudgedSteps:

@@ -123,10 +123,21 @@ def main_part(parts: Sequence[JudgedPart]) -> JudgedPart | None:
     return max(parts, key=lambda part: sum(int(one.busy_ns.sum()) for one in part.budgets), default=None)
 
 
+def steady_part(capture: Capture) -> JudgedPart | None:
+    """Return the steady part of the process with the most GPU work; None without one.
+
+    None, too, of more processes than can be judged.
+    """
+    if not 0 < len(gpu_operations_of(capture).processes) <= MOST_PROCESSES:
+        return None
+    main = main_part(judged_parts(capture))
+    return main if main is not None and main.steps.found else None
+
+
 def main_steps(capture: Capture) -> Steps | None:
     """Return the steps of the process with the most GPU work; None without a steady part."""
-    main = main_part(judged_parts(capture)) if len(gpu_operations_of(capture)) else None
-    return main.steps if main is not None and main.steps.found else None
+    main = steady_part(capture)
+    return main.steps if main else None
 
 
 def chosen_views(capture: Capture) -> tuple[Capture, ...]:

@@ -257,6 +257,15 @@ def test_no_gpu_work_and_no_nvtx_table(tmp_path: Path) -> None:
     assert sorted(trace.lane(part) for part in trace.slices) == ["stream 7", "stream 7"]
 
 
+def test_more_gpus_than_can_be_judged_are_drawn_without_steps_and_idle_time(tmp_path: Path) -> None:
+    trace = compose(opened(tmp_path, *(kernel("k", i, i + 1, deviceId=i) for i in range(1_025))))
+    assert trace.contents() == ["1,025 kernels"]
+    why = (
+        "1,025 pairs of a process and a GPU: at most 1,024 are judged; select some with --process or --device"
+    )
+    assert trace.left_out[0] == f"steps and idle time ({why})"
+
+
 def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, row("TARGET_INFO_GPU", id=0, name="GPU"), empty=[KERNEL])
     with pytest.raises(NotInCapture, match=r"no event of this capture can be drawn\n") as caught:

@@ -170,7 +170,11 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     tracks = CaptureLanes(trace.lanes, capture, label)
     drawn, added = Counts[str](), Counts[str]()
     own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
-    lanes = [*idle(own), *steps(own)]
+    try:
+        lanes = [*idle(own), *steps(own)]
+    except NotInCapture as error:  # too many processes and GPUs for these, not for the events
+        lanes = []
+        trace.left_out.append(f"steps and idle time ({error.message})")
     bars, notes = gpu_bars(own), operation_notes(own)
     recorded = {kind: own.count(kind) for kind in DRAWN if own.has(kind)}
     del own
