@@ -82,6 +82,12 @@ _ENDINGS: dict[Outcome, str] = {
     "not_started": "the program was not started",
 }
 
+
+def outcome_words(state: str) -> str:
+    """Return the outcome or state of a run as screens write it: ``program failed`` for ``program_failed``."""
+    return state.replace("_", " ")
+
+
 _PROFILE_AGAIN = "use a newer nsyswrap, or profile again"
 _MOST_RANKS = 1_000_000
 _UNWRITTEN = 73  # the exit code of a run that is done, but whose files could not all be written

@@ -15,7 +15,7 @@ from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun
-from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS
+from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS, outcome_words
 from nsyswrap.base.text import counted, printable, quoted
 from nsyswrap.cli.batch_status import in_words, progress, run_again, wait_for_holder
 from nsyswrap.cli.output import note, print_data, say
@@ -198,7 +198,8 @@ def _specs_to_run(folder: Path, plan: Plan, options: Mapping[str, Any]) -> list[
 def _counts(states: Mapping[int, RunState], wanted: int) -> str:
     """Return how many runs are planned and done, and how many are to run if these are not all new ones."""
     counts = Counter(state.state for state in states.values())
-    others = [f"{count:,} {state}" for state, count in counts.items() if state not in ("planned", "done")]
+    counted_apart = ("planned", "done")
+    others = [f"{n:,} {outcome_words(state)}" for state, n in counts.items() if state not in counted_apart]
     text = ", ".join([f"{counted(len(states), 'runs')} planned", f"{counts['done']:,} done", *others])
     return text if wanted == counts["planned"] == len(states) else f"{text}; {wanted:,} to run"
 
@@ -211,5 +212,5 @@ def _print_runs(
         env = [f"{name}={quoted(value)}" for name, value in spec.env.items()]
         typed = " ".join([*env, *map(quoted, spec.words)])
         state = states[number]
-        remark = "" if number in wanted else f"  # {state.state}"
+        remark = "" if number in wanted else f"  # {outcome_words(state.state)}"
         say(printable(f"{state.folder.name}: {typed}{remark}"))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base import run_facts
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import holder_here, is_locked, terminate
+from nsyswrap.base.run_folder import outcome_words
 from nsyswrap.base.text import counted, printable, screen_width
 from nsyswrap.cli.output import clear_screen, note, progress_line, say, terminal_layout
 from nsyswrap.record.batch import executors
@@ -46,13 +47,15 @@ _FAILED = set(ENDED) - {"done", "interrupted"}
 def in_words(states: Mapping[int, RunState]) -> str:
     """Return how many runs are in each state: ``4 done, 1 running, 2 planned``."""
     counts = Counter(state.state for state in states.values())
-    return ", ".join(f"{counts[state]:,} {state}" for state in (*ENDED, *_NOT_ENDED) if counts[state])
+    return ", ".join(
+        f"{counts[state]:,} {outcome_words(state)}" for state in (*ENDED, *_NOT_ENDED) if counts[state]
+    )
 
 
 def ending(state: RunState) -> str:
     """Return the state of a run, and why it ended so."""
     message = state.status.message if state.status else ""
-    return state.state + (f": {printable(message)}" if message else "")
+    return outcome_words(state.state) + (f": {printable(message)}" if message else "")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from nsyswrap.base import links, paths
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import exit_code_of, nothing_read
-from nsyswrap.base.run_folder import BATCH
+from nsyswrap.base.run_folder import BATCH, outcome_words
 from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.base.text import ascii_layout, counted, natural_key, printable, unknown
 from nsyswrap.base.threads import usable_cpus
@@ -64,7 +64,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
     """Print the number of runs by outcome unless all are done, and the first few that went wrong."""
     outcomes = Counter(result.run.outcome for result in results)
     if set(outcomes) != {"done"}:
-        counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
+        counts = ", ".join(f"{count:,} {outcome_words(outcome)}" for outcome, count in outcomes.most_common())
         of_ranks = {result.run.rank is not None for result in results}
         nouns = "runs and ranks" if len(of_ranks) > 1 else "ranks" if True in of_ranks else "runs"
         note(f"nsyswrap: {counted(len(results), nouns)}: {counts}")
@@ -73,7 +73,9 @@ def list_lacking(results: Sequence[RunResult]) -> None:
     for result in wrong[:_LISTED]:
         why = result.run.message or ("" if result.totals else "no capture")
         rank = "" if result.run.rank is None else f" rank {result.run.rank}"
-        ending = f"{result.run.label}{rank}: {result.run.outcome}" + (f": {why}" if why else "")
+        ending = f"{result.run.label}{rank}: {outcome_words(result.run.outcome)}" + (
+            f": {why}" if why else ""
+        )
         note(f"nsyswrap: {printable(ending)}")
     if len(wrong) > _LISTED:
         note(f"nsyswrap: {counted(len(wrong) - _LISTED, 'more runs')} with problems")

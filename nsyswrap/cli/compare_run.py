@@ -18,7 +18,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, claim_output, make_folder
+from nsyswrap.base.run_folder import PROGRAM_ERRORS, PROGRAM_OUTPUT, claim_output, make_folder, outcome_words
 from nsyswrap.base.text import quoted
 from nsyswrap.cli.help import option
 from nsyswrap.cli.options import with_options
@@ -133,7 +133,7 @@ def _record_each(specs: dict[str, RunSpec], runs: int) -> int:
         callbacks = replace(callbacks, broken=lambda _: None, renamed=lambda _: None)  # told once
         if status.exit_code:
             hint = f"\n  {status.hint}" if status.hint else ""
-            note(f"nsyswrap: {label}: {status.message or status.outcome}{hint}")
+            note(f"nsyswrap: {label}: {status.message or outcome_words(status.outcome)}{hint}")
             _note_output(spec.output)
             if number == 1 or status.outcome not in _LOST:
                 done = spec.output.parent.parent

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base import paths
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import DEFAULT_BASE, EXPORT
+from nsyswrap.base.run_folder import DEFAULT_BASE, EXPORT, outcome_words
 from nsyswrap.base.text import quoted
 from nsyswrap.cli.output import make_tables, note, terminal_layout, write_csv
 from nsyswrap.record.launcher_env import Rank, detect, parse_ranks, rank_facts, session
@@ -68,7 +68,7 @@ class OneRank:
                 tables, _ = make_tables({"": run.capture}, requests)
                 write_csv(csv_folder / self.rank.folder, tables, terminal_layout())
         finally:
-            ended = "; ".join(filter(None, (status.message, status.hint))) or status.outcome
+            ended = "; ".join(filter(None, (status.message, status.hint))) or outcome_words(status.outcome)
             folder = quoted(str(run.folder))
             note(f"nsyswrap: rank {self.rank.rank} of {self.rank.world_size}: {ended}  {folder}/")
             if self.speaks:

@@ -16,7 +16,7 @@ from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import UNREADABLE, NotRead, exit_code_of, not_read
 from nsyswrap.base.recent_runs import program_of, repeats_in
-from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status, ending, make_folder
+from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status, ending, make_folder, outcome_words
 from nsyswrap.base.text import counted, printable, quoted, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.output import confirm, note, note_not_read, note_remarks, note_silence, progress_line, say
@@ -246,7 +246,7 @@ def _record_each(spec: RunSpec, count: int, callbacks: Callbacks, *, compares: b
         status = stopped or api.run(one, callbacks).status
         if status.exit_code:
             hint = f"\n  {status.hint}" if status.hint else ""
-            note(f"nsyswrap: {label}: {status.message or status.outcome}{hint}")
+            note(f"nsyswrap: {label}: {status.message or outcome_words(status.outcome)}{hint}")
             if number < count:
                 note("nsyswrap: the other runs were not started")
             break

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import outcome_words
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.output import note, note_broken
 
@@ -30,5 +31,8 @@ def command(path: Path, *, again: bool, is_rank: bool) -> None:
     message = f": {status.message}" if status.message else ""
     rank = launcher_env.detect(least=1) if is_rank else None
     whose = f"{path}: rank {rank.rank}" if rank else f"{path}"
-    note(f"nsyswrap: {whose}: {status.outcome}{message}" + (f"\n  {status.hint}" if status.hint else ""))
+    note(
+        f"nsyswrap: {whose}: {outcome_words(status.outcome)}{message}"
+        + (f"\n  {status.hint}" if status.hint else "")
+    )
     sys.exit(status.exit_code)

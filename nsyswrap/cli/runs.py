@@ -15,7 +15,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import NotACapture, NsyswrapError, OutputError, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import ago, program_of, repeats_in, short_path
-from nsyswrap.base.run_folder import BATCH, EXPORT, PAGE, RUN, STATUS, RunFolder, is_page
+from nsyswrap.base.run_folder import BATCH, EXPORT, PAGE, RUN, STATUS, RunFolder, is_page, outcome_words
 from nsyswrap.base.text import counted, printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.folders import listed
@@ -225,7 +225,8 @@ def _line(header: Sequence[str], row: Sequence[str], widths: Sequence[int]) -> s
 def _row(number: int, run: StoredRun, *, events: bool) -> tuple[str, ...]:
     facts = RunFolder(run.members[0]).read_run() if run.members else {}
     counts = run.states.items()
-    outcome = ", ".join(f"{n:,} {state}" if run.kind != "run" else state for state, n in counts)
+    words = [(outcome_words(state), n) for state, n in counts]
+    outcome = ", ".join(f"{n:,} {state}" if run.kind != "run" else state for state, n in words)
     size = human(run.size_bytes, Unit.BYTES)
     program = shorten(printable(program_of(facts)), _PROGRAM_WIDTH)
     row = (str(number), program, ago(run.began), outcome or _UNKNOWN, size)

@@ -68,8 +68,8 @@ def test_counts_and_endings_in_words() -> None:
         2: RunState(2, Path("2"), "program_failed", Status("program_failed", 3, 3, 3, "it ended with 3")),
         3: RunState(3, Path("3"), "done"),
     }
-    assert in_words(states) == "2 done, 1 program_failed"
-    assert [ending(state) for state in states.values()] == ["done", "program_failed: it ended with 3", "done"]
+    assert in_words(states) == "2 done, 1 program failed"
+    assert [ending(state) for state in states.values()] == ["done", "program failed: it ended with 3", "done"]
 
 
 def test_a_line_for_each_run_that_ends_again_or_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,4 +112,4 @@ def test_a_terminal_gets_a_bar(tmp_path: Path, environment: dict[str, str]) -> N
     text = said.decode()
     assert "1 done, 1 running" in text
     assert "left" in text
-    assert "1 done, 1 program_failed" in text
+    assert "1 done, 1 program failed" in text

@@ -68,8 +68,8 @@ def test_a_batch_becomes_a_row_a_run(cli: Cli, tmp_path: Path) -> None:
     for row in others:  # missing is not zero
         assert row | EMPTY_FIGURES == row
     assert rows[2]["message"] == "nsys: no room"
-    assert "5 runs: 1 done, 1 timed_out, 1 nsys_failed, 1 lost, 1 planned" in done.stderr
-    assert "00003: nsys_failed: nsys: no room" in done.stderr
+    assert "5 runs: 1 done, 1 timed out, 1 nsys failed, 1 lost, 1 planned" in done.stderr
+    assert "00003: nsys failed: nsys: no room" in done.stderr
 
 
 def test_the_conditions_of_a_run_are_in_its_row(cli: Cli, tmp_path: Path) -> None:

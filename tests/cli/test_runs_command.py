@@ -95,7 +95,7 @@ def test_the_list(tmp_path: Path, cli: Cli) -> None:
     assert [cells(line)[:2] + cells(line)[3:4] + cells(line)[-2:] for line in lines] == [
         ["1", "train.py", "done", "1,201", "nsyswrap-runs/new"],
         ["2", "train.py", "done", "4", "nsyswrap-runs/old"],
-        ["3", "train.py", "program_failed", "1", "nsyswrap-runs/failed"],
+        ["3", "train.py", "program failed", "1", "nsyswrap-runs/failed"],
     ]
     assert cli("runs", "list").stdout == cli("runs").stdout
     short = cli("runs", "list", "--top", "1")

@@ -87,7 +87,7 @@ def test_the_same_command_again_runs_what_is_left(folder: Path, cli: Cli) -> Non
     cli(*sweep(code="0,3"))
     before = [(state.folder / EXPORT).stat().st_mtime_ns for state in states(folder).values()]
     grown = cli(*sweep(code="0,3,4"))
-    assert "3 runs planned, 1 done, 1 program_failed; 1 to run" in grown.stderr
+    assert "3 runs planned, 1 done, 1 program failed; 1 to run" in grown.stderr
     after = [(state.folder / EXPORT).stat().st_mtime_ns for state in states(folder).values()]
     assert after[:2] == before
     (folder / "prog.py").write_text("")

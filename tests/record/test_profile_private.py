@@ -231,7 +231,7 @@ def test_without_an_export_of_its_own_a_run_has_none(tmp_path: Path, cli: Cli) -
     assert not (tmp_path / "run" / EXPORT).exists()
     shown = cli("report", "run")
     assert (shown.returncode, shown.stdout) == (65, "")
-    assert "nsys_failed" in shown.stderr
+    assert "nsys failed" in shown.stderr
 
 
 def test_of_four_runs_by_force_one_gets_the_folder(tmp_path: Path, environment: dict[str, str]) -> None:
