@@ -90,7 +90,7 @@ _SCREENS = 5  # of the captures in a folder
     is_flag=False,
     flag_value="",
     metavar="[KERNEL]",
-    help="Print the Nsight Compute command for a launch of one kernel.",
+    help="Print the command of Nsight Compute for a kernel.",
 )
 @selection_options("yes; nsys' reports: no")
 @steps_option
@@ -148,7 +148,7 @@ def command(**options: Any) -> None:
     """Show captures: one screen, or reports in any format.
 
     CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
-    newest run. Ranks of a job: give their folder and --by rank.
+    newest run. Ranks: a folder and --by rank.
     """
     asked = report_options.ReportOptions(**options)
     if not asked.format.for_people:  # the user's settings are not about files for programs
