@@ -69,10 +69,10 @@ def test_one_finding(tmp_path: Path) -> None:
         "host_bound,1170,39.0,"
         '"Host-bound: host code leaves the GPU idle, median 390 ns per gap",'
         '"gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total",'
-        '"move host work out of the loop or to a pool of threads, or queue more GPU work ahead",'
+        '"move host work out of the loop or to another thread, or queue more GPU work ahead",'
         '"the program had no work for the GPU, for example between requests",'
         "gpu_idle,"
-        "future = pool.submit(prepare); step(batch); batch = future.result(),\n"
+        '"auto following = std::async(std::launch::async, prepare);  // while the GPU works",\n'
     )
 
 
@@ -83,9 +83,9 @@ def test_one_finding_on_the_screen(tmp_path: Path) -> None:
         "",
         "1. Host-bound: host code leaves the GPU idle, median 390 ns per gap (saves at most 1.17 µs, 39.0 %)",
         "   seen:   gaps with the launching thread outside CUDA calls: 1 per step, 1.17 µs in total",
-        "   do:     move host work out of the loop or to a pool of threads, or queue more GPU work ahead",
+        "   do:     move host work out of the loop or to another thread, or queue more GPU work ahead",
         "   unless: the program had no work for the GPU, for example between requests",
-        "   code:   future = pool.submit(prepare); step(batch); batch = future.result()",
+        "   code:   auto following = std::async(std::launch::async, prepare);  // while the GPU works",
         "   rows:   -r gpu_idle",
     ]
 
