@@ -201,12 +201,13 @@ def names_in(capture: Path, folder: Path) -> set[str]:
     return {text for (text,) in texts if text}
 
 
-def test_no_name_in_any_capture_is_changed(tmp_path: Path) -> None:
+@sampled(("step", "least"), [(1, 3_000), (6, 1_000)], fast=[(6, 1_000)])
+def test_no_name_in_any_capture_is_changed(step: int, least: int, tmp_path: Path) -> None:
     """Only folders that name a person may change, and names of machines."""
-    names = set[str]().union(*(names_in(capture, tmp_path) for capture in CAPTURES))
+    names = set[str]().union(*(names_in(capture, tmp_path) for capture in CAPTURES[::step]))
     table = (ROOT / "tests" / "data" / "kernel_names.tsv").read_text(encoding="utf-8")
     names |= {cell for line in table.splitlines() for cell in line.split("\t")}
-    assert len(names) > 3_000
+    assert len(names) > least
     changed = {name: cleaned for name in names if (cleaned := SEARCH.text(name)) != name}
     assert {name for name in changed if not name.startswith(("/home/", "/global/u"))} == set()
     assert all(cleaned.count("redacted") == 1 for cleaned in changed.values())

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from all_reports import all_reports, screen
 from click.testing import CliRunner
 from pyarrow import parquet
 from recorded import run_folder
+from sampled import sampled
 from table_folders import as_arrow, as_parquet
 from tiny_export import KERNEL, changed, everything, kernel, write
 
@@ -48,7 +50,7 @@ def export(tmp_path: Path) -> Path:
     return write(tmp_path / "c.sqlite", *everything())
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@sampled("name", CAPTURES, fast=1)
 def test_each_report_is_that_of_the_sqlite_export(name: str, tmp_path: Path) -> None:
     original = run_folder(name, tmp_path / "unpacked") / EXPORT
     expected, seen = all_reports(original), screen(original)
@@ -65,10 +67,9 @@ def test_each_report_of_each_kind_of_event(
     assert all_reports(write_tables(export, tmp_path / "tables")) == all_reports(export)
 
 
-@pytest.mark.parametrize("column", ["value", "id"])
-@pytest.mark.parametrize("values", [[["a"], []], [{"a": 1}, None]], ids=["lists", "structs"])
+@sampled(("column", "values"), product(("value", "id"), ([["a"], []], [{"a": 1}, None])), fast=2)
 def test_nested_values_are_refused(
-    values: list[object], column: str, export: Path, tmp_path: Path, cli: Cli
+    column: str, values: list[object], export: Path, tmp_path: Path, cli: Cli
 ) -> None:
     good = {"id": pa.array([1, 2]), "value": pa.array(["a", "b"])}
     for kind, write_tables in FORMATS.items():
@@ -139,7 +140,7 @@ def test_a_text_that_is_repeated_takes_memory_once(tmp_path: Path, export: Path)
 
 
 @each_format
-@pytest.mark.parametrize("selected", [{"time": "15us/15500ns"}, {"time": "9s/"}, {"process": 100}])
+@sampled("selected", [{"time": "15us/15500ns"}, {"time": "9s/"}, {"process": 100}], fast=1)
 def test_a_part_is_that_of_the_sqlite_export(
     selected: dict[str, str],
     write_tables: Callable[[Path, Path], Path],

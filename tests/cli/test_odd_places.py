@@ -58,7 +58,7 @@ def odd_capture(tmp_path: Path) -> str:
     return str(write(folder / "report.sqlite", kernel("k", 0, 5)).relative_to(tmp_path))
 
 
-@pytest.mark.parametrize(
+@sampled(
     "words",
     [
         ("report", "CAPTURE"),
@@ -68,9 +68,10 @@ def odd_capture(tmp_path: Path) -> str:
         ("baseline", "save", f"{ODD}.json", "CAPTURE"),
         ("collect", ODD, "-o", f"tables {ODD}"),
         ("export", "CAPTURE", "--perfetto", f"{ODD}.gz"),
-        pytest.param(("export", "CAPTURE", "--parquet", f"parquet {ODD}"), id="parquet"),
+        ("export", "CAPTURE", "--parquet", f"parquet {ODD}"),
     ],
-    ids=lambda words: words[0] if isinstance(words, tuple) else None,
+    fast=4,
+    ids=lambda words: str(words[0]),
 )
 def test_a_capture_whose_name_is_not_utf_8(tmp_path: Path, cli: Cli, words: tuple[str, ...]) -> None:
     capture = odd_capture(tmp_path)

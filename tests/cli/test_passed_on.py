@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli
 from credential_kinds import made
+from sampled import sampled
 from tiny_export import DIAGNOSTIC, everything, nvtx, row, write
 
 from nsyswrap import open_capture
@@ -41,7 +42,7 @@ def capture(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("capture")
-@pytest.mark.parametrize("what", COMMANDS)
+@sampled("what", COMMANDS, fast=3)
 def test_what_is_passed_on_holds_no_secret(tmp_path: Path, cli: Cli, what: str) -> None:
     done = cli(*COMMANDS[what].split())
     assert done.returncode == 0, done.stderr

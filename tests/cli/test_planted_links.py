@@ -90,7 +90,7 @@ def refused(cli: Cli, here: Path, command: str, target: str, plant: Callable[[Pa
 
 @needs_other_users
 @each_case
-@pytest.mark.parametrize("is_broken", [False, True])
+@sampled("is_broken", [False, True], fast=1)
 def test_a_link_of_another_user(cli: Cli, here: Path, command: str, target: str, *, is_broken: bool) -> None:
     said = refused(cli, here, command, "nothing" if is_broken else target, foreign.give)
     assert any(words in said for words in ("a symbolic link of another user", *NOT_REPLACED))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Cli
+from sampled import sampled
 from tiny_export import call, kernel, memcpy, nvtx, write
 
 from nsyswrap.reports import NAMES
@@ -54,7 +55,7 @@ def test_commands_of_a_screen_repeat_the_selection(cli: Cli, tmp_path: Path) -> 
         assert f" x.sqlite {again} --advice\n" in cli("report", "x.sqlite", *options).stdout
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv", "json"])
+@sampled("form", ["csv", "tsv", "json"], fast=1)
 def test_top_limits_what_programs_read(cli: Cli, tmp_path: Path, form: str) -> None:
     write(tmp_path / "x.sqlite", *(kernel(name, 0, 9) for name in "abc"))
     asked = ("report", "x.sqlite", "-r", "cuda_gpu_kern_sum", "--format", form)
@@ -237,7 +238,7 @@ def test_without_a_capture_and_without_runs(cli: Cli) -> None:
     assert done.stderr.startswith("nsyswrap: no run was begun in this folder or below\n")
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@sampled("encoding", ["ascii", "latin-1"], fast=1)
 def test_a_terminal_that_lacks_a_character(
     environment: dict[str, str], tmp_path: Path, encoding: str
 ) -> None:

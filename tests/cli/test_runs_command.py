@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from batch_folders import batch_of, captured, planned
 from conftest import Cli
+from sampled import sampled
 from tiny_export import call, kernel, memcpy, write
 
 from nsyswrap.base.run_folder import EXPORT, PAGE, RUN, RunFolder, Status
@@ -177,7 +178,7 @@ def test_a_run_that_ended_lately_is_not_old(tmp_path: Path, cli: Cli) -> None:
     assert "1 run to remove" in cli("runs", "prune", "--older-than", "1h").stderr
 
 
-@pytest.mark.parametrize("facts", [{"rank": 3}, {"nsys": []}, {"nsys": None}])
+@sampled("facts", [{"rank": 3}, {"nsys": []}, {"nsys": None}], fast=1)
 def test_a_run_json_with_values_of_other_types(tmp_path: Path, cli: Cli, facts: dict[str, Any]) -> None:
     folder = made(tmp_path / "nsyswrap-runs" / "x", **facts)
     (folder / EXPORT).unlink()

@@ -11,6 +11,7 @@ from conftest import Cli
 from made_runs import made_side
 from PIL import Image
 from recorded import SHIPPED
+from sampled import sampled
 
 from nsyswrap.base.run_folder import BATCH, DIGEST, RUN
 from nsyswrap.base.version import version
@@ -37,7 +38,7 @@ COMMANDS = {
 NAMED_LAST = ("--perfetto", "--view", "save")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@sampled("name", COMMANDS, fast=5)
 def test_what_a_command_writes(name: str, cli: Cli, tmp_path: Path) -> None:
     for number, point in enumerate("ab"):
         (tmp_path / f"{point}.json").write_text(baseline_text(made_side(seed=number)))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from labels import HERE, read_entries
+from sampled import sampled
 
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.api import open_capture
@@ -23,7 +24,7 @@ COUNTED = 0.05  # of the steps may be missed or found in addition: an unmarked f
 # What is said of these is known to be wrong, or cannot be told.
 UNKNOWN = {"recompiling", "whisper_one_shot"}
 
-every = pytest.mark.parametrize("name", RECORDED)
+every = sampled("name", RECORDED, fast=8)
 
 
 @cache

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from sampled import sampled
 from tiny_export import call, everything, kernel, opened
 
 from nsyswrap.base.text import shortest_labels
@@ -46,8 +48,7 @@ def test_rows_of_each_capture_in_their_order_with_its_label(tmp_path: Path) -> N
     assert text.render([table])["cuda_gpu_kern_sum.txt"].splitlines()[1].startswith("Capture  Time %")
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("rounding", ["2025", "legacy"])
+@sampled(("name", "rounding"), product(NAMES, ("2025", "legacy")), fast=19)
 def test_every_report_goes_together(name: str, rounding: str, tmp_path: Path) -> None:
     table = opened(tmp_path, *everything()).viewed(rounding=rounding).report(name)
     joined = combine([("a", table), ("b", table)])

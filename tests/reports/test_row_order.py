@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from all_reports import RULES, all_reports, screen
 from recorded import run_folder
+from sampled import sampled
 from shuffled import shuffled
 
 from nsyswrap.base.run_folder import EXPORT
@@ -32,7 +32,7 @@ def _comparable(name: str, rows: Rows) -> Rows:
     return sorted(rows, key=repr) if name in TIES else rows
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@sampled("name", CAPTURES, fast=1)
 def test_reports_and_the_answer_do_not_depend_on_the_order_of_rows(name: str, tmp_path: Path) -> None:
     original = run_folder(name, tmp_path / "unpacked") / EXPORT
     changed = shuffled(original, tmp_path / EXPORT)
