@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import foreign
 import hypothesis
 import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
@@ -54,15 +55,26 @@ class Cli(Protocol):
     ) -> subprocess.CompletedProcess[str]: ...
 
 
+class RunIn(Protocol):
+    """Runs ``nsyswrap WORDS`` in a folder; keywords are environment variables."""
+
+    def __call__(self, folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]: ...
+
+
 def pytest_configure(config: pytest.Config) -> None:
     few = config.getoption("few") or config.getoption("fast")
     hypothesis.settings.load_profile("few" if few else "busy machine")
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Spare each garbage collection the thousands of tests and all that they import."""
+    gc.disable()
+    result = yield
     gc.collect()
     gc.freeze()
+    gc.enable()
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
@@ -169,6 +181,15 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def warm_cli(environment: dict[str, str]) -> Generator[WarmCli, None, None]:
     with closing(WarmCli(environment)) as warm:
         yield warm
+
+
+@pytest.fixture(scope="session")
+def ordinary(environment: dict[str, str]) -> Generator[RunIn, None, None]:
+    """nsyswrap run by a user who may not look into the places of another one."""
+    if reason := foreign.lacks():
+        pytest.skip(reason)
+    with closing(WarmCli(environment, foreign.ORDINARY)) as warm:
+        yield lambda folder, *words, **variables: warm.run([*words], folder, "", variables, PATIENCE_S)
 
 
 @pytest.fixture

@@ -5,25 +5,20 @@ from __future__ import annotations
 import importlib
 import re
 import shutil
-from collections.abc import Generator, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from subprocess import CompletedProcess
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 import foreign
 import pytest
 from command_cases import CASES, RECORDING, THINGS, UNWRITTEN, Case, make_own, make_things
-from warm_cli import WarmCli
 
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 
 if TYPE_CHECKING:
-
-    class Run(Protocol):
-        def __call__(self, folder: Path, *words: str, **variables: str) -> CompletedProcess[str]: ...
+    from conftest import RunIn
 
 
 WITHOUT_PATHS = {"runs", "runs list", "runs prune", "scenarios list", "scenarios explain", "demo"}
@@ -54,33 +49,20 @@ def test_every_command_has_a_case() -> None:
 
 
 @pytest.fixture(scope="module")
-def run(environment: dict[str, str]) -> Generator[Run, None, None]:
-    """nsyswrap as an ordinary user."""
-    if reason := foreign.lacks():
-        pytest.skip(reason)
-    with closing(WarmCli(environment, foreign.ORDINARY)) as warm:
-
-        def start(folder: Path, *words: str, **variables: str) -> CompletedProcess[str]:
-            return warm.run([*words], folder, "", variables, 120)
-
-        yield start
-
-
-@pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
+def here(tmp_path_factory: pytest.TempPathFactory, ordinary: RunIn) -> Path:
     """A folder with captures of one's own, and with the same things at each kind of place."""
     folder, things = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("things")
-    make_own(folder, partial(run, folder))
+    make_own(folder, partial(ordinary, folder))
     make_things(things, folder)
     foreign.make_places(folder, things)
     return folder
 
 
-def wrong(run: Run, here: Path, case: Case, place: str, **variables: str) -> str:
+def wrong(ordinary: RunIn, here: Path, case: Case, place: str, **variables: str) -> str:
     """Run a case at a place; return what is wrong with its answer, or an empty text."""
     path_of = foreign.PLACES[place]
     things = {thing: path_of(name) for thing, name in THINGS.items()}
-    done = run(here, *case.words.format(**things).split(), **variables)
+    done = ordinary(here, *case.words.format(**things).split(), **variables)
     for left in here.glob("out*"):
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     errors = re.findall("^nsyswrap: (?!stdin is a pipe)", done.stderr, re.MULTILINE)
@@ -93,18 +75,21 @@ def wrong(run: Run, here: Path, case: Case, place: str, **variables: str) -> str
     return f"{case.words} {place}: exit code {done.returncode}, {done.stderr[-600:]}"
 
 
-def test_a_sample_in_a_folder_that_may_not_be_entered(run: Run, here: Path) -> None:
+def test_a_sample_in_a_folder_that_may_not_be_entered(ordinary: RunIn, here: Path) -> None:
     sample = [case for case in CASES if case.words.partition(" ")[2] in ("{run}", "{batch}", "-o {file}")]
-    assert list(filter(None, (wrong(run, here, case, foreign.INSIDE) for case in sample))) == []
+    assert list(filter(None, (wrong(ordinary, here, case, foreign.INSIDE) for case in sample))) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", foreign.PLACES)
-def test_every_command_at_every_place(run: Run, here: Path, place: str) -> None:
-    assert list(filter(None, (wrong(run, here, case, place) for case in CASES))) == []
+def test_every_command_at_every_place(ordinary: RunIn, here: Path, place: str) -> None:
+    assert list(filter(None, (wrong(ordinary, here, case, place) for case in CASES))) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", foreign.PLACES)
-def test_recording_at_every_place(run: Run, here: Path, place: str, nsys: str) -> None:
-    assert list(filter(None, (wrong(run, here, case, place, NSYSWRAP_NSYS=nsys) for case in RECORDING))) == []
+def test_recording_at_every_place(ordinary: RunIn, here: Path, place: str, nsys: str) -> None:
+    assert (
+        list(filter(None, (wrong(ordinary, here, case, place, NSYSWRAP_NSYS=nsys) for case in RECORDING)))
+        == []
+    )

@@ -6,42 +6,25 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator
-from contextlib import closing
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import foreign
 import pytest
 from compared_runs import make_repeats, make_run
 from releases import lay_batch
 from sampled import sampled
-from warm_cli import WarmCli
 
 from nsyswrap.base.run_folder import RUN
 
 if TYPE_CHECKING:
-
-    class Run(Protocol):
-        def __call__(
-            self, folder: Path, *words: str, **variables: str
-        ) -> subprocess.CompletedProcess[str]: ...
+    from conftest import RunIn
 
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = "from nsyswrap.cli import main; main()"
 pytestmark = pytest.mark.skipif(bool(foreign.lacks()), reason=foreign.lacks())
-
-
-@pytest.fixture(scope="module")
-def run(environment: dict[str, str]) -> Generator[Run, None, None]:
-    with closing(WarmCli(environment, foreign.ORDINARY)) as warm:
-
-        def start(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-            return warm.run([*words], folder, "", variables, 120)
-
-        yield start
 
 
 @pytest.fixture
@@ -69,8 +52,8 @@ def shared(tmp_path: Path) -> Path:
     ],
     fast=3,
 )
-def test_a_run_of_another_user_among_ones_own(run: Run, shared: Path, command: str) -> None:
-    done = run(shared, *command.split())
+def test_a_run_of_another_user_among_ones_own(ordinary: RunIn, shared: Path, command: str) -> None:
+    done = ordinary(shared, *command.split())
     told = [line for line in done.stderr.splitlines() if "theirs" in line]
     is_asked_for = "nsyswrap-runs" in command and "*" not in command  # not only come upon
     assert done.returncode == (65 if is_asked_for else 0), done.stderr
@@ -78,38 +61,38 @@ def test_a_run_of_another_user_among_ones_own(run: Run, shared: Path, command: s
     assert "Permission denied" in told[0]
 
 
-def test_only_the_first_of_many_are_named(run: Run, shared: Path) -> None:
+def test_only_the_first_of_many_are_named(ordinary: RunIn, shared: Path) -> None:
     runs = shared / "nsyswrap-runs"
     for number in range(9):
         foreign.give(shutil.copytree(runs / "mine", runs / f"x{number}"), 0o700)
-    done = run(shared, "runs")
+    done = ordinary(shared, "runs")
     names = ", ".join(f"nsyswrap-runs/{name}" for name in ("theirs", "x0", "x1"))
     assert f"nsyswrap: left out: {names} and 7 more (Permission denied)\n" in done.stderr
     assert "mine" in done.stdout
 
 
-def test_no_folder_is_checked_in_part(run: Run, shared: Path) -> None:
+def test_no_folder_is_checked_in_part(ordinary: RunIn, shared: Path) -> None:
     """What may not be read can hold secrets."""
-    done = run(shared, "redact", "--check", "nsyswrap-runs")
+    done = ordinary(shared, "redact", "--check", "nsyswrap-runs")
     assert done.returncode == 65
     assert "nsyswrap-runs/theirs: cannot be searched: Permission denied" in done.stderr
 
 
-def test_a_planned_run_of_another_user(run: Run, tmp_path: Path) -> None:
+def test_a_planned_run_of_another_user(ordinary: RunIn, tmp_path: Path) -> None:
     batch = tmp_path / "batch"
     lay_batch("0.1.0", batch)
     for path in (batch, *batch.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     foreign.give(batch / "runs" / "00003-code=4", 0o700)
-    status = run(tmp_path, "batch", "status", "batch")
+    status = ordinary(tmp_path, "batch", "status", "batch")
     assert (status.returncode, status.stderr) == (0, "")
     assert "00003-code=4  lost: batch/runs/00003-code=4 cannot be read: Permission denied" in status.stdout
     assert "00002-code=3" in status.stdout
-    collected = run(tmp_path, "collect", "batch", "-o", "out")
+    collected = ordinary(tmp_path, "collect", "batch", "-o", "out")
     assert "00003-code=4" in collected.stderr
 
 
-def test_ending_the_batch_of_another_user(run: Run, tmp_path: Path) -> None:
+def test_ending_the_batch_of_another_user(ordinary: RunIn, tmp_path: Path) -> None:
     """They share it with the group; its lock names their process."""
     batch = tmp_path / "batch"
     lay_batch("0.1.0", batch)
@@ -135,7 +118,7 @@ with locked(Path(), "a batch"):
     ) as theirs:
         assert theirs.stdout
         assert theirs.stdout.readline() == "locked\n"
-        done = run(tmp_path, "batch", "cancel", "batch")
+        done = ordinary(tmp_path, "batch", "cancel", "batch")
         theirs.communicate("")
     assert (done.returncode, done.stdout) == (73, "")
     assert done.stderr.splitlines() == [
@@ -149,12 +132,14 @@ COMMANDS = ["report own", "runs", "view own -o out.html", "doctor own", "collect
 
 
 @sampled(("variables", "command"), product(HOMES, (*COMMANDS, "--show-config")), fast=5)
-def test_a_home_that_may_not_be_entered(run: Run, tmp_path: Path, variables: str, command: str) -> None:
+def test_a_home_that_may_not_be_entered(
+    ordinary: RunIn, tmp_path: Path, variables: str, command: str
+) -> None:
     make_run(tmp_path / "own")
     (tmp_path / "theirs").mkdir()
     foreign.give(tmp_path / "theirs", 0o700)
     values = dict.fromkeys(variables.split(), str(tmp_path / "theirs"))
-    done = run(tmp_path, *command.split(), **{"XDG_STATE_HOME": "", "XDG_CACHE_HOME": "", **values})
+    done = ordinary(tmp_path, *command.split(), **{"XDG_STATE_HOME": "", "XDG_CACHE_HOME": "", **values})
     assert done.returncode == 0, done.stderr
     assert ("left out:" in done.stderr) == (command == "runs")
 
