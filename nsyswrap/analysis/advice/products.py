@@ -124,7 +124,6 @@ def _costly(
         status="unknown" if saves is None else "estimate",
         kernels=len(rows),
         kernels_ns=took,
-        kernels_percent=100.0 * took / context.window_ns,
         longest_kernel=max(by_name, key=lambda name: by_name[name]),
     )
 
@@ -156,37 +155,28 @@ def _kernels(context: AdviceContext, matches: Callable[[str], bool]) -> NDArray[
 def fp64_fact(context: AdviceContext) -> Iterator[Finding]:
     """Yield the share of FP64 kernels in programs that seem to want them."""
     if len(rows := _kernels(context, _is_fp64)) and _wants_fp64(context):
-        cover = context.running(rows)
-        percent = 100.0 * cover.length / context.window_ns
-        yield context.fact("uses_fp64", cover, "cuda_gpu_kern_sum", kernels_percent=percent)
+        yield context.fact("uses_fp64", context.running(rows), "cuda_gpu_kern_sum")
 
 
 def unknown_products(context: AdviceContext) -> Iterator[Finding]:
     """Yield the share of products whose names do not tell whether they use tensor cores."""
-    rows = _kernels(context, lambda name: classify(name) in _WITH_CORES and _is_unknown(name))
-    if len(rows):
-        cover = context.running(rows)
-        percent = 100.0 * cover.length / context.window_ns
-        yield context.fact("unknown_products", cover, "cuda_gpu_kern_sum", kernels_percent=percent)
+    if len(rows := _kernels(context, _is_unknown)):
+        yield context.fact("unknown_products", context.running(rows), "cuda_gpu_kern_sum")
 
 
 def _is_unknown(name: str) -> bool:
-    return arithmetic(name).tensor_cores is None
+    return classify(name) in _WITH_CORES and arithmetic(name).tensor_cores is None
 
 
 def one_kernel(context: AdviceContext) -> Iterator[Finding]:
     """Yield the kernel that takes most of the time judged, if it takes more than 30 %."""
     named = context.kernels
-    if not len(named.rows):
-        return
-    worst = int(named.total_ns.argmax())
-    if 100.0 * named.total_ns[worst] <= _ONE_KERNEL_PERCENT * context.window_ns:
-        return
-    cover = context.running(named.rows[named.code == worst])
-    percent = 100.0 * cover.length / context.window_ns
-    if percent > _ONE_KERNEL_PERCENT:
-        name = named.names[worst]
-        yield context.fact("one_kernel", cover, "cuda_gpu_kern_sum", kernel=name, kernel_percent=percent)
+    worst = int(named.total_ns.argmax()) if len(named.rows) else 0
+    if 100.0 * named.total_ns[worst : worst + 1].sum() > _ONE_KERNEL_PERCENT * context.window_ns:
+        cover = context.running(named.rows[named.code == worst])
+        fact = context.fact("one_kernel", cover, "cuda_gpu_kern_sum", kernel=named.names[worst])
+        if (fact.time_percent or 0.0) > _ONE_KERNEL_PERCENT:
+            yield fact
 
 
 def uneven_kernels(context: AdviceContext) -> Iterator[Finding]:
@@ -230,7 +220,7 @@ def _uneven(
     cover, source = context.running(rows), "cuda_kern_exec_trace"
     median, change = float(np.median(took)), float(last[1] / max(first[1], 1e-9) - 1)
     if abs(change) >= _DRIFTS and (first[2] < last[0] or last[2] < first[0]):  # half of each third lies apart
-        numbers = {"kernel": name, "first_ns": first[1] * median, "last_ns": last[1] * median}
+        numbers = {"kernel": name, "first_ns": float(first[1]) * median, "last_ns": float(last[1]) * median}
         yield context.fact("kernel_drifts", cover, source, **numbers), abs(change) * float(took.sum())
     more = float(((relative - 1) * usual)[relative >= _LONG].sum())
     slowest = float(np.quantile(relative, 0.99))

@@ -62,7 +62,14 @@ class Wording:
 
 def words(finding: Finding) -> Wording:
     """Return the texts of a finding."""
-    kind, numbers = finding.kind, {"written_in": finding.language, **finding.numbers}
+    kind, numbers = (
+        finding.kind,
+        {
+            "written_in": finding.language,
+            "time_percent": finding.time_percent,
+            **finding.numbers,
+        },
+    )
     wording = replace(_WORDINGS[kind], **in_language(kind, finding.language))
     if kind in _VARIANTS:
         changes, more = _VARIANTS[kind](numbers)
@@ -295,7 +302,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "fp32_products": Wording(
         "FP32 products without tensor cores",
-        "{kernels_percent} of the time",
+        "{time_percent} of the time",
         _KERNELS,
         "TF32",
         "allow TF32, whose tensor cores round inputs to a mantissa of 10 bits; for convolutions "
@@ -305,7 +312,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "fp64_kernels": Wording(
         "FP64 kernels",
-        "{kernels_percent} of the time, although the default is FP32",
+        "{time_percent} of the time, although the default is FP32",
         _KERNELS,
         "FP32 with TF32 products",
         "compute in FP32, with TF32 allowed: arrays of NumPy are FP64, and so are the tensors made from them",
@@ -314,24 +321,24 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "misaligned_products": Wording(
         "Misaligned products",
-        "{kernels_percent} of the time, loading less than 16 bytes at once",
+        "{time_percent} of the time, loading less than 16 bytes at once",
         _KERNELS,
         "Aligned dimensions",
         "pad dimensions to multiples of 16 bytes: 8 elements of FP16 or BF16, 4 of FP32 or TF32",
         "vocabulary = (vocabulary + 63) // 64 * 64  # before layers are created",
         "padding adds more work than it saves, as to small dimensions",
     ),
-    "outside_graphs": Wording("", "Kernels outside CUDA graphs take {kernels_percent} of the time"),
+    "outside_graphs": Wording("", "Kernels outside CUDA graphs take {time_percent} of the time"),
     "slow_link": Wording(
         "", "large pinned copies reach {rate_bytes_per_s}; the PCIe link gives {link_bytes_per_s}"
     ),
-    "uses_fp64": Wording("", "FP64 kernels take {kernels_percent} of the time"),
-    "one_kernel": Wording("", "{short} takes {kernel_percent} of the time"),
+    "uses_fp64": Wording("", "FP64 kernels take {time_percent} of the time"),
+    "one_kernel": Wording("", "{short} takes {time_percent} of the time"),
     "kernel_drifts": Wording(
         "", "{short}: median {first_ns} in the first third of the steps, {last_ns} in the last"
     ),
     "kernel_varies": Wording("", "{short}: 99th percentile {p99_ns}, median {median_ns}"),
-    "unknown_products": Wording("", "precision unknown for {kernels_percent} of the time"),
+    "unknown_products": Wording("", "precision unknown for {time_percent} of the time"),
     "exposed_communication": Wording(
         "Exposed communication",
         "{exposed_ns} of NCCL kernels not overlapped with compute",

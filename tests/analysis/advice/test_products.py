@@ -68,7 +68,6 @@ def test_what_is_said_of_fp32_products(tmp_path: Path) -> None:
         "steps": 3,
         "kernels": 3,
         "kernels_ns": 1800,
-        "kernels_percent": 60.0,
         "longest_kernel": FP32,
     }
     assert (one.time_percent, one.window_ns) == (60.0, STEADY_NS)
@@ -114,8 +113,8 @@ def test_fp64_is_a_finding_where_the_framework_defaults_to_fp32(tmp_path: Path) 
     program = new(tmp_path, gpu(), *looped(*ahead(FP64, 300, "own(double *)")))
     assert framework_of(program) == ""
     assert findings_of(program) == {}
-    facts = {one.kind: one.numbers for one in advice_of(program).facts}
-    assert facts["uses_fp64"] == {"kernels_percent": 30.0}
+    facts = {one.kind: one for one in advice_of(program).facts}
+    assert facts["uses_fp64"].time_percent == 30.0
 
 
 def test_programs_that_factor_matrices_want_fp64(tmp_path: Path) -> None:
@@ -123,7 +122,7 @@ def test_programs_that_factor_matrices_want_fp64(tmp_path: Path) -> None:
     rows = [*ahead(FP64, 600), call("cudaLaunchKernel", 20, 30, 3)]
     program = new(tmp_path, gpu(), *looped(*rows, kernel(solve, 1990, 2000, 3, gridX=10)))
     assert "fp64_kernels" not in findings_of(program)
-    assert facts_of(program)["uses_fp64"].numbers == {"kernels_percent": 60.0}
+    assert facts_of(program)["uses_fp64"].time_percent == 60.0
 
 
 def test_misaligned_products(tmp_path: Path) -> None:
@@ -154,7 +153,7 @@ def facts_of(capture: Capture) -> dict[str, Finding]:
 @pytest.mark.parametrize(("until", "expected"), [(300, 70.0), (600, 60.0)])
 def test_the_kernel_that_takes_most(until: int, expected: float, tmp_path: Path) -> None:
     one = facts_of(new(tmp_path, gpu(), *looped(*ahead(OWN, until))))["one_kernel"]
-    assert one.numbers["kernel_percent"] == expected
+    assert one.time_percent == expected
 
 
 def test_a_finding_comes_before_a_closer_look(tmp_path: Path) -> None:
@@ -163,7 +162,7 @@ def test_a_finding_comes_before_a_closer_look(tmp_path: Path) -> None:
 
 def test_unknown_arithmetic_is_a_fact(tmp_path: Path) -> None:
     facts = facts_of(new(tmp_path, gpu(), *looped(*ahead(UNKNOWN, 200))))
-    assert facts["unknown_products"].numbers == {"kernels_percent": 20.0}
+    assert facts["unknown_products"].time_percent == 20.0
 
 
 def uneven(*lengths: int, blocks: tuple[int, ...] = (10,)) -> list[Row]:

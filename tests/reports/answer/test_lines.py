@@ -132,14 +132,14 @@ def test_a_copy_is_never_busy_without_a_word(capture: Capture) -> None:
 def test_a_healthy_program_is_told_what_was_looked_at(
     busy: dict[str, int], unknown: int, looked: str, capture: Capture
 ) -> None:
-    facts = (fact("unknown_products", unknown, kernels_percent=40.0),) if unknown else ()
+    facts = (fact("unknown_products", unknown),) if unknown else ()
     healthy = answer(device(busy=busy, idle={}), findings=(), start_up=None, facts=facts)
     assert f"No single cause costs 5 % or more ({looked})" in lines(capture, healthy)
 
 
 def test_the_kernel_that_is_the_program(capture: Capture) -> None:
     busy = device(busy={"other_kernel": 60}, idle={})
-    kernel = fact("one_kernel", 59, kernel="void forces<(int)4>(float *)", kernel_percent=98.3)
+    kernel = fact("one_kernel", 59, kernel="void forces<(int)4>(float *)")
     drift = fact("kernel_drifts", 59, kernel="forces(float *)", first_ns=9e6, last_ns=11e6)
     shown = lines(capture, answer(busy, findings=(), start_up=None, facts=(kernel, drift)))
     assert shown[3:] == [

@@ -43,7 +43,7 @@ LATE = {
 }
 DOUBT = {"outcome": "doubtful", "doubt": "why"}
 IDLE = {"idle_ns": 300, "computes": True}
-PRODUCTS = {"kernels": 3, "kernels_ns": 300, "kernels_percent": 60.0, "longest_kernel": "k<{0}>"}
+PRODUCTS = {"kernels": 3, "kernels_ns": 300, "time_percent": 60.0, "longest_kernel": "k<{0}>"}
 LAUNCH = {**IDLE, "cause": "launch"}
 
 KERNELS = {"kernels": 30, "kernels_ns": 3_000_000, **STEPS}
@@ -377,7 +377,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     ),
     (
         "outside_graphs",
-        {"kernels_percent": 30.0},
+        {"time_percent": 30.0},
         "",
         "Kernels outside CUDA graphs take 30.0 % of the time",
         "",
@@ -389,11 +389,11 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "large pinned copies reach 6.00 GB/s; the PCIe link gives 64.0 GB/s",
         "",
     ),
-    ("uses_fp64", {"kernels_percent": 30.0}, "", "FP64 kernels take 30.0 % of the time", ""),
-    ("unknown_products", {"kernels_percent": 30.0}, "", "precision unknown for 30.0 % of the time", ""),
+    ("uses_fp64", {"time_percent": 30.0}, "", "FP64 kernels take 30.0 % of the time", ""),
+    ("unknown_products", {"time_percent": 30.0}, "", "precision unknown for 30.0 % of the time", ""),
     (
         "one_kernel",
-        {"kernel": "void a::forces<(int)4>(float *)", "kernel_percent": 98.0},
+        {"kernel": "void a::forces<(int)4>(float *)", "time_percent": 98.0},
         "",
         "forces takes 98.0 % of the time",
         "",
