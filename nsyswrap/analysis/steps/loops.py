@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LEAST_PART = 0.1  # of the GPU time or of the time: a loop with less has no line
 _OFTEN, _LEAST_PART_OFTEN = 20, 0.02  # a loop that comes so often needs less
 _HALF = 0.5  # of the occurrences have a kernel
+_MOST_PARTS, _NUMBERS = 1000, 2**64  # of a step that are looked for; of what sequences launch
 _LIGHT, _MOST = 0.2, 1.0  # weights, of 2: marked steps with little give way to a loop with half
 
 
@@ -78,7 +79,8 @@ def _loops(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
     if not found:
         return []
     every = _rejoined([*found, *_beside(whole, process, calls, found, weights)])
-    listed = every[: len(found)] + [one for one in every[len(found) :] if weights.counts(one)]
+    beside = (one for one in every[len(found) :] if weights.counts(one) and not _is_part(one, every[0]))
+    listed = [*every[: len(found)], *beside]
     first, *others = _parted(listed)
     others.sort(key=lambda one: -sum(weights.parts(one)))
     heavy = [one for one in others if len(one.start_ns) >= MANY and sum(weights.parts(one)) >= _MOST]
@@ -117,6 +119,12 @@ class _Weights:
     def _rows(self, one: Occurrences) -> tuple[NDArray[Any], NDArray[Any]]:
         start = self._calls.start_ns
         return np.searchsorted(start, one.start_ns), np.searchsorted(start, one.end_ns)
+
+
+def _is_part(one: Occurrences, step: Occurrences) -> bool:
+    """Return True if a step launches what this sequence does several times, and nothing else."""
+    times = range(2, _MOST_PARTS)
+    return bool(one.launches) and any(count * one.launches % _NUMBERS == step.launches for count in times)
 
 
 def _rejoined(loops: Sequence[Occurrences]) -> list[Occurrences]:

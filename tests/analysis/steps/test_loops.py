@@ -155,6 +155,15 @@ def test_a_short_loop_is_not_named(tmp_path: Path) -> None:
     assert only(tmp_path, drawing).others == ()
 
 
+def test_what_a_step_repeats_is_no_other_loop_before_the_steps(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.kernels("ab" * 100, -LENGTH)
+    for start in every(20):
+        drawing.kernels("ab" * 20, start)
+    steps = only(tmp_path, drawing)
+    assert (steps.label, len(steps), steps.others) == ("a sequence of 40 GPU operations", 21, ())
+
+
 def test_copies_are_no_loop(tmp_path: Path) -> None:
     drawing = training(20)
     for i, start in enumerate(every(30, -40 * LENGTH)):
