@@ -13,6 +13,7 @@ from conftest import Cli
 from pyarrow import parquet
 from rank_exports import Step, run_folder, steps
 from report_tables import read_csv
+from step_drawings import phases
 from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.base.run_folder import EXPORT, RUN
@@ -46,6 +47,17 @@ def test_every_report_has_the_rank_in_front(cli: Cli, launch: Path) -> None:
     found = [(row["Rank"], row["Name"], row["Total Time (ns)"]) for row in read_csv(done.stdout)]
     assert [row for row in found if row[1] == "gemm"] == [("0", "gemm", "600"), ("2", "gemm", "1800")]
     assert {row[0] for row in found} == {"0", "2"}
+
+
+def test_all_ranks_are_judged_by_one_loop(cli: Cli, tmp_path: Path) -> None:
+    for number, times in enumerate(((50_000, 45_000), (51_000, 45_000), (45_000, 50_000))):
+        write(tmp_path / f"job.rank{number}.sqlite", *phases(*times).rows)
+    paths = sorted(tmp_path.glob("job.rank*"))
+    done = cli("report", *paths, "--by", "rank", "-r", "step_budget", "--format", "csv")
+    busy = {row["rank"]: row["busy_ns"] for row in read_csv(done.stdout) if row["row"] == "steady part"}
+    assert busy == {"0": str(29 * 50_000), "1": str(29 * 51_000), "2": str(29 * 45_000)}
+    assert "nsyswrap: all ranks are judged by 'train', the loop that they share" in done.stderr
+    assert "judged by" not in cli("report", *paths, "--by", "rank", "-r", "cuda_gpu_sum").stderr
 
 
 def test_ranks_come_in_their_order_whatever_they_are_called(cli: Cli, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Cli
+from step_drawings import phases
 from tiny_export import call, kernel, nvtx, write
 from waiting import PATIENCE_S, wait_until
 
@@ -87,6 +88,18 @@ def test_the_screen_of_a_folder_of_runs(tmp_path: Path, cli: Cli) -> None:
     made(tmp_path / "runs", (2.0, 4.0, 3.0))
     done = cli("report", "runs")
     assert (done.returncode, done.stdout) == (0, SCREEN), done.stderr
+
+
+def test_all_runs_are_judged_by_one_loop(tmp_path: Path, cli: Cli) -> None:
+    made(tmp_path / "runs", (2.0, 4.0, 3.0))
+    for number, times in enumerate(((50_000, 45_000), (50_000, 45_000), (45_000, 50_000)), 1):
+        export = tmp_path / "runs" / f"run-{number}" / EXPORT
+        export.unlink()
+        write(export, *phases(*times).rows)
+    shown = cli("report", "runs").stdout
+    assert re.search(r"^step 'train' .* 3$", shown, re.MULTILINE)
+    assert "step 'eval'" not in shown
+    assert "All runs are judged by 'train', the loop that they share." in shown
 
 
 def test_four_pairs_are_compared_by_their_ranges(tmp_path: Path, cli: Cli) -> None:
