@@ -97,32 +97,29 @@ class CaptureLanes:
         self._tracks: dict[object, int] = {}
         self._ranks = {} if label else _ranks(self._capture)
 
+    def _known(self, key: object, make: Callable[[], Track]) -> int:
+        """Return the track with this key; make it when it is first asked for."""
+        if key not in self._tracks:
+            self._tracks[key] = self.lanes.add(make())
+        return self._tracks[key]
+
     def process(self, global_pid: int) -> int:
         """Return the track of a host process."""
-        if global_pid not in self._tracks:
-            number = 0 if global_pid == MISSING else global_pid >> PID_SHIFT & ID_MASK
-            name = process_name(self._capture, global_pid)
-            if global_pid in self._ranks:
-                name += f", rank {self._ranks[global_pid]}"
-            track = Track("process", self._label + name, self.lanes.number(number))
-            self._tracks[global_pid] = self.lanes.add(track)
-        return self._tracks[global_pid]
+        number = 0 if global_pid == MISSING else global_pid >> PID_SHIFT & ID_MASK
+        rank = f", rank {self._ranks[global_pid]}" if global_pid in self._ranks else ""
+        name = f"{self._label}{process_name(self._capture, global_pid)}{rank}"
+        return self._known(global_pid, lambda: Track("process", name, self.lanes.number(number)))
 
     def gpu(self, machine: int, device: int) -> int:
         """Return the track of a GPU."""
-        key = ("gpu", machine, device)
-        if key not in self._tracks:
-            name = self._label + gpu_name(self._capture, device)
-            self._tracks[key] = self.lanes.add(Track("gpu", name, self.lanes.number(0)))
-        return self._tracks[key]
+        return self._group(("gpu", machine, device), gpu_name(self._capture, device))
 
     def group(self, name: str) -> int:
-        """Return the track that holds a group of curves."""
-        key = ("group", name)
-        if key not in self._tracks:
-            track = Track("gpu", self._label + name, self.lanes.number(0))
-            self._tracks[key] = self.lanes.add(track)
-        return self._tracks[key]
+        """Return the track that holds a group of curves or of steps."""
+        return self._group(("group", name), name)
+
+    def _group(self, key: tuple[object, ...], name: str) -> int:
+        return self._known(key, lambda: Track("gpu", self._label + name, self.lanes.number(0)))
 
     def lane(self, lane: Lane) -> int:
         """Return a track for a lane of steps or of idle time: the idle time of a GPU is below it."""
@@ -133,16 +130,11 @@ class CaptureLanes:
 
     def thread(self, global_tid: int) -> int:
         """Return the lane of a host thread."""
-        key = ("thread", global_tid)
-        if key not in self._tracks:
-            known = global_tid != MISSING
-            parent = self.process(global_tid & ~ID_MASK if known else MISSING)
-            process = self.lanes.tracks[parent].process
-            number = self.lanes.thread_number(global_tid & ID_MASK if known else 0)
-            self._tracks[key] = self.lanes.add(
-                Track("thread", thread_name(self._capture, global_tid), process, number, parent)
-            )
-        return self._tracks[key]
+        own, of = (0, MISSING) if global_tid == MISSING else (global_tid & ID_MASK, global_tid & ~ID_MASK)
+        lanes, parent, name = self.lanes, self.process(of), thread_name(self._capture, global_tid)
+        place = lanes.tracks[parent].process
+        make = lambda: Track("thread", name, place, lanes.thread_number(own), parent)  # noqa: E731
+        return self._known(("thread", global_tid), make)
 
     def thread_lane(self, global_tid: int, name: str, sublane: int) -> int:
         """Return a lane of a host thread: itself, one below it with this name, or a sub-lane of either."""
