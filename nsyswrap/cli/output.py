@@ -449,4 +449,4 @@ def write_csv(folder: Path, tables: Iterable[Table], layout: Layout) -> None:
             files.write(folder / name, content, follow=False)
         number += 1
         del table, content  # or they would be there while the next is made
-    note(f"wrote {number} CSV file{'' if number == 1 else 's'} to {folder}/")
+    note(f"wrote {counted(number, 'CSV files')} to {folder}/")

@@ -7,7 +7,7 @@ import shutil
 import sys
 
 from nsyswrap.analysis.answer import answer_of
-from nsyswrap.base.text import ascii_layout, is_utf8, printable, shorten
+from nsyswrap.base.text import ascii_layout, counted, is_utf8, printable, shorten
 from nsyswrap.base.units import percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render.formats.text import paragraph_lines, styled, table_lines, wrapped
@@ -50,7 +50,7 @@ def _facts(capture: Capture) -> list[str]:
     return [
         shorten(command, _PROGRAM_WIDTH),
         " + ".join(f"{gpus.count(name)} x {name}" if gpus.count(name) > 1 else name for name in names),
-        f"{kernels:,} kernel{'' if kernels == 1 else 's'}",
+        counted(kernels, "kernels"),
         _busy(capture, kernels + capture.count("api")),
         f"selected: {capture.selected}" if capture.selected else "",
     ]

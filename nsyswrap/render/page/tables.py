@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nsyswrap.base.text import shorten_all
+from nsyswrap.base.text import counted, shorten_all
 from nsyswrap.base.units import Unit, human, moment
 from nsyswrap.render.formats.text import heading
 from nsyswrap.render.names import distinct_names
@@ -76,7 +76,7 @@ def _tools(table: Table, name: str, rows: int) -> Markup:
     field = element(
         "label", "Filter ", element("input", type="search", aria_label=f"Filter {name}", autocomplete="off")
     )
-    count = element("output", f"{rows:,} row{'' if rows == 1 else 's'}", class_="count")
+    count = element("output", counted(rows, "rows"), class_="count")
     save = element(
         "button",
         "Save CSV",
@@ -159,7 +159,7 @@ def _note_texts(table: Table, top: int, whole: str) -> Iterator[str]:
     if not len(table) and not table.notes:
         yield "No rows: none found."
     if (more := len(table) + table.left_out - top) > 0:
-        yield f"{more:,} more row{'' if more == 1 else 's'}: {whole}"
+        yield f"{counted(more, 'more rows')}: {whole}"
     if table.selection:
         yield f"Selected: {table.selection}"
     yield from table.notes

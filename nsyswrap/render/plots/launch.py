@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.launch_bound import LaunchCost, judged_launches, launch_cost_of
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.render.colors import LAUNCHES
 from nsyswrap.render.plots import Plot, notes_of, table_for
@@ -115,7 +116,7 @@ def _title(data: Mapping[str, LaunchTimes]) -> str:
     idle = " to ".join(dict.fromkeys(percent(share) for share in (shares[0], shares[-1])))
     rest = len(data) - len(judged)
     more = f" ({rest} more ha{'s' if rest == 1 else 've'} no repeated launches)" if rest else ""
-    captures = f"{len(judged)} capture{'' if len(judged) == 1 else 's'}"
+    captures = counted(len(judged), "captures")
     return f"{captures}: launch latency left the GPU idle for {idle} of the time judged{more}"
 
 

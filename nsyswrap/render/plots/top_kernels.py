@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.kernel_units import kernel_kinds
 from nsyswrap.analysis.names import name_codes
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.render.colors import kernel_color
 from nsyswrap.render.names import distinct_names
@@ -129,9 +130,7 @@ def _longest(by_label: Mapping[str, Rows]) -> tuple[list[str | None], list[str]]
     names = [name for name, _ in totals.most_common(most)]
     rest = len(totals) - len(names)
     rest_time = duration(sum(totals.values()) - sum(totals[name] for name in names))
-    return names, [
-        f"not drawn: {rest:,} more kernel{'' if rest == 1 else 's'}, {rest_time} in total"
-    ] if rest else []
+    return names, [f"not drawn: {counted(rest, 'more kernels')}, {rest_time} in total"] if rest else []
 
 
 def _title(data: Sequence[Kernels], name: str | None) -> str:

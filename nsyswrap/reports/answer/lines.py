@@ -11,7 +11,7 @@ from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.analysis.step_budget import KERNELS, OTHER_KERNELS
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.text import clip, printable, screen_width, shorten
+from nsyswrap.base.text import clip, counted, printable, screen_width, shorten
 from nsyswrap.base.units import duration, duration_of
 from nsyswrap.reports import find_report
 from nsyswrap.reports.answer.line import (
@@ -396,7 +396,7 @@ def _commands(answer: Answer) -> Iterator[Line]:
     findings = len(_worth(answer))
     if findings > _MOST:
         more = findings - _MOST
-        text = f"{more} more finding{'' if more == 1 else 's'}, and advice on all"
+        text = f"{counted(more, 'more findings')}, and advice on all"
         yield Line(text, "note", typed="--advice")
     elif findings:
         yield Line("Advice with a line of code for each", "note", typed="--advice")

@@ -31,7 +31,7 @@ def start_up_lines(answer: Answer) -> Iterator[Line]:
     if answer.steps is None or answer.start_up is None:
         return
     start_up, warm_up = answer.start_up, answer.steps.warm_up
-    parts = [f"{warm_up:,} warm-up step{'' if warm_up == 1 else 's'}"] if warm_up else []
+    parts = [counted(warm_up, "warm-up steps")] if warm_up else []
     if answer.steps.gpu_percent < _MOST_PERCENT:
         parts.append(f"{whole_percent(100 - answer.steps.gpu_percent)} of GPU time")
     left_out = f"{', '.join(parts)} left out" if parts else ""

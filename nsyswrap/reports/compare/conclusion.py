@@ -15,7 +15,7 @@ from nsyswrap.analysis.compare.model import (
     Outcome,
     Pair,
 )
-from nsyswrap.base.text import printable, shorten_all
+from nsyswrap.base.text import counted, printable, shorten_all
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import (
     PERCENT,
@@ -280,7 +280,7 @@ def _next(comparison: Comparison, pair: Pair) -> str:
     """Return what would decide a comparison that is undecided."""
     more = pair.judgement.more_runs
     if more:
-        return f"{more:,} more run{'' if more == 1 else 's'} a side would probably tell"
+        return f"{counted(more, 'more runs')} a side would probably tell"
     if pair.judgement.outcome == "cannot tell":
         if is_about_the_clock(pair.judgement):
             return "More runs will not tell: make the runs of both sides at the same clock."
@@ -309,14 +309,14 @@ def _counts(comparison: Comparison, names: Mapping[Key, str]) -> Iterable[str]:
             for p in renamed
             if p.renamed_from
         ]
-        yield f"{_kernels(len(renamed))} probably renamed: {_some(pairs)}"
+        yield f"{counted(len(renamed), 'kernels')} probably renamed: {_some(pairs)}"
     if relaunched := [pair for pair in kernels if pair.is_relaunched]:
         shapes = [f"{names[pair.key]} {detail(pair)}" for pair in relaunched]
-        yield f"{_kernels(len(relaunched))} with another grid or block: {_some(shapes)}"
+        yield f"{counted(len(relaunched), 'kernels')} with another grid or block: {_some(shapes)}"
     other = [p for p in kernels if not p.is_added and not p.is_removed and p.base_count != p.new_count]
     if other:
         counts = [f"{names[p.key]} {p.base_count:,.0f} → {p.new_count:,.0f}" for p in other]
-        yield f"{_kernels(len(other))} with another number of launches: {_some(counts)}"
+        yield f"{counted(len(other), 'kernels')} with another number of launches: {_some(counts)}"
 
 
 def _other_steps(comparison: Comparison) -> Iterable[str]:
@@ -333,11 +333,7 @@ def _other_steps(comparison: Comparison) -> Iterable[str]:
 
 def _of_kind(kind: str, pairs: Sequence[Pair], names: Mapping[Key, str]) -> Iterable[str]:
     if pairs:
-        yield f"{_kernels(len(pairs))} {kind}: {_some([names[pair.key] for pair in pairs])}"
-
-
-def _kernels(count: int) -> str:
-    return f"{count:,} kernel{'' if count == 1 else 's'}"
+        yield f"{counted(len(pairs), 'kernels')} {kind}: {_some([names[pair.key] for pair in pairs])}"
 
 
 def _some(texts: Sequence[str]) -> str:

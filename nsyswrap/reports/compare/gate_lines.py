@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nsyswrap.analysis.compare.gate import WITH_WARM_UP, GateLimits, GateResult, Verdict
 from nsyswrap.analysis.compare.model import GROUPS, Key, Pair
 from nsyswrap.analysis.kernel_names.readable import readable
-from nsyswrap.base.text import printable, shorten
+from nsyswrap.base.text import counted, printable, shorten
 from nsyswrap.base.units import duration
 from nsyswrap.reports.compare.tables import aside_texts
 
@@ -22,7 +22,7 @@ def conclusion(result: GateResult, limits: GateLimits) -> str:
 
 
 def _reason(result: GateResult, limits: GateLimits) -> str:
-    rows = _counted(len(result.checked), "row")
+    rows = counted(len(result.checked), "rows")
     limit = f"{100 * limits.max_slower:g} %"
     if result.verdict == "slower":
         return f"{len(result.failed):,} of {rows} slower by more than {limit}"
@@ -39,7 +39,7 @@ def _reason(result: GateResult, limits: GateLimits) -> str:
     more = [pair.judgement.more_runs for pair in result.undecided]
     known = [number for number in more if number]
     advice = (
-        f"; {_counted(max(known), 'more run')} a side would probably decide"
+        f"; {counted(max(known), 'more runs')} a side would probably decide"
         if len(known) == len(more)
         else ""
     )
@@ -52,7 +52,7 @@ def row_lines(result: GateResult) -> list[str]:
         return []
     rows = result.failed or result.undecided
     rows = tuple(sorted(rows, key=lambda pair: -pair.cost_ns))
-    more = [f"{_counted(len(rows) - _LISTED, 'more row')}"] if len(rows) > _LISTED else []
+    more = [counted(len(rows) - _LISTED, "more rows")] if len(rows) > _LISTED else []
     return [*(row_line(pair) for pair in rows[:_LISTED]), *more]
 
 
@@ -68,7 +68,7 @@ def remark_lines(result: GateResult) -> list[str]:
     if result.undecided and all(pair.key.detail == WITH_WARM_UP for pair in result.undecided):
         lines.append("warm-up alone varies too much: record the steps after it (profile --steps), or more")
     if result.absent:
-        lines.append(f"not compared: {_counted(len(result.absent), 'row')}: {_names(result.absent)}")
+        lines.append(f"not compared: {counted(len(result.absent), 'rows')}: {_names(result.absent)}")
     return lines
 
 
@@ -101,12 +101,8 @@ def _names(pairs: Sequence[Pair]) -> str:
 
 
 def _checked(result: GateResult) -> str:
-    return f"{_counted(len(result.checked), 'row')} ({_groups(result)})"
+    return f"{counted(len(result.checked), 'rows')} ({_groups(result)})"
 
 
 def _groups(result: GateResult) -> str:
     return ", ".join(GROUPS[group].lower() for group in result.groups)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

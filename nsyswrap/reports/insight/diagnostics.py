@@ -15,6 +15,7 @@ from nsyswrap.analysis.gpu_operations import KINDS, operation_notes
 from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
@@ -97,7 +98,7 @@ def conclude(_: Capture, data: Mapping[str, Values]) -> str:
     parts = ["events may be missing"] if "loss" in levels else []
     parts += [f"warnings: {', '.join(warned)}"] if warned else []
     parts = parts or ["no check found a problem"]
-    parts += [f"{untold} check{('' if untold == 1 else 's')} not possible"] if untold else []
+    parts += [f"{counted(untold, 'checks')} not possible"] if untold else []
     sentence = "; ".join(parts)
     return f"{sentence[0].upper()}{sentence[1:]}."
 

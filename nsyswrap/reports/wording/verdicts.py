@@ -6,6 +6,7 @@ import numpy as np
 
 from nsyswrap.analysis.launch_bound import LaunchCost, judged_launches, launch_cost_of
 from nsyswrap.analysis.launches import Launches, launches_of
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.wording.states import CAUSE_NAMES
@@ -43,7 +44,7 @@ def headline(part: str, cost: LaunchCost) -> str:
 def _firsts(launches: Launches) -> str:
     count = int(launches.first.sum())
     spent = duration(int(launches.api_ns[launches.first].sum()))
-    return f"{count:,} first launch{'' if count == 1 else 'es'}, {spent} of CPU time"
+    return f"{counted(count, 'first launches')}, {spent} of CPU time"
 
 
 def _savings(cost: LaunchCost) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.ranks.members import missing_ranks, places
 from nsyswrap.analysis.ranks.waiting import Steps, steps
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.render.page.html import Markup, Section, element, joined, missing, section
 from nsyswrap.render.page.tables import ROWS, folded_table
@@ -181,9 +182,7 @@ def by_step(job: Job) -> Markup:
 def _about(bins: Bins, ranks: int) -> str:
     where = f"{len(bins.labels):,} of {ranks:,} ranks" if len(bins.labels) < ranks else "each rank"
     mean = f"; a cell is the mean of {bins.width:,} instances" if bins.width > 1 else ""
-    return (
-        f"NVTX range '{bins.name}', {bins.count:,} instance{'' if bins.count == 1 else 's'} on {where}{mean}"
-    )
+    return f"NVTX range '{bins.name}', {counted(bins.count, 'instances')} on {where}{mean}"
 
 
 def _step_text(bins: Bins, column: int) -> str:

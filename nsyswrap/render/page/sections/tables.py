@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.launches import launches_of
+from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render import colors
@@ -209,7 +210,7 @@ def _histogram(subject: Subject, label: str, table: Table) -> Markup:
 
 
 def _launches(kind: str, count: int) -> str:
-    return f"{count:,} {kind} launch{'' if count == 1 else 'es'}"
+    return counted(count, f"{kind} launches")
 
 
 def _half(kind: str, counts: NDArray[Any], table: Table) -> Markup:
