@@ -15,7 +15,6 @@ from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.arrays.intervals import difference, intersection, joined
 from nsyswrap.analysis.conditions import host_link_bytes_per_ns
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
@@ -160,7 +159,6 @@ def copy_bound(context: AdviceContext) -> Iterator[Finding]:
         rate_bytes_per_s=int(size.sum()) / max(took, 1) * 1e9,
         exposed_ns=exposed.length,
         kernels_ns=context.compute.length,
-        framework=framework_of(context.capture.whole),
     )
 
 

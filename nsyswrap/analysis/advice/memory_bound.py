@@ -18,7 +18,6 @@ from nsyswrap.analysis.advice.replay import decisive_ns
 from nsyswrap.analysis.advice.waves import blocks_of
 from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.finding import Finding, FindingKind
-from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET
 from nsyswrap.analysis.kernel_names import classify, readable
 from nsyswrap.analysis.names import numbered_names
@@ -239,7 +238,6 @@ def _layout(context: AdviceContext, work: _Work) -> Iterator[Finding]:
         work,
         "layout_copies",
         marks,
-        framework=framework_of(context.capture.whole),
         **dict(zip(kinds, times, strict=True)),
     )
 

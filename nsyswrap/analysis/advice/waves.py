@@ -15,7 +15,6 @@ from nsyswrap.analysis.advice.replay import decisive_ns
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, GpuOperations, communicating
 from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.names import kernel_classes
@@ -128,7 +127,6 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
         waves=float(waves[worst]),
         resident=int(resident[worst]),
         multiprocessors=count,
-        framework=framework_of(whole),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.analysis.frameworks import PYTORCH
 from nsyswrap.analysis.kernel_names.demangled import parse
 from nsyswrap.analysis.kernel_names.readable import readable
+from nsyswrap.analysis.program_language import CUDA
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import shorten
 from nsyswrap.base.units import duration, percent
@@ -579,7 +580,7 @@ def _waiting_for_rank(numbers: Numbers) -> _Variant:
 def _layout_copies(numbers: Numbers) -> _Variant:
     """Return the words for what takes most of the time, with code in the program's language."""
     parts = ("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns")
-    most, pytorch = max(parts, key=lambda part: numbers[part]), numbers["framework"] == "pytorch"
+    most, language = max(parts, key=lambda part: numbers[part]), numbers["written_in"]
     changes = {}
     if most == "strided_ns":
         changes = {
@@ -606,15 +607,20 @@ def _layout_copies(numbers: Numbers) -> _Variant:
             "example": "current, following = following, current  # instead of copy_()",
             "unless": "both copies are needed, because one of them changes",
         }
-    if not pytorch and most == "clones_ns":
+    if language in {PYTORCH, ""}:
+        return changes, {}
+    if most == "clones_ns":
         changes |= {
             "do": "swap references to buffers, or let the kernel write to its destination",
-            "example": "nsyswrap report CAPTURE -r cuda_gpu_trace"
-            if numbers["framework"]
-            else "std::swap(current, next);  // pointers, instead of cudaMemcpyAsync",
+            "example": "std::swap(current, next);  // pointers, instead of cudaMemcpyAsync"
+            if language == CUDA
+            else "nsyswrap report CAPTURE -r cuda_gpu_trace  # what comes before the copies",
         }
-    elif not pytorch:
-        changes |= {"example": "nsyswrap report CAPTURE -r cuda_gpu_kern_sum"}
+    else:
+        changes |= {
+            "do": "keep one layout from kernel to kernel; for convolutions it is NHWC",
+            "example": "nsyswrap report CAPTURE -r cuda_gpu_kern_sum  # which kernels copy",
+        }
     return changes, {}
 
 
@@ -624,17 +630,7 @@ def _elementwise_chains(numbers: Numbers) -> _Variant:
 
 
 def _last_wave(numbers: Numbers) -> _Variant:
-    torch = {
-        "do": "choose sizes whose products fill whole waves, such as another batch, or let the compiler try "
-        "other tiles",
-        "example": "model = torch.compile(model, mode='max-autotune')",
-    }
-    return torch if numbers["framework"] == "pytorch" else {}, {"listed": f"{numbers['waves']:.2f}"}
-
-
-def _copy_bound(numbers: Numbers) -> _Variant:
-    rows = {"example": "nsyswrap report CAPTURE -r memcpy_bandwidth"}
-    return {} if numbers["framework"] == "pytorch" else rows, {}
+    return {}, {"listed": f"{numbers['waves']:.2f}"}
 
 
 def _few_blocks(numbers: Numbers) -> _Variant:
@@ -780,7 +776,6 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "spikes": _spikes,
     "layout_copies": _layout_copies,
     "elementwise_chains": _elementwise_chains,
-    "copy_bound": _copy_bound,
     "few_blocks": _few_blocks,
     "last_wave": _last_wave,
     "pageable_copies": _pageable_copies,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _NO_TEXT = ""  # that of the catalogue holds
 _LOADED = (_NO_TEXT, "CUDA_MODULE_LOADING=EAGER ./program  # or one launch of each kernel before the loop")
+_RATES = "nsyswrap report CAPTURE -r memcpy_bandwidth  # which copies"
 _TF32 = "allow TF32, which rounds the inputs of products to a mantissa of 10 bits"
 _IN_CUDA: Mapping[FindingKind, Texts] = {
     "launch_bound": (
@@ -48,6 +49,7 @@ _IN_CUDA: Mapping[FindingKind, Texts] = {
         _NO_TEXT,
         "cudaMemcpyAsync(next, host, bytes, cudaMemcpyHostToDevice, copy_stream);",
     ),
+    "copy_bound": (_NO_TEXT, _RATES),
     "tiny_copies": (
         _NO_TEXT,
         "cudaMemcpyAsync(all, packed, bytes, cudaMemcpyHostToDevice, stream);  // in one buffer",
@@ -81,6 +83,7 @@ _BATCHED = "use more blocks: process more elements per call, or batch small prob
 _WAVES = (_NO_TEXT, "batch = 2 * batch // 3  # or another size whose blocks fill whole waves")
 _IN_PYTHON: Mapping[FindingKind, Texts] = {
     "last_wave": _WAVES,
+    "copy_bound": (_NO_TEXT, _RATES),
     "launch_bound": (
         "reduce the number of launches: CUDA graphs, fused kernels, larger batches",
         "nsyswrap report CAPTURE -r launch_overhead  # which kernels to fuse",
@@ -198,6 +201,7 @@ _IN_CUPY: Mapping[FindingKind, Texts] = {
 _ASYNC = "!$acc parallel loop async(1)  ! and !$acc wait(1) once after the loop"
 _CREATED = "!$acc enter data create(buffer)  ! before the loop"
 _IN_OPENACC: Mapping[FindingKind, Texts] = {
+    "copy_bound": (_NO_TEXT, _RATES),
     "last_wave": (_NO_TEXT, "!$acc parallel loop gang num_gangs(gangs)  ! a multiple of the SMs"),
     "launch_bound": (
         "merge parallel regions, collapse nested loops, and launch with async",

@@ -213,7 +213,6 @@ def test_what_is_said_of_a_link_that_is_the_limit(tmp_path: Path) -> None:
         "rate_bytes_per_s": pytest.approx(MEGABYTE / 990 * 1e9),
         "exposed_ns": 3 * 710,
         "kernels_ns": 3 * 280,
-        "framework": "",
     }
 
 

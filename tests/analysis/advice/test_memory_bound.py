@@ -121,7 +121,7 @@ def test_casts_that_stay(casts: list[tuple[str, int]], tmp_path: Path) -> None:
 def test_copies_inside_the_gpu(name: str, part: str, tmp_path: Path) -> None:
     work = (PRODUCT, 400), (name, 100), (PRODUCT, 300), (EXP, 100)
     one = findings_of(new(tmp_path, *looped(*in_order(*work))))["layout_copies"]
-    assert (one.ceiling_ns, one.numbers[part], one.numbers["framework"]) == (300, 300, "pytorch")
+    assert (one.ceiling_ns, one.numbers[part], one.language) == (300, 300, "pytorch")
 
 
 @pytest.mark.parametrize(("kind", "expected"), [(8, {"layout_copies": 300}), (10, {})])
@@ -133,7 +133,6 @@ def test_copies_within_a_device_are_clones(kind: int, expected: dict[str, int], 
     ]
     found = findings_of(new(tmp_path, *looped(*rows)))
     assert {name: one.ceiling_ns for name, one in found.items() if name == "layout_copies"} == expected
-    assert all(one.numbers["framework"] == "" for one in found.values() if one.kind == "layout_copies")
 
 
 def test_what_runs_beside_other_kernels_saves_nothing(tmp_path: Path) -> None:

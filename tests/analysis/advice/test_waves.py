@@ -161,7 +161,6 @@ def test_what_is_said_of_the_last_wave(tmp_path: Path) -> None:
         "waves": 1.25,
         "resident": 2,
         "multiprocessors": 10,
-        "framework": "",
     }
 
 

@@ -50,7 +50,6 @@ KERNELS = {"kernels": 30, "kernels_ns": 3_000_000, **STEPS}
 COPIES = {
     **dict.fromkeys(("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns"), 1000),
     **KERNELS,
-    "framework": "pytorch",
 }
 COPIED = (
     "copies inside the GPU: 10 per step; conversions {}, strided copies {}, concatenations {}, copies as "
@@ -299,7 +298,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     ),
     (
         "layout_copies",
-        {**COPIES, "clones_ns": 2000, "framework": ""},
+        {**COPIES, "clones_ns": 2000},
         "Copies inside the GPU",
         "2.00 µs for copies as they are (10 per step)",
         COPIED.format(*["1.00 µs"] * 3, "2.00 µs"),
@@ -326,7 +325,6 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
             "waves": 1.0,
             "resident": 2,
             "multiprocessors": 132,
-            "framework": "",
             **KERNELS,
         },
         "Last wave of blocks",
@@ -344,7 +342,6 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
             "rate_bytes_per_s": 5e9,
             "exposed_ns": 3000,
             "kernels_ns": 1000,
-            "framework": "pytorch",
             **STEPS,
         },
         "Copy-bound",
@@ -737,13 +734,14 @@ def test_where_events_are_lost_fewer_of_the_marked_steps_are_named(
 
 
 @pytest.mark.parametrize(
-    ("framework", "code"),
+    ("language", "code"),
     [
         ("pytorch", "current, following = following, current  # instead of copy_()"),
-        ("jax", "nsyswrap report CAPTURE -r cuda_gpu_trace"),
-        ("", "std::swap(current, next);  // pointers, instead of cudaMemcpyAsync"),
+        ("jax", "nsyswrap report CAPTURE -r cuda_gpu_trace  # what comes before the copies"),
+        ("cuda", "std::swap(current, next);  // pointers, instead of cudaMemcpyAsync"),
     ],
 )
-def test_code_is_in_the_language_of_the_program(framework: str, code: str) -> None:
-    numbers = {**COPIES, "clones_ns": 2000, "framework": framework}
-    assert words(Finding("layout_copies", numbers, NOTHING, 1, "bound", "cuda_gpu_sum")).example == code
+def test_code_is_in_the_language_of_the_program(language: str, code: str) -> None:
+    numbers = {**COPIES, "clones_ns": 2000}
+    finding = Finding("layout_copies", numbers, NOTHING, 1, "bound", "cuda_gpu_sum", language=language)
+    assert words(finding).example == code
