@@ -151,6 +151,14 @@ def test_perfetto_has_the_steps_and_the_idle_time_of_the_tables(tmp_path: Path) 
     assert trace.roots[:2] == ["GPU 0", "steps"]
 
 
+def test_steps_are_cut_as_the_selection_says(tmp_path: Path) -> None:
+    rows = [row for i in range(6) for row in step_of_two_kernels(100 * i)]
+    capture = opened(tmp_path, *rows)
+    for clip, ends in ((False, [(200, 300), (300, 400)]), (True, [(250, 300), (300, 350)])):
+        trace = traced(capture.select(time="250/350", clip=clip), tmp_path)
+        assert [(part.start, part.end) for part in trace.of("steps")] == ends
+
+
 def step_of_two_kernels(start: int) -> list[Row]:
     number = start // 50
     return [

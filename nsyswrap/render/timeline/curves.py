@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
-from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.gpu_operations import clipped, gpu_operations_of
 from nsyswrap.analysis.steps import steps_of
 from nsyswrap.analysis.usage import PINNED_MEMORY, gpu_metrics_of, memory_use_of
 from nsyswrap.base.units import duration
@@ -156,8 +156,11 @@ def steps(capture: Capture) -> Iterator[Lane]:
             place = (STEPS, one.global_pid, "steps", title)
             kinds = [(STEPS, text) for text in _STEP_KINDS]
             names = [f"step {one.first + i}" for i in range(len(one))]
-            spans = (one.start_ns[number], one.end_ns[number])
-            yield Lane(*place, *spans, kinds, number, names, kind[number])
+            start, end = one.start_ns[number], one.end_ns[number]
+            if clipped(capture):
+                first, last = capture.window.start_ns, capture.window.end_ns
+                start, end = np.clip(start, first, last), np.clip(end, first, last)
+            yield Lane(*place, start, end, kinds, number, names, kind[number])
 
 
 def idle(capture: Capture) -> Iterator[Lane]:
