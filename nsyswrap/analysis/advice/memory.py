@@ -18,7 +18,16 @@ from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
-from nsyswrap.capture.schema import PAGE_FAULT, PAGEABLE, PINNED, SPANS, TINY_BYTES, TO_DEVICE, TO_HOST
+from nsyswrap.capture.schema import (
+    PAGE_FAULT,
+    PAGEABLE,
+    PINNED,
+    SPANS,
+    TINY_BYTES,
+    TO_DEVICE,
+    TO_HOST,
+    WITHIN_DEVICE,
+)
 
 _HIDDEN = 0.1  # of the copies' time: more overlap is no turn-taking
 _COPY_BOUND = 0.25  # of the busy time
@@ -105,9 +114,13 @@ def _link_bytes_per_ns(whole: Capture, kinds: NDArray[Any], recorded: float = 0.
 
 
 def not_overlapped(context: AdviceContext) -> Iterator[Finding]:
-    """Yield a finding if copies and kernels take turns although both take much time."""
+    """Yield a finding if copies and kernels take turns although both take much time.
+
+    Copies inside a GPU take the memory from kernels beside them: they have a finding of their own.
+    """
     copies = _Copies(context)
-    rows = copies.rows[~copies.pageable & (copies.size > TINY_BYTES)]
+    crosses = copies.kind != WITHIN_DEVICE
+    rows = copies.rows[crosses & ~copies.pageable & (copies.size > TINY_BYTES)]
     copying, exposed = context.running(rows), _exposed(context, rows)
     alone = context.compute.length - intersection(context.compute, copying).length
     potential = min(exposed.length, alone)
