@@ -66,11 +66,7 @@ class LazyGroup(Group):
     context_class = HelpContext
 
     def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Parse the arguments; this prints --help."""
         typed = tuple(args)
@@ -323,10 +319,7 @@ def _usage_message(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption) and context:
         options = [flag for one in context.command.get_params(context) for flag in one.opts]
-        message, hint = (
-            f"no option named {error.option_name!r}",
-            did_you_mean(error.option_name, options),
-        )
+        message, hint = (f"no option named {error.option_name!r}", did_you_mean(error.option_name, options))
     if context:
         hint = f"{hint} {context.command_path} --help shows all options"
     return f"nsyswrap: {message[:1].lower()}{message[1:]}" + (f"\n  {hint.strip()}" if hint else "")

@@ -21,12 +21,7 @@ with lazy_imports():  # --help needs none of these
 _EXECUTORS = executors.by_name()
 BATCH = "Batch"  # a heading of the help
 _by_option = option(
-    BATCH,
-    "--by",
-    default="",
-    metavar="COLUMN",
-    show_default="kernel_ns",
-    help="Compare by this column.",
+    BATCH, "--by", default="", metavar="COLUMN", show_default="kernel_ns", help="Compare by this column."
 )
 _top_option = option(
     BATCH,

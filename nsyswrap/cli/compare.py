@@ -120,19 +120,9 @@ class CompareCommand(Command):
     ),
 )
 @click.argument("paths", nargs=-1, metavar="BASE... [--] NEW...")
+@option(LIMITS, "--max-slower", show_default="5%", metavar="SHARE", help="Tolerate this much more time.")
 @option(
-    LIMITS,
-    "--max-slower",
-    show_default="5%",
-    metavar="SHARE",
-    help="Tolerate this much more time.",
-)
-@option(
-    LIMITS,
-    "--min-time",
-    show_default="10us",
-    metavar="TIME",
-    help="Ignore less time than this in a run.",
+    LIMITS, "--min-time", show_default="10us", metavar="TIME", help="Ignore less time than this in a run."
 )
 @option(LIMITS, "--anyway", is_flag=True, help="Show sides that cannot be compared, without verdicts.")
 @run_options

@@ -78,12 +78,7 @@ def csv_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def csv_safe_option(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds --csv-safe."""
-    return option(
-        group,
-        "--csv-safe",
-        is_flag=True,
-        help="Guard CSV cells: formulas, control characters.",
-    )
+    return option(group, "--csv-safe", is_flag=True, help="Guard CSV cells: formulas, control characters.")
 
 
 def check_csv_safe(form: str, *, asked: bool) -> None:
@@ -193,11 +188,7 @@ def selecting(selection: Selection, steps: str = "") -> list[str]:
 
 
 steps_option = option(
-    PART,
-    "--steps",
-    default="",
-    metavar="STEPS",
-    help="Judge these steps: NAME, 10-13 or NAME/10-13, from 0.",
+    PART, "--steps", default="", metavar="STEPS", help="Judge these steps: NAME, 10-13 or NAME/10-13, from 0."
 )
 
 

@@ -191,10 +191,7 @@ def terminal_layout(top: int | None = None) -> Layout:
     """Return a layout as wide as the terminal or $COLUMNS, with the colors and characters of stdout."""
     width = _columns(_PIPE_WIDTH)
     return formats.Layout(
-        top,
-        width=max(_LEAST_WIDTH, width),
-        color=uses_color(sys.stdout),
-        ascii=not is_utf8(sys.stdout),
+        top, width=max(_LEAST_WIDTH, width), color=uses_color(sys.stdout), ascii=not is_utf8(sys.stdout)
     )
 
 
@@ -205,11 +202,7 @@ def wrapped(text: str, indent: int = 0, *, whole_words: bool = False) -> list[st
     """
     width = min(_PIPE_WIDTH, terminal_layout().width)
     return textwrap.wrap(
-        text,
-        width,
-        subsequent_indent=" " * indent,
-        break_on_hyphens=False,
-        break_long_words=not whole_words,
+        text, width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=not whole_words
     )
 
 

@@ -122,12 +122,7 @@ class ProfileOptions:
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
 @code_option
 @module_option
-@option(
-    PROGRAM,
-    "--ranks",
-    metavar="N,N-N",
-    help="Profile only these ranks of a launch; run the others.",
-)
+@option(PROGRAM, "--ranks", metavar="N,N-N", help="Profile only these ranks of a launch; run the others.")
 @option(
     PROGRAM,
     "--repeat",
@@ -135,12 +130,7 @@ class ProfileOptions:
     metavar="N",
     help="Run N times, into DIR/run-1, ...; show the spread.",
 )
-@option(
-    PROGRAM,
-    "--compare-bare",
-    is_flag=True,
-    help="Run without nsys too (asks first, or --yes).",
-)
+@option(PROGRAM, "--compare-bare", is_flag=True, help="Run without nsys too (asks first, or --yes).")
 @option(PROGRAM, "--yes", "confirmed", is_flag=True, hidden=True, help="Run it without nsys without asking.")
 @output_option("Use this folder, not nsyswrap-runs/<program>-<time>.", group=FOLDER)
 @option(FOLDER, "--force", is_flag=True, help="Replace the run in the folder.")

@@ -115,12 +115,7 @@ _add_options = with_options(
         help="End the run after S seconds (exit code 75).",
     ),
     option(
-        RECORDING,
-        "--trace",
-        default="cuda,nvtx",
-        show_default=True,
-        metavar="APIS",
-        help="Trace these APIs.",
+        RECORDING, "--trace", default="cuda,nvtx", show_default=True, metavar="APIS", help="Trace these APIs."
     ),
     option(
         RECORDING,
@@ -213,10 +208,7 @@ _add_options = with_options(
         help="Delete the .nsys-rep, which cannot be redacted.",
     ),
     option(
-        FOLDER,
-        "--share",
-        type=click.Choice(["group"]),
-        help="Let your group read all but the .nsys-rep.",
+        FOLDER, "--share", type=click.Choice(["group"]), help="Let your group read all but the .nsys-rep."
     ),
 )
 

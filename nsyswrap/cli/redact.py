@@ -34,8 +34,7 @@ STAYS = (
 
 
 @click.command(
-    cls=Command,
-    examples=("nsyswrap redact run1 -o shared.sqlite", "nsyswrap redact --check shared.sqlite"),
+    cls=Command, examples=("nsyswrap redact run1 -o shared.sqlite", "nsyswrap redact --check shared.sqlite")
 )
 @click.argument("capture", type=click.Path(readable=False, path_type=Path))
 @option(

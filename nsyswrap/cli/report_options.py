@@ -173,8 +173,7 @@ class ReportOptions:
         check_csv_folder(self.csv_folder)
         if self.format.is_binary and not self.output:
             raise UsageError(
-                f"--format {self.form} needs -o",
-                "name a file, or a folder for several reports, with -o",
+                f"--format {self.form} needs -o", "name a file, or a folder for several reports, with -o"
             )
         if self.format.one_table and not self.named_reports:
             raise UsageError(

@@ -123,8 +123,7 @@ def open_run(run: str | None, *, everywhere: bool) -> None:
 
 
 @command.command(
-    "prune",
-    examples=("nsyswrap runs prune --older-than 30d", "nsyswrap runs prune --keep 10 --yes"),
+    "prune", examples=("nsyswrap runs prune --older-than 30d", "nsyswrap runs prune --keep 10 --yes")
 )
 @option(
     _RUNS,

@@ -139,8 +139,7 @@ def run_scenario(
     if name == ALL:
         if arguments or variants or cross_check or csv_folder:
             raise UsageError(
-                "ARGS, --variant, --cross-check and --csv cannot be used with `all`",
-                "name one scenario",
+                "ARGS, --variant, --cross-check and --csv cannot be used with `all`", "name one scenario"
             )
         scenario_runs.run_all(output or default_output("scenarios"), force=force)
         return

@@ -54,10 +54,7 @@ _MOST = 40  # captures of a page
     "captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE|DIR]..."
 )
 @option(
-    SHOW,
-    "--by",
-    type=click.Choice(["rank"]),
-    help="Compare the processes of one capture as ranks of a job.",
+    SHOW, "--by", type=click.Choice(["rank"]), help="Compare the processes of one capture as ranks of a job."
 )
 @output_option("Write this file; - is stdout.", metavar="FILE", show_default="<label>.html")
 @option(OUTPUT, "--open", "opening", is_flag=True, help="Open the page in the browser.")

@@ -19,16 +19,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import printable, without_commands
-from nsyswrap.base.units import (
-    EXACT_TENTHS,
-    NEAR_TIE,
-    TIE,
-    TimeUnit,
-    Unit,
-    csv_cell,
-    csv_decimals,
-    csv_label,
-)
+from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, TimeUnit, Unit, csv_cell, csv_decimals, csv_label
 
 if TYPE_CHECKING:
     from nsyswrap.reports.table import Column, Table, Values
@@ -63,11 +54,7 @@ def blocks(table: Table, delimiter: str, time_unit: TimeUnit, *, safe: bool) -> 
 
 
 def rows_in_blocks(
-    table: Table,
-    between: Sequence[bytes],
-    style: Callable[[Column], Style],
-    encoded: Encode,
-    missing: bytes,
+    table: Table, between: Sequence[bytes], style: Callable[[Column], Style], encoded: Encode, missing: bytes
 ) -> Iterator[bytes]:
     """Yield the rows as ``between`` lays them out: what is before, between and after their cells.
 

@@ -43,10 +43,7 @@ class Summary:
 
 
 def summarize(
-    capture: Capture,
-    *,
-    alone: bool = False,
-    sections: Sequence[tuple[str, int | None]] = SECTIONS,
+    capture: Capture, *, alone: bool = False, sections: Sequence[tuple[str, int | None]] = SECTIONS
 ) -> Summary:
     """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
 

@@ -378,11 +378,7 @@ def _paragraph(
 
 def _document(document: Document, layout: Layout) -> dict[str, str]:
     return render(
-        document.tables,
-        width=layout.width,
-        color=layout.color,
-        top=layout.top,
-        time_unit=layout.time_unit,
+        document.tables, width=layout.width, color=layout.color, top=layout.top, time_unit=layout.time_unit
     )
 
 

@@ -314,12 +314,7 @@ def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
             return
     yield Line(sentence, "finding", "warning", heading=wording.heading)
     remedy = wording.remedy
-    texts = [
-        f"{remedy}{saves}{in_full}",
-        f"{remedy}: {in_full}",
-        f"{remedy}: {most}",
-        most,
-    ]
+    texts = [f"{remedy}{saves}{in_full}", f"{remedy}: {in_full}", f"{remedy}: {most}", most]
     yield Line(first_fitting(texts, room("detail")), "detail", figures=marks)
 
 

@@ -100,11 +100,7 @@ def group_table(
 
 def _by_cost(pair: Pair) -> tuple[float, float, float]:
     """Return a key that sorts by the cost, in a step first: sides can have other numbers of steps."""
-    return (
-        -abs(step_cost_ns(pair) or 0.0),
-        -abs(pair.cost_ns),
-        -max(pair.base_total_ns, pair.new_total_ns),
-    )
+    return (-abs(step_cost_ns(pair) or 0.0), -abs(pair.cost_ns), -max(pair.base_total_ns, pair.new_total_ns))
 
 
 def _columns(group: Group, names: Sequence[object], pairs: Sequence[Pair]) -> Iterator[Column]:

@@ -62,13 +62,7 @@ from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 Rows = dict[str, NDArray[Any]]
 
-CAPTURE, SELECTED, STEADY, MEDIAN, STEP = (
-    "capture",
-    "selected part",
-    "steady part",
-    "median step",
-    "step",
-)
+CAPTURE, SELECTED, STEADY, MEDIAN, STEP = ("capture", "selected part", "steady part", "median step", "step")
 WARM_UP, OUTLIER, LEFT_OUT = "warm-up", "outlier", "left out"
 _WORTH_PERCENT = 1.0  # of the time: states with less are not in the verdict
 _TEXTS = {**CAUSE_NAMES, OTHER_PROCESS: "another process used the device"}
@@ -353,11 +347,4 @@ SCHEMA = Schema(
     ),
 )
 
-REPORT = Report(
-    SCHEMA,
-    needs=(KINDS,),
-    compute=compute,
-    reads=READS,
-    conclude=conclude,
-    judges_steps=True,
-)
+REPORT = Report(SCHEMA, needs=(KINDS,), compute=compute, reads=READS, conclude=conclude, judges_steps=True)

@@ -109,10 +109,7 @@ def _moved(capture: Capture, kind: str) -> dict[str, NDArray[Any]]:
     per_second = NS_PER_S // np.maximum(duration, 1)
     if (size.astype(float) * per_second).max(initial=0) > MOST:
         raise OverflowError
-    return {
-        "size_bytes": size,
-        "throughput_bytes_per_s": np.where(duration > 0, size * per_second, MISSING),
-    }
+    return {"size_bytes": size, "throughput_bytes_per_s": np.where(duration > 0, size * per_second, MISSING)}
 
 
 SCHEMA = Schema(
@@ -121,13 +118,7 @@ SCHEMA = Schema(
     columns=(
         Column("start_ns", "Start", Unit.NS, "when the operation began on the GPU"),
         Column("duration_ns", "Duration", Unit.NS, "GPU time of the operation"),
-        Column(
-            "correlation_id",
-            "CorrId",
-            Unit.ID,
-            "correlation id, also of the API call behind it",
-            6,
-        ),
+        Column("correlation_id", "CorrId", Unit.ID, "correlation id, also of the API call behind it", 6),
         *(
             Column(f"{field}_{axis}", f"{header}{axis.upper()}", Unit.COUNT, f"{what} in dimension {axis}", 5)
             for field, header, what in (("grid", "Grd", "blocks"), ("block", "Blk", "threads of a block"))

@@ -47,10 +47,7 @@ def compute(capture: Capture) -> Result:
         **stat_values(groups.of(phases.kernel_ns), "kernel_"),
     }
     names = {field: Texts(phases.keys[field], texts) for field, texts in phases.names.items()}
-    return Result(
-        {**phases.keys, **names, **data},
-        process_notes(capture, "kernel") if phases.noted else (),
-    )
+    return Result({**phases.keys, **names, **data}, process_notes(capture, "kernel") if phases.noted else ())
 
 
 def _total(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

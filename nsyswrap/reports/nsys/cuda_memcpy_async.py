@@ -26,9 +26,7 @@ def compute(capture: Capture, rows: int) -> Result:
 
 
 SCHEMA = Schema(
-    name="cuda_memcpy_async",
-    title="CUDA Async Memcpy with Pageable Memory",
-    columns=COPY_COLUMNS,
+    name="cuda_memcpy_async", title="CUDA Async Memcpy with Pageable Memory", columns=COPY_COLUMNS
 )
 
 REPORT = Report(

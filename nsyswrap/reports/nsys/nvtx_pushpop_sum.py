@@ -14,15 +14,9 @@ def compute(capture: Capture) -> Result:
 
 
 SCHEMA = Schema(
-    name="nvtx_pushpop_sum",
-    title="NVTX Push/Pop Range Summary",
-    columns=(*NVTX_TIMES, NVTX_RANGE),
+    name="nvtx_pushpop_sum", title="NVTX Push/Pop Range Summary", columns=(*NVTX_TIMES, NVTX_RANGE)
 )
 
 REPORT = Report(
-    SCHEMA,
-    needs=(("nvtx",),),
-    compute=compute,
-    order=(Order("total_ns", descending=True),),
-    reads=NVTX_READS,
+    SCHEMA, needs=(("nvtx",),), compute=compute, order=(Order("total_ns", descending=True),), reads=NVTX_READS
 )

@@ -211,10 +211,7 @@ def _differences(one: _Repeats, others: Mapping[str, Sequence[str]]) -> list[str
 
 
 def _verdict(
-    ranking: Sequence[_Repeats],
-    parameters: Parameters,
-    measure: Column,
-    others: Mapping[str, Sequence[str]],
+    ranking: Sequence[_Repeats], parameters: Parameters, measure: Column, others: Mapping[str, Sequence[str]]
 ) -> str:
     """Return sentences on which combination is best and which is worst. ``ranking``: the least first.
 

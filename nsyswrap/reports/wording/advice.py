@@ -65,11 +65,7 @@ def words(finding: Finding) -> Wording:
     """Return the texts of a finding."""
     kind, numbers = (
         finding.kind,
-        {
-            "written_in": finding.language,
-            "time_percent": finding.time_percent,
-            **finding.numbers,
-        },
+        {"written_in": finding.language, "time_percent": finding.time_percent, **finding.numbers},
     )
     wording = replace(_WORDINGS[kind], **in_language(kind, finding.language))
     if kind in _VARIANTS:

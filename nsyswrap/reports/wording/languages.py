@@ -227,10 +227,7 @@ _IN_OPENACC: Mapping[FindingKind, Texts] = {
     "tiny_copies": ("combine the data in one array, or keep it on the GPU", "!$acc data copyin(all_values)"),
     "fp32_products": (_TF32, "status = cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH)"),
     "misaligned_products": (_NO_TEXT, "lda = (n + 7) / 8 * 8  ! elements of FP16 in a column"),
-    "few_blocks": (
-        "use more gangs: collapse nested loops",
-        "!$acc parallel loop gang vector collapse(2)",
-    ),
+    "few_blocks": ("use more gangs: collapse nested loops", "!$acc parallel loop gang vector collapse(2)"),
     "timed_launch_only": (_NO_TEXT, "!$acc wait  ! as the last line of the range"),
     "timed_earlier_work": (_NO_TEXT, "!$acc wait  ! as the last line before the range"),
     "idle_queued": (_NO_TEXT, "!$acc parallel loop collapse(2) async(1)"),

@@ -44,11 +44,7 @@ def ranges(subject: Subject) -> Markup | None:
         "Ranges and modules",
         verdict_paragraphs(tables),
         *pictures,
-        element(
-            "ul",
-            *(element("li", _patch(_PHASES[name]), name) for name in phases),
-            class_="legend",
-        )
+        element("ul", *(element("li", _patch(_PHASES[name]), name) for name in phases), class_="legend")
         if phases
         else None,
         folded_table(table) if table is not None else None,
