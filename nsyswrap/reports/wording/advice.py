@@ -403,7 +403,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "idle_launch": Wording(
         "",
-        "Launches leave the GPU idle ({idle_ns})",
+        "Launch latency leaves the GPU idle ({idle_ns})",
         "idle {idle_ns}: {cause}",
         "CUDA graphs or fusion",
         "reduce the number of launches: CUDA graphs, torch.compile, fused kernels; -r gpu_idle lists "

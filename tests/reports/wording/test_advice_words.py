@@ -542,7 +542,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "idle_launch",
         {**LAUNCH, "all_first": False, "all_graphs": False},
         "",
-        "Launches leave the GPU idle (300 ns)",
+        "Launch latency leaves the GPU idle (300 ns)",
         "idle 300 ns: launch latency",
     ),
     (
