@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from nsyswrap.analysis.compare.median_step import MedianStep
     from nsyswrap.analysis.steps.shared_loop import Choice
@@ -132,23 +132,14 @@ class Setup:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-class Origin(Protocol):
-    """The capture that the figures of a run were taken from."""
-
-    def choices(self) -> Mapping[str, Choice]:
-        """Return the loops by which the run can be judged, by what tells them apart."""
-
-    def judged_by(self, loop: str) -> RunFigures:
-        """Return the figures of the run with this loop judged."""
-
-
 @dataclass(frozen=True)
 class RunFigures:
     """The figures of one run. ``steps`` counts the steady steps, 0 if there are none.
 
     ``left_out`` counts the rows of a group that are not in ``rows``, because there are too many: those with
     the least time. Where it does so, a row that is missing may be one of them. ``loop`` tells which loop is
-    judged. ``origin`` can judge the run by another one; a baseline has none.
+    judged, ``choices`` returns those that can be, and ``judged_by`` the figures with another one. Both read
+    the capture once more; a baseline has neither.
     """
 
     label: str
@@ -158,7 +149,8 @@ class RunFigures:
     left_out: Mapping[Group, int] = field(default_factory=dict)
     median_step: MedianStep | None = field(default=None, compare=False, repr=False)  # of a capture alone
     loop: str = ""
-    origin: Origin | None = field(default=None, compare=False, repr=False)
+    choices: Callable[[], Mapping[str, Choice]] | None = field(default=None, compare=False, repr=False)
+    judged_by: Callable[[str], RunFigures] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,8 @@ def _shared(runs: Sequence[RunFigures]) -> tuple[str, str]:
 def _choices(run: RunFigures) -> Mapping[str, Choice]:
     """Return the loops by which a run can be judged; of a saved one that is the loop that was judged."""
     label = run.loop if run.loop.startswith("'") else ""
-    return run.origin.choices() if run.origin else {run.loop: Choice(label, 0.0, judged=True)}
+    return run.choices() if run.choices else {run.loop: Choice(label, 0.0, judged=True)}
 
 
 def _judged_by(run: RunFigures, loop: str) -> RunFigures:
-    is_other = run.loop not in ("", loop)
-    return run.origin.judged_by(loop) if is_other and run.origin else run
+    return run if run.loop in ("", loop) or not run.judged_by else run.judged_by(loop)

@@ -7,10 +7,10 @@ next capture can be read after this one is closed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from nsyswrap.analysis.compare.kernel_rows import kernel_rows
 from nsyswrap.analysis.compare.median_step import median_step
@@ -22,7 +22,6 @@ from nsyswrap.analysis.compare.step_rows import budget_rows, launch_rows, step_r
 from nsyswrap.analysis.judged_part import READS as JUDGED
 from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
 from nsyswrap.analysis.steps import choices_of
-from nsyswrap.analysis.steps.shared_loop import Choice
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import ViewOptions
@@ -71,28 +70,18 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
         label = label or str(capture.source)
         # The steps are those of the process with most GPU work, as the answer has them.
         steps = int(parts[0].steps.steady.sum()) if parts and parts[0].steps.found else 0
-        loop = parts[0].steps.loop if parts else ""
-        origin = _Origin(capture.path, capture.source, capture.view, label)
-        return RunFigures(label, setup_of(view, run), rows, steps, left_out, step, loop, origin)
-
-
-class _Origin(NamedTuple):
-    """The capture of a run, which is opened again if another loop is to be judged."""
-
-    path: Path
-    source: Path
-    view: ViewOptions
-    label: str
-
-    def choices(self) -> Mapping[str, Choice]:
-        """Return the loops by which the run can be judged, by what tells them apart."""
-        return choices_of(Capture(self.path, source=self.source, view=replace(self.view, loop="")))
-
-    def judged_by(self, loop: str) -> RunFigures:
-        """Return the figures of the run with this loop judged."""
-        return run_figures(
-            Capture(self.path, source=self.source, view=replace(self.view, loop=loop)), self.label
+        again = partial(_again, capture.path, capture.source, capture.view)
+        return RunFigures(
+            *(label, setup_of(view, run), rows, steps, left_out, step),
+            loop=parts[0].steps.loop if parts else "",
+            choices=cache(lambda: choices_of(again(""))),
+            judged_by=lambda loop: run_figures(again(loop), label),
         )
+
+
+def _again(path: Path, source: Path, view: ViewOptions, loop: str) -> Capture:
+    """Open a capture once more, to judge another loop of it."""
+    return Capture(path, source=source, view=replace(view, loop=loop))
 
 
 def _busy_ns(part: JudgedPart) -> int:
