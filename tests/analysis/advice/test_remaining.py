@@ -48,6 +48,34 @@ def test_what_is_said_of_queued_operations(tmp_path: Path) -> None:
     assert one.numbers == {"steps": 3, "idle_ns": 300, "cause": "queued", "computes": True}
 
 
+# CPU  |L 0-4|record 4-6|La 6-10|await 10-12|Lb 12-20|
+# GPU 0                   a[10, 300)                     b[600 ... 1000)
+# GPU 1   remote[10 ..................... 600)
+def test_queued_work_that_waits_for_another_gpu(tmp_path: Path) -> None:
+    there, here = (
+        {"deviceId": 1, "contextId": 2, "streamId": 9},
+        {"deviceId": 0, "contextId": 1, "streamId": 7},
+    )
+    step = [
+        *(call("cudaLaunchKernel", 0, 4, 5), kernel("remote", 10, 600, 5, **there)),
+        call("cudaEventRecord", 4, 6, 3),
+        *(call("cudaLaunchKernel", 6, 10, 1), kernel("a", 10, 300, 1, **here)),
+        call("cudaStreamWaitEvent", 10, 12, 4),
+        *(call("cudaLaunchKernel", 12, 20, 2), kernel("b", 600, STEP_NS, 2, **here)),
+    ]
+    events: list[Row] = []
+    for i in range(4):
+        own = {"globalPid": global_id(PID), "eventSyncId": i + 1}
+        record, wait = ({**own, "correlationId": number + 1000 * i} for number in (3, 4))
+        times = {"start": 1000 * i + 10, "end": 1000 * i + 12, "syncType": 2}
+        events.append(row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", **record, **there))
+        events.append(row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", **times, **wait, **here))
+    one = findings_of(new(tmp_path, *looped(*step), *events))["idle_queued"]
+    assert (one.numbers["blocked_ns"], one.numbers["blocker_kernel"]) == (3 * 300, "remote")
+    without = findings_of(new(tmp_path, *looped(*step)))["idle_queued"]
+    assert "blocked_ns" not in without.numbers
+
+
 def test_queued_copies_get_no_advice_on_kernels(tmp_path: Path) -> None:
     # As queued(100), with copies. Steps need launches: all four are judged.
     copies = [
