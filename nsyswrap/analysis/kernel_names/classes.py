@@ -107,6 +107,9 @@ RULES: tuple[tuple[str, str], ...] = (
     ("elementwise", IN + r"(?i:elementwise|pointwise|dropout|rotary|act_and_mul|silu_and_mul|gelu_and_mul)"),
     ("elementwise", IN + r"(?:multi_tensor_apply_kernel|axpy_kernel|scal_kernel)"),
     ("elementwise", _then("_kernel_agent<", "cuda_cub::__(?:transform|fill|uninitialized_fill|tabulate)")),
+    # XLA: one operation of its own, and fusions of elementwise ones. Reductions are found before.
+    ("copy", r"^wrapped_(?:slice|concatenate|convert|pad|reverse)"),
+    ("elementwise", r"^wrapped_|^loop_(?:\w+_)?fusion(?:_\d+)?$"),
 )
 CLASSES = (*sorted({name for name, _ in RULES}), OTHER)
 _FARTHER = (
