@@ -71,7 +71,6 @@ def pytest_collection() -> Generator[None, object, object]:
     """Spare each garbage collection the thousands of tests and all that they import."""
     gc.disable()
     result = yield
-    gc.collect()
     gc.freeze()
     gc.enable()
     return result

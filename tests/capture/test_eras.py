@@ -120,7 +120,7 @@ def test_columns_that_others_added_change_no_report(tmp_path: Path, whole: dict[
     assert said(opened(tmp_path, *rows)) == whole
 
 
-@sampled(("table", "column"), COLUMNS, fast=dict(COLUMNS).items())  # one of each table
+@sampled(("table", "column"), COLUMNS, fast=[*dict(COLUMNS).items()][::3])
 def test_a_report_is_not_silent_about_a_column_that_was_trimmed(
     table: str, column: str, tmp_path: Path
 ) -> None:

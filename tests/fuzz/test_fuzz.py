@@ -73,6 +73,7 @@ def found() -> dict[str, str]:
     return findings
 
 
+@pytest.mark.slow  # this tests the search for faults, not nsyswrap
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_found(fault: str, found: dict[str, str]) -> None:
     _, expected = FAULTS[fault]

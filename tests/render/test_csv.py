@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from sampled import sampled
 from tiny_export import everything, kernel, memcpy, opened
 
 from nsyswrap.analysis.arrays.codes import Texts
@@ -99,7 +100,7 @@ def test_headers_are_guarded_too() -> None:
     assert csv.render([table], safe=True) == {"r.csv": "'::error::x,'=1\nk,1\n"}
 
 
-@pytest.mark.parametrize("report", NAMES)
+@sampled("report", NAMES, fast=12)
 def test_tsv_has_the_cells_of_csv(report: str, tmp_path: Path) -> None:
     table = opened(tmp_path, *everything()).report(report)
     read = [

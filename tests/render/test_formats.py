@@ -61,7 +61,7 @@ def text_of(capture: Capture, report: str, width: int = 100, *, color: bool = Fa
 
 
 @sampled("widths", [range(40, 201, 10), (40, 100, 200)], fast=[(40, 100, 200)])
-@pytest.mark.parametrize("report", NAMES)
+@sampled("report", NAMES, fast=12)
 def test_a_table_is_never_wider_than_asked_and_has_all_its_rows(
     report: str, widths: Iterable[int], tmp_path: Path
 ) -> None:

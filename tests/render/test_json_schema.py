@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 from recorded import SHIPPED
+from sampled import sampled
 from tiny_export import call, everything, kernel, opened
 
 from nsyswrap import __version__, open_capture
@@ -63,8 +64,8 @@ def test_the_schema_knows_every_unit() -> None:
     assert units <= set(SCHEMA["$defs"]["column"]["properties"]["unit"]["enum"])
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("rounding", ["2025", "legacy"])
+@sampled("name", NAMES, fast=12)
+@sampled("rounding", ["2025", "legacy"], fast=1)
 def test_every_report_fits(name: str, rounding: Any, tmp_path: Path) -> None:  # noqa: ANN401 - an era
     table = opened(tmp_path, *everything()).report(name, rounding=rounding)
     [(file, content)] = json_format.render([table]).items()

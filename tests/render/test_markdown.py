@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+from sampled import sampled
 from tiny_export import everything, kernel, opened
 
 from nsyswrap.base.text import printable
@@ -106,7 +107,7 @@ def test_title_window_and_notes_are_literal_too() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sampled("name", NAMES, fast=12)
 def test_every_report_is_one_table(name: str, tmp_path: Path) -> None:
     table = opened(tmp_path, *everything()).report(name)
     [content] = markdown.render([table]).values()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet as arrow
+from sampled import sampled
 from tiny_export import call, everything, kernel, opened
 
 from nsyswrap.base.errors import Unavailable
@@ -26,7 +27,7 @@ def read(table: Table) -> pa.Table:
     return arrow.read_table(io.BytesIO(content))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sampled("name", NAMES, fast=12)
 def test_every_report_comes_back_unrounded(name: str, tmp_path: Path) -> None:
     table = opened(tmp_path, *everything()).report(name)
     back = read(table)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from pyarrow import parquet
+from sampled import sampled
 from tiny_export import Row, call, everything, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap import reports
@@ -105,7 +106,7 @@ ROWS: dict[str, Callable[[Any], int]] = {
 }
 
 every_report = pytest.mark.parametrize("name", reports.NAMES)
-every_rounding = pytest.mark.parametrize("rounding", get_args(Rounding))
+every_rounding = sampled("rounding", get_args(Rounding), fast=1)
 every_option = pytest.mark.parametrize(
     ("name", "option"),
     [(name, option) for name in reports.NAMES for option in reports.find_report(name).options],
@@ -337,7 +338,7 @@ def test_the_frame_is_unrounded_and_named_for_machines(name: str, capture: Captu
 
 
 @every_report
-@pytest.mark.parametrize("clip", [False, True])
+@sampled("clip", [False, True], fast=[True])
 def test_selecting_all_there_is_changes_nothing(name: str, clip: bool, capture: Capture) -> None:  # noqa: FBT001
     # The GPU is idle from the window's start to its end, and not only between operations.
     time = "" if name in ABOUT_IDLE_TIME else "-1h/1h"
