@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsyswrap.analysis.advice import Advice, advice_of, measurement
+from nsyswrap.analysis.advice import Advice, advice_of
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
 from nsyswrap.analysis.judged_part import JudgedPart, judged_parts, main_part, steady_part
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.loading import loading
+from nsyswrap.analysis.nvtx_ranges import xla_broke_import
 from nsyswrap.analysis.step_budget import BUSY, IDLE, Budget, shared_budget
 from nsyswrap.analysis.steps import Steps, parse_choice
 from nsyswrap.capture.capture import Capture
@@ -297,7 +298,7 @@ def withheld_because(capture: Capture) -> Finding | None:
             "events_missing",
             "diagnostics",
             loss=losses[0],
-            xla_broke_import=measurement.xla_broke_import(capture),
+            xla_broke_import=xla_broke_import(capture),
         )
     operations = gpu_operations_of(capture.whole)
     if backwards := np.count_nonzero(operations.end_ns < operations.start_ns):

@@ -16,7 +16,14 @@ from nsyswrap.analysis.arrays.spans import Spans, Tree, closest, enclosures, tre
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.capture.schema import NVTX_DOMAIN, NVTX_PUSH_POP, NVTX_START_END, SPANS
+from nsyswrap.capture.schema import (
+    IMPORT_ERROR,
+    NVTX_DOMAIN,
+    NVTX_PUSH_POP,
+    NVTX_START_END,
+    SPANS,
+    XLA_DOMAIN,
+)
 from nsyswrap.capture.selection import process_ids
 
 if TYPE_CHECKING:
@@ -292,6 +299,12 @@ def texts_and_domains(
 def domain_names(whole: Capture) -> set[str]:
     """Return the names of the NVTX domains of all processes."""
     return set(_first_domains(whole).values())
+
+
+def xla_broke_import(capture: Capture) -> bool:
+    """Return True if nsys failed to import events, and XLA made NVTX ranges: their texts are the reason."""
+    failed = any(diagnostic.text.startswith(IMPORT_ERROR) for diagnostic in capture.diagnostics)
+    return failed and capture.whole.has("nvtx") and XLA_DOMAIN in domain_names(capture.whole)
 
 
 def _first_domains(whole: Capture) -> dict[tuple[int, int], str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, domain_names, range_labels
+from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, range_labels, xla_broke_import
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN
 from nsyswrap.analysis.steps.marked import marked_numbers
 from nsyswrap.analysis.timing_audit import EARLIER, LAUNCH_ONLY, MIXED, VERDICTS, Audit, audit
@@ -18,7 +18,7 @@ from nsyswrap.analysis.timing_audit.purpose import seems_measured
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.schema import IMPORT_ERROR, NVTX_DOMAIN, XLA_DOMAIN
+from nsyswrap.capture.schema import NVTX_DOMAIN
 
 _TOLERANCE = 0.1  # of the right time: a smaller error is accepted
 
@@ -64,12 +64,6 @@ def lost_events(capture: Capture) -> Iterator[Finding]:
         numbers = {"losses": losses, "first_step": first, "last_step": last}
         broke = xla_broke_import(capture)
         yield Finding.doubt("lost_events", "diagnostics", **numbers, xla_broke_import=broke)
-
-
-def xla_broke_import(capture: Capture) -> bool:
-    """Return True if nsys failed to import events, and XLA made NVTX ranges: their texts are the reason."""
-    failed = any(diagnostic.text.startswith(IMPORT_ERROR) for diagnostic in capture.diagnostics)
-    return failed and capture.whole.has("nvtx") and XLA_DOMAIN in domain_names(capture.whole)
 
 
 def _short(timings: Audit) -> NDArray[Any]:

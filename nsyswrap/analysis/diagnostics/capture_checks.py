@@ -23,6 +23,7 @@ from nsyswrap.analysis.diagnostics.check import (
 )
 from nsyswrap.analysis.names import RESULTS, strip_version
 from nsyswrap.analysis.no_gpu_work import missing_processes
+from nsyswrap.analysis.nvtx_ranges import xla_broke_import
 from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
@@ -39,6 +40,9 @@ _NAMED = {"kernel": "name", "api": "name", "nvtx": "text_id"}  # kind -> the fie
 _AGAIN = "reports cannot tell these events apart. Export the .nsys-rep again"
 _LEVELS: dict[str, Level] = {"loss": "problem", "warning": "note", "info": "info"}  # of messages
 _LOST = " Counts and totals may be too low; record less at once."
+_LOST_BY_XLA = (
+    " nsys could not import the NVTX ranges of XLA, and lost events with them; record with --trace cuda."
+)
 
 _ENDS_CONTEXT = {214, 700, 702, 710, 714, 715, 716, 717, 718, 719}
 # Codes that are an answer rather than a failure, and the functions for which they are.
@@ -68,9 +72,10 @@ def check_messages(capture: Capture) -> Iterator[Check]:
     levels = [message_level(*pair) for pair in zip(messages["severity"].tolist(), texts, strict=True)]
     harmless = {one.text for one in capture.diagnostics if not one.loss}
     levels = ["warning" if text in harmless else level for text, level in zip(texts, levels, strict=True)]
+    lost = _LOST_BY_XLA if xla_broke_import(capture) else _LOST
     by_time = sorted(zip(messages["timestamp_ns"].tolist(), levels, texts, strict=True))  # rows have no order
     for (level, text), count in Counter((level, text) for _, level, text in by_time).items():
-        meaning = f"{text.rstrip('.')}.{_LOST}" if level == "loss" else text
+        meaning = f"{text.rstrip('.')}.{lost}" if level == "loss" else text
         yield Check(_LEVELS[level], MESSAGES, f"nsys: {meaning}", count=count)
     if set(levels) == {"info"}:
         yield ok(MESSAGES, "nsys reported no warnings and no dropped events")

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING
 import pytest
 from diagnostics_found import ELSEWHERE, LAUNCH, found, launch
 from report_tables import csv_of
-from tiny_export import API, DIAGNOSTIC, PID, call, diagnostic, global_id, graph, kernel, nvtx, opened, row
+from tiny_export import (
+    API,
+    DIAGNOSTIC,
+    PID,
+    call,
+    diagnostic,
+    domain,
+    global_id,
+    graph,
+    kernel,
+    nvtx,
+    opened,
+    row,
+)
 
 from nsyswrap import reports
 
@@ -103,6 +116,13 @@ def test_messages_are_grouped_by_text_and_all_of_each_is_there(tmp_path: Path) -
         ("info", 1, None, "nsys: No NVTX events collected. Does the process use NVTX?"),
         ("info", 1, None, "nsys: Profiling has started."),
     ]
+
+
+def test_events_lost_with_the_ranges_of_xla_have_a_cure_of_their_own(tmp_path: Path) -> None:
+    failed = diagnostic("Error when processing events: Source ID=")
+    capture = opened(tmp_path, diagnostic("Dropped 12 events."), failed, domain("TSL", 3))
+    (_, _, _, meaning), *_ = found(capture, "nsys messages")
+    assert str(meaning).endswith("lost events with them; record with --trace cuda.")
 
 
 @pytest.mark.parametrize("empty", [[], [DIAGNOSTIC]])
