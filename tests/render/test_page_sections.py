@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tiny_export import everything, kernel, opened, write
+from tiny_export import everything, kernel, opened, row, write
 
 from nsyswrap.api import open_capture
 from nsyswrap.render.page import render, sections
@@ -50,3 +50,11 @@ def test_a_new_section_is_an_entry_in_the_order(tmp_path: Path, monkeypatch: pyt
     assert '<a href="#longest">Longest</a>' in page
     assert '<section id="longest" aria-labelledby="longest-title">' in page
     assert "<p>long</p></section>" in page
+
+
+def test_a_finding_says_how_its_saving_is_known(tmp_path: Path) -> None:
+    gpu = row("TARGET_INFO_GPU", id=0, name="GPU", smCount=10)
+    page = render(
+        {"x": opened(tmp_path, gpu, kernel("few", 0, 50_000), kernel("full", 50_000, 90_000, gridX=10))}
+    )
+    assert re.findall('class="stake">([^<]*)', page) == ["about 45.0 µs, 50.0 % (estimate)"]

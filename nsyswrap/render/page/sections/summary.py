@@ -16,7 +16,7 @@ from nsyswrap.render.timeline.names import id_text
 from nsyswrap.reports.answer import Line, with_command
 from nsyswrap.reports.summary import Summary
 from nsyswrap.reports.table import Table
-from nsyswrap.reports.wording.advice import words
+from nsyswrap.reports.wording.advice import SAVINGS, words
 
 Figure = tuple[str, str, object, str, str]  # key, header, value, its text, and what the header means
 Figures = Callable[[Table], list[Figure]]
@@ -95,7 +95,7 @@ def _advice_item(label: str, finding: Finding) -> Markup:
     share = human(finding.saved_percent, Unit.PERCENT)
     potential = "a doubt about the figures" if finding.ceiling_ns is None else "saving not known"
     if finding.saved_ns is not None:
-        potential = f"at most {human(finding.saved_ns, Unit.NS)}, {share} %"
+        potential = SAVINGS[finding.status].format(f"{human(finding.saved_ns, Unit.NS)}, {share} %")
     code = element("code", wording.example) if wording.example else ""
     do = (wording.do, ". For example: " if code else "", code)
     parts = (("Seen", (wording.evidence,)), ("Do", do), ("Unless", (wording.unless,)))
