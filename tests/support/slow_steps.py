@@ -289,8 +289,12 @@ def _begins(anchors: list[_Anchor]) -> _Anchor:
 
 
 def _sequence_occurrences(works: list[Work], anchor: _Anchor) -> Found:
-    positions = anchor.positions
-    begin = positions[anchor.equal.index(True)]
+    positions, equal = anchor.positions, anchor.equal
+    begin = positions[equal.index(True)]
+    while 2 * (positions[1] - positions[0]) < anchor.length:
+        positions, equal = positions[1:], equal[1:]
+    while 2 * (positions[-1] - positions[-2]) < anchor.length:
+        positions, equal = positions[:-1], equal[:-1]
     usual = works[begin : begin + anchor.length]
     starts = [works[i].call.start for i in positions]
     count = sum(work.works for work in usual)
@@ -299,7 +303,7 @@ def _sequence_occurrences(works: list[Work], anchor: _Anchor) -> Found:
     label, single = ("one CUDA graph", False) if count == 1 and graph else (label, count == 1)
     edges = [*positions, positions[-1] + anchor.length]
     first_uses = [any(work.first for work in works[i:j]) for i, j in pairwise(edges)]
-    last, differs = works[positions[-1] :][: anchor.length], [not same for same in anchor.equal]
+    last, differs = works[positions[-1] :][: anchor.length], [not same for same in equal]
     if Counter(work.does for work in last) == Counter(work.does for work in usual):
         differs.append(False)
     else:  # cut off by the end of the program: the one before it is the last

@@ -29,6 +29,7 @@ _BETWEEN, _WITHIN = 0.25, 0.1  # of the most calls between two of its kernels: a
 _UPDATED = 0.1  # of the GPU time lies in these steps; the first step, which often waits for long, is none
 _AS_MUCH = 0.8  # of what shorter periods hold
 _LIGHT = 0.2  # of what the heaviest sequence holds
+_HALF = 0.5  # of the usual calls
 
 
 class _Anchor(NamedTuple):
@@ -199,9 +200,15 @@ def _candidates(codes: NDArray[Any], sums: NDArray[Any], rows: NDArray[Any]) -> 
 
 
 def _occurrences(calls: Calls, numbers: NDArray[np.uint64], anchor: _Anchor) -> Occurrences:
-    """Return the occurrences; the last one counts only if its calls are complete."""
-    positions, length = anchor.positions, anchor.length
-    usual = positions[anchor.equal.argmax()] + np.arange(length)
+    """Return the occurrences; the last one counts only if its calls are complete.
+
+    First and last ones with less than half of the usual calls are parts of steps.
+    """
+    length = anchor.length
+    usual = anchor.positions[anchor.equal.argmax()] + np.arange(length)
+    whole = np.flatnonzero(np.diff(anchor.positions) >= _HALF * length)
+    equal = anchor.equal[whole[0] : whole[-1] + 1]
+    positions = anchor.positions[whole[0] : whole[-1] + 2]
     rest = calls.code[positions[-1] :][:length]
     complete = np.array_equal(np.sort(rest), np.sort(calls.code[usual]))
     edges = np.append(positions, positions[-1] + length) if complete else positions
@@ -212,7 +219,7 @@ def _occurrences(calls: Calls, numbers: NDArray[np.uint64], anchor: _Anchor) -> 
         label,
         start,
         ends,
-        differs=np.append(~anchor.equal, False)[: len(start)],
+        differs=np.append(~equal, False)[: len(start)],
         first_uses=np.add.reduceat(calls.first[: edges[-1]], edges[:-1]) > 0,
         single=single,
         launches=int(numbers[usual[calls.works[usual]]].sum()),

@@ -35,6 +35,13 @@ def test_a_prologue_of_other_launches_is_no_step(tmp_path: Path) -> None:
     assert starts(only(tmp_path, drawing)) == every(20)
 
 
+@pytest.mark.parametrize("alone", [-LENGTH, 20 * LENGTH])
+def test_a_first_or_last_part_of_a_sequence_is_no_step(alone: int, tmp_path: Path) -> None:
+    drawing = loop(20, "abcdef")
+    drawing.launch("a", alone)
+    assert starts(only(tmp_path, drawing)) == every(20)
+
+
 def test_a_checkpoint_every_25th_step_is_an_outlier(tmp_path: Path) -> None:
     drawing, now = Drawing(), 0
     for i in range(100):
