@@ -37,14 +37,16 @@ class KernelInstance:
 def judged_kernels(capture: Capture) -> dict[str, str]:
     """Return the function of each kernel by its full name, that with the most time in the judged part first.
 
-    The part is that of the process with the most GPU work. Raises NotInCapture without kernels in it.
+    The part is that of the process with the most GPU work. Raises NotInCapture without named kernels in it.
     """
     context = _context(capture)
     named, whole = context.kernels, context.capture.whole
     codes, first = np.unique(named.code, return_index=True)
     functions = whole.columns(KERNEL, "base_name")["base_name"][context.operations.row[named.rows[first]]]
     each = dict(zip(codes.tolist(), functions.tolist(), strict=True))
-    by_time = sorted(each, key=lambda code: -named.total_ns[code])
+    by_time = sorted(filter(named.names.__getitem__, each), key=lambda code: -named.total_ns[code])
+    if not by_time:
+        raise NotInCapture(f"no kernel in {capture.source} has a name", "export the capture again")
     return {named.names[code]: whole.text(each[code]) or named.names[code] for code in by_time}
 
 
@@ -52,7 +54,8 @@ def median_instance(capture: Capture, name: str) -> KernelInstance:
     """Return the launch with the median duration of one of ``judged_kernels``, given by its full name."""
     context = _context(capture)
     whole, named = context.capture.whole, context.kernels
-    rows = named.rows[named.code == named.names.index(name)]
+    codes = [code for code, text in enumerate(named.names) if text == name]  # damaged exports repeat names
+    rows = named.rows[np.isin(named.code, codes)]
     took = context.duration_ns(rows)
     at = int(np.argsort(took, kind="stable")[(len(rows) - 1) // 2])
     row, count = int(context.operations.row[rows[at]]), multiprocessors(context)

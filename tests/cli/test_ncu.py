@@ -77,6 +77,15 @@ def test_names_that_are_not_one_kernel(cli: Cli, capture: Path) -> None:
     assert "did you mean 'add'?" in none.stderr
 
 
+def test_kernels_without_a_name(cli: Cli, tmp_path: Path) -> None:
+    # Their names are missing from the table of texts.
+    path = write(tmp_path / "a.sqlite", kernel(77, 0, 10), kernel(78, 10, 40), kernel(78, 40, 70))
+    done = cli("report", path, "--ncu")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert "has a name" in done.stderr
+    assert "--ncu" not in cli("report", path).stdout
+
+
 def test_without_kernels(cli: Cli, tmp_path: Path) -> None:
     path = write(tmp_path / "a.sqlite", call("cudaLaunchKernel", 0, 10, 1))
     done = cli("report", path, "--ncu")

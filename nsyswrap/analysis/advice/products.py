@@ -175,7 +175,7 @@ def one_kernel(context: AdviceContext) -> Iterator[Finding]:
     if 100.0 * named.total_ns[worst : worst + 1].sum() > _ONE_KERNEL_PERCENT * context.window_ns:
         cover = context.running(named.rows[named.code == worst])
         fact = context.fact("one_kernel", cover, "cuda_gpu_kern_sum", kernel=named.names[worst])
-        if (fact.time_percent or 0.0) > _ONE_KERNEL_PERCENT:
+        if named.names[worst] and (fact.time_percent or 0.0) > _ONE_KERNEL_PERCENT:
             yield fact
 
 
@@ -189,7 +189,7 @@ def uneven_kernels(context: AdviceContext) -> Iterator[Finding]:
     for code in worst[100.0 * named.total_ns[worst] >= _SAME_PERCENT * context.window_ns].tolist():
         rows = named.rows[named.code == code]
         launches = _by_step(context, rows)
-        if launches is None:
+        if launches is None or not named.names[code]:
             continue
         for fact, weight in _uneven(context, named.names[code], rows, launches):
             if weight > found.get(fact.kind, (0.0,))[0]:
