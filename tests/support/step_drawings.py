@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tiny_export import PID, Row, call, graph, kernel, nvtx, opened
+from tiny_export import PID, Row, call, graph, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.steps import Steps, steps_of
 
@@ -33,6 +33,11 @@ class Drawing:
         self._number += 1
         self.rows.append(call(LAUNCH, start, start + 5, self._number))
         self.rows.append(kernel(name, *runs, self._number, streamId=stream))
+
+    def copy(self, start: int, gpu_ns: int) -> None:
+        self._number += 1
+        self.rows.append(call("cudaMemcpyAsync", start, start + 5, self._number))
+        self.rows.append(memcpy(2, start + 5, start + 5 + gpu_ns, 1 << 20, correlationId=self._number))
 
     def replay(self, start: int) -> None:
         self._number += 1

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 _LEAST = 3  # occurrences
 _LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls
+_RUNS = (2, 4, 8)  # calls in a row
 _PAUSE = 20  # times the median time between calls
 _LEAST_PART = 0.25  # of all calls, or of the GPU time, lie in such intervals
+_LISTED = 0.1  # of all GPU time, at least
 _UPDATE = "optimizer step"  # the label
 _LEAST_STEP = 20  # calls from one update of an optimizer to the next
 _BETWEEN, _WITHIN = 0.25, 0.1  # of the most calls between two of its kernels: at least, at most
@@ -35,21 +37,22 @@ _HALF = 0.5  # of the usual calls
 class _Anchor(NamedTuple):
     """A call that may begin each step: its positions, its typical interval, and which intervals equal it.
 
-    ``usual`` is the part of the GPU time, and of the time, that a usual one of these holds: from 0 to 2.
-    ``after_pause``: those after a pause alone begin a step.
+    ``held`` is the part of the GPU time, and of the time, that these hold together: from 0 to 2. None counts
+    for more than the usual one, as a pause may lie in it. ``after_pause``: those after a pause alone begin a
+    step.
     """
 
     positions: NDArray[Any]
     length: int
     equal: NDArray[Any]
     gap_ns: float
-    usual: float
+    held: float
     after_pause: bool
 
     @property
     def cover(self) -> float:
-        """What as many usual intervals hold as there are occurrences: the last one has no end."""
-        return self.usual * (np.count_nonzero(self.equal) + 1)
+        """What these would hold if the last occurrence, which has no end, were one of them."""
+        return self.held * (1 + 1 / np.count_nonzero(self.equal))
 
     def holds_as_much_as(self, others: Sequence[_Anchor]) -> bool:
         """Return True if none of the others with a shorter period holds clearly more."""
@@ -141,18 +144,14 @@ def _anchors(calls: Calls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
     """Return the calls whose occurrences part the sequence into mostly equal intervals."""
     if len(calls.code) < _LEAST:
         return []
-    _, codes = distinct(calls.code)
-    # The sum of random numbers is the same for the same calls in any order.
-    sums = np.append(np.zeros(1, np.uint64), np.cumsum(numbers, dtype=np.uint64))
+    sums = _sums(numbers)
     before = calls.start_ns - np.concatenate((calls.start_ns[:1], np.maximum.accumulate(calls.end_ns)[:-1]))
     paused = before > _PAUSE * np.median(before)
     paused[0] = True  # nothing came before the first call
     gpu_ns = np.append(0, np.cumsum(calls.gpu_ns))
     lasting = max(int(calls.start_ns[-1] - calls.start_ns[0]), 1)
-    anchors = []
-    rows = {False: np.arange(len(codes)), True: np.flatnonzero(paused)}
-    candidates = ((pause, one) for pause in rows for one in _candidates(codes, sums, rows[pause]))
-    for after_pause, positions in candidates:
+    anchors: list[_Anchor] = []
+    for after_pause, positions in _every_candidate(calls, numbers, np.flatnonzero(paused), anchors):
         intervals = np.diff(sums[positions])
         middle = len(intervals) // 2
         # What most are is in the middle. For a single place numpy 2.4 takes long where many are equal.
@@ -161,16 +160,53 @@ def _anchors(calls: Calls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
             continue
         length = int(np.diff(positions)[equal][0])
         first = positions[equal.argmax()]
-        if equal.sum() < _LEAST - 1 or not calls.works[first : first + length].any():  # waits are no steps
+        launches = (calls.code[first : first + length] >= KERNEL_CODE).any()
+        if equal.sum() < _LEAST - 1 or not launches:  # waits and copies alone are no steps
             continue
         gpu = np.diff(gpu_ns[positions])[equal] / max(gpu_ns[-1], 1)
-        much = gpu.sum() >= _LEAST_PART and len(positions) >= MANY
-        if much or np.count_nonzero(equal) * length / len(codes) >= _LEAST_PART:
+        since = 1 - gpu_ns[positions[0]] / max(gpu_ns[-1], 1)  # what comes before may be start-up
+        much = gpu.sum() >= max(_LEAST_PART * since, _LISTED) and len(positions) >= MANY
+        if much or np.count_nonzero(equal) * length / len(numbers) >= _LEAST_PART:
             time = np.diff(calls.start_ns[positions])[equal] / lasting
             gap = float(np.median(before[positions[1:]]))
-            usual = float(np.median(gpu) + np.median(time))
-            anchors.append(_Anchor(positions, length, equal, gap, usual, after_pause))
+            held = sum(float(np.minimum(part, np.median(part)).sum()) for part in (gpu, time))
+            anchors.append(_Anchor(positions, length, equal, gap, held, after_pause))
     return anchors
+
+
+def _every_candidate(
+    calls: Calls, numbers: NDArray[np.uint64], paused: NDArray[Any], anchors: Sequence[_Anchor]
+) -> Iterator[tuple[bool, NDArray[Any]]]:
+    """Yield positions of equal calls, and whether they come after a pause; of equal runs if no call will do.
+
+    Of a step that makes each of its calls several times, some calls in a row occur once.
+    """
+    sums = _sums(numbers)
+    for length in (1, *_RUNS):
+        if anchors or length > len(numbers):
+            return
+        codes = distinct(calls.code)[1] if length == 1 else _runs(numbers, length)
+        rows = {False: np.arange(len(codes)), True: paused[paused < len(codes)]}
+        for after_pause, chosen in rows.items():
+            for positions in _candidates(codes, sums, chosen):
+                yield after_pause, positions
+
+
+def _runs(numbers: NDArray[np.uint64], length: int) -> NDArray[np.int64]:
+    """Return a code of each run of so many calls, the same for the same calls in the same order."""
+    count = len(numbers) - length + 1
+    runs = numbers[:count]
+    for place in range(1, length):
+        runs = _scrambled(runs) + numbers[place : place + count]
+    order = np.argsort(runs)
+    ordered, codes = runs[order], np.zeros(count, np.int64)
+    codes[order[1:]] = np.cumsum(ordered[1:] != ordered[:-1])  # np.unique imports much
+    return codes
+
+
+def _sums(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the sums of all numbers before each; those of random ones tell the same calls in any order."""
+    return np.append(np.zeros(1, np.uint64), np.cumsum(numbers, dtype=np.uint64))
 
 
 def _scrambled(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -232,7 +268,7 @@ def _own_ends(
     calls: Calls, numbers: NDArray[np.uint64], edges: NDArray[Any], usual: NDArray[Any], ends: NDArray[Any]
 ) -> NDArray[Any]:
     """Return where the usual calls end that an occurrence begins with, else where it ends."""
-    sums = np.append(np.zeros(1, np.uint64), np.cumsum(numbers, dtype=np.uint64))
+    sums = _sums(numbers)
     first, behind = edges[:-1], edges[:-1] + len(usual)
     more = np.flatnonzero(behind < edges[1:])
     more = more[sums[behind[more]] - sums[first[more]] == numbers[usual].sum(dtype=np.uint64)]

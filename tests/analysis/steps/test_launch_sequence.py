@@ -135,6 +135,45 @@ def test_a_sequence_in_a_sequence(tmp_path: Path) -> None:
     assert (steps.label, len(steps)) == ("a sequence of 17 GPU operations", 20)
 
 
+def test_a_step_that_makes_each_call_several_times(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for start in every(20, length=6 * 30):  # no pause tells where it begins
+        drawing.kernels("aabbab", start)
+    steps = only(tmp_path, drawing)
+    assert steps.label == "a sequence of 6 GPU operations"
+    assert len(steps) == 19  # it begins within the first one
+
+
+def test_an_inner_sequence_holds_what_it_holds_and_not_its_median_each_time(tmp_path: Path) -> None:
+    drawing, now = Drawing(), 0
+    for _ in range(20):
+        drawing.launch("head", now)
+        for i in range(20):  # the same calls, 11 of them with long kernels
+            drawing.launch("a", now + 30, gpu_ns=1000 if i < 11 else 1)
+            drawing.launch("b", now + 1050, gpu_ns=1)
+            now += 1060
+    steps = only(tmp_path, drawing)
+    assert (steps.label, len(steps)) == ("a sequence of 41 GPU operations", 20)
+
+
+def test_replays_after_longer_tuning_are_the_steps(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for i in range(400):
+        drawing.launch(f"candidate {i}", 30 * i, gpu_ns=25)
+    for start in every(40, 20_000):
+        drawing.replay(start)  # 18 % of the GPU time
+    steps = only(tmp_path, drawing)
+    assert (steps.label, len(steps)) == ("one CUDA graph", 40)
+
+
+def test_copies_alone_are_no_steps(tmp_path: Path) -> None:
+    drawing = loop(10)
+    for start in every(40, 20 * LENGTH):
+        drawing.copy(start, gpu_ns=5000)
+    steps = only(tmp_path, drawing)
+    assert (steps.label, len(steps)) == ("a sequence of 3 GPU operations", 10)
+
+
 def test_waits_alone_are_no_steps(tmp_path: Path) -> None:
     drawing = Drawing()
     drawing.launch("a", 0)
