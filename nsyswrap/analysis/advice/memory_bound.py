@@ -27,7 +27,7 @@ from nsyswrap.capture.schema import WITHIN_DEVICE
 from nsyswrap.capture.stream import looked_up
 
 # What a kernel or copy does. FUSED are elementwise kernels that a compiler made.
-OTHER, PRODUCT, SOFTMAX, NORM, REDUCE, ELEMENTWISE, FUSED, RANDOM, CAST, *_LAYOUT = range(13)
+OTHER, PRODUCT, ATTENTION, SOFTMAX, NORM, REDUCE, ELEMENTWISE, FUSED, RANDOM, CAST, *_LAYOUT = range(14)
 _CONVERSION, _STRIDED, _CONCATENATION, _CLONE = _LAYOUT
 _IN_ATTENTION = (ELEMENTWISE, FUSED, RANDOM, CAST, _STRIDED, _CLONE)  # and a softmax, between two products
 _IN_UPDATE = (ELEMENTWISE, REDUCE, CAST, _CLONE)
@@ -39,12 +39,18 @@ _PAIR = 2  # casts a step, there and back
 _ROUNDED, _NO_SIZE = 1024, np.iinfo(np.int64).max  # elements by which equal sizes can differ; larger than any
 _THREADS = 128  # in a block of PyTorch's elementwise kernels
 
-_OF_CLASS = {"gemm": PRODUCT, "softmax": SOFTMAX, "norm": NORM, "reduce": REDUCE, "rng": RANDOM}
-_OF_TRITON = {"gemm": PRODUCT, "softmax": SOFTMAX, "elementwise": FUSED, "copy": FUSED}
+_OF_TRITON = {
+    "gemm": PRODUCT,
+    "attention": ATTENTION,
+    "softmax": SOFTMAX,
+    **dict.fromkeys(("elementwise", "copy"), FUSED),
+}
+_OF_CLASS = {**_OF_TRITON, "norm": NORM, "reduce": REDUCE, "rng": RANDOM, "elementwise": OTHER}
 _SOURCES = {
     "layout_copies": "cuda_gpu_sum",
     **dict.fromkeys(("unfused_attention", "elementwise_chains"), "cuda_gpu_trace"),
 }
+_TRAINS = re.compile(r"[Bb]ackward|_bwd|_bprop|dgrad|wgrad|multi_tensor_apply|[Aa]dam")
 # The first truth value after the types of the warp template says whether it takes the logarithm.
 _LOG_SOFTMAX = re.compile(r"[Ll]og_?[Ss]oft|softmax_warp_\w+<(?:[^,<]+, ){4}(?:\(bool\))?[1t]")
 _CONVERTS = re.compile(r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor", re.IGNORECASE)
@@ -167,7 +173,7 @@ def _work(context: AdviceContext) -> _Work:
 def memory_bound(context: AdviceContext) -> Iterator[Finding]:
     """Yield a finding for each kind of data movement that takes much time; a kernel counts in one of them."""
     work = _work(context)
-    if not context.worth(int(work.ns[work.role > PRODUCT].sum())):
+    if not context.worth(int(work.ns[work.role > ATTENTION].sum())):
         return
     for search in (_attention, _updates, _casts, _layout, _chains):
         yield from search(context, work)
@@ -179,7 +185,7 @@ def _attention(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     at = np.flatnonzero(work.role[others[1:-1]] == SOFTMAX) + 1
     before, after = others[at - 1], others[at + 1]
     products = (work.role[before] == PRODUCT) & (work.role[after] == PRODUCT)
-    products &= work.place[before] == work.place[after]
+    products &= np.diff(context.operations.stream[work.row[np.stack([before, after])]], axis=0)[0] == 0
     edges = np.zeros(len(work.row) + 1, np.int8)
     edges[before[products] + 1] = 1
     edges[after[products]] -= 1
@@ -191,7 +197,7 @@ def _attention(context: AdviceContext, work: _Work) -> Iterator[Finding]:
 def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     """Yield a finding on bursts in which the same kernels run for one parameter after the other.
 
-    Neighboring parameters mostly differ in size, as weights and biases do.
+    Beside products, which parameters are for, their sizes may be equal; elsewhere neighbors mostly differ.
     """
     rows = np.flatnonzero(work.marked(*_IN_UPDATE) & work.free)
     apart = (np.diff(rows) != 1) | (np.diff(work.place[rows]) != 0)
@@ -206,31 +212,40 @@ def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     known = work.elements[rows] > 0
     size, of_burst = work.elements[rows][known], burst[known]
     changes = of_burst[1:][(np.diff(size) != 0) & (np.diff(of_burst) == 0)]
-    regular &= np.bincount(changes, minlength=len(regular)) >= _LEAST_PARAMETERS - 1
+    if not (work.role == PRODUCT).any():
+        regular &= np.bincount(changes, minlength=len(regular)) >= _LEAST_PARAMETERS - 1
     marks = np.zeros(len(work.row), bool)
     marks[rows[regular[burst]]] = True
     yield from _finding(context, work, "parameter_updates", marks)
 
 
 def _casts(context: AdviceContext, work: _Work) -> Iterator[Finding]:
-    """Yield a finding on casts of activations: other elementwise kernels have as many elements.
+    """Yield a finding on casts, in training on those of activations, which other kernels are as large as.
 
-    Those of weights stay: autocast keeps weights in FP32 on purpose, and casts their gradients back.
+    Those of weights stay in training: autocast keeps weights in FP32, and casts their gradients back.
+    Elsewhere the weights could be cast once.
     """
-    marks = work.marked(CAST) & work.free
+    marks, named = work.marked(CAST) & work.free, context.kernels
     if not context.worth(int(work.ns[marks].sum())):
         return
-    known = np.unique(work.elements[work.marked(ELEMENTWISE) & work.free & (work.elements > 0)])
-    size = work.elements[marks]
-    near = np.searchsorted(known, size - _ROUNDED)
-    marks[marks] = np.append(known, _NO_SIZE)[near] <= size + _ROUNDED
-    if np.count_nonzero(marks) >= _PAIR * np.count_nonzero(context.part.steps.steady):
-        yield from _finding(context, work, "casts", marks)
+    trains = any(total and _TRAINS.search(name) for name, total in zip(*named[2:], strict=True))
+    if trains:
+        known = np.unique(work.elements[work.marked(ELEMENTWISE) & work.free & (work.elements > 0)])
+        size = work.elements[marks]
+        near = np.searchsorted(known, size - _ROUNDED)
+        marks[marks] = np.append(known, _NO_SIZE)[near] <= size + _ROUNDED
+        if np.count_nonzero(marks) < _PAIR * np.count_nonzero(context.part.steps.steady):
+            return
+    yield from _finding(context, work, "casts", marks, trains=trains)
 
 
 def _layout(context: AdviceContext, work: _Work) -> Iterator[Finding]:
-    """Yield a finding on copies inside the GPU: conversions of the layout, strided ones, and clones."""
-    marks = work.marked(*_LAYOUT) & work.free
+    """Yield a finding on copies inside the GPU: conversions of the layout, strided ones, and clones.
+
+    Strided copies beside attention split and join its heads, which libraries do.
+    """
+    attends = ((work.role == ATTENTION) | (work.role == SOFTMAX)).any()
+    marks = work.marked(*(one for one in _LAYOUT if one != _STRIDED or not attends)) & work.free
     kinds = ("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns")
     times = np.bincount(work.role[marks], work.ns[marks], minlength=_CLONE + 1)[_LAYOUT].astype(int).tolist()
     yield from _finding(

@@ -30,7 +30,8 @@ _RESOURCES = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_byt
 _LIMITS = tuple(f"{what}_per_multiprocessor" for what in ("registers", "shared_bytes", "warps", "blocks"))
 PRODUCTS = ("gemm", "convolution", "attention")
 _COMPUTING = (*PRODUCTS, OTHER)  # classes of kernels that memory need not limit
-_WITHOUT_WAVES = re.compile(r"persistent|stream_?k|gemv", re.IGNORECASE)  # gemv is limited by memory
+# What distributes its blocks itself, and what memory limits: gemv, and kernels of PyTorch and CUB.
+_WITHOUT_WAVES = re.compile(r"persistent|stream_?k|gemv|at::native|\bcub::|thrust::", re.IGNORECASE)
 _LAUNCHES, _SHORT_NS = 3, 10_000  # durations of shorter kernels, the former in launches
 _MOST = 0.9  # of the multiprocessors: products with more blocks leave the others idle on purpose
 _WAVES = 3  # at most: the last one of more costs little

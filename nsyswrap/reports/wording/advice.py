@@ -573,6 +573,19 @@ def _waiting_for_rank(numbers: Numbers) -> _Variant:
     return {}, {"sentence": ranks.waiting_sentence(numbers)}
 
 
+def _casts(numbers: Numbers) -> _Variant:
+    """Return the words for a program that does not train: its weights could be cast once."""
+    once = {
+        "sentence": "{kernels_ns} for casts of weights and activations ({kernels:per step})",
+        "evidence": "casts: {kernels:per step}, {kernels_ns} in total; no kernel of a backward pass or an "
+        "optimizer needs the wider type",
+        "remedy": "Casting once",
+        "do": "convert the model once before the loop, instead of its weights in each call or under autocast",
+        "example": "model = model.to(torch.bfloat16)  # and its input",
+    }
+    return {} if numbers["trains"] else once, {}
+
+
 def _layout_copies(numbers: Numbers) -> _Variant:
     """Return the words for what takes most of the time, with code in the program's language."""
     parts = ("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns")
@@ -770,6 +783,7 @@ _VARIANTS: Mapping[FindingKind, Callable[[Numbers], _Variant]] = {
     "synchronizing": _synchronizing,
     "loading_in_loop": _loading_in_loop,
     "spikes": _spikes,
+    "casts": _casts,
     "layout_copies": _layout_copies,
     "elementwise_chains": _elementwise_chains,
     "few_blocks": _few_blocks,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
 from conditioned import recorded
-from tiny_export import call, kernel, memcpy, row
+from tiny_export import call, changed, kernel, memcpy, row
 
 from nsyswrap.analysis.advice import advice_of
 from nsyswrap.base.run_facts import Conditions, Gpu, Host
@@ -151,6 +151,11 @@ def taking_turns(until: int, size: int = MEGABYTE) -> list[Row]:
 )
 def test_copies_and_kernels_that_take_turns(until: int, expected: dict[str, int], tmp_path: Path) -> None:
     assert stakes(tmp_path, *looped(*taking_turns(until))) == expected
+
+
+def test_copies_inside_the_gpu_win_nothing_beside_kernels(tmp_path: Path) -> None:
+    rows = [changed(one, copyKind=8) if "copyKind" in one.cells else one for one in taking_turns(310)]
+    assert "copies_not_overlapped" not in stakes(tmp_path, *looped(*rows))
 
 
 def test_what_is_said_of_copies_that_take_turns(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ SOFTMAX = "void <unnamed>::softmax_warp_forward<float, float, float, (int)10, (b
 LOG_SOFTMAX = SOFTMAX.replace("(bool)0, (bool)0", "(bool)1, (bool)0")
 FLASH = "void flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128, (int)64>>(flash::Flash_fwd_params)"
 NORM = "void at::native::<unnamed>::vectorized_layer_norm_kernel<float, float, (bool)0>(int, T2)"
+BACKWARD = "void dgrad_engine<float, (int)128, (int)5>(T1)"
 TRITON_CAST = "triton_poi_fused__to_copy_0"
 BLOCKS = 1000
 
@@ -78,7 +79,7 @@ def kinds(folder: Path, *work: tuple[str, int] | tuple[str, int, int]) -> dict[s
         (TRITON_CAST, memory_bound.FUSED),
         ("triton_per_fused_native_layer_norm_3", OTHER),
         ("triton_per_fused__softmax_3", memory_bound.SOFTMAX),
-        (FLASH, OTHER),
+        (FLASH, memory_bound.ATTENTION),
         ("saxpy(int, float, float *, float *)", OTHER),
         ("void rmsnorm_kernel<float>(float *)", OTHER),
     ],
@@ -87,12 +88,17 @@ def test_what_a_kernel_does_is_read_from_its_name(name: str, role: int) -> None:
     assert _role(name) == role
 
 
-# casts: of four kernels a step, the casts take 200 of 1000 ns
+# casts: of five kernels a step, the casts take 200 of 1000 ns
 def test_casts_there_and_back(tmp_path: Path) -> None:
-    work = (EXP, 300), (TO_HALF, 100), (PRODUCT, 490), (TO_FLOAT, 100, 2 * BLOCKS)
+    work = (EXP, 300), (TO_HALF, 100), (PRODUCT, 480), (TO_FLOAT, 100, 2 * BLOCKS), (BACKWARD, 10)
     one = findings_of(new(tmp_path, *looped(*in_order(*work))))["casts"]
     assert (one.ceiling_ns, one.status) == (3 * 200, "bound")
-    assert one.numbers == {"steps": 3, "kernels": 6, "kernels_ns": 600}
+    assert one.numbers == {"steps": 3, "kernels": 6, "kernels_ns": 600, "trains": True}
+
+
+def test_weights_that_are_cast_again_although_nothing_trains(tmp_path: Path) -> None:
+    one = findings_of(new(tmp_path, *looped(*in_order((TO_HALF, 200, 7), (PRODUCT, 790)))))["casts"]
+    assert (one.ceiling_ns, one.numbers["trains"]) == (3 * 200, False)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +111,7 @@ def test_casts_there_and_back(tmp_path: Path) -> None:
     ],
 )
 def test_casts_that_stay(casts: list[tuple[str, int]], tmp_path: Path) -> None:
-    assert "casts" not in kinds(tmp_path, (EXP, 300), (PRODUCT, 300), *casts)
+    assert "casts" not in kinds(tmp_path, (EXP, 300), (PRODUCT, 300), *casts, (BACKWARD, 10))
 
 
 # layout
@@ -157,7 +163,7 @@ def test_attention_that_is_not_fused_owns_the_kernels_between_its_products(tmp_p
         [(PRODUCT, 400), (LOG_SOFTMAX, 200), (PRODUCT, 390)],  # a loss
         [(PRODUCT, 400), (FLASH, 200), (PRODUCT, 390)],
         [(PRODUCT, 400), (SOFTMAX, 200), (NORM, 100), (PRODUCT, 290)],
-        [(PRODUCT, 400), (SOFTMAX, 590)],  # the next product is that of the next step
+        [(PRODUCT, 400), (SOFTMAX, 590), ("mine", 1)],
     ],
 )
 def test_no_attention(work: list[tuple[str, int]], tmp_path: Path) -> None:
@@ -169,6 +175,16 @@ def test_attention_that_two_threads_launch_is_seen_in_the_order_of_its_stream(tm
     for number in (0, 4):  # the calls of the first and the third kernel
         rows[number].cells["globalTid"] = rows[number].cells["globalTid"] + 1  # type: ignore[operator]
     assert stakes(tmp_path, *looped(*rows)) == {"unfused_attention": 3 * 350}
+
+
+def test_a_step_that_nothing_marks_can_begin_inside_attention(tmp_path: Path) -> None:
+    assert kinds(tmp_path, (SOFTMAX, 300), (PRODUCT, 690)) == {"unfused_attention": 2 * 300}
+
+
+def test_strided_copies_beside_attention_split_its_heads(tmp_path: Path) -> None:
+    assert kinds(tmp_path, (STRIDED, 200), (FLASH, 500), (CONVERSION, 100), (PRODUCT, 190)) == {
+        "layout_copies": 3 * 100
+    }
 
 
 def test_attention_in_a_graph_that_is_recorded_by_its_nodes(tmp_path: Path) -> None:
@@ -223,9 +239,12 @@ def test_parameters_that_are_updated_one_by_one(tmp_path: Path) -> None:
     assert one.numbers == {"steps": 3, "kernels": 240, "kernels_ns": 1200}
 
 
-@pytest.mark.parametrize(("sizes", "count"), [(1, 80), (8, 38)])
-def test_bursts_that_are_no_updates(sizes: int, count: int, tmp_path: Path) -> None:
-    assert "parameter_updates" not in kinds(tmp_path, (PRODUCT, 500), *updated(sizes, count))
+@pytest.mark.parametrize(
+    ("first", "sizes", "count", "found"),
+    [(PRODUCT, 1, 80, True), ("mine", 2, 80, True), ("mine", 1, 80, False), (PRODUCT, 8, 38, False)],
+)
+def test_which_bursts_are_updates(first: str, sizes: int, count: int, tmp_path: Path, *, found: bool) -> None:
+    assert ("parameter_updates" in kinds(tmp_path, (first, 500), *updated(sizes, count))) == found
 
 
 def test_a_burst_of_many_names_is_no_update(tmp_path: Path) -> None:

@@ -139,6 +139,7 @@ def waved(name: str, blocks: int, **more: object) -> Row:
         (waved("void at::native::vectorized_elementwise_kernel<4, F>(int)", 25), 0),  # limited by memory
         (waved("void gemv2T_kernel_val<float>(T1)", 25), 0),
         (waved("cutlass_gemm_streamk", 25), 0),
+        (waved("void at::native::<unnamed>::EmbeddingBag_updateOutputKernel<float>(T1)", 25), 0),
         (waved(GEMM, 25, registersPerThread=33), 166),  # 40 a thread: one block, so 2.5 of 3 waves
         (waved(GEMM, 25, dynamicSharedMemory=50_000), 166),
         (waved(GEMM, 25, staticSharedMemory=48_800), 375),

@@ -1,0 +1,63 @@
+"""What is said of programs with a busy GPU: the cause first, and nothing of healthy ones."""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import pytest
+from labels import HERE, read_entries
+
+from nsyswrap.analysis.answer import answer_of
+from nsyswrap.api import open_capture
+
+FOLDER = HERE / "gpu_busy"
+LABELS = read_entries(FOLDER)
+FIRST = {
+    "accelerate_own_optimizer": "parameter_updates",
+    "attention_einsum": "unfused_attention",
+    "attention_masked": "unfused_attention",
+    "axial_copies": "layout_copies",
+    "casts_of_weights": "casts",
+    "clones_each_layer": "layout_copies",
+    "dropout_residual_norm": "elementwise_chains",
+    "features_float64": "fp64_kernels",
+    "features_streamed": "copy_bound",
+    "gpt2_float32": "fp32_products",
+    "gpt2_vocabulary": "misaligned_products",
+    "layer_norm_written_out": "elementwise_chains",
+    "lightning_float32": "fp32_products",
+    "odd_width": "misaligned_products",
+    "particle_push": "elementwise_chains",
+    "second_wave": "last_wave",
+    "stencil_copies": "layout_copies",
+    "t5_position_bias": "unfused_attention",
+    "triton_few_blocks": "few_blocks",
+}
+ALONE = {"naive_product", "scatter_duplicates", "softmax_strided", "triton_small_tiles"}  # in one kernel
+# Events of jax_float64 were lost, llama_dynamic_cache loads kernels in each step, and what XLA could fuse in
+# the chain of jax_chain is not judged.
+OTHERS = {"jax_float64", "llama_dynamic_cache", "jax_chain"}
+TRUE = {"healthy_vgg_channels_last": "elementwise_chains"}  # which are there, in a fourteenth of a step
+RECORDED = sorted(path.name.removesuffix(".sqlite.xz") for path in (FOLDER / "captures").glob("*.xz"))
+
+
+@pytest.mark.parametrize("recording", [one for one in RECORDED if one not in OTHERS])
+def test_the_cause_is_first_and_healthy_programs_have_none(recording: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    path.write_bytes(lzma.decompress((FOLDER / "captures" / f"{recording}.sqlite.xz").read_bytes()))
+    answer = answer_of(open_capture(path))
+    kinds = [finding.kind for finding in answer.findings]
+    if recording in FIRST:
+        assert kinds[0] == FIRST[recording]
+    elif recording in ALONE:
+        assert not kinds
+        assert "one_kernel" in {fact.kind for fact in answer.facts}
+    else:
+        assert LABELS[recording]["healthy"]
+        assert set(kinds) <= {TRUE.get(recording)}
+
+
+def test_every_recorded_cause_is_looked_for() -> None:
+    causes = {recording for recording in RECORDED if not LABELS[recording]["healthy"]}
+    assert causes == {*FIRST, *ALONE, *OTHERS}
