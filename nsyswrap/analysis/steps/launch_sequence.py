@@ -24,7 +24,7 @@ _LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls
 _RUNS = (2, 4, 8)  # calls in a row
 _PAUSE = 20  # times the median time between calls
 _LEAST_PART = 0.25  # of all calls, or of the GPU time, lie in such intervals
-_LISTED = 0.1  # of all GPU time, at least
+_LISTED = 0.1  # of all GPU time, or of this and of the time, at least
 _UPDATE = "optimizer step"  # the label
 _LEAST_STEP = 20  # calls from one update of an optimizer to the next
 _BETWEEN, _WITHIN = 0.25, 0.1  # of the most calls between two of its kernels: at least, at most
@@ -163,15 +163,22 @@ def _anchors(calls: Calls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
         launches = (calls.code[first : first + length] >= KERNEL_CODE).any()
         if equal.sum() < _LEAST - 1 or not launches:  # waits and copies alone are no steps
             continue
-        gpu = np.diff(gpu_ns[positions])[equal] / max(gpu_ns[-1], 1)
-        since = 1 - gpu_ns[positions[0]] / max(gpu_ns[-1], 1)  # what comes before may be start-up
-        much = gpu.sum() >= max(_LEAST_PART * since, _LISTED) and len(positions) >= MANY
-        if much or np.count_nonzero(equal) * length / len(numbers) >= _LEAST_PART:
-            time = np.diff(calls.start_ns[positions])[equal] / lasting
+        gpu = np.diff(gpu_ns[positions])[equal]
+        since = gpu_ns[-1] - gpu_ns[positions[0]]  # what comes before may be start-up
+        least = max(_LEAST_PART * since, _LISTED * gpu_ns[-1])
+        much = len(positions) >= MANY and gpu.sum() >= max(least, 1)
+        time = np.diff(calls.start_ns[positions])[equal]
+        held = _held(gpu) / max(gpu_ns[-1], 1) + _held(time) / lasting
+        often = np.count_nonzero(equal) * length / len(numbers) >= _LEAST_PART
+        if much or (often and held >= _LISTED):
             gap = float(np.median(before[positions[1:]]))
-            held = sum(float(np.minimum(part, np.median(part)).sum()) for part in (gpu, time))
             anchors.append(_Anchor(positions, length, equal, gap, held, after_pause))
     return anchors
+
+
+def _held(times_ns: NDArray[np.int64]) -> float:
+    """Return the sum of times of which none counts for more than the median."""
+    return float(np.minimum(times_ns, np.median(times_ns)).sum())  # of integers, which need no numpy.ma
 
 
 def _every_candidate(
