@@ -79,7 +79,7 @@ def _shown(name: str, folder: Path, variant: str, table: str, layout: Layout) ->
         shown = capture.open_capture(folder / variant).decided()
         _, lines = summary.answer_with_lines(shown)
         # Commands follow at the end.
-        answer = [line for line in lines if line.kind != "note" and not (line.kind == "fact" and line.typed)]
+        answer = [line for line in lines if line.kind != "note" and line.typed != "--ncu"]
         texts = list(
             summary_screen.answer_texts(
                 answers.with_command(answer, report_command(shown.source)), layout.width

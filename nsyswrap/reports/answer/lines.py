@@ -242,7 +242,8 @@ def _facts(answer: Answer) -> Iterator[Line]:
     for fact in answer.facts:
         sentence = printable(words(fact).what)
         if fact.kind == _ONE_KERNEL:
-            yield Line(f"{sentence}; command for Nsight Compute", "fact", typed="--ncu")
+            yield Line(sentence, "note")
+            yield Line("command for Nsight Compute", "detail", typed="--ncu")
         elif fact.kind != _UNKNOWN:
             yield Line(sentence, "fact", report=fact.source)
 

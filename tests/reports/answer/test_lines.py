@@ -143,7 +143,8 @@ def test_the_kernel_that_is_the_program(capture: Capture) -> None:
     drift = fact("kernel_drifts", 59, kernel="forces(float *)", first_ns=9e6, last_ns=11e6)
     shown = lines(capture, answer(busy, findings=(), start_up=None, facts=(kernel, drift)))
     assert shown[3:] == [
-        "forces takes 98.3 % of the time; command for Nsight Compute: --ncu",
+        "forces takes 98.3 % of the time",
+        "  command for Nsight Compute: --ncu",
         "forces: median 9.00 ms in the first third of the steps, 11.0 ms in the last (-r",
         "  cuda_kern_exec_trace)",
     ]
