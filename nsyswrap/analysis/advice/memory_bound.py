@@ -35,7 +35,7 @@ _IN_CHAIN = (ELEMENTWISE, NORM, CAST)
 _SAME, _ALIKE = 2, 3  # ratio of elements at most; of times, where a number of elements is unknown
 _LEAST_KERNELS, _LEAST_PARAMETERS = 40, 8  # in updates of parameters one by one
 _REGULAR = 0.8  # of the kernels of such updates: each parameter has them
-_PAIR = 2  # casts a step, there and back
+_PAIR = 2  # casts a step, there and back; and copies
 _ROUNDED, _NO_SIZE = 1024, np.iinfo(np.int64).max  # elements by which equal sizes can differ; larger than any
 _THREADS = 128  # in a block of PyTorch's elementwise kernels
 
@@ -175,8 +175,14 @@ def memory_bound(context: AdviceContext) -> Iterator[Finding]:
     work = _work(context)
     if not context.worth(int(work.ns[work.role > ATTENTION].sum())):
         return
-    for search in (_attention, _updates, _casts, _layout, _chains):
-        yield from search(context, work)
+    first = [*_attention(context, work), *_updates(context, work)]
+    named = zip(*context.kernels[2:], strict=True)
+    trains = any(total and _TRAINS.search(name) for name, total in named)
+    trains |= any(one.kind == "parameter_updates" for one in first)
+    yield from first
+    yield from _casts(context, work, trains=trains)
+    yield from _layout(context, work)
+    yield from _chains(context, work)
 
 
 def _attention(context: AdviceContext, work: _Work) -> Iterator[Finding]:
@@ -219,16 +225,15 @@ def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     yield from _finding(context, work, "parameter_updates", marks)
 
 
-def _casts(context: AdviceContext, work: _Work) -> Iterator[Finding]:
+def _casts(context: AdviceContext, work: _Work, *, trains: bool) -> Iterator[Finding]:
     """Yield a finding on casts, in training on those of activations, which other kernels are as large as.
 
     Those of weights stay in training: autocast keeps weights in FP32, and casts their gradients back.
     Elsewhere the weights could be cast once.
     """
-    marks, named = work.marked(CAST) & work.free, context.kernels
+    marks = work.marked(CAST) & work.free
     if not context.worth(int(work.ns[marks].sum())):
         return
-    trains = any(total and _TRAINS.search(name) for name, total in zip(*named[2:], strict=True))
     if trains:
         known = np.unique(work.elements[work.marked(ELEMENTWISE) & work.free & (work.elements > 0)])
         size = work.elements[marks]
@@ -242,10 +247,14 @@ def _casts(context: AdviceContext, work: _Work) -> Iterator[Finding]:
 def _layout(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     """Yield a finding on copies inside the GPU: conversions of the layout, strided ones, and clones.
 
-    Strided copies beside attention split and join its heads, which libraries do.
+    Strided copies beside attention split and join its heads, which libraries do, and one copy a step is part
+    of an operation such as sorting.
     """
     attends = ((work.role == ATTENTION) | (work.role == SOFTMAX)).any()
-    marks = work.marked(*(one for one in _LAYOUT if one != _STRIDED or not attends)) & work.free
+    clones = int(np.count_nonzero(work.role == _CLONE))
+    few = clones < _PAIR * np.count_nonzero(context.part.steps.steady)
+    left_out = {one for one, out in ((_STRIDED, attends), (_CLONE, few)) if out}
+    marks = work.marked(*(one for one in _LAYOUT if one not in left_out)) & work.free
     kinds = ("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns")
     times = np.bincount(work.role[marks], work.ns[marks], minlength=_CLONE + 1)[_LAYOUT].astype(int).tolist()
     yield from _finding(

@@ -237,7 +237,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     ),
     "parameter_updates": Wording(
         "Parameters updated one by one",
-        "{kernels_ns} in small kernels ({kernels:per step})",
+        "{kernels_ns} in separate kernels ({kernels:per step})",
         "kernels of bursts in which each comes once for many parameters: {kernels:per step}, {kernels_ns} in "
         "total",
         "One update for all parameters",
@@ -260,8 +260,7 @@ _WORDINGS: Mapping[FindingKind, Wording] = {
     "layout_copies": Wording(
         "Layout conversions",
         "{conversions_ns} between NCHW and NHWC ({kernels:per step})",
-        "copies inside the GPU: {kernels:per step}; conversions {conversions_ns}, strided copies "
-        "{strided_ns}, concatenations {concatenations_ns}, copies as they are {clones_ns}",
+        "copies inside the GPU: {kernels:per step}; {listed}",
         "One layout throughout",
         "keep images in NHWC, the layout of the tensor cores, from the input to the last layer",
         "model = model.to(memory_format=torch.channels_last)  # and the input",
@@ -586,10 +585,19 @@ def _casts(numbers: Numbers) -> _Variant:
     return {} if numbers["trains"] else once, {}
 
 
+_COPIES = {
+    "conversions_ns": "conversions",
+    "strided_ns": "strided copies",
+    "concatenations_ns": "concatenations",
+    "clones_ns": "copies as they are",
+}
+
+
 def _layout_copies(numbers: Numbers) -> _Variant:
     """Return the words for what takes most of the time, with code in the program's language."""
-    parts = ("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns")
-    most, language = max(parts, key=lambda part: numbers[part]), numbers["written_in"]
+    most, language = max(_COPIES, key=lambda part: numbers[part]), numbers["written_in"]
+    listed = [f"{name} {duration(numbers[part])}" for part, name in _COPIES.items() if numbers[part]]
+    more = {"listed": ", ".join(listed)}
     changes = {}
     if most == "strided_ns":
         changes = {
@@ -617,7 +625,7 @@ def _layout_copies(numbers: Numbers) -> _Variant:
             "unless": "both copies are needed, because one of them changes",
         }
     if language in {PYTORCH, ""}:
-        return changes, {}
+        return changes, more
     if most == "clones_ns":
         changes |= {
             "do": "swap references to buffers, or let the kernel write to its destination",
@@ -630,7 +638,7 @@ def _layout_copies(numbers: Numbers) -> _Variant:
             "do": "keep one layout from kernel to kernel; for convolutions it is NHWC",
             "example": "nsyswrap report CAPTURE -r cuda_gpu_kern_sum  # which kernels copy",
         }
-    return changes, {}
+    return changes, more
 
 
 def _elementwise_chains(numbers: Numbers) -> _Variant:

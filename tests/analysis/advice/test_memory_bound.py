@@ -125,7 +125,7 @@ def test_casts_that_stay(casts: list[tuple[str, int]], tmp_path: Path) -> None:
     ],
 )
 def test_copies_inside_the_gpu(name: str, part: str, tmp_path: Path) -> None:
-    work = (PRODUCT, 400), (name, 100), (PRODUCT, 300), (EXP, 100)
+    work = (PRODUCT, 400), (name, 50), (PRODUCT, 350), (name, 50), (EXP, 100)
     one = findings_of(new(tmp_path, *looped(*in_order(*work))))["layout_copies"]
     assert (one.ceiling_ns, one.numbers[part], one.language) == (300, 300, "pytorch")
 
@@ -134,11 +134,15 @@ def test_copies_inside_the_gpu(name: str, part: str, tmp_path: Path) -> None:
 def test_copies_within_a_device_are_clones(kind: int, expected: dict[str, int], tmp_path: Path) -> None:
     rows = [
         *in_order(("mine", 800)),
-        call("cudaMemcpyAsync", 5, 6, 9),
-        memcpy(kind, 1900, 2000, 8, correlationId=9),
+        *(call("cudaMemcpyAsync", 5, 6, 9), memcpy(kind, 1900, 1950, 8, correlationId=9)),
+        *(call("cudaMemcpyAsync", 6, 7, 10), memcpy(kind, 1950, 2000, 8, correlationId=10)),
     ]
     found = findings_of(new(tmp_path, *looped(*rows)))
     assert {name: one.ceiling_ns for name, one in found.items() if name == "layout_copies"} == expected
+
+
+def test_one_clone_a_step_is_part_of_an_operation(tmp_path: Path) -> None:
+    assert kinds(tmp_path, (PRODUCT, 790), (CLONE, 200)) == {}
 
 
 def test_what_runs_beside_other_kernels_saves_nothing(tmp_path: Path) -> None:
@@ -237,6 +241,12 @@ def test_parameters_that_are_updated_one_by_one(tmp_path: Path) -> None:
     one = findings_of(new(tmp_path, *looped(*in_order((PRODUCT, 500), *updated(8)))))["parameter_updates"]
     assert (one.ceiling_ns, one.status) == (3 * 400, "bound")
     assert one.numbers == {"steps": 3, "kernels": 240, "kernels_ns": 1200}
+
+
+def test_a_program_that_updates_parameters_trains(tmp_path: Path) -> None:
+    found = kinds(tmp_path, (PRODUCT, 390), *updated(8), (TO_HALF, 200, 7))
+    assert "parameter_updates" in found
+    assert "casts" not in found
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "parameter_updates",
         KERNELS,
         "Parameters updated one by one",
-        "3.00 ms in small kernels (10 per step)",
+        "3.00 ms in separate kernels (10 per step)",
         "kernels of bursts in which each comes once for many parameters: 10 per step, 3.00 ms in total",
     ),
     (
