@@ -114,7 +114,7 @@ def test_the_page_begins_with_the_answer(tmp_path: Path) -> None:
     first = page[page.index("<h2") :]
     # Steps 1 to 9 from launch to launch: 40 of 100 ns busy, the last one ends with its kernel after 50 ns.
     assert "GPU busy 42 % of the steady part: 9 steps of one GPU operation, 94.4 ns each" in text_of(first)
-    assert first.index("GPU busy 42 %") < first.index('id="findings"')
+    assert first.index("GPU busy ") < first.index('id="findings"')
 
 
 def test_a_page_to_send_names_no_folder(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_page_to_send_names_no_folder(tmp_path: Path) -> None:
     (folder / ".recording-1" / "report.qdstrm").touch()
     page = render({"x": open_capture(folder)})
     assert str(tmp_path) not in page
-    assert not re.search(r"/(tmp|data|var)\b", page)
+    assert not re.search(r"(?<!<)/(tmp|data|var)\b", page)  # </data> ends a figure
     assert "is in x/.recording-1/report.qdstrm" in page
     for kept in (">train.py --data=data data<", "the clock of x.log jumped", "x holds no CUDA API calls"):
         assert kept in page
