@@ -98,7 +98,7 @@ def test_each_version_that_has_them_wrote_a_baseline(tmp_path: Path) -> None:
 
 def test_a_batch_is_shown_and_collected_from_its_digests(old: Path, cli: Cli, tmp_path: Path) -> None:
     assert len(printed(cli, "batch", "run", old / PLAN, "-o", "new", "--dry-run").splitlines()) == 18
-    assert "3 runs: 1 done, 1 program_failed, 1 planned" in printed(cli, "batch", "status", old / BATCH)
+    assert "3 runs: 1 done, 1 program failed, 1 planned" in printed(cli, "batch", "status", old / BATCH)
     printed(cli, "collect", old / BATCH, "-o", "out")
     assert not [*old.glob(f"{BATCH}/**/{EXPORT}")]
     found = [(row["code"], row["outcome"], row["kernels"]) for row in rows(tmp_path / "out/results.csv")]
@@ -119,8 +119,8 @@ def test_a_batch_is_continued(old: Path, environment: dict[str, str]) -> None:
     said = subprocess.run(
         command, cwd="/", env=environment, capture_output=True, text=True, check=False
     ).stderr
-    assert "3 runs planned, 1 done, 1 program_failed; 1 to run" in said
-    assert "3 runs: 2 program_failed, 1 done" in said
+    assert "3 runs planned, 1 done, 1 program failed; 1 to run" in said
+    assert "3 runs: 2 program failed, 1 done" in said
     assert {path.name: path.read_bytes() for path in done.iterdir()} == before
     assert {folder.stat().st_mode & 0o777 for folder in (batch, *batch.glob("runs/*"))} == {0o700}
     [row] = [row for row in rows(batch / "results.csv") if row["code"] == "0"]
