@@ -37,6 +37,7 @@ _LEAST_KERNELS, _LEAST_PARAMETERS = 40, 8  # in updates of parameters one by one
 _REGULAR = 0.8  # of the kernels of such updates: each parameter has them
 _PAIR = 2  # casts a step, there and back; and copies
 _ROUNDED, _NO_SIZE = 1024, np.iinfo(np.int64).max  # elements by which equal sizes can differ; larger than any
+_MOST = 2**20  # arrays, and elements of a block: a name can say anything
 _THREADS = 128  # in a block of PyTorch's elementwise kernels
 
 _OF_TRITON = {
@@ -50,12 +51,12 @@ _SOURCES = {
     "layout_copies": "cuda_gpu_sum",
     **dict.fromkeys(("unfused_attention", "elementwise_chains"), "cuda_gpu_trace"),
 }
-_TRAINS = re.compile(r"[Bb]ackward|_bwd|_bprop|dgrad|wgrad|multi_tensor_apply|[Aa]dam")
+_TRAINS = re.compile(r"[Bb]ackward|_bwd|_bprop|dgrad|wgrad|multi_tensor_apply|(?<![Hh])[Aa]dam")
 # The first truth value after the types of the warp template says whether it takes the logarithm.
 _LOG_SOFTMAX = re.compile(r"[Ll]og_?[Ss]oft|softmax_warp_\w+<(?:[^,<]+, ){4}(?:\(bool\))?[1t]")
 _CONVERTS = re.compile(r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor", re.IGNORECASE)
-_ARRAYS = re.compile(r"(?:std::array|at::detail::Array)<char \*, (?:\([a-z ]+\))?(\d+)")
-_SIZES = re.compile(r"elementwise_kernel(?:_manual_unroll)?<(?:\(int\))?(\d+), (?:\(int\))?(\d+)")
+_ARRAYS = re.compile(r"(?:std::array|at::detail::Array)<char \*, (?:\([a-z ]+\))?(\d{1,9})")
+_SIZES = re.compile(r"elementwise_kernel(?:_manual_unroll)?<(?:\(int\))?(\d{1,9}), (?:\(int\))?(\d{1,9})")
 
 
 def _role(name: str) -> int:
@@ -92,13 +93,13 @@ def _elements_of_block(name: str) -> int:
     if "vectorized_elementwise_kernel<" in name:  # older releases name their arrays at::detail::Array
         return (8 if "std::array<" in name else 4) * _THREADS
     sizes = _SIZES.search(name)
-    return int(sizes[1]) * int(sizes[2]) if sizes else 0
+    return min(int(sizes[1]) * int(sizes[2]), _MOST) if sizes else 0
 
 
 def _arrays(name: str) -> int:
     """Return the number of arrays that a kernel reads and writes, two inputs and an output if not known."""
     arrays = _ARRAYS.search(name)
-    return max(int(arrays[1]), 1) if arrays else 3
+    return min(max(int(arrays[1]), 1), _MOST) if arrays else 3
 
 
 @per_capture
@@ -112,7 +113,7 @@ def _names(whole: Capture) -> tuple[NDArray[Any], ...]:
         for text, role in zip(texts, roles, strict=True)
     ]
     arrays = [_arrays(text) if role in _IN_CHAIN else 1 for text, role in zip(texts, roles, strict=True)]
-    return np.array(roles, np.int8), np.array(elements, np.int32), np.array(arrays, np.int8)
+    return np.array(roles, np.int8), np.array(elements, np.int32), np.array(arrays, np.int32)
 
 
 class _Work(NamedTuple):
@@ -151,7 +152,7 @@ def _work(context: AdviceContext) -> _Work:
     row = np.flatnonzero(chosen & context.typical.holds(operations.start_ns))
     kernels, copies = (np.flatnonzero(operations.kind[row] == KINDS.index(one)) for one in (KERNEL, MEMCPY))
     role, elements = np.zeros(len(row), np.int8), np.zeros(len(row), np.int64)
-    name, arrays = np.full(len(row), -1, np.int32), np.ones(len(row), np.int8)
+    name, arrays = np.full(len(row), -1, np.int32), np.ones(len(row), np.int32)
     if len(kernels):
         roles, of_block, arrays_of = _names(whole)
         name[kernels] = named.code

@@ -263,5 +263,13 @@ def test_a_burst_of_many_names_is_no_update(tmp_path: Path) -> None:
     assert "parameter_updates" not in kinds(tmp_path, (PRODUCT, 500), *work)
 
 
+def test_numbers_in_names_can_be_of_any_size(tmp_path: Path) -> None:
+    names = [
+        EXP.replace("(unsigned long)2", "9" * 30),
+        STRIDED.replace("(int)128, (int)4", f"{'9' * 9}, {'9' * 9}"),
+    ]
+    assert kinds(tmp_path, *((name, 490, 2**31 - 1) for name in names)) == {"layout_copies": 3 * 490}
+
+
 def test_steps_are_filled(tmp_path: Path) -> None:
     assert kinds(tmp_path, (PRODUCT, STEP_NS - 10)) == {}
