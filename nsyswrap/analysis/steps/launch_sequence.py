@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _LEAST = 3  # occurrences
 _LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls
-_RUNS = (2, 4, 8)  # calls in a row
+_RUNS = (2, 8)  # calls in a row
+_FEW_KINDS = 500  # of calls: of more, one is made once a step
 _PAUSE = 20  # times the median time between calls
 _LEAST_PART = 0.25  # of all calls, or of the GPU time, lie in such intervals
 _LISTED = 0.1  # of all GPU time, or of this and of the time, at least
@@ -151,7 +152,7 @@ def _anchors(calls: Calls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
     gpu_ns = np.append(0, np.cumsum(calls.gpu_ns))
     lasting = max(int(calls.start_ns[-1] - calls.start_ns[0]), 1)
     anchors: list[_Anchor] = []
-    for after_pause, positions in _every_candidate(calls, numbers, np.flatnonzero(paused), anchors):
+    for run, after_pause, positions in _every_candidate(calls, numbers, np.flatnonzero(paused), anchors):
         intervals = np.diff(sums[positions])
         middle = len(intervals) // 2
         # What most are is in the middle. For a single place numpy 2.4 takes long where many are equal.
@@ -170,7 +171,7 @@ def _anchors(calls: Calls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
         time = np.diff(calls.start_ns[positions])[equal]
         held = _held(gpu) / max(gpu_ns[-1], 1) + _held(time) / lasting
         often = np.count_nonzero(equal) * length / len(numbers) >= _LEAST_PART
-        if much or (often and held >= _LISTED):
+        if much or (often and (run == 1 or held >= _LISTED)):  # short runs recur by chance
             gap = float(np.median(before[positions[1:]]))
             anchors.append(_Anchor(positions, length, equal, gap, held, after_pause))
     return anchors
@@ -183,20 +184,23 @@ def _held(times_ns: NDArray[np.int64]) -> float:
 
 def _every_candidate(
     calls: Calls, numbers: NDArray[np.uint64], paused: NDArray[Any], anchors: Sequence[_Anchor]
-) -> Iterator[tuple[bool, NDArray[Any]]]:
-    """Yield positions of equal calls, and whether they come after a pause; of equal runs if no call will do.
+) -> Iterator[tuple[int, bool, NDArray[Any]]]:
+    """Yield a number of calls in a row, whether they come after a pause, and where equal ones are.
 
-    Of a step that makes each of its calls several times, some calls in a row occur once.
+    Of a step that makes each of its calls several times, some calls in a row occur once. They are looked for
+    if no single call will do.
     """
     sums = _sums(numbers)
+    kinds, codes = distinct(calls.code)
     for length in (1, *_RUNS):
-        if anchors or length > len(numbers):
-            return
-        codes = distinct(calls.code)[1] if length == 1 else _runs(numbers, length)
+        if length > 1:
+            if anchors or length > len(numbers) or len(kinds) > _FEW_KINDS:
+                return
+            codes = _runs(numbers, length)
         rows = {False: np.arange(len(codes)), True: paused[paused < len(codes)]}
         for after_pause, chosen in rows.items():
-            for positions in _candidates(codes, sums, chosen):
-                yield after_pause, positions
+            for positions in _candidates(codes, sums, chosen, _LEAST if length == 1 else MANY):
+                yield length, after_pause, positions
 
 
 def _runs(numbers: NDArray[np.uint64], length: int) -> NDArray[np.int64]:
@@ -224,8 +228,10 @@ def _scrambled(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def _candidates(codes: NDArray[Any], sums: NDArray[Any], rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Yield the positions of each code among ``rows`` whose intervals can be mostly equal.
+def _candidates(
+    codes: NDArray[Any], sums: NDArray[Any], rows: NDArray[Any], least: int = _LEAST
+) -> Iterator[NDArray[Any]]:
+    """Yield the positions of each code frequent among ``rows`` whose intervals can be mostly equal.
 
     Of n intervals with k equal ones, at least 2 k - n - 1 are equal to the next one.
     """
@@ -235,7 +241,7 @@ def _candidates(codes: NDArray[Any], sums: NDArray[Any], rows: NDArray[Any]) -> 
     again = np.concatenate(([0, 0], np.cumsum(intervals[1:] == intervals[:-1])))
     behind = np.cumsum(count)
     first = behind - count
-    enough = np.flatnonzero(count >= _LEAST)
+    enough = np.flatnonzero(count >= least)
     pairs = again[behind[enough] - 1] - again[first[enough] + 1]
     most_equal = pairs + 2 > (2 * _LEAST_EQUAL - 1) * (count[enough] - 1)
     for code in enough[most_equal].tolist():
