@@ -56,7 +56,7 @@ void cudnn::ops::nhwcToNchwKernel<float, float, float>(T1)              | cuDNN 
 void pytorch_flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<(int)64, cutlass::bfloat16_t>>(T1) | FlashAttention bf16 - - 0 | T
 void flash::flash_bwd_dot_do_o_kernel<(bool)1, Traits<cutlass::half_t>>(T1) | FlashAttention - - - 0 | M
 fmha_cutlassB_f16_notaligned_64x64_k128_sm75(T1)                        | CUTLASS f16 - 64x64 0      | T
-fmha_cutlassB_f32_aligned_64x64_k32_sm80(T1)                            | CUTLASS f32 - 64x64 0      | O
+fmha_cutlassB_f32_aligned_64x64_k32_sm80(T1)                            | CUTLASS - - 64x64 0        | T
 fmha_v2_flash_attention_bf16_128_64_S_qkv_64_sm80_kernel                | TensorRT-LLM bf16 - 128x64 0 | T
 void deep_gemm::sm90_fp8_gemm_1d2d_impl<(cute::UMMA::Major)0>(float *)  | DeepGEMM f8 - - 0          | T
 triton_poi_fused_mul_7                                                  | torch.compile - - - 0      | M

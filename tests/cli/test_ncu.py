@@ -152,6 +152,7 @@ __global__ void between(float *out) { out[0] = 1; }
 int main() {
     double *out;
     cudaMalloc(&out, 1 << 20);
+    spin<double><<<1, 32>>>(out, 400000000);  // until clocks have risen
     for (int launch = 0; launch < 21; ++launch) {  // each with another number of blocks, and as long
         int blocks = (launch * 8) % 21 + 1;
         spin<double><<<1, 32>>>(out, 1000);

@@ -187,8 +187,13 @@ def memory_bound(context: AdviceContext) -> Iterator[Finding]:
 
 
 def _attention(context: AdviceContext, work: _Work) -> Iterator[Finding]:
-    """Yield a finding on softmaxes between two products, with elementwise kernels around them alone."""
+    """Yield a finding on softmaxes between two products, with elementwise kernels around them alone.
+
+    Several softmaxes in a row count as one.
+    """
     others = np.flatnonzero(~work.marked(*_IN_ATTENTION))
+    softmax = work.role[others] == SOFTMAX
+    others = others[~softmax | ~np.append(False, softmax[:-1])]
     at = np.flatnonzero(work.role[others[1:-1]] == SOFTMAX) + 1
     before, after = others[at - 1], others[at + 1]
     products = (work.role[before] == PRODUCT) & (work.role[after] == PRODUCT)

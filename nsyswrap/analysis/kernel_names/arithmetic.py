@@ -87,8 +87,9 @@ RULES: tuple[tuple[str, bool | None, str], ...] = (
         True,
         r"cutlass3x_sm\d+_[a-z]*tensorop_(?:[a-z]\d+x\d+x\d+)?(?P<inner>TYPE)?[a-z]{,9}gemm_" + _3X_TYPES,
     ),
-    # PyTorch's memory-efficient attention. float32: TF32 three times, or CUDA cores.
+    # PyTorch's memory-efficient attention; three TF32 products for one of float32, or CUDA cores.
     ("CUTLASS", True, r"^fmha_cutlass[FB]_(?P<input>b?f16)_\w*?(?P<tile>\d+x\d+)_\w*?sm[789]\d"),
+    ("CUTLASS", True, r"^fmha_cutlass[FB]_f32_\w*?(?P<tile>\d+x\d+)_\w*?sm[89]\d"),
     ("CUTLASS", None, r"^fmha_cutlass[FB]_(?P<input>b?f16|f32)_\w*?(?P<tile>\d+x\d+)_"),
     # cuDNN writes f16 for bfloat16, too.
     ("cuDNN", True, r"^cudnn_generated_\w*?_sdpa_\w*?_wg?mma_\w*?_(?P<tile>\d+x\d+)x\d+_"),

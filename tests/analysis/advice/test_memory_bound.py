@@ -174,6 +174,11 @@ def test_no_attention(work: list[tuple[str, int]], tmp_path: Path) -> None:
     assert "unfused_attention" not in kinds(tmp_path, *work)
 
 
+def test_attention_with_two_softmaxes_in_a_row(tmp_path: Path) -> None:
+    work = (PRODUCT, 300), (SOFTMAX, 200), (SOFTMAX, 100), (PRODUCT, 390)
+    assert stakes(tmp_path, *looped(*in_order(*work))) == {"unfused_attention": 3 * 300}
+
+
 def test_attention_that_two_threads_launch_is_seen_in_the_order_of_its_stream(tmp_path: Path) -> None:
     rows = in_order(*SCORES, (EXP, 440))
     for number in (0, 4):  # the calls of the first and the third kernel
