@@ -295,10 +295,7 @@ def withheld_because(capture: Capture) -> Finding | None:
     if losses:
         losses.sort(key=lambda text: "CUDA" not in text)
         return Finding.doubt(
-            "events_missing",
-            "diagnostics",
-            loss=losses[0],
-            xla_broke_import=xla_broke_import(capture),
+            "events_missing", "diagnostics", loss=losses[0], xla_broke_import=xla_broke_import(capture)
         )
     operations = gpu_operations_of(capture.whole)
     if backwards := np.count_nonzero(operations.end_ns < operations.start_ns):

@@ -205,10 +205,7 @@ def _throttling(reasons: NDArray[Any]) -> dict[str, Any]:
         return {}
     shares = {name: _percent(bits & bit > 0) for bit, name in THROTTLE_REASONS.items()}
     largest = sorted(((name, share) for name, share in shares.items() if share), key=lambda one: -one[1])
-    return {
-        "throttled_percent": _percent(bits & sum(THROTTLE_REASONS) > 0),
-        "throttled": dict(largest),
-    }
+    return {"throttled_percent": _percent(bits & sum(THROTTLE_REASONS) > 0), "throttled": dict(largest)}
 
 
 def _bits(reasons: NDArray[Any]) -> NDArray[Any]:

@@ -20,13 +20,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import check_pairs, largest_first
 from nsyswrap.analysis.arrays.intervals import gaps
-from nsyswrap.analysis.gpu_operations import (
-    gpu_operations_of,
-    positions_of,
-    previous_ends,
-    window,
-    windows,
-)
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, previous_ends, window, windows
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity

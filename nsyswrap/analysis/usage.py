@@ -129,11 +129,7 @@ def _wanted(capture: Capture) -> dict[tuple[int, int], tuple[str, str]]:
 WORK_KINDS = ("kernel", "memcpy", "memset")
 _WORK_FIELDS = ("start_ns", "end_ns", "context_id", "device_id", "global_pid")
 # Profiler work that counts as work, because the program cannot avoid it. Newer exports use other names.
-OVERHEADS = {
-    "CUDA profiling data flush overhead",
-    "CUDA profiling stop overhead",
-    "CUDA profiling overhead",
-}
+OVERHEADS = {"CUDA profiling data flush overhead", "CUDA profiling stop overhead", "CUDA profiling overhead"}
 
 
 @dataclass(frozen=True)

@@ -130,12 +130,7 @@ def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
 
 
 def compare(
-    base: Paths,
-    new: Paths,
-    *,
-    max_slower: float = 0.05,
-    min_time_ns: float = 10_000.0,
-    anyway: bool = False,
+    base: Paths, new: Paths, *, max_slower: float = 0.05, min_time_ns: float = 10_000.0, anyway: bool = False
 ) -> Comparison:
     """Compare two sides: each a path, or several, of captures, run folders, folders of runs or a baseline.
 

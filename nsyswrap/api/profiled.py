@@ -162,11 +162,7 @@ def launches(captures: Sequence[Capture]) -> Events:
 
 
 def _named(
-    captures: Sequence[Capture],
-    kind: str,
-    noun: str,
-    pattern: str,
-    fits: Callable[[str, str], bool],
+    captures: Sequence[Capture], kind: str, noun: str, pattern: str, fits: Callable[[str, str], bool]
 ) -> Events:
     durations, others = [], set[str]()
     for capture in captures:

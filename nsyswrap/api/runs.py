@@ -87,12 +87,7 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     check_share(share, keep_environment=keep_environment)
     nsys = (trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
     options = Options(
-        *nsys,
-        follow_forks=follow_forks,
-        steps=steps,
-        step_at=step_at,
-        then_stop=then_stop,
-        modules=modules,
+        *nsys, follow_forks=follow_forks, steps=steps, step_at=step_at, then_stop=then_stop, modules=modules
     )
     words = [command] if isinstance(command, str) else command
     resolved = program.resolve(words, module=module, arch=arch, nvcc_words=nvcc_options.split(nvcc))

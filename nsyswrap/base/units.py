@@ -73,11 +73,7 @@ def csv_label(unit: Unit, time_unit: TimeUnit) -> str:
     """Return the unit as nsys appends it to a CSV header, with a leading blank."""
     if unit is Unit.NS:
         return f" ({_TIME[time_unit][2]})" if time_unit in _TIME else " (ns)"
-    return {
-        Unit.BYTES: " (MB)",
-        Unit.BYTES_PER_S: " (MB/s)",
-        Unit.PERCENT: " (%)",
-    }.get(unit, "")
+    return {Unit.BYTES: " (MB)", Unit.BYTES_PER_S: " (MB/s)", Unit.PERCENT: " (%)"}.get(unit, "")
 
 
 def csv_decimals(unit: Unit, time_unit: TimeUnit) -> tuple[int, int]:

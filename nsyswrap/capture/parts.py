@@ -40,11 +40,7 @@ _OWNERS = ("global_tid", "global_pid")
 
 
 def selected_rows(
-    export: Export,
-    table: str,
-    sources: Mapping[str, Source],
-    selection: Selection,
-    window: Window,
+    export: Export, table: str, sources: Mapping[str, Source], selection: Selection, window: Window
 ) -> NDArray[Any] | None:
     """Return the numbers of the selected rows, from 0; None if all rows have to be looked at together.
 

@@ -15,9 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def per_capture(
-    compute: Callable[Concatenate[Capture, P], R],
-) -> Callable[Concatenate[Capture, P], R]:
+def per_capture(compute: Callable[Concatenate[Capture, P], R]) -> Callable[Concatenate[Capture, P], R]:
     """Compute a function of a capture once for each capture and each set of further arguments.
 
     The further arguments have to be hashable. An argument that is left out counts as its default. Every view

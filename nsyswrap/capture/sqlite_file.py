@@ -78,8 +78,7 @@ def check_magic(path: Path) -> None:
     """Raise NotACapture for a directory, pipe, empty file or file of another format."""
     if paths.exists(path) and not paths.is_file(path) and not paths.is_folder(path):
         raise NotACapture(
-            f"{path} is not a capture: it is a pipe or a device",
-            "write the export into a file first",
+            f"{path} is not a capture: it is a pipe or a device", "write the export into a file first"
         )
     with opening(path), path.open("rb") as file:
         header = file.read(_HEADER_BYTES)

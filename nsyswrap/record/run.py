@@ -79,10 +79,7 @@ class _Ended(NamedTuple):
 
 
 def command_line(
-    spec: RunSpec,
-    nsys: Nsys,
-    descriptors: Sequence[int] = (0, 1, 2),
-    report: Path | None = None,
+    spec: RunSpec, nsys: Nsys, descriptors: Sequence[int] = (0, 1, 2), report: Path | None = None
 ) -> list[str]:
     """Return the exact nsys command line. With descriptors 0, 1 and 2 it can be typed into a shell."""
     report = report or spec.output / STEM
@@ -178,11 +175,7 @@ def _run_lock(run: RunFolder, spec: RunSpec) -> Iterator[None]:
 
 
 def _start(
-    spec: RunSpec,
-    nsys: Nsys,
-    private: Private,
-    received: list[signal.Signals],
-    callbacks: Callbacks,
+    spec: RunSpec, nsys: Nsys, private: Private, received: list[signal.Signals], callbacks: Callbacks
 ) -> _Ended:
     """Run nsys, again if it gave up before it started the program."""
     starts = 0
@@ -198,11 +191,7 @@ def _start(
 
 
 def _run(
-    spec: RunSpec,
-    nsys: Nsys,
-    private: Private,
-    received: list[signal.Signals],
-    callbacks: Callbacks,
+    spec: RunSpec, nsys: Nsys, private: Private, received: list[signal.Signals], callbacks: Callbacks
 ) -> tuple[Ending, bytes, Observer, float | None]:
     """Run nsys once; return its end, the launcher's report, the observer, and the program's duration in s."""
     with descriptors(spec) as own, private.log.open("wb") as log, closing(ProgramTime()) as timed:

@@ -230,12 +230,7 @@ def _waiting_for_rank(
     names = [member.label for member in job.members]
     found = Finding(
         "waiting_for_rank",
-        {
-            **waits.late_rank(job),
-            "waits": names[most],
-            "late": names[late],
-            "waited_ns": waited,
-        },
+        {**waits.late_rank(job), "waits": names[most], "late": names[late], "waited_ns": waited},
         NOTHING,
         waited,
         "bound",

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import intersection, union
-from nsyswrap.analysis.gpu_operations import (
-    KERNEL,
-    KINDS,
-    communicating,
-    gpu_operations_of,
-    positions_of,
-)
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of, positions_of
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.analysis.stream_order import stream_order
 

@@ -280,12 +280,5 @@ def waiting_for_pages(context: AdviceContext) -> Iterator[Finding]:
     )
 
 
-CHECKS = (
-    pageable,
-    not_overlapped,
-    copy_bound,
-    tiny,
-    faulting_kernels,
-    waiting_for_pages,
-)
+CHECKS = (pageable, not_overlapped, copy_bound, tiny, faulting_kernels, waiting_for_pages)
 FACTS = (slow_link,)

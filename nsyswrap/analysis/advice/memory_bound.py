@@ -263,13 +263,7 @@ def _layout(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     marks = work.marked(*(one for one in _LAYOUT if one not in left_out)) & work.free
     kinds = ("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns")
     times = np.bincount(work.role[marks], work.ns[marks], minlength=_CLONE + 1)[_LAYOUT].astype(int).tolist()
-    yield from _finding(
-        context,
-        work,
-        "layout_copies",
-        marks,
-        **dict(zip(kinds, times, strict=True)),
-    )
+    yield from _finding(context, work, "layout_copies", marks, **dict(zip(kinds, times, strict=True)))
 
 
 def _chains(context: AdviceContext, work: _Work) -> Iterator[Finding]:

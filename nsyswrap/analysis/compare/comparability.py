@@ -42,12 +42,7 @@ def obstacles_of(base: Side, new: Side) -> tuple[Obstacle, ...]:
 
 def remarks_of(base: Side, new: Side) -> tuple[str, ...]:
     """Return what readers must know of the conditions, a sentence each."""
-    return (
-        *_unknowns(base, new),
-        *_clocks(base, new),
-        *_power_limits(base, new),
-        *_others(base, new),
-    )
+    return (*_unknowns(base, new), *_clocks(base, new), *_power_limits(base, new), *_others(base, new))
 
 
 def machine_of(setup: Setup) -> tuple[str, ...]:

@@ -29,13 +29,7 @@ _MANY, _PERCENT = 20, 100
 _ORDER = {group: number for number, group in enumerate(GROUPS)}
 
 
-def compare(
-    base: Side,
-    new: Side,
-    limits: Limits | None = None,
-    *,
-    anyway: bool = False,
-) -> Comparison:
+def compare(base: Side, new: Side, limits: Limits | None = None, *, anyway: bool = False) -> Comparison:
     """Return what differs between two sides.
 
     Rows are judged from three runs a side, if nothing keeps the sides from being compared. ``anyway`` judges

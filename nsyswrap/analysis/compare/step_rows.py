@@ -134,12 +134,7 @@ def launch_rows(capture: Capture) -> Fields:
     launches = launches_of(capture)
     again = launches.of(~launches.first)
     timed = again.uncontended & (again.latency_ns >= 0)
-    times = (
-        launches.api_ns[launches.first],
-        again.api_ns,
-        again.latency_ns[timed],
-        again.queue_ns,
-    )
+    times = (launches.api_ns[launches.first], again.api_ns, again.latency_ns[timed], again.queue_ns)
     code = np.repeat(np.arange(len(times)), [len(ns) for ns in times])
     rows = Events([Key("launch", name) for name in LAUNCH], code, np.concatenate(times)).rows()
     return {key: rows[key] for key in (Key("launch", name) for name in LAUNCH) if key in rows}

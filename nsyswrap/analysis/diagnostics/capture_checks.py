@@ -12,15 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
-from nsyswrap.analysis.diagnostics.check import (
-    counted,
-    info,
-    marked,
-    ok,
-    unclipped,
-    unknown,
-    warning,
-)
+from nsyswrap.analysis.diagnostics.check import counted, info, marked, ok, unclipped, unknown, warning
 from nsyswrap.analysis.names import RESULTS, strip_version
 from nsyswrap.analysis.no_gpu_work import missing_processes
 from nsyswrap.analysis.nvtx_ranges import xla_broke_import

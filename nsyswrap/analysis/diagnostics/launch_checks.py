@@ -235,9 +235,7 @@ def _without_process(capture: Capture, operations: GpuOperations) -> Iterator[Ch
     )
     if processes > 1:
         yield warning(
-            CORRELATION_IDS,
-            count,
-            f"{unknown_process}; calls of {processes} processes may be mixed up",
+            CORRELATION_IDS, count, f"{unknown_process}; calls of {processes} processes may be mixed up"
         )
     else:
         yield info(CORRELATION_IDS, count, f"{unknown_process}; this is correct for a single process")

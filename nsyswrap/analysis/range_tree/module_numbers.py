@@ -100,10 +100,7 @@ def _filled(moments: _Moments) -> _Moments:
     first = np.append([True], np.diff(moments.thread) != 0)[: len(every)]
     number, module = (
         values[np.maximum.accumulate(np.where(known | first, every, 0))]
-        for values, known in (
-            (moments.number, moments.kind != _END),
-            (moments.module, moments.kind != _MARK),
-        )
+        for values, known in ((moments.number, moments.kind != _END), (moments.module, moments.kind != _MARK))
     )
     return moments._replace(number=number, module=module)
 

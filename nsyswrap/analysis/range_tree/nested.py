@@ -12,15 +12,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
-from nsyswrap.analysis.range_texts import (
-    BACKWARD,
-    ENGINE,
-    HIDDEN,
-    MODULE,
-    OPERATION,
-    RangeText,
-    read_text,
-)
+from nsyswrap.analysis.range_texts import BACKWARD, ENGINE, HIDDEN, MODULE, OPERATION, RangeText, read_text
 from nsyswrap.analysis.range_tree.names_in_place import named_in_place
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture

@@ -105,12 +105,7 @@ class _Work:
 
 
 def repeated_ranges(
-    whole: Capture,
-    process: int,
-    calls: Calls,
-    counts: Callable[[Occurrences], bool],
-    *,
-    part: bool = False,
+    whole: Capture, process: int, calls: Calls, counts: Callable[[Occurrences], bool], *, part: bool = False
 ) -> list[Occurrences]:
     """Return the occurrences of each range that marks steps, that with most time first; empty without any.
 

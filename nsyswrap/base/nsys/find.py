@@ -187,10 +187,7 @@ def _missing_host(target: Path) -> tuple[str, str]:
     """Return fault and cure of an nsys without importer, which Debian and Nsight Compute have elsewhere."""
     name = target.name.replace("target-", "host-")
     fault = f"it records but cannot make a report: no {name} folder with QdstrmImporter beside {target}"
-    elsewhere = [
-        *_matching(DEBIAN_HOST, "host-linux-*"),
-        *_matching(target.parent, "linux-desktop-*"),
-    ]
+    elsewhere = [*_matching(DEBIAN_HOST, "host-linux-*"), *_matching(target.parent, "linux-desktop-*")]
     if not elsewhere:
         return fault, "install the whole Nsight Systems package (the importer is in its host part)"
     if target.parent.name == "nsight-systems":  # Debian

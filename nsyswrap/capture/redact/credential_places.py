@@ -260,9 +260,7 @@ _AFTER_MARKS = (
     _Place("NRAL", r"(?<!\w)(?P<secret>[0-9a-f]{36}NRAL)(?!\w)", _is_new),
     _Place(r"\{(?:S?SHA|S?MD0|CRYPT)", r"\{[A-Z\d]{3,9}\}(?P<secret>[\w+/=.$]{20,200})", _is_new),
     _Place(  # two hashes of a password, of Windows
-        r":[0a-f]{32}:[0a-f]{32}:",
-        r"(?i):(?P<secret>[0-9a-f]{32}:[0-9a-f]{32}):",
-        _is_new,
+        r":[0a-f]{32}:[0a-f]{32}:", r"(?i):(?P<secret>[0-9a-f]{32}:[0-9a-f]{32}):", _is_new
     ),
     _Place(
         r"\$\w{1,9}\$",

@@ -21,14 +21,7 @@ with lazy_imports():  # a run of a batch needs it not
 Scalar: TypeAlias = "str | int | float | bool"
 RUN_DIR = "{run_dir}"
 # Fields that earlier versions lack, with their defaults.
-_LATER = {
-    "launcher": "",
-    "ntasks": 1,
-    "profiled_ranks": None,
-    "profiled": True,
-    "gpus": None,
-    "settings": {},
-}
+_LATER = {"launcher": "", "ntasks": 1, "profiled_ranks": None, "profiled": True, "gpus": None, "settings": {}}
 
 
 @dataclass(frozen=True)

@@ -159,11 +159,7 @@ def _event(torch: ModuleType, operation: Operation, span: str, iterations: int) 
 
 
 def _profiler(
-    torch: ModuleType,
-    operation: Operation,
-    span: str,
-    iterations: int,
-    profiled: Callable[[Any], object],
+    torch: ModuleType, operation: Operation, span: str, iterations: int, profiled: Callable[[Any], object]
 ) -> list[float]:
     with torch_profiler(torch, record_shapes=True) as profiler:
         for _ in range(iterations):

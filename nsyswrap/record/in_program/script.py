@@ -190,11 +190,7 @@ def become(
 
 def platform(torch: ModuleType) -> dict[str, str]:
     """Return the names of the GPU, the PyTorch version and its CUDA version, for a result."""
-    return {
-        "device": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-    }
+    return {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}
 
 
 def under_nsys() -> bool:

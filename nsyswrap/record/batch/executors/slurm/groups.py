@@ -120,8 +120,7 @@ def _check_key(table: Table, key: str) -> None:
         table.refuse(f"{key!r} is set by nsyswrap", _RESERVED[name])
     if key in (*HEAD_KEYS, NAME):
         table.refuse(
-            f"no sbatch setting named {key!r}",
-            "move the line to the head of the file, before any table",
+            f"no sbatch setting named {key!r}", "move the line to the head of the file, before any table"
         )
     if not name.replace("-", "").isalnum() or not name.isascii() or name.startswith("-"):
         table.refuse(f"invalid sbatch setting {key!r}", 'for example partition = "gpu" or cpus-per-task = 4')
