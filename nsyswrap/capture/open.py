@@ -26,6 +26,7 @@ from nsyswrap.base.run_folder import (
     RunFolder,
     cache_dir,
     left_recordings,
+    outcome_words,
     unfinished,
 )
 from nsyswrap.base.temporary import temporary_folder
@@ -179,7 +180,7 @@ def _in_folder(folder: Path) -> Path:
     if paths.exists(folder / STATUS):
         status = RunFolder(folder).read_status()
         raise NotACapture(
-            f"{folder}: this run has no export (outcome: {status.outcome})",
+            f"{folder}: this run has no export (outcome: {outcome_words(status.outcome)})",
             status.hint or f"see {folder}/nsys.log",
         )
     if paths.exists(folder / RUN):

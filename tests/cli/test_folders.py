@@ -91,7 +91,7 @@ def test_reports_are_of_all_captures(cli: Cli) -> None:
 @pytest.mark.usefixtures("runs")
 def test_what_each_capture_answers(cli: Cli) -> None:
     done = cli("report", "runs", "--list")
-    assert done.stdout.count(" answers\n") == 3
+    assert done.stdout.count("Reports with data in ") == 3
 
 
 @pytest.mark.usefixtures("batch")

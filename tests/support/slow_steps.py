@@ -242,13 +242,22 @@ class _Anchor(NamedTuple):
 
 
 def _repeated_sequence(works: list[Work]) -> Found | None:
+    for run in (1, 2, 8):  # calls in a row, if no single one will do
+        if anchors := _anchors(works, run):
+            return _sequence_occurrences(works, _begins(anchors))
+    return None
+
+
+def _anchors(works: list[Work], run: int) -> list[_Anchor]:
     anchors = []
     pause = 20 * statistics.median(work.before for work in works) if works else 0
-    calls = [(work.does, paused) for paused in (False, True) for work in works]
-    for does, paused in dict.fromkeys(calls):
-        named = [i for i, work in enumerate(works) if work.does == does]
+    runs = [tuple(work.does for work in works[i : i + run]) for i in range(len(works) - run + 1)]
+    total = max(sum(work.gpu for work in works), 1)
+    lasting = max(works[-1].call.start - works[0].call.start, 1) if works else 1
+    for paused, does in dict.fromkeys((paused, does) for paused in (False, True) for does in runs):
+        named = [i for i, one in enumerate(runs) if one == does]
         positions = [i for i in named if i == 0 or works[i].before > pause] if paused else named
-        if len(positions) < 3:
+        if len(positions) < (3 if run == 1 else 10):
             continue
         spans = list(pairwise(positions))
         held = [frozenset(Counter(work.does for work in works[i:j]).items()) for i, j in spans]
@@ -256,18 +265,22 @@ def _repeated_sequence(works: list[Work]) -> Found | None:
         equal = [one == usual for one in held]
         start, end = spans[equal.index(True)]
         inside = [span for span, same in zip(spans, equal, strict=True) if same]
-        total = max(sum(work.gpu for work in works), 1)
-        gpu = [sum(work.gpu for work in works[i:j]) / total for i, j in inside]
-        much = times * (end - start) >= 0.25 * len(works) or (sum(gpu) >= 0.25 and len(positions) >= 10)
-        if times >= 2 and times >= 0.6 * len(held) and much and any(work.works for work in works[start:end]):
+        gpu = _held([sum(work.gpu for work in works[i:j]) for i, j in inside]) / total
+        time = _held([works[j].call.start - works[i].call.start for i, j in inside]) / lasting
+        all_gpu = sum(work.gpu for i, j in inside for work in works[i:j])
+        since = sum(work.gpu for work in works[positions[0] :])
+        much = len(positions) >= 10 and all_gpu >= max(0.25 * since, 0.1 * total, 1)
+        often = times * (end - start) >= 0.25 * len(works) and (run == 1 or gpu + time >= 0.1)
+        launches = any(isinstance(work.does, tuple) and work.does[0] == "launch" for work in works[start:end])
+        if times >= 2 and times >= 0.6 * len(held) and (much or often) and launches:
             gap = statistics.median(works[i].before for i in positions[1:])
-            lasting = statistics.median(works[j].call.start - works[i].call.start for i, j in inside)
-            time = lasting / max(works[-1].call.start - works[0].call.start, 1)
-            cover = (statistics.median(gpu) + time) * (times + 1)
-            anchors.append(_Anchor(positions, end - start, equal, gap, cover))
-    if not anchors:
-        return None
-    return _sequence_occurrences(works, _begins(anchors))
+            anchors.append(_Anchor(positions, end - start, equal, gap, (gpu + time) * (1 + 1 / times)))
+    return anchors
+
+
+def _held(times: list[int]) -> float:
+    """Return the sum of times of which none counts for more than the median."""
+    return sum(min(one, statistics.median(times)) for one in times)
 
 
 def _begins(anchors: list[_Anchor]) -> _Anchor:
