@@ -59,7 +59,7 @@ def _chosen(capture: Capture, name: str) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        longest = f"in the part that is judged are {_listed([*functions])}"
+        longest = f"the judged part has {_listed([*functions])}"
         raise UsageError(*unknown("kernel", name, dict.fromkeys(functions.values()), longest))
     raise UsageError(
         f"{len(found)} kernels have {name!r} in their names", f"name one of them: {_listed(found)}"

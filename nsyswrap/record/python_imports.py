@@ -40,7 +40,7 @@ def first_import(argv: Sequence[str], packages: frozenset[str]) -> str:
             continue
         if path is not None:
             seen.add(path)
-            source = _read(path)
+            source = _read(path) if _is_file(path) else ""  # reading a pipe would empty it
         for name, folder in _imports(source, path):
             top = name.partition(".")[0]
             if folder is None and top in packages:

@@ -80,3 +80,13 @@ def test_a_script_that_names_its_python(here: Path, monkeypatch: pytest.MonkeyPa
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{here}{os.pathsep}{os.environ['PATH']}")
     assert first_import(["tool", "x"], JAX) == "jax"
+
+
+def test_a_pipe_is_not_read(here: Path) -> None:
+    os.mkfifo(here / "pipe.py")
+    pipe = os.open(here / "pipe.py", os.O_RDWR)
+    os.write(pipe, b"import jax\n")
+    assert first_import(["python3", "pipe.py"], JAX) == ""
+    os.set_blocking(pipe, False)
+    assert os.read(pipe, 100) == b"import jax\n"
+    os.close(pipe)
