@@ -32,7 +32,8 @@ from nsyswrap.render.plots.figure import content
 from nsyswrap.reports.summary import summarize
 
 _TRAINING = "ladder/start"  # a training loop, recorded on an H200
-_FIRST = SHIPPED / "add2" / "none"  # what the README's picture and the terminal show
+_STEP = 12  # its median step
+_FIRST = SHIPPED / "add2" / "none"  # what the terminal shows
 _COMMAND = "nsyswrap report nsyswrap/recorded/add2/none"
 _WIDTH = 100  # columns of the terminal
 _COLORS = 128  # of a picture of the page or terminal
@@ -62,13 +63,13 @@ def main(folder: Path, million: Path | None) -> None:
         def page_of(label: str, capture: Path) -> Page:
             return _opened(browser, Path(scratch, "page.html"), render({label: open_capture(capture)}))
 
-        made = [folder / f"{name}.png" for name in ("overview", "page", "timeline", "terminal", "training")]
-        overview = _overview(page_of("add2 none", _FIRST))
+        made = [folder / f"{name}.png" for name in ("overview", "timeline", "terminal", "training")]
+        training = run_folder(_TRAINING, Path(scratch))
+        overview = _overview(page_of("train.py", training))
         _opened(browser, Path(scratch, "o.html"), overview).locator("div").screenshot(path=made[0])
-        _top(page_of("add2 both", PICTURED), made[1])
-        _timeline(page_of("add2 both", PICTURED), made[2])
-        _opened(browser, Path(scratch, "t.html"), _terminal()).locator("pre").screenshot(path=made[3])
-        _top(page_of("training", run_folder(_TRAINING, Path(scratch))), made[4])
+        _timeline(page_of("add2 both", PICTURED), made[1])
+        _opened(browser, Path(scratch, "t.html"), _terminal()).locator("pre").screenshot(path=made[2])
+        _top(page_of("train.py", training), made[3])
         if million:
             made.append(folder / "million.png")
             _few_ms(page_of("million", million), made[-1])
@@ -161,9 +162,21 @@ def _select_kernel(page: Page) -> None:
 
 
 def _overview(page: Page) -> str:
-    """Return a page of two pictures: the answer, and the timeline without its keys."""
+    """Return a page of two pictures: the answer, and the timeline of one step without its keys."""
     answer = page.locator("article.answer").screenshot()
-    _select_kernel(page)
+    page.evaluate(
+        """step => {
+          const [timeline] = timelines;
+          const { events } = timeline.content;
+          const steps = [...events.names.keys()].filter(i => events.names[i] === `step ${step}`);
+          const [first] = [...events.name.keys()].filter(i => steps.includes(events.name[i]));
+          timeline.article.scrollIntoView();
+          timeline.view.show(events.start[first] - 2e5, events.end[first] + 2e5);
+          timeline.draw();
+        }""",
+        _STEP,
+    )
+    page.wait_for_timeout(500)  # for the frame to be drawn
     picture, canvas = (
         page.locator(f"article.timeline{part}").bounding_box() for part in ("", " .picture canvas")
     )
