@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import recorded
 import reference
-from doc_commands import GPU, NSYS, TORCH, Command, blocks, commands, left_out
+from doc_commands import CAPTURES, GPU, NSYS, TORCH, Command, blocks, commands, left_out
 from gpus_here import NO_GPU
 from made_runs import made_side
 from releases import lay_batch
@@ -24,7 +24,7 @@ ROOT = reference.ROOT
 PAGES = reference.pages()
 GUARANTEES = reference.DOCS / "guarantees.md"
 COMMANDS = commands(PAGES)
-LARGEST_README = 12_000  # bytes
+README_LINES = range(80, 121)
 OWN = {"programs/"}  # what the tests put into a folder, and no command
 FIXTURES = {GPU: ("nsys",), NSYS: ("nsys",), TORCH: ("nsys", "torch")}
 TRAIN = """
@@ -73,6 +73,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run = recorded.run_folder(f"ddp/{variant}", tmp_path_factory.mktemp("ranks"))
         shutil.copytree(run, folder / "job" / f"rank-{rank}")
     lay_batch("0.2.0", folder / "add2-batch")
+    for name in ("add", "add2"):
+        shutil.copy(next((recorded.SHIPPED / name).glob("*/report.sqlite")), folder / f"{name}.sqlite")
     for side in ("before", "after"):
         for number in (1, 2, 3):
             run = folder / "nsyswrap-runs" / side / f"run-{number}"
@@ -109,9 +111,9 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [parameter(c) for c in COMMANDS if not c.needs])
+@pytest.mark.parametrize("command", [parameter(c) for c in COMMANDS if c.needs in ("", CAPTURES)])
 def test_a_command_works(command: Command, checkout: Path) -> None:
-    if not command.line.startswith("nsyswrap "):
+    if command.needs or not command.line.startswith("nsyswrap "):
         done = shell(command.line, checkout)
         assert done.returncode == 0, done.stderr
         return
@@ -121,9 +123,7 @@ def test_a_command_works(command: Command, checkout: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command", [parameter(c) for c in COMMANDS if c.needs and c not in left_out(COMMANDS)]
-)
+@pytest.mark.parametrize("command", [parameter(c) for c in COMMANDS if c.needs in FIXTURES])
 def test_a_command_that_records_works(command: Command, bare: Path, request: pytest.FixtureRequest) -> None:
     for fixture in FIXTURES[command.needs]:
         request.getfixturevalue(fixture)
@@ -177,8 +177,9 @@ def test_outputs_are_what_the_commands_print(page: Path) -> None:
     assert reference.with_outputs(text) == text, f"run: {reference.COMMAND}"
 
 
-def test_the_readme_shows_the_demo() -> None:
-    assert "```sh\nnsyswrap demo\n```\n\n```text\nRecorded on" in reference.README.read_text(encoding="utf-8")
+def test_the_first_page_shows_the_demo() -> None:
+    page = (reference.DOCS / "install.md").read_text(encoding="utf-8")
+    assert "```sh\nnsyswrap demo\n```\n\n```text\nRecorded on" in page
 
 
 @pytest.mark.parametrize("page", reference.WRITTEN, ids=ids)
@@ -187,7 +188,28 @@ def test_the_reference_is_that_of_the_code(page: Path) -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(reference.README.read_bytes()) < LARGEST_README
+    assert len(reference.README.read_text(encoding="utf-8").splitlines()) in README_LINES
+
+
+def test_figures_of_the_readme_are_those_of_the_pages_that_it_links_to() -> None:
+    """A figure with a link stands on that page, but for the recordings, which are counted."""
+    text = reference.README.read_text(encoding="utf-8")
+    captures = len([*(ROOT / "tests" / "labelled").glob("**/captures/*.sqlite.xz")])
+    linked = re.findall(r"\[([^\]]*\d[^\]]*)\]\(([^)#]+)[^)]*\)", text)
+    assert ("147 recordings", "tests/labelled/README.md") in linked
+    assert captures == 147
+    figures = [(figure, page) for link, page in linked for figure in re.findall(r"\d[\d.,]*\d", link)]
+    for figure, page in figures:
+        if "labelled" not in page:
+            assert re.search(rf"(?<![\d.,]){figure}", (ROOT / page).read_text(encoding="utf-8")), figure
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=ids)
+def test_a_page_begins_with_what_it_is_for(page: Path) -> None:
+    title, blank, purpose, *_ = page.read_text(encoding="utf-8").splitlines()
+    assert title.startswith("# ")
+    assert not blank
+    assert re.match(r"[A-Z`][^\n]{40,}", purpose), purpose
 
 
 def links(page: Path) -> list[tuple[str, str]]:

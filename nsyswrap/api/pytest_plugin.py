@@ -20,7 +20,7 @@ def gpu_profile(request: pytest.FixtureRequest, tmp_path: Path) -> Profiler:
     """Profile a program or a function under nsys, in a process of its own.
 
     ``gpu_profile("train.py", "--steps", "3")`` or ``gpu_profile(function, *arguments)`` returns the profile:
-    ``assert gpu_profile("train.py").kernels("add*").count == 10``. See docs/pytest.md.
+    ``assert gpu_profile("train.py").kernels("add*").count == 10``. See docs/compare.md.
     """
     from nsyswrap.api import gpu_profile as profiles  # noqa: PLC0415 - pytest looks into a plugin's names
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Session = Callable[..., subprocess.CompletedProcess[str]]
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "pytest.md"
+PAGE = ROOT / "docs" / "compare.md"
 MAY_LOAD = {"nsyswrap", "nsyswrap.base", "nsyswrap.base.lazy", "nsyswrap.api"}
 
 UNUSED = f"""
@@ -153,7 +153,8 @@ def test_the_script_has_the_name_that_commands_know() -> None:
 
 
 def test_the_page_names_what_there_is() -> None:
-    named = set(re.findall(r"\bprofile\.(\w+)|`\.(\w+)`", PAGE.read_text(encoding="utf-8")))
+    section = PAGE.read_text(encoding="utf-8").partition("## pytest\n")[2].partition("\n## ")[0]
+    named = set(re.findall(r"\bprofile\.(\w+)|`\.(\w+)`", section))
     names = {one or other for one, other in named} - {"cu"}
     assert {"kernels", "compare", "total_bytes"} <= names
     assert {name for name in names if not (hasattr(Profile, name) or hasattr(Events, name))} == set()

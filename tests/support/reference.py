@@ -28,6 +28,7 @@ from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import INSIGHT, NSYS, find_report, module, ranks
 from nsyswrap.reports.ranks import RankReport
 from nsyswrap.reports.table import Column, Report
+from nsyswrap.reports.wording.advice import WORDINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -37,11 +38,12 @@ MORE = "[...]"  # the last line of a block that shows the beginning of an output
 # A terminal of 80 columns with UTF-8 and no color, and no settings of the user
 _TERMINAL = {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1", "XDG_CONFIG_HOME": os.devnull}
 _SHOWN = re.compile(r"```sh\n(?P<command>nsyswrap [^\n]*)\n```\n\n```text\n(?P<output>.*?)```", re.DOTALL)
+_FINDINGS = re.compile(r"(?<=<!-- written by tests/support/reference.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _CODE = re.compile(r"(`+[^`]*`+)")
 _GROUPS = (
     ("The reports of nsys", NSYS, "They equal `nsys stats --format csv` cell by cell."),
     ("The reports of nsyswrap", INSIGHT, "Their values are not rounded."),
-    ("Reports over ranks", ranks.NAMES, "They need `nsyswrap report --by rank`; see [Many ranks](ranks.md)."),
+    ("Reports over ranks", ranks.NAMES, "They need [`nsyswrap report --by rank`](batch.md#many-ranks)."),
 )
 
 
@@ -82,7 +84,8 @@ def options_page() -> str:
     return "\n".join(
         [
             "# Commands and options\n",
-            f"`{COMMAND}` writes this page from the code. It has the text of `nsyswrap COMMAND --help`.\n",
+            "All commands with their options, as `nsyswrap COMMAND --help` prints them.",
+            f"`{COMMAND}` writes this page from the code.\n",
             *_helps(cli, context),
         ]
     )
@@ -105,8 +108,8 @@ def reports_page() -> str:
     lines = [
         "# Reports",
         "",
-        f"`{COMMAND}` writes this page from the code.",
-        "`nsyswrap report --explain NAME` prints the same for one report.",
+        "All reports with their columns and the events that they need.",
+        f"`{COMMAND}` writes this page from the code. `nsyswrap report --explain NAME` prints one report.",
         "`nsyswrap report CAPTURE --list` says which of them a capture can answer.",
     ]
     for group, names, remark in _GROUPS:
@@ -175,8 +178,19 @@ def _escaped(text: str) -> str:
 
 
 def with_outputs(page: str) -> str:
-    """Return the page with the output of each command that has a block of output right below."""
-    return _SHOWN.sub(_renewed, page)
+    """Return the page with its table of findings, and the output of each command with a block right below."""
+    return _SHOWN.sub(_renewed, _FINDINGS.sub(lambda _: _findings(), page))
+
+
+def _findings() -> str:
+    """Return a row for each finding of the advice. Idle time without a finding of its own has none."""
+    rows = (
+        (f"`{kind}`", _escaped(text.heading or text.sentence), _escaped(text.do), _escaped(text.unless))
+        for kind, text in WORDINGS.items()
+        if text.do and not kind.startswith("idle_")
+    )
+    table = _table(("finding", "on the screen", "what to do", "wrong if"), rows)
+    return "\n".join(["", *table, "", ""])
 
 
 def _renewed(block: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
 """Read from the name of a kernel what it computes with: types of its inputs, tensor cores, alignment, tile.
 
-A name that does not say it leaves a field unknown. ``docs/kernels.md`` has the table of rules with their
+A name that does not say it leaves a field unknown. ``docs/findings.md`` has the table of rules with their
 sources.
 """
 
@@ -65,7 +65,7 @@ _FIRST = r"<(?:(?:int|\d+), )*(?P<input>[\w:]+)"
 _LONGEST = 10_000  # bounds the time that a name of any form takes
 
 # (library, tensor cores, pattern). The first pattern found in a name without return type and unnamed
-# namespaces holds; its groups are fields. docs/kernels.md names the source of each.
+# namespaces holds; its groups are fields. docs/findings.md names the source of each.
 RULES: tuple[tuple[str, bool | None, str], ...] = (
     # hsh: letters of inputs, sums and outputs; h is f16, t bf16, s f32. Other codes are not documented.
     ("cuBLASLt", True, r"^nvjet_(?:sm\d+_)?(?P<input>[ht])(?P<sum>s)[hst]_(?:mma_)?(?P<tile>\d+x\d+)"),

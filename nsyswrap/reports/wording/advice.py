@@ -67,7 +67,7 @@ def words(finding: Finding) -> Wording:
         finding.kind,
         {"written_in": finding.language, "time_percent": finding.time_percent, **finding.numbers},
     )
-    wording = replace(_WORDINGS[kind], **in_language(kind, finding.language))
+    wording = replace(WORDINGS[kind], **in_language(kind, finding.language))
     if kind in _VARIANTS:
         changes, more = _VARIANTS[kind](numbers)
         wording, numbers = replace(wording, **changes), {**numbers, **more}
@@ -86,7 +86,7 @@ _NO_COPIES = {
     "unless": "a library makes the copies",
 }
 _KERNELS = "{kernels:kernel executions}, {kernels_ns} in total; most time in {longest_kernel}"
-_WORDINGS: Mapping[FindingKind, Wording] = {
+WORDINGS: Mapping[FindingKind, Wording] = {
     "launch_bound": Wording(
         "Launch latency leaves the GPU idle",
         "median {median_launch_ns} for {median_work_ns} of GPU work",
@@ -524,7 +524,7 @@ def _host_bound(numbers: Numbers) -> _Variant:
         }
     if "gil_held_ns" in numbers:
         gil = "; Python's GIL held for {gil_held_ns}, waited for {gil_waited_ns}"
-        changes["evidence"] = _WORDINGS["host_bound"].evidence + gil
+        changes["evidence"] = WORDINGS["host_bound"].evidence + gil
     return changes, {}
 
 
@@ -561,7 +561,7 @@ def _spikes(numbers: Numbers) -> _Variant:
     changes = {}
     if "garbage_unknown" in numbers:
         hint = "; --trace cuda,nvtx,python-gc tells whether Python collects garbage in them"
-        changes["evidence"] = _WORDINGS["spikes"].evidence + hint
+        changes["evidence"] = WORDINGS["spikes"].evidence + hint
     if len(steps) > 1:
         return changes, more
     one = "step {listed}, {outliers} of {steps} steps, takes {times} x the median"
@@ -656,7 +656,7 @@ def _few_blocks(numbers: Numbers) -> _Variant:
     changes = {}
     if "blocked_ns" in numbers:
         changes = {
-            "evidence": f"{_WORDINGS['few_blocks'].evidence}; launched work of other streams waits "
+            "evidence": f"{WORDINGS['few_blocks'].evidence}; launched work of other streams waits "
             "{blocked_ns} for them",
             "unless": "the problem allows no more blocks",
         }
@@ -665,7 +665,7 @@ def _few_blocks(numbers: Numbers) -> _Variant:
 
 def _pageable_copies(numbers: Numbers) -> _Variant:
     ahead = "; the launches after them come earlier, which saves up to {ahead_ns} more"
-    evidence = _WORDINGS["pageable_copies"].evidence
+    evidence = WORDINGS["pageable_copies"].evidence
     return {"evidence": evidence + ahead} if "ahead_ns" in numbers else {}, {}
 
 
@@ -684,7 +684,7 @@ def _held_up(kind: FindingKind, numbers: Numbers, blocker: str) -> _Variant:
     who = ", mostly {waiter}" if numbers["blocked_kernel"] else ""
     where = "in the same stream" if numbers["same_stream"] else "by an event"
     held = f"; launched work waits {{blocked_ns}} for {blocker}, {where}{who}"
-    return {"evidence": _WORDINGS[kind].evidence + held}, {"waiter": readable(numbers["blocked_kernel"])}
+    return {"evidence": WORDINGS[kind].evidence + held}, {"waiter": readable(numbers["blocked_kernel"])}
 
 
 def _of_a_kernel(numbers: Numbers) -> _Variant:
@@ -732,7 +732,7 @@ def _idle_queued(numbers: Numbers) -> _Variant:
     if "blocked_ns" in numbers:
         what = readable(numbers["blocker_kernel"]) if numbers["blocker_kernel"] else "a copy"
         waits = "; {blocked_ns} of it waiting for {blocker} on another GPU"
-        changes = {**changes, "evidence": _WORDINGS["idle_queued"].evidence + waits}
+        changes = {**changes, "evidence": WORDINGS["idle_queued"].evidence + waits}
         return changes, {**_idle(numbers)[1], "blocker": what}
     return changes, _idle(numbers)[1]
 
