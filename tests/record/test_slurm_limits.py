@@ -44,7 +44,7 @@ PLAN = """
 [slurm]
 time = 2
 [node]
-setup = ["export TIMES=two", 'echo "set up"']
+setup = ["export TIMES=two", 'echo "set up in $PWD"']
 wrapper = ["nice", "-n", "5"]
 [[runs]]
 command = ["{python}", "-c", "{program}"]
@@ -293,5 +293,6 @@ def test_the_time_limit_is_reached(limited: tuple[Path, subprocess.Popen[bytes]]
     assert [(status.outcome, status.exit_code) for status in statuses] == [("timed_out", 75)] * 4
     assert {status.message for status in statuses} == {"stopped before Slurm's time limit"}
     assert [check_export(path / EXPORT) for path in own] == [""] * 3
-    assert all(log.read_text().startswith("set up\n") for log in (folder / FOLDER).glob("*.log"))
+    entered = f"set up in {folder.parent}\n"
+    assert all(log.read_text().startswith(entered) for log in (folder / FOLDER).glob("*.log"))
     assert "exec nice -n 5 " in (folder / FOLDER / "job-1.sh").read_text()

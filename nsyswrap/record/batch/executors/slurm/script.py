@@ -86,6 +86,7 @@ def job_script(batch: Batch, plan: Plan, offset: int = 0, group: Group | None = 
         'until [ -d "$1" ] || [ $# = 1 ]; do shift; done',
         "nsyswrap_run=$PWD/$1",
         'cd -- "$OLDPWD"',
+        *_enter(plan),
         *_guard(plan),
         *_setup(plan.setup),
         *_start(plan, group),
@@ -102,7 +103,7 @@ def collect_script(batch: Batch, plan: Plan) -> str:
     options: dict[str, Scalar] = {name: value for name, value in given.items() if name in _OF_ANY_JOB}
     options["job-name"] = f"{batch.name}-collect"
     start = shlex.join([*plan.wrapper, plan.python or sys.executable, "-m", "nsyswrap", "collect"])
-    lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options)), *plan.setup]
+    lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options)), *_enter(plan), *plan.setup]
     lines += [
         f'[ $# -gt 1 ] || set -- "" {shlex.quote(str(batch.folder.absolute()))}',
         f"{_OTHER_WORK}; shift",
@@ -114,6 +115,14 @@ def collect_script(batch: Batch, plan: Plan) -> str:
 def does_other_work(script: str) -> bool:
     """Return True if a script that collects does what stands behind its mark. Older versions' do not."""
     return _OTHER_WORK in script
+
+
+def _enter(plan: Plan) -> list[str]:
+    """Return the line that enters the folder of the plan, where ``setup`` and ``wrapper`` are at home.
+
+    A node that lacks the folder says so in its log; the run then ends as not started.
+    """
+    return [f"cd -- {shlex.quote(plan.specs[0].cwd)} || true"] if plan.specs else []
 
 
 def _guard(plan: Plan) -> list[str]:
