@@ -206,10 +206,12 @@ def _where(state: RunState) -> str:
 def cancel(folder: Path) -> None:
     """End the runs of a batch that are running or queued, and the `batch run` of this machine."""
     batch = open_batch(folder)
-    ended = sum(executor.cancel(batch) for executor in executors.by_name().values())
-    holder = holder_here(folder)
-    if holder:
-        terminate(holder)
+    holder = 0
+    try:
+        ended = sum(executor.cancel(batch) for executor in executors.by_name().values())
+    finally:
+        if holder := holder_here(folder):
+            terminate(holder)
     if not (ended or holder):
         note(f"nsyswrap: no run of {folder} is running or waiting")
         return

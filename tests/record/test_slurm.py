@@ -178,6 +178,22 @@ def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluste
     assert watched.splitlines()[-1].endswith("1 run: 1 done")
 
 
+def test_jobs_are_told_of_and_cancelled_where_slurm_or_the_disk_fails(work: Work, cluster: Cluster) -> None:
+    with work.running("1,2", "--slurm", "hold") as submitter:
+        wait_until(cluster.jobs)
+        submitter.terminate()
+        assert submitter.wait(PATIENCE_S) == 143
+    unasked = cluster.batch(work.folder, "status", ODD, PATH="/nowhere").stdout
+    assert unasked.splitlines()[1:] == [
+        "  Slurm was not asked (squeue not found on PATH): planned runs may have jobs in its queue"
+    ]
+    (work.output / FOLDER / "cancelled").mkdir()  # so that the file of this name cannot be written
+    refused = work.ask("cancel")
+    assert refused.returncode == 73
+    assert re.match("nsyswrap: the jobs of 2 runs were cancelled, but ", refused.stderr)
+    wait_until(lambda: not cluster.jobs())
+
+
 def test_a_batch_is_cancelled(work: Work) -> None:
     with work.running("1,2,3", "--max-running", "2") as batch:
         wait_until(lambda: len(work.said("began")) == 2)

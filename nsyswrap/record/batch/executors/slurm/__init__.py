@@ -114,8 +114,11 @@ class _SlurmExecutor(Executor):
         try:
             queued = jobs.in_queue(batch)
             runs = jobs.states(batch, queued, by_folder)
-        except Unavailable:
-            return BatchState(by_folder)
+        except Unavailable as error:
+            has_job = {number for array in jobs.submitted(batch) for number in array.numbers}
+            is_open = any(by_folder[n].state in ("planned", "running") for n in has_job & by_folder.keys())
+            line = f"Slurm was not asked ({error.message}): planned runs may have jobs in its queue"
+            return BatchState(by_folder, is_open, (line,))
         lines = jobs.remarks(batch, queued)
         by_hand = batch.folder / script.FOLDER / submission.BY_HAND
         if not queued and paths.exists(by_hand) and all(run.state == "planned" for run in runs.values()):

@@ -44,6 +44,7 @@ _INVALID = re.compile(r"(?i)invalid|unrecognized|ambiguous|requires an argument|
 _NOT_THE_OPTIONS = re.compile(r"(?i)test-only|credential|authenticat|user id")
 _IMPOSSIBLE = "Requested node configuration is not available"
 _UP = re.compile(r"idle|mixed|allocated|completing")
+_DENIED = re.compile(r"(?i)denied|not permitted")
 _AT_LIMIT = re.compile(r"job submit limit|SubmitJob")  # AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit
 _PRESENT = re.compile(r"PENDING|RUNNING|COMPLETING|REQUEUED|SUSPENDED|RESIZING")  # accounting may be late
 _NOT_THERE = "run this on a node that has Slurm's commands, or use --executor local"
@@ -148,8 +149,12 @@ def submit(command: Sequence[str]) -> str:
             raise QueueFull("Slurm accepts no more jobs now") from None
         raise Unavailable("sbatch did not answer", _SILENT) from None
     if done.returncode:
-        kind = TooMany if _AT_LIMIT.search(done.stderr) else Unavailable
-        raise kind(
+        if _AT_LIMIT.search(done.stderr):
+            raise TooMany(
+                "Slurm takes no more jobs of this user or account now (MaxSubmitJobs)",
+                "wait until other jobs have ended, or set account or qos in [slurm]",
+            )
+        raise Unavailable(
             f"Slurm refused the jobs: {_last_line(done.stderr)}",
             f"change [slurm] in the plan or --slurm; job script: {_script_of(command)}",
         )
@@ -186,9 +191,13 @@ def _all_nodes_are_up() -> bool:
     return all(_UP.fullmatch(state) for state in states)
 
 
-def jobs() -> list[Job]:
-    """Return all jobs of this user that wait or run. Raises Unavailable if Slurm does not answer."""
-    output = _ask("squeue", "--all", "--noheader", f"--user={os.getuid()}", f"--format={_FORMAT}")
+def jobs(other_user: int | None = None) -> list[Job]:
+    """Return all jobs of this user, and of another one, that wait or run.
+
+    Raises Unavailable if Slurm does not answer.
+    """
+    users = ",".join(map(str, {os.getuid(), os.getuid() if other_user is None else other_user}))
+    output = _ask("squeue", "--all", "--noheader", f"--user={users}", f"--format={_FORMAT}")
     rows = list(_ROW.finditer(output))
     ends = [*(row.start() for row in rows[1:]), len(output)]
     marks = [_MARK.search(output, row.end(), end) for row, end in zip(rows, ends, strict=False)]
@@ -205,9 +214,15 @@ def limits() -> Limits:
 
 
 def cancel(ids: Sequence[str], *, waiting_only: bool = False) -> None:
-    """Cancel jobs, or only those that wait. Jobs that have ended meanwhile are no error."""
-    if ids:
-        _run(["scancel", *(["--state=PENDING"] if waiting_only else []), *ids])
+    """Cancel jobs, or only those that wait. Jobs that have ended meanwhile are no error.
+
+    Raises Unavailable if this user may not.
+    """
+    done = _run(["scancel", *(["--state=PENDING"] if waiting_only else []), *ids]) if ids else None
+    if done and done.returncode and _DENIED.search(done.stderr):
+        raise Unavailable(
+            f"scancel failed: {_last_line(done.stderr)}", "ask the owner of the jobs to cancel them"
+        )
 
 
 def end_step(name: str) -> bool:

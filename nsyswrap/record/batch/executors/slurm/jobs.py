@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import Unreadable
+from nsyswrap.base.errors import OutputError, Unreadable
 from nsyswrap.base.files import read_json, tail, typed
 from nsyswrap.base.run_folder import BATCH, RUNS, Status, existing
 from nsyswrap.base.text import counted
@@ -109,7 +109,8 @@ def in_queue(batch: Batch) -> dict[int, commands.Job]:
     """
     offsets = {array.job: array.offset for array in submitted(batch)}
     queued: dict[int, commands.Job] = {}
-    for job in commands.jobs():
+    place = paths.status(batch.folder / FOLDER)
+    for job in commands.jobs(place.st_uid if place else None):
         mark, _, offset = job.mark.rpartition(":")
         if f"{mark}:" == mark_of(batch, 0)[:-1] and offset.isdecimal():
             offsets[job.id] = int(offset)
@@ -232,12 +233,22 @@ def _last_lines(log: Path) -> list[str]:
 def cancel(batch: Batch) -> int:
     """Remove every job of the batch from Slurm's queue, running ones too. Return the number of their runs.
 
-    Raises Unavailable if Slurm does not answer, and OutputError.
+    Raises Unavailable if Slurm does not answer or refuses, and OutputError, after that, for a folder that
+    cannot be written.
     """
-    existing(batch.folder / FOLDER).write(_CANCELLED, "")
+    unmarked: OutputError | None = None
+    try:
+        existing(batch.folder / FOLDER).write(_CANCELLED, "")
+    except OutputError as error:  # a full disk, or the folder of a colleague: the jobs end all the same
+        unmarked = error
     queued = in_queue(batch)
     collecting = read_jobs(batch).collect
     commands.cancel(sorted({*(job.id for job in queued.values()), *([collecting] if collecting else [])}))
+    if unmarked:
+        raise OutputError(
+            f"the jobs of {counted(len(queued), 'runs')} were cancelled, but {unmarked.message}",
+            "end the `batch run` or `batch wait` of this batch, if there is one: it would submit more",
+        )
     return len(queued)
 
 
