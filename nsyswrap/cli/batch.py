@@ -117,6 +117,7 @@ def run(plan: Path, **options: Any) -> None:
     metavar="NAME=V,V",
     help="Replace {NAME} by each value; repeatable.",
 )
+@option(BATCH, "--name", default="", metavar="NAME", help="Name the batch.", hidden=True)
 @option(PROGRAM, "--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Run each N times.")
 @code_option
 @module_option

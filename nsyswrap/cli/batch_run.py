@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
-from nsyswrap.base.folder_lock import locked
+from nsyswrap.base.folder_lock import is_locked, locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun
-from nsyswrap.base.run_folder import DEFAULT_BASE, RUNS, outcome_words
+from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, RUNS, outcome_words
 from nsyswrap.base.text import counted, printable, quoted
 from nsyswrap.cli.batch_status import in_words, progress, run_again, wait_for_holder
 from nsyswrap.cli.output import note, print_data, say
@@ -35,6 +37,7 @@ from nsyswrap.record.batch.task import TaskSpec, read_spec
 
 if TYPE_CHECKING:
     from nsyswrap.cli.recording import RecordingOptions
+    from nsyswrap.record.batch.executors import OnProgress
     from nsyswrap.record.batch.plan import Plan
 
 with lazy_imports():
@@ -43,6 +46,7 @@ with lazy_imports():
     from nsyswrap.reports.runs import combinations
 
 _FAILED = 1
+_LOOKED_AT = 100  # runs of a batch, for their program
 
 
 def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
@@ -63,7 +67,7 @@ def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
         discard_rep=recording.discard_rep,
     )
     settings = {name: options[name] for name in executors.NAMES if options.get(name)}
-    return plans.sweep(block, options["parameters"], settings, recording.share)
+    return plans.sweep(block, options["parameters"], settings, recording.share, options["name"])
 
 
 def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
@@ -73,6 +77,8 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
     folder: Path = options["output"] or DEFAULT_BASE / plan.name
     executor = executors.find_executor(options["executor"])
     _note_plan(plan, executor)
+    if not options["output"]:
+        _check_program(folder, plan)
     if options["dry_run"]:
         batch, specs = foresee_batch(folder, plan)
         _note_left_out(batch)
@@ -82,7 +88,7 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
         return 0
     executor.try_submission(plan, lambda: _specs_to_run(folder, plan, options))
     make_place(folder, plan.share)
-    with locked(folder, "another batch", "wait, or use `nsyswrap batch cancel`"):
+    with _locked(folder):
         batch = make_batch(folder, plan)
         note_begun(folder)
         _note_left_out(batch)
@@ -103,14 +109,31 @@ def wait(folder: Path, *, by: str, top: int) -> int:
     batch = open_batch(folder)
     states = executors.batch_state(batch).runs
     note(f"nsyswrap: {folder}: {in_words(states)}")
-    with progress(states, ()) as on_progress:
-        wait_for_holder(batch, on_progress)
-    with locked(folder, "another batch", "wait, or use `nsyswrap batch cancel`"):
+    with ExitStack() as stack:
+        with progress(states, ()) as on_progress:
+            _enter_when_free(stack, batch, on_progress)
         batch, ending = open_batch(folder), None
         with progress(states, ()) as on_progress:
             for executor in executors.by_name().values():
                 ending = ending or executor.wait(batch, on_progress)
         return _finish(batch, ending, by=by, top=top)
+
+
+def _locked(folder: Path) -> AbstractContextManager[None]:
+    return locked(folder, "another batch", f"`nsyswrap batch wait {quoted(str(folder))}` waits for its runs")
+
+
+def _enter_when_free(stack: ExitStack, batch: Batch, on_progress: OnProgress) -> None:
+    """Lock the folder once no other process works in it; of several that wait, each has its turn."""
+    while True:
+        wait_for_holder(batch, on_progress)
+        try:
+            stack.enter_context(_locked(batch.folder))
+        except OutputError:
+            if not is_locked(batch.folder):
+                raise
+        else:
+            return
 
 
 def _finish(batch: Batch, interruption: executors.Interruption | None, *, by: str, top: int) -> int:
@@ -154,6 +177,19 @@ def _note_plan(plan: Plan, executor: executors.Executor) -> None:
         with_nodes = [name for name, one in executors.by_name().items() if one.uses_node]
         only = f"used only with --executor {' or '.join(with_nodes)}"
         note(f"nsyswrap: [node] {', '.join(for_nodes)}: {only}")
+
+
+def _check_program(folder: Path, plan: Plan) -> None:
+    """Raise OutputError if the folder, which nobody named, has the runs of another program only."""
+    runs = open_batch(folder).runs if paths.exists(folder / BATCH) else {}
+    programs = set()
+    for name in islice(runs.values(), _LOOKED_AT):
+        with suppress(OutputError):  # its spec.json is damaged
+            programs.add(read_spec(folder / RUNS / name).program)
+    if programs and programs.isdisjoint(spec.program for spec in plan.specs):
+        raise OutputError(
+            f"{folder} has the runs of another program: {min(programs)}", "use --output DIR for this one"
+        )
 
 
 def _note_left_out(batch: Batch) -> None:

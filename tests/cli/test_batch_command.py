@@ -99,6 +99,21 @@ def test_status_of_what_is_no_batch(cli: Cli) -> None:
         assert "is not a batch folder: batch.json is missing" in done.stderr
 
 
+def test_a_folder_that_nobody_named_has_the_runs_of_one_program(folder: Path, cli: Cli) -> None:
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "train.py").touch()
+    alone = RECORDING[:-2]  # without its -o
+    assert cli("batch", "sweep", *alone, "--", "a/train.py").returncode == 0
+    other = cli("batch", "sweep", *alone, "--", "b/train.py")
+    assert other.returncode == 73
+    assert other.stderr.splitlines()[0].endswith(
+        f"train has the runs of another program: {folder}/a/train.py"
+    )
+    assert cli("batch", "sweep", *alone, "--name", "b", "--", "b/train.py").returncode == 0
+    assert (folder / "nsyswrap-runs/b/batch.json").exists()
+
+
 def test_the_dry_run_of_a_sweep_can_be_typed(folder: Path, cli: Cli) -> None:
     done = cli("batch", "sweep", "--dry-run", "--env", "A=b c", "-p", "v=x y", "--", "prog.py", "{v}", "'")
     line = done.stdout.partition(": ")[2]

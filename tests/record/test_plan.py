@@ -318,6 +318,20 @@ def test_a_sweep_is_a_plan_that_is_typed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("./bin/add", "{n}"), "add"),
+        (("python3", "-u", "{n}/train.py"), "train"),
+        (("/usr/bin/python3.11", "-m", "trainer", "{n}"), "trainer"),
+        (("python", "-c", "{n}"), "python"),
+    ],
+)
+def test_a_sweep_has_the_name_of_its_program(command: tuple[str, ...], name: str) -> None:
+    assert sweep(Block("sweep", command=command), ["n=1"]).name == name
+    assert sweep(Block("sweep", command=command), ["n=1"], name="mine").name == "mine"
+
+
+@pytest.mark.parametrize(
     ("typed", "values"),
     [
         ("1,-2,0.5,1e3", [1, -2, 0.5, 1e3]),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,8 +22,19 @@ with lazy_imports():  # a run of a batch needs it not
 
 Scalar: TypeAlias = "str | int | float | bool"
 RUN_DIR = "{run_dir}"
+SOURCES = (".py", ".cu")
+_PYTHON = re.compile(r"python[\d.]*")
 # Fields that earlier versions lack, with their defaults.
 _LATER = {"launcher": "", "ntasks": 1, "profiled_ranks": None, "profiled": True, "gpus": None, "settings": {}}
+
+
+def program_in(command: Sequence[str]) -> str:
+    """Return the word of a command that is its program: the script or module, where Python runs it."""
+    program, *arguments = command
+    if not _PYTHON.fullmatch(Path(program).name):
+        return program
+    module = dict(pairwise(arguments)).get("-m", "")
+    return module or next((word for word in arguments if Path(word).suffix in SOURCES), program)
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,12 @@ class TaskSpec:
     def key(self) -> str:
         """A hash of all but label and timeout. Two plans that have the same key have the same run."""
         return run_facts.spec_key(self.as_json())
+
+    @property
+    def program(self) -> str:
+        """The scenario, or the path or name of the program."""
+        word = self.scenario or program_in(self.command)
+        return str(Path(self.cwd, word)) if "/" in word or Path(word).suffix in SOURCES else word
 
     @property
     def words(self) -> tuple[str, ...]:

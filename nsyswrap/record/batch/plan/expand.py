@@ -21,14 +21,13 @@ from nsyswrap.base.run_folder import Share
 from nsyswrap.record import nvcc_options
 from nsyswrap.record.batch.plan.launch import Launch
 from nsyswrap.record.batch.plan.parameters import Template, Value, is_one_edit
-from nsyswrap.record.batch.task import RUN_DIR, Scalar, TaskSpec
+from nsyswrap.record.batch.task import RUN_DIR, SOURCES, Scalar, TaskSpec
 from nsyswrap.record.scenarios import Scenario
 
 VARIANT = "variant"  # a parameter that every scenario has
 REPEAT = "repeat"  # no parameter, but {repeat} is replaced as well
 RUN_FOLDER = RUN_DIR.strip("{}")  # the same, when the run begins
 _LONGEST_IN_LABEL = 40
-_SOURCES = (".py", ".cu")
 
 _MOST_RUNS = 999_999
 Combination: TypeAlias = Mapping[str, Value]
@@ -202,7 +201,7 @@ class Block:
         if self.scenario:
             return self.scenario.name
         program = PurePath(self._templates[self.command[0]].fill(texts))
-        return program.stem if program.suffix in _SOURCES else program.name
+        return program.stem if program.suffix in SOURCES else program.name
 
 
 def _short(text: str) -> str:

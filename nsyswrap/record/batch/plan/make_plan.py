@@ -32,7 +32,7 @@ from nsyswrap.record.batch.plan.toml_table import (
     one_of,
     plan_keys,
 )
-from nsyswrap.record.batch.task import Scalar, TaskSpec
+from nsyswrap.record.batch.task import Scalar, TaskSpec, program_in
 
 _COMMAND_KEYS, _SCENARIO_KEYS = ("module", "arch", "nvcc"), ("variants", "arguments")
 _LONGEST_NAME = 200  # bytes of a plan's name: Linux has folders of 255
@@ -80,8 +80,11 @@ def sweep(
     parameters: Sequence[str] = (),
     settings: Mapping[str, Sequence[str]] | None = None,
     share: Share | None = None,
+    name: str = "",
 ) -> Plan:
     """Return the plan of a block's command with every combination of ``parameters``, each as ``n=1024,2048``.
+
+    Without a ``name`` it has that of its program.
 
     Values are a row of CSV: ``s="a,b",c`` are two. ``settings`` has the settings of each executor by the
     executor's name, each as ``partition=gpu``, or as ``exclusive`` for a flag. Raises UsageError.
@@ -94,9 +97,11 @@ def sweep(
         specs, notes = expand([block], block.where)
         fixed = {name: _fixed(one) for name, one in checked.items()}
         _check_runs(specs, fixed, block.where)
+        program = PurePath(program_in(block.command)).stem or block.where
+        title = _name(Table({"name": name} if name else {}, block.where), program)
     except PlanError as error:
         raise UsageError(error.message, error.hint) from None
-    return Plan(PurePath(block.command[0]).stem or block.where, specs, fixed, notes=notes, share=share)
+    return Plan(title, specs, fixed, notes=notes, share=share)
 
 
 def checked_settings(settings: Mapping[str, Sequence[str]], where: str) -> dict[str, Mapping[str, Scalar]]:
