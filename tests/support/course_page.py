@@ -1,4 +1,4 @@
-"""docs/course.md: the way through all scenarios, with figures of the runs recorded on a GPU.
+"""The course through all scenarios in docs/scenarios.md, with figures of the runs recorded on a GPU.
 
 Each lesson's function checks what its answer states on the recorded figures, and puts these into the answer.
 """
@@ -6,15 +6,13 @@ Each lesson's function checks what its answer states on the recorded figures, an
 from __future__ import annotations
 
 import sqlite3
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import course_rungs
-import recorded
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import EXPORT
@@ -22,31 +20,6 @@ from nsyswrap.base.units import duration
 from nsyswrap.capture.schema import GPUS
 from nsyswrap.cli.scenario_runs import closing_tables
 from nsyswrap.record.scenarios import find_scenario, measured
-
-PAGE = Path("docs", "course.md")
-HEAD = """\
-# Course
-
-A way through all [scenarios](scenarios.md): one question each, the command that answers it, the figure to
-look at, and the answer on one machine. The figures were recorded on NVIDIA H200s. Yours differ, the answers
-should not. `nsyswrap scenarios explain NAME` has the details of each.
-
-First see that everything is there: a driver, a GPU, nsys, nvcc and PyTorch. Below each problem is what to do
-next. The list of the scenarios names what each of them lacks on this machine.
-
-```sh
-nsyswrap doctor           # needs a GPU
-nsyswrap scenarios list
-```
-
-Without a GPU you can read along: `explain` and the tables on the page of [scenarios](scenarios.md) need none.
-`demo` shows two recordings. One experiment needs neither a GPU nor nsys:
-
-```sh
-nsyswrap demo
-nsyswrap scenarios run triton_debug --variant interpreter    # needs PyTorch and Triton
-```
-"""
 
 
 @dataclass(frozen=True)
@@ -395,31 +368,16 @@ def _p2p(v: Value, t: Time) -> str:
     )
 
 
-def page() -> str:
-    """Return the page, after checking every answer on what was recorded."""
-    with tempfile.TemporaryDirectory() as scratch:
-        sections = [_section(number, item, Path(scratch)) for number, item in enumerate(LESSONS, 1)]
-    return HEAD + "".join(sections)
-
-
-def write() -> None:
-    """Make the page from what is recorded in this checkout."""
-    (recorded.ROOT / PAGE).write_text(page(), encoding="utf-8")
-
-
-def _section(number: int, item: Lesson, scratch: Path) -> str:
-    figures = _figures(item.scenario, scratch)
+def answer(item: Lesson, folders: Mapping[str, Path], scratch: Path) -> str:
+    """Return the answer of a lesson, after checking it on what was recorded, and the table of a ladder."""
+    figures = _figures(item.scenario, folders)
     return (
-        f"\n## {number}. {item.question}\n\n"
-        f"```sh\nnsyswrap scenarios run {item.scenario}      # needs a GPU\n```\n\n"
-        f"Look at {item.look}. [What it runs, and its tables](scenarios.md#{item.scenario})\n\n"
         f"{item.answer(figures.value, figures.time)}\n{course_rungs.table(item.scenario, figures, scratch)}"
     )
 
 
-def _figures(name: str, scratch: Path) -> Figures:
+def _figures(name: str, folders: Mapping[str, Path]) -> Figures:
     scenario = find_scenario(name)
-    folders = {variant: recorded.run_folder(f"{name}/{variant}", scratch) for variant in scenario.variants}
     rows: list[dict[Any, Any]] = [
         row for table in closing_tables(scenario, folders) for row in table.frame.to_dict("records")
     ]

@@ -1,4 +1,4 @@
-"""The tables in docs/course.md of the two ladders: for each rung, the finding, the repair and the gain."""
+"""The tables in docs/scenarios.md of the two ladders: for each rung, the finding, the repair and the gain."""
 
 from __future__ import annotations
 

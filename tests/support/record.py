@@ -2,7 +2,7 @@
 
 python tests/support/record.py [SCENARIO]... runs the scenarios (all that this machine can run) and
 writes redacted run folders, and beside them every CSV of `nsys stats` and `nsys analyze`; then the tables of
-docs/scenarios.md and docs/course.md. Paths of the recording machine are reduced to names. --page makes the
+docs/scenarios.md. Paths of the recording machine are reduced to names. --page makes the
 pages alone, from what was recorded: that needs no GPU.
 """
 
@@ -18,7 +18,6 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import course_page
 import recorded
 import scenario_page
 
@@ -49,7 +48,6 @@ def main() -> None:
                 else:
                     record(scenario, Path(work))
     scenario_page.write()
-    course_page.write()
 
 
 def record(scenario: Scenario, work: Path) -> None:

@@ -6,10 +6,11 @@ import tempfile
 from pathlib import Path
 
 import recorded
+from course_page import LESSONS, Lesson, answer
 
 from nsyswrap.api import open_capture
 from nsyswrap.cli.scenario_runs import closing_tables, texts
-from nsyswrap.record.scenarios import Scenario, measured, scenarios
+from nsyswrap.record.scenarios import Scenario, find_scenario, measured
 from nsyswrap.render.formats import text
 from nsyswrap.reports.scenario_tables import CLOCKS, cross_check
 
@@ -18,29 +19,35 @@ WIDTH = 110
 HEAD = """\
 # Scenarios
 
-A scenario is a small experiment with a known result. Each is a script that checks its result, and marks the
-parts that it measures with NVTX ranges. It also runs alone: `python scenarios/add2.py --sync both`.
-The [course](course.md) leads through all of them. In `ladder` and `ladder_cuda` each variant repairs one
-thing in the one before, and the first table says what that gains.
+A course of small experiments with known results: one question each, and the answer on one machine. Each is a
+script that checks its result and marks what it measures with NVTX ranges. It also runs alone:
+`python scenarios/add2.py --sync both`.
 
 ```sh
-nsyswrap scenarios list                          # the scenarios, and those that cannot run here
+nsyswrap scenarios list                          # the scenarios, and what each lacks on this machine
 nsyswrap scenarios explain add2                  # the parts of a scenario, and the figures to compare
 nsyswrap scenarios run add2 --csv summaries      # needs a GPU
 nsyswrap scenarios run add --variant grid        # needs a GPU
 ```
 
 `nsyswrap scenarios run all` runs every scenario that the machine can run, and says why it skips the others.
-It takes about ten minutes on an H200. It writes an index of the run folders (`index.md`) and one CSV
-(`scenario_runs.csv`). Programs are built before they are measured. Some variants keep files, such as traces
-of torch.profiler or the PTX of Triton's kernels: they are in `scenario-files` of the variant's run folder.
+It takes about ten minutes on an H200, and writes an index of the run folders (`index.md`) and one CSV
+(`scenario_runs.csv`). Traces of torch.profiler and the PTX of Triton's kernels are kept in `scenario-files` of
+a run folder.
 
-| scenario | experiment |
-|---|---|
+One experiment needs neither a GPU nor nsys:
+
+```sh
+nsyswrap scenarios run triton_debug --variant interpreter    # needs PyTorch and Triton
+```
+
+| | scenario | question |
+|---|---|---|
 {rows}
 
-The tables below were recorded on {machine}. *Program* is the time that the program itself measured.
-The columns after it are medians per iteration, from nsys' capture of the same run.
+The tables were recorded on {machine}. Your figures differ, the answers should not.
+*Program* is the time that the program itself measured. The columns after it are medians per iteration, from
+nsys' capture of the same run.
 """
 
 
@@ -52,24 +59,23 @@ def write() -> None:
 
 
 def page() -> str:
-    """Return the page: a section for each scenario."""
+    """Return the page: a section for each lesson of the course, after checking its answer."""
     with tempfile.TemporaryDirectory() as scratch:
-        sections = [section(scenario, Path(scratch)) for scenario in scenarios() if _is_recorded(scenario)]
+        sections = [section(item, Path(scratch)) for item in LESSONS]
         origin = open_capture(recorded.run_folder("add/grid", Path(scratch))).info
     machine = f"an {origin.gpus[0]}, driver {origin.driver_version}, CUDA {origin.cuda_version}"
     rows = "\n".join(
-        f"| [`{scenario.name}`](#{scenario.name}) | {scenario.summary} |" for scenario in scenarios()
+        f"| {number} | [`{item.scenario}`](#{item.scenario}) | {item.question} |"
+        for number, item in enumerate(LESSONS, 1)
     )
     return HEAD.format(machine=machine, rows=rows) + "".join(sections)
 
 
-def section(scenario: Scenario, scratch: Path) -> str:
-    """Return a scenario's summary, its closing tables, and what to look for in them."""
-    names = [f"{scenario.name}/{variant}" for variant in scenario.variants]
+def section(item: Lesson, scratch: Path) -> str:
+    """Return a scenario's question, its closing tables, what to look at in them, and the answer."""
+    scenario = find_scenario(item.scenario)
     folders = {
-        name.partition("/")[2]: recorded.run_folder(name, scratch)
-        for name in names
-        if name in recorded.run_names()
+        variant: recorded.run_folder(f"{item.scenario}/{variant}", scratch) for variant in scenario.variants
     }
     tables = closing_tables(scenario, folders)
     if scenario.can_cross_check:
@@ -84,9 +90,10 @@ def section(scenario: Scenario, scratch: Path) -> str:
     command = " ".join(["nsyswrap scenarios run", scenario.name, *_arguments(scenario)])
     parts = (
         f"## {scenario.name}",
-        f"{scenario.summary} Recorded with `{command}`:",
+        f"**{item.question}** {scenario.summary} Recorded with `{command}`:",
         f"```text\n{shown}```",
-        f"Look for: {scenario.look_for}",
+        f"Look at {item.look}.",
+        answer(item, folders, scratch).rstrip(),
     )
     return "".join(f"\n{part}\n" for part in parts)
 
@@ -94,7 +101,3 @@ def section(scenario: Scenario, scratch: Path) -> str:
 def _arguments(scenario: Scenario) -> tuple[str, ...]:
     given = recorded.ARGUMENTS.get(scenario.name, ())
     return ("--", *given) if given else ()
-
-
-def _is_recorded(scenario: Scenario) -> bool:
-    return any(name.startswith(f"{scenario.name}/") for name in recorded.run_names())
