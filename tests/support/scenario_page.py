@@ -32,7 +32,7 @@ nsyswrap scenarios run add --variant grid        # needs a GPU
 
 `nsyswrap scenarios run all` runs every scenario that the machine can run, and says why it skips the others.
 It takes about ten minutes on an H200, and writes an index of the run folders (`index.md`) and one CSV
-(`scenario_runs.csv`). Traces of torch.profiler and the PTX of Triton's kernels are kept in `scenario-files` of
+(`scenario_runs.csv`). Traces of torch.profiler and the PTX of Triton's kernels are in `scenario-files` of
 a run folder.
 
 One experiment needs neither a GPU nor nsys:
