@@ -25,6 +25,7 @@ PAGES = reference.pages()
 GUARANTEES = reference.DOCS / "guarantees.md"
 COMMANDS = commands(PAGES)
 README_LINES = range(80, 121)
+CHANGELOG_LINES = 60  # of a release
 OWN = {"programs/"}  # what the tests put into a folder, and no command
 FIXTURES = {GPU: ("nsys",), NSYS: ("nsys",), TORCH: ("nsys", "torch")}
 TRAIN = """
@@ -238,6 +239,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_readme_links_to_every_page() -> None:
     linked = {path for path, _ in links(reference.README)}
     assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in linked] == []
+
+
+def test_the_changelog_of_the_next_release_is_short() -> None:
+    newest = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1]
+    assert len(newest.splitlines()) <= CHANGELOG_LINES
 
 
 def test_every_picture_is_shown() -> None:
