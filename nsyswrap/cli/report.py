@@ -20,6 +20,7 @@ from nsyswrap.cli.options import (
     csv_option,
     csv_safe_option,
     explain_option,
+    newest_capture,
     note_replaced,
     open_all,
     output_option,
@@ -249,7 +250,8 @@ def _report_ranks(asked: ReportOptions, requests: Sequence[Request], given: Sequ
 def _text_alone(asked: ReportOptions) -> tuple[str, int]:
     """Return the text of --explain, --list or --ncu, and the exit code."""
     if asked.ncu is not None:
-        return ncu.command_text(asked.opener()(asked.captures[0]), asked.ncu), 0
+        (capture,) = asked.captures or (newest_capture(),)
+        return ncu.command_text(asked.opener()(capture), asked.ncu), 0
     if not asked.explain:
         return explain.listing(folders.captures_in(asked.captures))
     explain_report = report_ranks.explain if asked.explain in ranks.NAMES else explain.explain

@@ -114,6 +114,15 @@ def test_one_capture_at_a_time(cli: Cli, capture: Path) -> None:
     assert "--ncu takes one capture" in cli("report", capture, capture, "--ncu").stderr
 
 
+def test_without_a_capture_it_is_a_kernel_of_the_newest_run(cli: Cli, tmp_path: Path) -> None:
+    assert "no run was begun" in cli("report", "--ncu").stderr
+    run = tmp_path / "nsyswrap-runs" / "mine"
+    run.mkdir(parents=True)
+    write(run / "report.sqlite", *program(90, 200, 110, 100, 30))
+    (run / "status.json").write_text("{}")
+    assert "--kernel-name 'regex:^add$'" in cli("report", "--ncu").stdout
+
+
 def test_the_name_is_no_pattern_and_no_command(cli: Cli, tmp_path: Path) -> None:
     one = changed(kernel("f.*\x1b[2J$(id)", 10, 50), shortName="f.*$(id)")
     done = cli("report", write(tmp_path / "a.sqlite", one), "--ncu")
