@@ -90,9 +90,10 @@ def section(item: Lesson, scratch: Path) -> str:
     command = " ".join(["nsyswrap scenarios run", scenario.name, *_arguments(scenario)])
     parts = (
         f"## {scenario.name}",
-        f"**{item.question}** {scenario.summary} Recorded with `{command}`:",
+        f"**{item.question}** {scenario.summary}",
+        f"```sh\n{command}      # needs a GPU\n```",
+        f"Look at {item.look}:",
         f"```text\n{shown}```",
-        f"Look at {item.look}.",
         answer(item, folders, scratch).rstrip(),
     )
     return "".join(f"\n{part}\n" for part in parts)
