@@ -16,27 +16,25 @@ import os
 import tempfile
 from pathlib import Path
 
+import reference
 from browser import chromium_path
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
-from recorded import PICTURED, ROOT, SHIPPED, run_folder
+from recorded import PICTURED, ROOT, run_folder
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from nsyswrap.api import open_capture
-from nsyswrap.render import summary_screen as screen
 from nsyswrap.render.page import render
 from nsyswrap.render.plots import NAMES
 from nsyswrap.render.plots.figure import content
-from nsyswrap.reports.summary import summarize
 
 _TRAINING = "ladder/start"  # a training loop, recorded on an H200
 _STEP = 12  # its median step
-_FIRST = SHIPPED / "add2" / "none"  # what the terminal shows
 _COMMAND = "nsyswrap report nsyswrap/recorded/add2/none"
-_WIDTH = 100  # columns of the terminal
-_COLORS = 128  # of a picture of the page or terminal
+_WIDTH = 80  # columns of the terminal, as of the outputs in the pages
+_COLORS = 256  # of a picture of the page or terminal
 _MOST_BYTES = 150_000  # of a picture
 _FEW_LANES = 760  # height of the picture of a timeline with many lanes
 _OVERVIEW = """<!DOCTYPE html><style>body {{ margin: 0; background: white; }}
@@ -79,7 +77,7 @@ def main(folder: Path, million: Path | None) -> None:
 
 
 def _shrink(path: Path) -> None:
-    """Reduce a picture to 128 colors."""
+    """Reduce a picture to 256 colors."""
     with Image.open(path) as picture:
         small = picture.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
@@ -191,11 +189,10 @@ def _overview(page: Page) -> str:
 
 
 def _terminal() -> str:
-    """Return the summary screen as a page, in the colours that a terminal shows."""
+    """Return the summary screen as a page, as a terminal shows it."""
     console = Console(width=_WIDTH, record=True, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     console.print(f"$ {_COMMAND}", style="bold", highlight=False)
-    summary = summarize(open_capture(_FIRST))
-    console.print(Text.from_ansi(screen.render(summary, width=_WIDTH, color=True)))
+    console.print(Text.from_ansi(reference.run(f"{_COMMAND} --color always").stdout))
     return console.export_html(theme=MONOKAI, code_format=_TERMINAL, inline_styles=False)
 
 
