@@ -1,0 +1,254 @@
+"""The floating-point operations and bytes of kernels whose operation of PyTorch has recorded shapes.
+
+A kernel belongs to the innermost operation around its launch whose work is known. If several kernels belong
+to one, those that multiply share it by their time. `profile --modules` records shapes in the first steps
+only. A part of a program lasts from the call of an outermost module to the next call of one: parts with the
+same kernels in the same order have the same shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsyswrap.analysis.arrays.groups import group_keys
+from nsyswrap.analysis.gpu_operations import KERNEL, gpu_operations_of, places_of
+from nsyswrap.analysis.kernel_names import classify
+from nsyswrap.analysis.kernel_names.arithmetic import MEMORY, PRODUCTS, arithmetic, unit_of
+from nsyswrap.analysis.names import numbered_names
+from nsyswrap.analysis.operation_work import (
+    CONVOLUTION,
+    CONVOLUTION_BACKWARD,
+    UNKNOWN,
+    Shape,
+    Work,
+    convolution_work,
+    is_known,
+    shapes_of,
+    work_of,
+)
+from nsyswrap.analysis.range_texts import MODULE, OPERATION
+from nsyswrap.analysis.range_tree import READS as TREE_READS
+from nsyswrap.analysis.range_tree.nested import NestedRanges
+from nsyswrap.analysis.range_tree.tree import RangeTree, range_tree_of
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import SPANS
+from nsyswrap.capture.stream import looked_up
+
+Floats = NDArray[np.float64]
+Ints = NDArray[Any]
+
+GRID = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
+READS = {**TREE_READS, KERNEL: (*TREE_READS[KERNEL], *GRID, "name")}
+_BYTES = {"f64": 8, "tf32": 4, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "f8": 1, "i8": 1}
+_OTHER, _MOVES, _MULTIPLIES = range(3)  # what a kernel of an operation is for
+_WEIGHT = 1  # the input of a convolution after the first
+_NEAR = 12  # ranges after a convolution, one of which has its output
+
+
+@dataclass(frozen=True, eq=False)
+class KnownWork:
+    """Floating-point operations and bytes of each kernel, NaN where not known.
+
+    ``recorded`` tells whether any operation has recorded shapes.
+    """
+
+    flops: Floats
+    bytes: Floats
+    recorded: bool
+
+
+def known_work(capture: Capture) -> KnownWork:
+    """Return the work of the selected kernels, in the order of their table."""
+    whole = _of_whole(capture.whole)
+    if not capture.view.selection.narrows:
+        return whole
+    rows = capture.columns(KERNEL, "row")["row"] - 1
+    return KnownWork(whole.flops[rows], whole.bytes[rows], whole.recorded)
+
+
+@per_capture
+def _of_whole(whole: Capture) -> KnownWork:
+    count = whole.count(KERNEL) if whole.has(KERNEL) else 0
+    unknown = np.full(count, np.nan)
+    if not count or not whole.has("nvtx") or not whole.has("api"):
+        return KnownWork(unknown, unknown, recorded=False)
+    tree = range_tree_of(whole)
+    if not any(text.sizes for text in tree.ranges.texts):
+        return KnownWork(unknown, unknown, recorded=False)
+    place = places_of(whole)[KERNEL]
+    work = _of_operations(whole, tree.ranges, tree.range[place])
+    parts = _Parts(whole, tree, place)
+    flops, sizes = (parts.with_alike(values) for values in work)
+    return KnownWork(flops, sizes, recorded=True)
+
+
+def _of_operations(whole: Capture, ranges: NestedRanges, around: Ints) -> tuple[Floats, Floats]:
+    """Return the work of the kernels that are inside of operations with recorded shapes."""
+    operation = np.append(_innermost(ranges), -1)[around]
+    known = np.flatnonzero(operation >= 0)
+    used, codes = np.unique(operation[known], return_inverse=True)
+    work = np.array(_works(ranges, used), np.float64).reshape(-1, len(UNKNOWN))
+    purpose, size = (values[known] for values in _by_name(whole))
+    start, end = (times[known] for times in whole.columns(KERNEL, *SPANS).values())
+    # Those that multiply do the work; where none does, those that move data, then whatever there is.
+    most = np.zeros(len(used), np.int64)
+    np.maximum.at(most, codes, purpose)
+    mine = purpose == most[codes]
+    work *= _directions(ranges, used, codes[purpose == _MULTIPLIES])[:, np.newaxis]
+    lasting = np.where(mine, np.maximum(end - start, 1), 0)
+    share = lasting / np.bincount(codes, lasting, len(used))[codes] if len(used) else lasting.astype(float)
+    share[~mine] = np.nan
+    flops, moved = (np.full(len(around), np.nan) for _ in range(2))
+    flops[known] = work[codes, 0] * share
+    moved[known] = work[codes, 1] * share * size
+    return flops, moved
+
+
+def _innermost(ranges: NestedRanges) -> Ints:
+    """Return the innermost operation of known work at or around each range, -1 for none; modules end it."""
+    known = ranges.of_text(
+        [text.kind == OPERATION and bool(text.sizes) and is_known(text.names[-1]) for text in ranges.texts]
+    ).astype(bool)
+    module = ranges.kind == MODULE
+    found = np.full(len(ranges), -1)
+    for rows in ranges.levels():
+        above = ranges.parent[rows]
+        inherited = np.where((above >= 0) & ~module[rows], found[above], -1)
+        found[rows] = np.where(known[rows], rows, inherited)
+    return found
+
+
+def _by_name(whole: Capture) -> tuple[Ints, Floats]:
+    """Return what each kernel is for, and the bytes of an element, NaN if its name does not tell."""
+    ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
+    names = [whole.text(i) or "" for i in ids.tolist()]
+    purposes = np.array([_purpose(name) for name in names], np.int8)
+    sizes = np.array([_element_bytes(name) for name in names], np.float64)
+    return looked_up(purposes, codes), looked_up(sizes, codes)
+
+
+def _purpose(name: str) -> int:
+    kind = classify(name)
+    if kind in PRODUCTS and (unit_of(name, kind) != MEMORY or "gemv" in name or "gemmSN_" in name):
+        return _MULTIPLIES
+    return _OTHER if kind in PRODUCTS or "splitKreduce" in name else _MOVES
+
+
+def _element_bytes(name: str) -> float:
+    """Return the bytes of an element; of a conversion the mean of both types, where its name has both."""
+    if "LoadWithCast" in name:
+        return np.nan
+    size = float(_BYTES.get(arithmetic(name).input_type, np.nan))
+    return (size + _BYTES["f16"]) / 2 if "float16_copy_kernel" in name else size
+
+
+def _directions(ranges: NestedRanges, used: Ints, of_products: Ints) -> Ints:
+    """Return how many gradients each operation computes: a convolution has a kernel for each of two."""
+    backward = ranges.of_text([text.names[-1:] == (CONVOLUTION_BACKWARD,) for text in ranges.texts])[used]
+    kernels = np.bincount(of_products, minlength=len(used))
+    return np.where(backward, np.clip(kernels, 1, 2), 1)
+
+
+def _works(ranges: NestedRanges, used: Ints) -> list[Work]:
+    """Return the work of each of these operations; of a convolution's backward, that of one gradient."""
+    outputs = _outputs(ranges)
+    known: dict[int, Work] = {}
+    works = []
+    for code in ranges.text[used].tolist():
+        text = ranges.texts[code]
+        if code not in known:
+            known[code] = _work(text.names[-1], shapes_of(text.sizes), outputs)
+        works.append(known[code])
+    return works
+
+
+def _work(name: str, shapes: list[Shape], outputs: dict[tuple[Shape, ...], set[Shape]]) -> Work:
+    if name == CONVOLUTION_BACKWARD and len(shapes) > _WEIGHT + 1:
+        return convolution_work(shapes[1], shapes[2], shapes[0])
+    if name == CONVOLUTION and len(shapes) > _WEIGHT:
+        output, *others = outputs.get(tuple(shapes[: _WEIGHT + 1]), {()})
+        return UNKNOWN if others else convolution_work(shapes[0], shapes[1], output)
+    return work_of(name, shapes)
+
+
+def _outputs(ranges: NestedRanges) -> dict[tuple[Shape, ...], set[Shape]]:
+    """Return the shapes of the outputs of convolutions, by those of input and weight.
+
+    The backward has them. Without one, an operation soon after the convolution does.
+    """
+    found: dict[tuple[Shape, ...], set[Shape]] = {}
+    missing = []
+    for i, text in enumerate(ranges.texts):
+        if text.names[-1:] == (CONVOLUTION_BACKWARD,) and text.sizes:
+            gradient, *others = shapes_of(text.sizes)[: _WEIGHT + 2]
+            found.setdefault(tuple(others), set()).add(gradient)
+        elif text.names[-1:] == (CONVOLUTION,) and text.sizes:
+            missing.append(i)
+    told = set(found)
+    for at in np.flatnonzero(np.isin(ranges.text, missing)).tolist():
+        key = tuple(shapes_of(ranges.texts[ranges.text[at]].sizes)[: _WEIGHT + 1])
+        if key not in told and (output := _output_after(ranges, at, *key)):
+            found.setdefault(key, set()).add(output)
+    return found
+
+
+def _output_after(ranges: NestedRanges, at: int, *key: Shape) -> Shape:
+    """Return the shape of the first input with batch and channels of the output in a later operation."""
+    if len(key) <= _WEIGHT or not key[0] or not key[1]:
+        return ()
+    for later in range(at + 1, min(at + 1 + _NEAR, len(ranges))):
+        text = ranges.texts[ranges.text[later]]
+        if ranges.spans.thread[later] != ranges.spans.thread[at] or CONVOLUTION in text.names:
+            return ()
+        shape = next(iter(shapes_of(text.sizes)), ())
+        like = len(shape) == len(key[0]) and shape[:2] == (key[0][0], key[1][0])
+        if like and "convolution" not in text.names[-1]:
+            return shape
+    return ()
+
+
+class _Parts:
+    """The kernels of a capture by part: from the call of an outermost module to the next call of one.
+
+    Of each part, those that belong to modules are one sequence, and the others one.
+    """
+
+    def __init__(self, whole: Capture, tree: RangeTree, place: Ints) -> None:
+        ranges, columns = tree.ranges, whole.columns(KERNEL, *GRID)
+        call = gpu_operations_of(whole).call[place]
+        columns["name"] = whole.viewed(names="full").name_ids(KERNEL)
+        columns["phase"] = tree.phase[place]
+        self._look, _ = group_keys(*columns.values())
+        start = np.append(whole.columns("api", "start_ns")["start_ns"], -1)[call]
+        outermost = (ranges.kind == MODULE) & (ranges.parent < 0)
+        begins = np.sort(ranges.spans.start[outermost])
+        part = np.searchsorted(begins, start, "right")
+        of_module = np.append([bool(name) for name in tree.module], [False])[tree.node[place]]
+        process = gpu_operations_of(whole).global_pid[place]
+        codes, _ = group_keys(process, part, of_module)
+        order = np.lexsort((start, codes))
+        order = order[(part[order] > 0) & (call[order] >= 0)]
+        bounds = np.flatnonzero(np.diff(codes[order])) + 1
+        self._parts = np.split(order, bounds) if len(order) else []
+
+    def with_alike(self, values: Floats) -> Floats:
+        """Return the values; those of parts without any are those of a part with the same kernels."""
+        given, known = values.copy(), dict[bytes, Floats]()
+        for part, key in self._keyed():
+            here = values[part]
+            if not np.isnan(here).all():
+                known.setdefault(key, here)
+        for part, key in self._keyed():
+            if key in known and np.isnan(values[part]).all():
+                given[part] = known[key]
+        return given
+
+    def _keyed(self) -> Iterator[tuple[Ints, bytes]]:
+        for part in self._parts:
+            yield part, self._look[part].tobytes()

@@ -1,0 +1,219 @@
+"""The FLOPs and bytes of kernels, by the shapes of their operations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from made_modules import ENGINE, MAIN, Training
+from tiny_export import opened
+
+from nsyswrap.analysis.known_work import known_work
+from nsyswrap.capture.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SGEMM, BF16 = "ampere_sgemm_128x64_tn", "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_tn"
+SPLIT = (
+    "void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, true>(cublasSplitKParams<float>)"
+)
+WGRAD = "void wgrad2d_grouped_direct_kernel<float, float, float, int>(float)"
+FPROP = "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16"
+ADD = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+    "std::array<char *, (unsigned long)3>>(int, T2, T3)"
+)
+MM = "[[2, 3], [3, 5]]"  # 60 FLOPs, 31 elements
+
+
+def work_in(folder: Path, made: Training) -> tuple[list[float | None], list[float | None]]:
+    """Return FLOPs and bytes of each kernel in the order of launches; None where not known."""
+    (folder / str(len(made.rows))).mkdir()
+    work = known_work(opened(folder / str(len(made.rows)), *made.rows))
+    return tuple([None if np.isnan(x) else float(x) for x in values] for values in (work.flops, work.bytes))  # type: ignore[return-value]
+
+
+def test_the_kernels_that_multiply_share_the_work_of_their_operation_by_time(tmp_path: Path) -> None:
+    made = Training()
+    made.operation("aten::linear", 0, 100, sizes="[[2, 3], [5, 3], []]")
+    made.operation("aten::mm", 5, 90, sizes=MM)
+    for at, (name, lasting) in enumerate(((BF16, 30), (SPLIT, 5), (BF16, 10))):
+        made.launch(name, 10 + 20 * at, lasting)
+    made.operation("aten::add", 200, 300, sizes="[[2, 5], [5], []]")
+    made.launch(ADD, 210, 7)
+    made.launch(SGEMM, 400, 9)
+    assert work_in(tmp_path, made) == ([45, None, 15, None, None], [46.5, None, 15.5, 100, None])
+
+
+def test_a_module_inside_of_an_operation_has_work_of_its_own(tmp_path: Path) -> None:
+    made = Training()
+    made.operation("aten::mm", 0, 100, sizes=MM)
+    made.module("inner", 10, 90)
+    made.launch(SGEMM, 20, 5)
+    assert work_in(tmp_path, made) == ([None], [None])
+
+
+def convolving(made: Training, at: int, *, outputs: tuple[int, ...] = ()) -> None:
+    """Convolve an image of 4 channels and 9 x 9 pixels to one of 6 channels, with filters of 3 x 3."""
+    sizes = "[[2, 4, 9, 9], [6, 4, 3, 3], [], [], []]"
+    made.operation("aten::convolution", at, at + 50, sizes=sizes)
+    made.operation("aten::cudnn_convolution", at + 5, at + 45, sizes=sizes)
+    made.launch(FPROP, at + 10, 5)
+    for side in outputs:
+        made.operation("aten::relu", at + 60, at + 80, sizes=f"[[2, 6, {side}, {side}]]")
+
+
+ONE = 2 * 2 * 6 * 16 * (4 * 9)  # 4 x 4 pixels
+
+
+def test_the_output_of_a_convolution_is_read_from_its_backward_or_the_next_operation(tmp_path: Path) -> None:
+    made = Training()
+    convolving(made, 0)
+    convolving(made, 100)
+    assert work_in(tmp_path, made)[0] == [None, None]
+    made = Training()
+    convolving(made, 0)
+    convolving(made, 100, outputs=(4,))
+    assert work_in(tmp_path, made)[0] == [ONE, ONE]
+    convolving(made, 200, outputs=(7,))  # of the same inputs: with another stride
+    assert work_in(tmp_path, made)[0] == [None, None, None]
+
+
+def test_the_backward_of_a_convolution_has_a_kernel_for_each_gradient(tmp_path: Path) -> None:
+    made = Training()
+    convolving(made, 0)
+    for at, kernels in ((200, (WGRAD, FPROP)), (400, (WGRAD,))):
+        sizes = "[[2, 6, 4, 4], [2, 4, 9, 9], [6, 4, 3, 3], [], []]"
+        made.operation("aten::convolution_backward", at, at + 150, sizes=sizes)
+        for i, name in enumerate(kernels):
+            made.launch(name, at + 10 + 50 * i, 10)
+    assert work_in(tmp_path, made)[0] == [ONE, ONE, ONE, ONE]
+
+
+def step(made: Training, at: int, *, shapes: bool, third: str = BF16) -> None:
+    """A step as `profile --modules` records it: the first ones with shapes."""
+    made.module("Net", at, at + 400)
+    for i, (sizes, name) in enumerate(((MM, BF16), ("[[2, 7], [7, 5]]", BF16), (MM, third))):
+        if shapes:
+            made.operation("aten::mm", at + 10 + 50 * i, at + 50 + 50 * i, sizes=sizes)
+        made.launch(name, at + 20 + 50 * i, 5)
+    if shapes:
+        made.operation("aten::mm", at + 500, at + 540, tid=ENGINE, sizes=MM)
+    made.launch(SGEMM, at + 510, 5, ENGINE)
+
+
+def test_later_steps_with_the_same_kernels_have_the_work_of_the_one_with_shapes(tmp_path: Path) -> None:
+    made = Training()
+    for number in range(3):
+        step(made, 1000 * number, shapes=number == 0)
+    step(made, 3000, shapes=False, third=SGEMM)
+    one = [60, 140, 60, 60]
+    assert work_in(tmp_path, made)[0] == [*one, *one, *one, None, None, None, 60]
+    capture = opened(tmp_path, *made.rows)
+    second = capture.viewed(selection=Selection(start_ns=1000, end_ns=1600))
+    assert known_work(second).flops.tolist() == one
+
+
+def test_without_shapes_nothing_is_known(tmp_path: Path) -> None:
+    made = Training()
+    step(made, 0, shapes=False)
+    work = known_work(opened(tmp_path, *made.rows))
+    assert not work.recorded
+    assert np.isnan(work.flops).all()
+    assert np.isnan(work.bytes).all()
+
+
+class Recorded(Training):
+    """What PyTorch did, as its profiler saw it on a CPU, with a kernel of a GPU in each product."""
+
+    PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution")
+
+    def add(self, events: Any) -> None:  # noqa: ANN401 - of PyTorch
+        images = [event.time_range.start for event in events if event.name == "aten::convolution_backward"]
+        for event in events:
+            start, end = (round(time * 1000) for time in (event.time_range.start, event.time_range.end))
+            sizes = str([list(shape) for shape in event.input_shapes])
+            backward = event.name == "aten::convolution_backward"
+            tid = MAIN + event.thread
+            self.operation(event.name, start, end, tid=tid, sizes=sizes)
+            # The gradient of the input is not needed of the first convolution, whose backward is the last.
+            gradients = 2 - (event.time_range.start == max(images)) if backward else 0
+            for i in range(gradients or event.name in self.PRODUCTS):
+                self.launch(FPROP if "conv" in event.name else SGEMM, start + 20 * i, 10, tid)
+
+
+def gpt(torch: Any) -> Any:  # noqa: ANN401
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0)
+    return torch.nn.Sequential(torch.nn.Linear(16, 32), layer, torch.nn.Linear(32, 50)), (2, 10, 16)
+
+
+def resnet(torch: Any) -> Any:  # noqa: ANN401
+    nn = torch.nn
+
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, inner: int, outer: int, stride: int) -> None:
+            super().__init__()
+            self.straight = nn.Conv2d(inner, outer, 1, stride, bias=False)
+            self.bent = nn.Sequential(
+                nn.Conv2d(inner, outer, 3, stride, 1, bias=False),
+                nn.BatchNorm2d(outer),
+                nn.ReLU(),
+                nn.Conv2d(outer, outer, 3, padding=1),
+            )
+
+        def forward(self, x: Any) -> Any:  # noqa: ANN401
+            return nn.functional.relu(self.straight(x) + self.bent(x))
+
+    stem = nn.Conv2d(3, 8, 7, 2, 3)
+    pooled = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+    return nn.Sequential(stem, Block(8, 8, 1), Block(8, 16, 2), pooled), (2, 3, 33, 33)
+
+
+def llama(torch: Any) -> Any:  # noqa: ANN401
+    nn = torch.nn
+
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.o = nn.Linear(32, 32, bias=False), nn.Linear(32, 32, bias=False)
+            self.k, self.v = nn.Linear(32, 16, bias=False), nn.Linear(32, 16, bias=False)
+            self.gate, self.up = nn.Linear(32, 80, bias=False), nn.Linear(32, 80, bias=False)
+            self.down = nn.Linear(80, 32, bias=False)
+
+        def forward(self, x: Any) -> Any:  # noqa: ANN401
+            heads = [part(x).unflatten(-1, (-1, 8)).transpose(1, 2) for part in (self.q, self.k, self.v)]
+            query, key, value = heads[0], *(each.repeat_interleave(2, 1) for each in heads[1:])
+            weights = (query @ key.mT).softmax(-1)
+            x = x + self.o((weights @ value).transpose(1, 2).flatten(2))
+            return x + self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+
+    return nn.Sequential(Block(), Block(), nn.Linear(32, 50, bias=False)), (2, 10, 32)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("make", [gpt, resnet, llama])
+def test_a_step_has_the_flops_that_pytorch_counts(
+    tmp_path: Path,
+    torch: Any,  # noqa: ANN401
+    make: Callable[[Any], Any],
+) -> None:
+    from torch.utils.flop_counter import FlopCounterMode  # noqa: PLC0415
+
+    model, shape = make(torch)
+    inputs = torch.rand(shape)
+
+    def one_step() -> None:
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            model(inputs).sum().backward()
+
+    with FlopCounterMode(display=False) as counter:
+        one_step()
+    with torch.autograd.profiler.profile(record_shapes=True) as profiler:
+        one_step()
+    made = Recorded()
+    made.add(profiler.function_events)
+    capture = opened(tmp_path, *made.rows)
+    assert np.nansum(known_work(capture).flops) == counter.get_total_flops()
