@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 import click
 import pytest
+import reference
 from conftest import Cli
 from tiny_export import call, kernel, nvtx, write
 
@@ -16,6 +19,7 @@ from nsyswrap.cli import cli as top
 from nsyswrap.cli import main
 from nsyswrap.cli.help import GENERAL, Command
 
+PAGES = [page for page in reference.pages() if not page.name.startswith("changes-")]
 MOST_LINES, WIDTH = 40, 80
 HIDDEN = ["run-folder"]
 
@@ -122,6 +126,15 @@ def test_the_examples_are_parsed(words: tuple[str, ...]) -> None:
         assert tuple(arguments[: len(words)]) == words
         parsed = parse(arguments)
         assert words == () or parsed.command.name == command.name or isinstance(command, click.Group)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_command_in_the_text_of_a_page_is_parsed(page: Path) -> None:
+    """Blocks of commands are run by test_docs.py. In a text the program or the capture may be missing."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for line in re.findall(r"`nsyswrap ([a-z][^`\n]*)`", text):
+        with suppress(click.MissingParameter, click.exceptions.Exit):
+            parse(shlex.split(line.replace(r"\|", "|")))
 
 
 @pytest.mark.slow
