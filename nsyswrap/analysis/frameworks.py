@@ -24,6 +24,6 @@ def framework_of(whole: Capture) -> str:
     if not whole.has(KERNEL):
         return ""
     ids, _ = numbered_names(whole.viewed(names="full"), KERNEL)
-    names = [whole.text(i) or "" for i in ids.tolist()]
+    names = [text or "" for text in whole.texts(ids)]
     patterns = {PYTORCH: _PYTORCH, JAX: _JAX}
     return next((name for name, one in patterns.items() if any(map(one.search, names))), "")

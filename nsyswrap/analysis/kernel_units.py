@@ -39,7 +39,7 @@ KINDS = {CUDA_CORE: "CUDA core products", MEMORY: "memory-bound products", OTHER
 def kernel_kinds(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     """Return one code per kernel and the sorted kinds; the view's own classes come first."""
     ids, codes = numbered_names(capture.viewed(names="full"), "kernel")
-    kind_of_name = [_kind(capture.text(i), capture.view.classes) for i in ids.tolist()]
+    kind_of_name = [_kind(text, capture.view.classes) for text in capture.texts(ids)]
     kinds = sorted(set(kind_of_name))
     return looked_up(np.array([kinds.index(kind) for kind in kind_of_name], np.int32), codes), kinds
 
@@ -56,4 +56,4 @@ def _kind(name: str | None, rules: Rules) -> str:
 def kernel_arithmetic(capture: Capture) -> tuple[NDArray[Any], list[Arithmetic]]:
     """Return one code per kernel, and what the name of each code says about its arithmetic."""
     ids, codes = numbered_names(capture.viewed(names="full"), "kernel")
-    return codes, [arithmetic(capture.text(i) or "") for i in ids.tolist()]
+    return codes, [arithmetic(text or "") for text in capture.texts(ids)]

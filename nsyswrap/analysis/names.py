@@ -36,7 +36,7 @@ def name_codes(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str | No
     full, base or mangled, with or without an NVTX range before it.
     """
     ids, positions = numbered_names(capture, kind)
-    texts = [capture.text(i) for i in ids.tolist()]
+    texts = capture.texts(ids)
     codes, names = rank_texts(positions, texts if kind != "api" else list(map(strip_version, texts)))
     if kind == "kernel" and capture.view.nvtx_names:
         return _in_ranges(capture, codes, names)
@@ -70,7 +70,7 @@ def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     The full name decides, whatever form of name the view selects; the view's own rules come first.
     """
     ids, codes = numbered_names(capture.viewed(names="full"), "kernel")
-    class_of_name = [classify(capture.text(i), capture.view.classes) for i in ids.tolist()]
+    class_of_name = [classify(text, capture.view.classes) for text in capture.texts(ids)]
     classes = sorted(set(class_of_name))
     return looked_up(np.array([classes.index(kind) for kind in class_of_name], np.int32), codes), classes
 

@@ -43,4 +43,4 @@ def _kernel_names(whole: Capture) -> list[str]:
     if not whole.has(KERNEL):
         return []
     ids, _ = numbered_names(whole.viewed(names="full"), KERNEL)
-    return [whole.text(i) or "" for i in ids.tolist()]
+    return [text or "" for text in whole.texts(ids)]

@@ -362,6 +362,10 @@ class Capture:
         """Return the text of a StringIds id, or None if the export lacks it."""
         return self._export.strings.get(string_id)
 
+    def texts(self, string_ids: NDArray[Any]) -> list[str | None]:
+        """Return the text of each StringIds id, as ``text`` does."""
+        return list(map(self._export.strings.get, string_ids.tolist()))
+
     def labels(self, enum: str) -> dict[int, str]:
         """Return the labels of the numbers in an enum of ``schema.ENUMS``: the export's, or built-in ones.
 

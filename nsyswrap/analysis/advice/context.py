@@ -120,7 +120,7 @@ class AdviceContext:
         ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
         code = codes[operations.row[rows]]
         total = np.bincount(code, (operations.end_ns - operations.start_ns)[rows], len(ids))
-        return NamedKernels(rows, code, [whole.text(i) or "" for i in ids.tolist()], total)
+        return NamedKernels(rows, code, [text or "" for text in whole.texts(ids)], total)
 
     @cached_property
     def claimed(self) -> NDArray[np.bool_]:

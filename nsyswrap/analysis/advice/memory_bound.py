@@ -106,7 +106,7 @@ def _arrays(name: str) -> int:
 def _names(whole: Capture) -> tuple[NDArray[Any], ...]:
     """Return role, elements of a block, and arrays of each name, in the order of ``numbered_names``."""
     ids, _ = numbered_names(whole.viewed(names="full"), KERNEL)
-    texts = [whole.text(i) or "" for i in ids.tolist()]
+    texts = [text or "" for text in whole.texts(ids)]
     roles = [_role(text) for text in texts]
     elements = [
         _elements_of_block(text) if role in (ELEMENTWISE, CAST, _STRIDED, _CLONE) else 0
@@ -284,7 +284,7 @@ def _chains(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     costliest = int(np.add.reduceat(work.ns[rows], begin).argmax())
     names = work.name[rows[begin[costliest] : end[costliest]]]
     ids, _ = numbered_names(context.capture.whole.viewed(names="full"), KERNEL)
-    texts = [context.capture.whole.text(i) or "" for i in ids[names].tolist()]
+    texts = [text or "" for text in context.capture.whole.texts(ids[names])]
     yield from _finding(
         context,
         work,

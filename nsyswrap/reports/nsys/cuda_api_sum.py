@@ -15,7 +15,7 @@ from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 def compute(capture: Capture) -> Result:
     """Return one row per name id: names that differ only in the version suffix stay apart, as in nsys."""
     calls = packed_events(capture, "api")
-    names = [strip_version(capture.text(int(i))) for i in calls.ids]
+    names = list(map(strip_version, capture.texts(calls.ids)))
     return Result(time_summary(Grouped(calls.code, names, calls.duration_ns), "calls", "name"))
 
 
