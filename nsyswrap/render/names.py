@@ -42,7 +42,8 @@ def _renamed(table: Table, readable: Mapping[str, str]) -> Table:
 
 def distinct_names(names: Iterable[str]) -> dict[str, str]:
     """Return the readable form of each name. Equal readable forms are numbered in the order of the names."""
-    readable = {name: readable_name(name) for name in sorted(names)}
+    read = kernel_names.readable  # not looked up again for each of many names
+    readable = {name: readable_name(name) if "/" in name else read(name) for name in sorted(names)}
     for group in alike(readable):
         readable.update({name: f"{readable[name]} #{number}" for number, name in enumerate(group, 1)})
     for group in alike(readable):  # a full name may equal a numbered one

@@ -130,8 +130,10 @@ def classify(name: str | None, rules: Rules = ()) -> str:
     """
     if name is None:
         return OTHER
-    own = next((kind for kind, pattern in rules if re.search(pattern, name)), None)
-    return own or _built_in(name)
+    for kind, pattern in rules:
+        if re.search(pattern, name):
+            return kind
+    return _built_in(name)
 
 
 @cache
@@ -143,7 +145,7 @@ def _compiled() -> list[tuple[str, re.Pattern[str]]]:
 def _built_in(name: str) -> str:
     """Return the class of a name. Names that differ in template arguments mostly share one search."""
     text = plain(name)
-    looks_farther = any(word in text for word in _FARTHER)
+    looks_farther = any(map(text.__contains__, _FARTHER))
     return _class_of(text if looks_farther else next(_HEAD.finditer(text))[0])
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 _RETURN = re.compile(r"^(?:void|std::enable_if<[^>]*>::type) ")
-_UNNAMED = re.compile(r"(?:<unnamed>|\(anonymous namespace\))::")
+_UNNAMED = "<unnamed>::", "(anonymous namespace)::"
 _CAST = re.compile(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")  # (int)4
 _PATH = re.compile(r"[\w:]*")
 _MARK = re.compile(r"[]<([{>)},]")
@@ -30,9 +30,13 @@ class Name(NamedTuple):
         return self.path.rpartition("::")[2]
 
 
+@cache
 def plain(name: str) -> str:
     """Return a name without return type, unnamed namespaces and casts of numbers."""
-    return _CAST.sub("", _UNNAMED.sub("", _RETURN.sub("", name)))
+    text = _RETURN.sub("", name)
+    for unnamed in _UNNAMED:
+        text = text.replace(unnamed, "")
+    return _CAST.sub("", text)
 
 
 @cache

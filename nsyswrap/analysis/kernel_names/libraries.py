@@ -6,7 +6,7 @@ Known are templates of PyTorch and the Triton kernels of torch.compile, ``triton
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from nsyswrap.analysis.kernel_names.classes import classify
@@ -104,8 +104,13 @@ def operation(text: str, levels: int = LEVELS) -> tuple[str, list[str]]:
 
 def value_types(arguments: Sequence[str], levels: int = LEVELS) -> list[str]:
     """Return the distinct types among template arguments, in short form."""
+    return list(dict.fromkeys(each_value_type(arguments, levels)))
+
+
+def each_value_type(arguments: Iterable[str], levels: int = LEVELS) -> Iterator[str]:
+    """Yield the types among template arguments, in short form."""
     types = (short_type(argument, levels) for argument in arguments if argument and not is_number(argument))
-    return [name for name in dict.fromkeys(types) if not name.endswith("Policy")]
+    return (name for name in types if not name.endswith("Policy"))
 
 
 @cache
@@ -146,9 +151,12 @@ def _scalar(functor: str, inner: str) -> str:
 
 def pytorch(name: str, kernel: Name) -> str | None:
     """Return class, operation and types: ``elementwise add<float> strided``, ``reduce sum<float>``."""
+    if not kernel.arguments:
+        return None
     families = {"distribution_": _random, "reduce_kernel": _reduce, "multi_tensor_apply_kernel": _foreach}
-    read = next((read for prefix, read in families.items() if kernel.base.startswith(prefix)), _elementwise)
-    return read(name, kernel) if kernel.arguments else None
+    base = kernel.base
+    read = next((read for prefix, read in families.items() if base.startswith(prefix)), _elementwise)
+    return read(name, kernel)
 
 
 def _elementwise(name: str, kernel: Name) -> str | None:

@@ -11,7 +11,7 @@ from functools import cache
 
 from nsyswrap.analysis.kernel_names.classes import OTHER, classify
 from nsyswrap.analysis.kernel_names.demangled import Name, parse
-from nsyswrap.analysis.kernel_names.libraries import pytorch, short_type, triton, value_types
+from nsyswrap.analysis.kernel_names.libraries import each_value_type, pytorch, short_type, triton
 from nsyswrap.analysis.kernel_names.products import convolution, gemm
 
 _NCCL = re.compile(r"nccl\w*?Kernel_(\w+)")
@@ -61,8 +61,8 @@ def _nccl(name: str) -> str | None:
 
 def _attention(name: str, kernel: Name) -> str | None:
     """Read ``flash_fwd_kernel<Flash_fwd_kernel_traits<128, 64, 64, ...>>``, cuDNN, CUTLASS and others."""
-    traits = parse(kernel.arguments[0]) if kernel.arguments else kernel
-    if "kernel_traits" in traits.base:
+    first = kernel.arguments[0] if kernel.arguments else name
+    if "kernel_traits" in first and "kernel_traits" in (traits := parse(first)).base:
         head, *tile = traits.arguments[:3]
         return f"attention {_short(kernel.path)}<{_first_type(traits)}> head {head} {'x'.join(tile)}"
     if match := _CUDNN_ATTENTION.match(name):
@@ -103,5 +103,10 @@ def _short(path: str) -> str:
 
 
 def _first_type(kernel: Name) -> str:
-    types = value_types(kernel.arguments)
-    return next((name for name in types if name not in _INDEX_TYPES), "".join(types[:1]))
+    """Return the first type that is no index type, else the first one."""
+    first = ""
+    for name in each_value_type(kernel.arguments):
+        if name not in _INDEX_TYPES:
+            return name
+        first = first or name
+    return first
