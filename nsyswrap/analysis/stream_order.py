@@ -10,11 +10,11 @@ from 2026.2 on has no numbers that join waits with events: then streams alone or
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.names import calls_named
@@ -50,16 +50,21 @@ class StreamOrder:
         """Take the whole capture."""
         operations = gpu_operations_of(whole)
         self.start_ns, self.end_ns, self.stream = operations.start_ns, operations.end_ns, operations.stream
-        self.launched_ns = np.full(len(operations), MISSING)
-        known = np.flatnonzero(operations.call >= 0)
-        if len(known):
-            self.launched_ns[known] = whole.columns("api", "start_ns")["start_ns"][operations.call[known]]
-        order = known[np.lexsort((self.start_ns[known], self.launched_ns[known], self.stream[known]))]
-        first = np.searchsorted(self.stream[order], np.arange(len(operations.streams.stream_id) + 1))
-        self._rows = [order[begin:end] for begin, end in pairwise(first.tolist())]
-        self._times = [self.launched_ns[rows] for rows in self._rows]
+        self._call = operations.call
+        self._called_ns = whole.columns("api", "start_ns")["start_ns"] if whole.has("api") else self._call[:0]
+        streams = len(operations.streams.stream_id)
+        ends = np.cumsum(np.bincount(self.stream, minlength=streams))[:-1]
+        self._rows = np.split(order_by_code(self.stream, streams).astype(np.int32), ends)
+        self._launched: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
         keys = zip(*(getattr(operations.streams, field).tolist() for field in _STREAM), strict=True)
         self._waits = _waits(whole, {key: number for number, key in enumerate(keys)})
+
+    def launched_ns(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return when the calls that launched operations began; MISSING without a known call."""
+        times = np.full(len(rows), MISSING)
+        known = self._call[rows] >= 0
+        times[known] = self._called_ns[self._call[rows[known]]]
+        return times
 
     def waited_for(self, row: int, start_ns: int, end_ns: int) -> int:
         """Return the operation that ran in this time and that another one waited for then; -1 for none.
@@ -78,11 +83,14 @@ class StreamOrder:
 
     def _predecessors(self, row: int) -> list[int]:
         """Return the operations that must be done before this one can begin."""
-        if self.launched_ns[row] == MISSING:
+        if self._call[row] < 0:
             return []
+        moments = [(int(self.stream[row]), int(self._called_ns[self._call[row]]))]
+        if moments[0][0] not in self._waits:
+            last, _ = self._last(*moments[0])
+            return [last] if last >= 0 else []
         found: list[int] = []
         seen: set[tuple[int, int]] = set()
-        moments = [(int(self.stream[row]), int(self.launched_ns[row]))]
         while moments and len(seen) < _MOST_WAITS:
             stream, at_ns = moment = moments.pop()
             if moment in seen:
@@ -101,13 +109,25 @@ class StreamOrder:
         """
         if stream >= len(self._rows):
             return -1, MISSING
-        times = self._times[stream]
-        place = int(np.searchsorted(times, at_ns)) - 1
+        rows, times = self._in_order(stream)
+        place = int(times.searchsorted(at_ns)) - 1
         if place < 0:
             return -1, MISSING
-        first = int(np.searchsorted(times, times[place]))
-        rows = self._rows[stream][first : place + 1]
-        return int(rows[self.end_ns[rows].argmax()]), int(times[place])
+        time = int(times[place])
+        rows = rows[int(times.searchsorted(time)) : place + 1]
+        return int(rows[0] if len(rows) == 1 else rows[self.end_ns[rows].argmax()]), time
+
+    def _in_order(self, stream: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the operations of a stream by launch, equal ones by start, and when they were launched."""
+        if stream not in self._launched:
+            rows = self._rows[stream]
+            rows = rows[self._call[rows] >= 0]
+            times = self.launched_ns(rows)
+            if (times[1:] < times[:-1]).any():  # mostly they start as they were launched
+                order = np.argsort(times, kind="stable")
+                rows, times = rows[order], times[order]
+            self._launched[stream] = rows, times
+        return self._launched[stream]
 
     def _awaited(self, stream: int, since_ns: int, until_ns: int) -> list[tuple[int, int]]:
         """Return whose events a stream began to await in this time: streams, and when these recorded them."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsyswrap.analysis.arrays.groups import largest_first
 from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of, positions_of
 from nsyswrap.analysis.packed import packed_names
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.advice.context import AdviceContext
     from nsyswrap.capture.intervals import IntervalSet
 
+_MORE, _NEVER = 4, np.iinfo(np.int64).max
 _MOST = 2_000  # operations that are followed: those with most of the time
 
 
@@ -53,7 +55,7 @@ def blocked_gaps(context: AdviceContext, cover: IntervalSet) -> dict[str, Any]:
     rows = gaps.segments_of["queued"]
     gap, start, end, _ = (values[rows] for values in gaps.segments)
     lasting = cover.within(start, end)
-    chosen = np.argsort(-lasting, kind="stable")[:_MOST]
+    chosen = largest_first(lasting, _MOST)
     found = []
     for one in chosen[lasting[chosen] > 0].tolist():
         times = int(start[one]), int(end[one])
@@ -82,10 +84,18 @@ def _longest_kernel(context: AdviceContext, rows: NDArray[Any], waited_ns: NDArr
 
 def _longest(context: AdviceContext, marks: NDArray[Any], cover: IntervalSet) -> NDArray[Any]:
     """Return the positions of the marked operations that run for longest in a cover, ascending."""
-    rows, operations = np.flatnonzero(marks), context.operations
-    lasting = cover.within(operations.start_ns[rows], operations.end_ns[rows])
-    chosen = np.argsort(-lasting, kind="stable")[:_MOST]
+    rows = np.flatnonzero(marks)
+    took = context.duration_ns(rows)
+    inside = np.sort(_within(context, rows[largest_first(took, _MORE * _MOST)], cover))
+    rows = rows[took >= inside[-_MOST:].min(initial=_NEVER)]  # so many run for longer than the others
+    lasting = _within(context, rows, cover)
+    chosen = largest_first(lasting, _MOST)
     return np.sort(rows[chosen[lasting[chosen] > 0]])
+
+
+def _within(context: AdviceContext, rows: NDArray[Any], cover: IntervalSet) -> NDArray[Any]:
+    """Return the time of operations in a cover, in ns."""
+    return cover.within(context.operations.start_ns[rows], context.operations.end_ns[rows])
 
 
 def _blocked(
@@ -100,12 +110,15 @@ def _blocked(
     order = stream_order(context.capture.whole)
     others = (operations.call >= 0) & ~communicating(context.capture, operations) & ~marks
     for *_, mine in operations.by_device():
-        waiters, asked = mine[others[mine]], rows[np.isin(rows, mine)]
+        here = context.marks(mine)
+        waiters, asked = np.flatnonzero(others & here), rows[here[rows]]
         after = np.searchsorted(operations.start_ns[waiters], operations.end_ns[asked])
         within = after < len(waiters)
-        for row, following in zip(asked[within].tolist(), after[within].tolist(), strict=True):
-            waiter, blocker = int(place[waiters[following]]), int(place[row])
-            start, end = int(operations.start_ns[row]), int(operations.end_ns[row])
-            since = max(start, int(order.launched_ns[waiter]))
-            if since < end and order.waited_for(waiter, start, end) == blocker:
-                yield blocker, waiter, since, end
+        asked, waiting = asked[within], place[waiters[after[within]]]
+        start, end = operations.start_ns[asked], operations.end_ns[asked]
+        since = np.maximum(start, order.launched_ns(waiting))
+        held = np.flatnonzero(since < end)
+        columns = (values[held].tolist() for values in (place[asked], waiting, start, end, since))
+        for blocker, waiter, begin, until, launched in zip(*columns, strict=True):
+            if order.waited_for(waiter, begin, until) == blocker:
+                yield blocker, waiter, launched, until
