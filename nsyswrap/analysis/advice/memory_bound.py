@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,25 +117,63 @@ def _names(whole: Capture) -> tuple[NDArray[Any], ...]:
     return np.array(roles, np.int8), np.array(elements, np.int32), np.array(arrays, np.int32)
 
 
-class _Work(NamedTuple):
+class _Work:
     """Kernels and copies of the typical steps in the order of their streams, a row each.
 
-    ``row`` is the position in the operations of the part. ``name`` numbers names of kernels, -1 for copies.
-    ``elements`` is 0 if not known. ``arrays`` counts those read and written. ``place`` numbers streams and
-    steps. ``free`` marks the rows that belong to no finding.
+    ``row`` is the position in the operations of the part. ``free`` marks the rows that belong to no finding.
+    ``updates`` is True if some update parameters one by one. What few checks need is computed on first use.
     """
 
-    row: NDArray[Any]
-    role: NDArray[Any]
-    name: NDArray[Any]
-    elements: NDArray[Any]
-    arrays: NDArray[Any]
-    start_ns: NDArray[Any]
-    end_ns: NDArray[Any]
-    place: NDArray[Any]
-    free: NDArray[Any]
+    def __init__(self, context: AdviceContext) -> None:
+        self._context, operations = context, context.operations
+        chosen = (operations.kind != KINDS.index(MEMSET)) & ~operations.migration
+        row = np.flatnonzero(chosen & context.typical.holds(operations.start_ns))
+        self._kernels = np.flatnonzero(operations.kind[row] == KINDS.index(KERNEL))
+        self._order = order_by_code(operations.stream[row], len(operations.streams.stream_id))
+        role = np.zeros(len(row), np.int8)
+        if len(self._kernels):
+            role[self._kernels] = self._of_names(0)
+        role[np.searchsorted(row, _clones(context))] = _CLONE
+        self.row, self.role = row[self._order], role[self._order]
+        self.free, self.updates = ~context.claimed[self.row], False
 
-    @property
+    @cached_property
+    def name(self) -> NDArray[Any]:
+        """The number of the name of each kernel, -1 for copies."""
+        return self._of_kernels(self._context.kernels.code, -1)
+
+    @cached_property
+    def elements(self) -> NDArray[Any]:
+        """The number of elements of each kernel; 0 if it is not known."""
+        whole, rows = self._context.capture.whole, self._context.kernels.rows
+        if not len(rows):
+            return np.zeros(len(self.row), np.int64)
+        blocks = blocks_of(whole)[self._context.operations.row[rows]].astype(np.int64)
+        return self._of_kernels(self._of_names(1) * blocks, 0)
+
+    @cached_property
+    def arrays(self) -> NDArray[Any]:
+        """The number of arrays that each kernel reads and writes."""
+        return self._of_kernels(self._of_names(2), 1) if len(self._kernels) else np.ones(len(self.row), int)
+
+    @cached_property
+    def place(self) -> NDArray[Any]:
+        """The number of the stream and step of each row."""
+        operations, steps = self._context.operations, self._context.part.steps
+        place: NDArray[Any] = operations.stream[self.row].astype(np.int64) * (len(steps) + 1)
+        return place + np.searchsorted(steps.start_ns, self.start_ns, "right") if steps.found else place
+
+    @cached_property
+    def start_ns(self) -> NDArray[Any]:
+        """The start of each row."""
+        return self._context.operations.start_ns[self.row]
+
+    @cached_property
+    def end_ns(self) -> NDArray[Any]:
+        """The end of each row."""
+        return self._context.operations.end_ns[self.row]
+
+    @cached_property
     def ns(self) -> NDArray[Any]:
         """The duration of each row."""
         return self.end_ns - self.start_ns  # type: ignore[no-any-return]
@@ -143,47 +182,56 @@ class _Work(NamedTuple):
         """Mark the rows of these roles."""
         known = np.zeros(_CLONE + 1, bool)
         known[list(roles)] = True
-        return known[self.role]  # type: ignore[no-any-return]
+        return known[self.role]
+
+    def _of_names(self, number: int) -> NDArray[Any]:
+        """Return one of the columns of ``_names`` for each of ``AdviceContext.kernels``."""
+        return looked_up(_names(self._context.capture.whole)[number], self._context.kernels.code)
+
+    def _of_kernels(self, values: NDArray[Any], of_copies: int) -> NDArray[Any]:
+        """Put values of ``AdviceContext.kernels`` into the order of the rows."""
+        every = np.full(len(self.row), of_copies, np.result_type(values, np.int32))
+        every[self._kernels] = values
+        return every[self._order]
 
 
-def _work(context: AdviceContext) -> _Work:
-    operations, whole, named = context.operations, context.capture.whole, context.kernels
-    chosen = (operations.kind != KINDS.index(MEMSET)) & ~operations.migration
-    row = np.flatnonzero(chosen & context.typical.holds(operations.start_ns))
-    kernels, copies = (np.flatnonzero(operations.kind[row] == KINDS.index(one)) for one in (KERNEL, MEMCPY))
-    role, elements = np.zeros(len(row), np.int8), np.zeros(len(row), np.int64)
-    name, arrays = np.full(len(row), -1, np.int32), np.ones(len(row), np.int32)
-    if len(kernels):
-        roles, of_block, arrays_of = _names(whole)
-        name[kernels] = named.code
-        role[kernels] = looked_up(roles, named.code)
-        arrays[kernels] = looked_up(arrays_of, named.code)
-        blocks = blocks_of(whole)[operations.row[named.rows]].astype(np.int64)
-        elements[kernels] = looked_up(of_block, named.code) * blocks
-    if len(copies):
-        kinds = whole.columns(MEMCPY, "copy_kind")["copy_kind"][operations.row[row[copies]]]
-        role[copies[kinds == WITHIN_DEVICE]] = _CLONE
-    steps = context.part.steps
-    step = np.searchsorted(steps.start_ns, operations.start_ns[row], "right") if steps.found else 0
-    place = operations.stream[row].astype(np.int64) * (len(steps) + 1) + step
-    in_order = order_by_code(operations.stream[row], len(operations.streams.stream_id))
-    columns = row, role, name, elements, arrays, operations.start_ns[row], operations.end_ns[row], place
-    return _Work(*(values.take(in_order) for values in (*columns, ~context.claimed[row])))
+def _clones(context: AdviceContext) -> NDArray[Any]:
+    """Return the positions of the copies inside a GPU in the typical time."""
+    operations = context.operations
+    copies = np.flatnonzero((operations.kind == KINDS.index(MEMCPY)) & ~operations.migration)
+    if not len(copies):
+        return copies
+    kinds = context.capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][operations.row[copies]]
+    copies = copies[kinds == WITHIN_DEVICE]
+    return copies[context.typical.holds(operations.start_ns[copies])]  # type: ignore[no-any-return]
+
+
+def _time_by_role(context: AdviceContext) -> NDArray[Any]:
+    """Return the time of the kernels and copies of each role in ns."""
+    total = np.zeros(_CLONE + 1)
+    if len(context.kernels.rows):
+        total += np.bincount(_names(context.capture.whole)[0], context.kernels.total_ns, len(total))
+    total[_CLONE] += context.duration_ns(_clones(context)).sum()
+    return total
 
 
 def memory_bound(context: AdviceContext) -> Iterator[Finding]:
-    """Yield a finding for each kind of data movement that takes much time; a kernel counts in one of them."""
-    work = _work(context)
-    if not context.worth(int(work.ns[work.role > ATTENTION].sum())):
-        return
-    first = [*_attention(context, work), *_updates(context, work)]
-    named = zip(*context.kernels[2:], strict=True)
-    trains = any(total and _TRAINS.search(name) for name, total in named)
-    trains |= any(one.kind == "parameter_updates" for one in first)
-    yield from first
-    yield from _casts(context, work, trains=trains)
-    yield from _layout(context, work)
-    yield from _chains(context, work)
+    """Yield a finding for each kind of data movement that takes much time; a kernel counts in one of them.
+
+    Kernels are put into order only if those that a check is about take enough time.
+    """
+    total_ns = _time_by_role(context)
+    checks = [check for check, roles in _ROLES.items() if context.worth(int(total_ns[list(roles)].sum()))]
+    if checks:
+        work = _Work(context)
+        for check in checks:
+            yield from check(context, work)
+
+
+def _trains(context: AdviceContext) -> bool:
+    """Return True if kernels have names of training."""
+    named = zip(context.kernels.names, context.kernels.total_ns.tolist(), strict=True)
+    return any(total and _TRAINS.search(name) for name, total in named)
 
 
 def _attention(context: AdviceContext, work: _Work) -> Iterator[Finding]:
@@ -228,10 +276,12 @@ def _updates(context: AdviceContext, work: _Work) -> Iterator[Finding]:
         regular &= np.bincount(changes, minlength=len(regular)) >= _LEAST_PARAMETERS - 1
     marks = np.zeros(len(work.row), bool)
     marks[rows[regular[burst]]] = True
-    yield from _finding(context, work, "parameter_updates", marks)
+    found = list(_finding(context, work, "parameter_updates", marks))
+    work.updates = bool(found)
+    yield from found
 
 
-def _casts(context: AdviceContext, work: _Work, *, trains: bool) -> Iterator[Finding]:
+def _casts(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     """Yield a finding on casts, in training on those of activations, which other kernels are as large as.
 
     Those of weights stay in training: autocast keeps weights in FP32, and casts their gradients back.
@@ -240,6 +290,7 @@ def _casts(context: AdviceContext, work: _Work, *, trains: bool) -> Iterator[Fin
     marks = work.marked(CAST) & work.free
     if not context.worth(int(work.ns[marks].sum())):
         return
+    trains = work.updates or _trains(context)
     if trains:
         known = np.unique(work.elements[work.marked(ELEMENTWISE) & work.free & (work.elements > 0)])
         size = work.elements[marks]
@@ -343,3 +394,11 @@ def _finding(
 
 
 CHECKS = (memory_bound,)
+# The roles of the rows that each finding can be about, in the order in which rows are given to findings.
+_ROLES = {
+    _attention: (SOFTMAX, *_IN_ATTENTION),
+    _updates: _IN_UPDATE,
+    _casts: (CAST,),
+    _layout: _LAYOUT,
+    _chains: _IN_CHAIN,
+}
