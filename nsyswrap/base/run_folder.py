@@ -90,6 +90,7 @@ def outcome_words(state: str) -> str:
 
 _PROFILE_AGAIN = "use a newer nsyswrap, or profile again"
 _MOST_RANKS = 1_000_000
+NO_GPU_WORK = 65  # the exit code of a run that is done and had GPUs, but has no GPU work
 _UNWRITTEN = 73  # the exit code of a run that is done, but whose files could not all be written
 
 
@@ -111,7 +112,7 @@ class Status:
     def is_consistent(self) -> bool:
         """Return True if outcome and exit code both say that the run is done, or that it is not."""
         is_done = self.outcome == "done"
-        return self.exit_code in ((0, _UNWRITTEN) if is_done else range(1, 256))
+        return self.exit_code in ((0, NO_GPU_WORK, _UNWRITTEN) if is_done else range(1, 256))
 
 
 _status_of = lru_cache(lambda content: typed(Status, json_of(content)))  # most runs of a batch have the same

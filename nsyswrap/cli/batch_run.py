@@ -17,7 +17,7 @@ from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.folder_lock import is_locked, locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun
-from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, RUNS, outcome_words
+from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, NO_GPU_WORK, RUNS, outcome_words
 from nsyswrap.base.text import counted, printable, quoted
 from nsyswrap.cli.batch_status import in_words, progress, run_again, wait_for_holder
 from nsyswrap.cli.output import note, print_data, say
@@ -156,7 +156,12 @@ def _finish(batch: Batch, interruption: executors.Interruption | None, *, by: st
         return 128 + interruption.signal
     if again := run_again(states):
         note(f"nsyswrap: {again}")
-    return 0 if all(state.state == "done" for state in states.values()) else _FAILED
+    if not all(state.state == "done" for state in states.values()):
+        return _FAILED
+    codes = [state.status.exit_code for state in states.values() if state.status]
+    if lacking := codes.count(NO_GPU_WORK):
+        note(f"nsyswrap: {lacking:,} of {counted(len(states), 'runs')} had GPUs and recorded no GPU work")
+    return NO_GPU_WORK if lacking else 0
 
 
 def _check_executor_options(options: Mapping[str, Any]) -> None:

@@ -180,7 +180,11 @@ def _screen(batch: Batch, state: BatchState, top: int) -> str:
     at_work = " (batch in progress)" if is_locked(batch.folder) else ""
     lines = [f"{batch.name}: {counted(len(state.runs), 'runs')}: {in_words(state.runs)}{at_work}"]
     lines += [f"  {waiting}" for waiting in state.waiting]
-    runs = [run for run in state.runs.values() if run.state not in ("done", "planned")]
+    runs = [
+        run
+        for run in state.runs.values()
+        if run.state not in ("done", "planned") or (run.status and run.status.exit_code)
+    ]
     runs.sort(key=lambda run: run.state in ENDED)
     names = [printable(run.folder.name) for run in runs[:top]]
     width = max(map(screen_width, names), default=0)

@@ -66,6 +66,31 @@ def running(
         yield process
 
 
+EMPTY = """
+stop_after_empty = 2
+[nsys]
+trace = "cuda,nvtx"
+stats = false
+[[runs]]
+command = "prog.py {n} 0"
+grid = { n = [0, 0.01, 0.02, 0.03] }
+"""
+
+
+def test_runs_without_gpu_work_are_told_and_end_the_batch(folder: Path, cli: Cli) -> None:
+    """They have a GPU by their environment only: this machine may have none."""
+    (folder / "plan.toml").write_text(EMPTY)
+    done = cli("batch", "run", "plan.toml", "-o", "b", CUDA_VISIBLE_DEVICES="0")
+    assert done.returncode == 69, done.stderr
+    assert "nsyswrap: the first 2 runs recorded no GPU work\n  no more runs were started;" in done.stderr
+    told = "done: no GPU work was recorded, though the run had GPUs"
+    assert cli("batch", "status", "b").stdout.count(told) == 2
+    (folder / "plan.toml").write_text(EMPTY.replace("stop_after_empty = 2\n", ""))
+    done = cli("batch", "run", "plan.toml", "-o", "b", CUDA_VISIBLE_DEVICES="0")
+    assert done.returncode == 65, done.stderr
+    assert done.stderr.splitlines()[-1] == "nsyswrap: 4 of 4 runs had GPUs and recorded no GPU work"
+
+
 def test_a_sweep_leaves_one_table(folder: Path, cli: Cli) -> None:
     done = cli(*sweep(seconds="0,0.3", code="0,3"))
     assert done.returncode == 1, done.stderr

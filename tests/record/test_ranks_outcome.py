@@ -61,7 +61,7 @@ def outcome(folder: Path, run: TaskSpec, how: Ended = WELL) -> tuple[str, int, s
 def test_each_profiled_rank_has_a_capture(tmp_path: Path) -> None:
     ended(tmp_path, 0, DONE, NVTX)
     ended(tmp_path, 2, DONE, NVTX)
-    assert outcome(tmp_path, spec(3, profiled_ranks=(0, 2))) == ("done", 0, "")
+    assert outcome(tmp_path, spec(3, profiled_ranks=(0, 2))) == ("done", 0, "no GPU work was recorded")
     assert outcome(tmp_path, spec(3)) == ("nsys_failed", 70, "no complete capture of rank 1")
 
 
@@ -199,6 +199,17 @@ def test_a_command_with_its_own_nsys(tmp_path: Path) -> None:
         1,
         f"srun ended with exit code 1: ValueError: no; {words}",
     )
+    (tmp_path / "mine.sqlite").write_text("no capture")
+    result, code, message = outcome(tmp_path, own)
+    assert (result, code) == ("nsys_failed", 70)
+    assert message.startswith(
+        "the command left mine.sqlite: only report.sqlite, report.nsys-rep and captures"
+    )
+    (tmp_path / "mine.sqlite").rename(tmp_path / EXPORT)
+    result, code, message = outcome(tmp_path, own)
+    assert (result, code) == ("nsys_failed", 70)
+    assert message.startswith("report.sqlite: SQLite cannot read the export: ")
+    (tmp_path / EXPORT).unlink()
     (tmp_path / "job.rank1.nsys-rep").touch()
     assert outcome(tmp_path, own) == ("done", 0, "")
     words = "no complete capture of rank 0"

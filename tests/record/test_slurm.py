@@ -54,6 +54,19 @@ sys.exit(3 if number == os.environ.get("FAILS") else 0)
 """
 
 
+EMPTY = """
+max_running = 1
+stop_after_empty = 2
+[nsys]
+stats = false
+[slurm]
+gres = "gpu:1"
+[[runs]]
+command = "{program} {{n}}"
+grid = {{ n = [1, 2, 3, 4, 5, 6] }}
+"""
+
+
 @dataclass
 class Work:
     """A program that waits for ``go()``, to be run many times on the cluster, and the batch of it."""
@@ -138,7 +151,8 @@ def test_four_runs_of_which_one_fails(work: Work) -> None:
     assert sum("program_failed" in row for row in rows) == 1
 
     again = work.run("1,2,3,4", "--slurm", "partition=debug", "--retry-failed")
-    assert again.returncode == 0, again.stderr
+    assert again.returncode == 65, again.stderr
+    assert "3 of 4 runs had GPUs and recorded no GPU work" in again.stderr  # Slurm's GPUs are none here
     assert work.said("ended") == ["1", "2", "3", "3", "4"]
 
 
@@ -176,6 +190,16 @@ def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluste
     watched = work.ask("status", "--watch").stdout
     release.join()
     assert watched.splitlines()[-1].endswith("1 run: 1 done")
+
+
+def test_the_first_runs_without_gpu_work_end_the_batch(work: Work, cluster: Cluster) -> None:
+    work.go()
+    (work.folder / "plan.toml").write_text(EMPTY.format(program=work.folder / "program.py"))
+    done = cluster.batch(work.folder, "run", "plan.toml", "-o", ODD, "--executor", "slurm")
+    assert done.returncode == 69, done.stderr
+    assert "nsyswrap: the first 2 runs recorded no GPU work\n" in done.stderr
+    assert work.outcomes()[-1] == "planned"
+    assert not cluster.jobs()
 
 
 def test_jobs_are_told_of_and_cancelled_where_slurm_or_the_disk_fails(work: Work, cluster: Cluster) -> None:

@@ -187,7 +187,7 @@ def test_each_fault_of_a_rank_is_the_outcome_of_its_run(tmp_path: Path, cluster:
     states = list(open_batch(tmp_path / "b").survey().values())
     said = [(s.state, s.status.exit_code, s.status.message) for s in states if s.status]
     well, _, _, other, *_ = states
-    assert said[0] == ("done", 0, "")
+    assert said[0] == ("done", 0, "no GPU work was recorded")
     assert said[1][:2] == ("program_failed", 137)
     # The others were ended, and kept their captures: else the message names them.
     assert said[1][2] == "rank 1: program ended with exit code 137 (signal 9)"

@@ -21,6 +21,7 @@ from nsyswrap.base.run_folder import (
     CLAIM,
     DIGEST,
     EXPORT,
+    NO_GPU_WORK,
     REPORT,
     RUN,
     RUNS,
@@ -41,7 +42,7 @@ with lazy_imports():  # a run of a batch needs these not
     from nsyswrap.base import run_facts, run_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nsyswrap.base.run_folder import Share
     from nsyswrap.record.batch.plan.expand import Plan
@@ -332,6 +333,15 @@ def folder_name(number: int, label: str, *, spread: bool = False) -> str:
     readable = "".join(c if c.isascii() and (c.isalnum() or c in _SAFE) else "-" for c in label)
     digits = f"{number:0{NUMBER_WIDTH}}"
     return (f"{digits[:-3]}/" if spread else "") + f"{digits}-{readable[:_LABEL_LENGTH]}".rstrip("-.")
+
+
+def without_gpu_work(states: Iterable[RunState], most: int | None) -> str:
+    """Return why a batch ends early: ``most`` runs are done, and none of them has GPU work. Else empty."""
+    done = [state for state in states if state.state == "done"]
+    lacks = all(state.status and state.status.exit_code == NO_GPU_WORK for state in done)
+    return (
+        f"the first {len(done):,} runs recorded no GPU work" if most and len(done) >= most and lacks else ""
+    )
 
 
 class Pause:

@@ -25,7 +25,9 @@ from nsyswrap.base.files import tail
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import (
     EXPORT,
+    NO_GPU_WORK,
     PROGRAM_ERRORS,
+    REPORT,
     STATUS,
     RunFolder,
     Status,
@@ -154,16 +156,49 @@ def _statuses(folder: Path) -> dict[int, Status]:
 def _lacking(spec: TaskSpec, folder: Path) -> str:
     """Return which captures are missing, as the end of a message; empty if none is."""
     if not spec.profiled and (not spec.launcher or spec.profiled_ranks is None):
-        present = [path for path in paths.matching(folder, "*") if path.suffix in _CAPTURES]
-        present += captures_by_rank(folder).values()
-        return "" if present else "; the command left no capture in the run folder"
+        return _lacking_of_command(folder)
     try:
         present_ranks = captures_by_rank(folder)
     except UsageError as error:
         return f"; {error.message}"
-    complete = {rank for rank, path in present_ranks.items() if path.name != EXPORT or not check_export(path)}
+    complete = {rank for rank, path in present_ranks.items() if not _fault(path)}
     missing = [rank for rank in profiled_ranks(spec) if rank not in complete]
     return f"; no complete capture of {_listed(missing)}" if missing else ""
+
+
+def _lacking_of_command(folder: Path) -> str:
+    """Return what the captures lack that a command wrote itself: those that are read have certain names."""
+    try:
+        own = [*captures_by_rank(folder).values()]
+    except UsageError as error:
+        return f"; {error.message}"
+    own += [folder / name for name in (EXPORT, REPORT) if paths.exists(folder / name)][:1]
+    others = sorted(path.name for path in paths.matching(folder, "*") if path.suffix in _CAPTURES)
+    if not own and others:
+        return f"; the command left {others[0]}: only {EXPORT}, {REPORT} and captures named by rank are read"
+    faults = [f"; {path.name}: {fault}" for path in own if (fault := _fault(path))]
+    return faults[0] if faults else "" if own else "; the command left no capture in the run folder"
+
+
+def _fault(path: Path) -> str:
+    """Return why an export is not complete; empty if it is, or for a report."""
+    return check_export(path) if path.suffix == ".sqlite" else ""
+
+
+def with_gpu_work_told(spec: TaskSpec, folder: Path, status: Status) -> Status:
+    """Return the status of a run, which says so if the run is done and its capture has no GPU work."""
+    export = folder / EXPORT
+    is_whole = status.outcome == "done" and not (status.message or status.exit_code or check_export(export))
+    if not is_whole or "cuda" not in spec.nsys.trace or _GPU in _recorded_kinds(export):
+        return status
+    return _without_gpu_work(spec, status)
+
+
+def _without_gpu_work(spec: TaskSpec, status: Status) -> Status:
+    if not _has_gpus(spec):
+        return replace(status, message="no GPU work was recorded")
+    message = "no GPU work was recorded, though the run had GPUs"
+    return replace(status, exit_code=NO_GPU_WORK, message=message, hint="`nsyswrap report DIR` says why")
 
 
 def _of_rank(folder: Path, ranks: list[int], statuses: Mapping[int, Status]) -> Status:
@@ -214,7 +249,8 @@ def _judge_content(spec: TaskSpec, folder: Path) -> Status:
         return _without_capture(
             f"the capture of {_listed(idle)} has no GPU work, those of other ranks have", hint
         )
-    return Status("done", 0, None, 0)
+    done = Status("done", 0, None, 0)
+    return done if _GPU in all_kinds or "cuda" not in spec.nsys.trace else _without_gpu_work(spec, done)
 
 
 def _recorded_kinds(path: Path) -> frozenset[str]:

@@ -75,7 +75,10 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
                     return _run(
                         folder, lambda told: launched.run(filled, folder, program, told, job), job, claim
                     )
-                return _run(folder, lambda told: execute(prepared, told), job, claim)
+                status = _run(folder, lambda told: execute(prepared, told), job, claim)
+                if (checked := ranks_outcome.with_gpu_work_told(spec, folder, status)) != status:
+                    run.write_status(checked)
+                return checked
         except NsyswrapError as error:
             status = Status("not_started", None, None, error.exit_code, error.message, error.hint)
             existing(folder).write_status(status)

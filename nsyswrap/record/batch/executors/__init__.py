@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     OnProgress = Callable[[Mapping[int, RunState], str], None]
 
 # In the order of `--executor`; the first one is the default.
+EMPTY_ADVICE = "no more runs were started; check that they reach the GPUs, then use the same command"
 NAMES: tuple[str, ...] = ("local", "slurm")
 
 

@@ -11,10 +11,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import counted
-from nsyswrap.record.batch.executors import Executor, Interruption, Option
+from nsyswrap.record.batch.executors import EMPTY_ADVICE, Executor, Interruption, Option
 
 if TYPE_CHECKING:
     import signal
@@ -55,12 +55,15 @@ class _LocalExecutor(Executor):
         needs = {batch.numbers[spec.key]: spec.gpus or 1 for spec in request.plan.specs}
         _check_gpus(gpus, [needs.get(number, 1) for number in numbers])
         with supervisor.signals_noted() as received:
-            local = _LocalBatch(batch, states, on_progress, received, needs, gpus or None)
+            stop_after = request.plan.stop_after_empty
+            local = _LocalBatch(batch, states, on_progress, received, needs, gpus or None, stop_after)
             _wait_for_runs_begun_before(local)
             queue = deque(numbers)
             while _step(local, queue):
                 time.sleep(_POLL_S)
         on_progress(local.states, "")
+        if local.empty:
+            raise Unavailable(local.empty, EMPTY_ADVICE)
         advice = "nsyswrap: the interrupted runs wrote their reports; use the same command to run the rest"
         return Interruption(received[0], advice) if received else None
 
@@ -102,7 +105,10 @@ class _Running:
 
 @dataclass
 class _LocalBatch:
-    """``needs``: how many GPUs each run needs. ``free``: the GPUs without a run; None: not said."""
+    """``needs``: how many GPUs each run needs. ``free``: the GPUs without a run; None: not said.
+
+    ``stop_after_empty`` is the plan's. ``empty`` is why the batch ends, once it does for that.
+    """
 
     batch: Batch
     states: dict[int, RunState]
@@ -110,6 +116,8 @@ class _LocalBatch:
     received: list[signal.Signals]
     needs: Mapping[int, int] = field(default_factory=dict)
     free: list[str] | None = None
+    stop_after_empty: int | None = None
+    empty: str = ""
     running: list[_Running] = field(default_factory=list)
     forwarded: int = 0
 
@@ -149,7 +157,8 @@ def _step(local: _LocalBatch, queue: deque[int]) -> bool:
         if local.free is not None:
             local.free += one.gpus
         local.update(folder.read_state(local.batch.run_folder(one.number), one.number))
-    while queue and not local.received and _has_room(local, queue[0]):
+    local.empty = folder.without_gpu_work(local.states.values(), local.stop_after_empty)
+    while queue and not (local.received or local.empty) and _has_room(local, queue[0]):
         number = queue.popleft()
         gpus = [local.free.pop(0) for _ in range(local.needs.get(number, 1))] if local.free else []
         local.running.append(_Running(number, _start(local.batch, number, ",".join(gpus)), gpus))

@@ -217,7 +217,8 @@ class Plan:
     ``settings`` has the settings of each executor by the executor's name. On a node, the shell
     lines of ``setup`` are executed before each run, ``wrapper`` is the command that starts nsyswrap, and
     ``python`` is the Python that runs it (None: the one that submits). At most ``max_running`` runs run at a
-    time (None: no limit). ``notes`` are for the user, before the plan is run. ``share`` says who else may
+    time (None: no limit). The batch ends if the first ``stop_after_empty`` runs, which had GPUs, have no GPU
+    work (None: it goes on). ``notes`` are for the user, before the plan is run. ``share`` says who else may
     read the batch.
     """
 
@@ -228,6 +229,7 @@ class Plan:
     wrapper: tuple[str, ...] = ()
     python: str | None = None
     max_running: int | None = None
+    stop_after_empty: int | None = None
     notes: tuple[str, ...] = ()
     share: Share | None = None
 

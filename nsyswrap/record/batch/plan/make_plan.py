@@ -70,6 +70,7 @@ def read_plan(path: Path) -> Plan:
         wrapper=node.words("wrapper"),
         python=node.get("python", TEXT),
         max_running=head.get("max_running", COUNT),
+        stop_after_empty=head.get("stop_after_empty", COUNT),
         notes=notes,
         share=_share(head, specs),
     )

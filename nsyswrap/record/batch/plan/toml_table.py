@@ -77,7 +77,10 @@ NSYS = {
     "keep_environment": FLAG,
     "discard_rep": FLAG,
 }
-HEAD_KEYS = ("name", "repeat", "timeout", "max_running", "share", "env", "nsys", "node", "runs")
+HEAD_KEYS = (
+    *("name", "repeat", "timeout", "max_running", "stop_after_empty", "share"),
+    *("env", "nsys", "node", "runs"),
+)
 _RUN_KEYS = ("name", "command", "module", "arch", "nvcc", "scenario", "variants", "arguments")
 _LAUNCH_KEYS = ("launcher", "ntasks", "profiled_ranks", "profiled", "gpus")
 _KEYS: Mapping[str, tuple[str, ...]] = {

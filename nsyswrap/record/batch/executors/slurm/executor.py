@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.run_folder import BATCH, make_folder, share_of
+from nsyswrap.record.batch.executors import EMPTY_ADVICE
 from nsyswrap.record.batch.executors.slurm import commands, jobs, submission
 from nsyswrap.record.batch.executors.slurm.commands import as_text, in_words, indexes, job_list, why_never
 from nsyswrap.record.batch.executors.slurm.jobs import (
@@ -28,7 +29,7 @@ from nsyswrap.record.batch.executors.slurm.jobs import (
     write_jobs,
 )
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
-from nsyswrap.record.batch.folder import ENDED, Pause, RunState
+from nsyswrap.record.batch.folder import ENDED, Pause, RunState, without_gpu_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -202,6 +203,7 @@ def _until_all_ended(slurm: _SlurmBatch, on_progress: OnProgress) -> None:
         time.sleep(pause.seconds())
         _poll(slurm)
         _give_up_on_final(slurm)
+        _give_up_on_empty(slurm)
     _wait_for_files(slurm)
     on_progress(_states_to_show(slurm), "")
 
@@ -346,6 +348,15 @@ def _give_up_on_final(slurm: _SlurmBatch) -> None:
             commands.cancel([f"{job.id}_[{as_text(job.tasks)}]"], waiting_only=True)
             slurm.refusal = Unavailable(f"job {job.id} can never start: {meaning}", advice)
             slurm.write(left=())
+
+
+def _give_up_on_empty(slurm: _SlurmBatch) -> None:
+    """Cancel what waits, and submit no more, once the first runs have no GPU work and the plan says so."""
+    why = without_gpu_work(slurm.states.values(), slurm.jobs.stop_after_empty)
+    if why and not slurm.refusal:
+        commands.cancel(slurm.ids, waiting_only=True)
+        slurm.refusal = Unavailable(why, EMPTY_ADVICE)
+        slurm.write(left=())
 
 
 def _wait_for_files(slurm: _SlurmBatch) -> None:

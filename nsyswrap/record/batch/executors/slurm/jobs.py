@@ -57,7 +57,7 @@ class Jobs:
     """The content of jobs.json: every array of the batch, the newest last, and those ``left`` to submit.
 
     ``folder`` is the batch folder that the jobs know. At most ``max_running`` runs run at a time (None: no
-    limit). ``collect`` is the job that collects, or empty.
+    limit). ``collect`` is the job that collects, or empty. ``stop_after_empty`` is that of the plan.
     """
 
     jobs: tuple[Array, ...] = ()
@@ -65,6 +65,7 @@ class Jobs:
     folder: str = ""
     max_running: int | None = None
     collect: str = ""
+    stop_after_empty: int | None = None
 
 
 def mark_of(batch: Batch, offset: int) -> str:

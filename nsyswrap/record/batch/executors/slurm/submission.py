@@ -119,6 +119,7 @@ def planned_jobs(request: Request, numbers: Sequence[int], array_size: int) -> J
         ),
         folder=str(request.batch.folder.absolute()),
         max_running=max_running(request),
+        stop_after_empty=request.plan.stop_after_empty,
     )
 
 
