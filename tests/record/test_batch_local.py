@@ -91,6 +91,16 @@ def test_runs_without_gpu_work_are_told_and_end_the_batch(folder: Path, cli: Cli
     assert done.stderr.splitlines()[-1] == "nsyswrap: 4 of 4 runs had GPUs and recorded no GPU work"
 
 
+def test_a_failed_run_quotes_what_its_program_said_last(folder: Path, cli: Cli) -> None:
+    (folder / "fails.py").write_text("import sys; print('note', file=sys.stderr); sys.exit('no file x.bin')")
+    (folder / "killed.py").write_text("import os; os.kill(os.getpid(), 9)")
+    (folder / "plan.toml").write_text('[[runs]]\ncommand = "fails.py"\n[[runs]]\ncommand = "killed.py"\n')
+    done = cli("batch", "run", "plan.toml", "-o", "b")
+    assert "program failed: fails ended with exit code 1: no file x.bin" in done.stderr
+    status = json.loads(next(folder.glob("b/runs/*killed/status.json")).read_text())
+    assert status["hint"].startswith("SIGKILL often means that memory ran out")
+
+
 def test_a_sweep_leaves_one_table(folder: Path, cli: Cli) -> None:
     done = cli(*sweep(seconds="0,0.3", code="0,3"))
     assert done.returncode == 1, done.stderr

@@ -15,7 +15,7 @@ from tiny_export import call, kernel
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, RunFolder, Status
 from nsyswrap.record.attached import Ended
-from nsyswrap.record.batch.ranks_outcome import judge, note_time_limit
+from nsyswrap.record.batch.ranks_outcome import judge, note_cause, note_time_limit
 from nsyswrap.record.batch.task import TaskSpec
 
 if TYPE_CHECKING:
@@ -162,6 +162,17 @@ def test_ranks_that_a_time_limit_stopped_say_so(tmp_path: Path) -> None:
     words = "stopped after 5 s; no report: the export is missing"
     assert (first.outcome, first.exit_code, first.message) == ("timed_out", 75, words)
     assert RunFolder(tmp_path / "rank-1").read_status() == DIED
+
+
+def test_ranks_that_were_stopped_name_the_one_that_failed(tmp_path: Path) -> None:
+    """It was not profiled, and has no status of its own."""
+    ended(tmp_path, 0, replace(STOPPED, message="stopped by SIGTERM"), NVTX)
+    (tmp_path / PROGRAM_ERRORS).write_text("srun: error: n1: task 1: Exited with exit code 5\n")
+    run = judge(spec(profiled_ranks=(0,)), tmp_path, "srun", Ended(5, None, timed_out=False))
+    note_cause(tmp_path, run)
+    assert run.outcome == "program_failed"
+    assert RunFolder(tmp_path / "rank-0").read_status().message == f"stopped by SIGTERM; {run.message}"
+    assert "task 1: Exited with exit code 5" in run.message
 
 
 def test_a_capture_is_empty_where_it_should_not_be(tmp_path: Path) -> None:

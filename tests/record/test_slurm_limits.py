@@ -101,7 +101,8 @@ MEMORY = {
 @pytest.fixture(scope="module")
 def cluster(environment: dict[str, str]) -> Iterator[Cluster]:
     limits = {"MaxArraySize": "4", "MaxJobCount": "12", "MinJobAge": "2", "KillWait": "5"}
-    with running_cluster(environment, accounting=True, **limits, **MEMORY) as cluster:
+    preemption = {"PreemptType": "preempt/partition_prio", "PreemptMode": "CANCEL"}
+    with running_cluster(environment, accounting=True, **limits, **MEMORY, **preemption) as cluster:
         yield cluster
 
 
@@ -233,6 +234,24 @@ def test_ranks_that_slurm_kills(cluster: Cluster, tmp_path: Path) -> None:
     assert [row["outcome"] for row in rows] == ["nsys_failed"] * 2 + ["interrupted"] * 2
 
 
+def test_a_preemption_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text("open('began', 'w').close(); import time; time.sleep(600)")
+    options = ("--executor", "slurm", "--slurm", "nodelist=n3", "--slurm", "exclusive", "--no-wait")
+    done = cluster.batch(tmp_path, "sweep", "-o", "out", "--no-stats", *options, "--", "waits.py")
+    assert done.returncode == 0, done.stderr
+    wait_until((tmp_path / "began").exists)
+    [job] = done.stdout.split()
+    urgent = ("--partition=urgent", "--exclusive", "--output=/dev/null", "--wrap=true")
+    cluster.run("sbatch", *urgent)
+    wait_until(lambda: not any(one.startswith(job) for one in cluster.jobs()))
+    [state] = open_batch(tmp_path / "out").survey().values()
+    assert state.state == "interrupted"
+    assert (
+        "interrupted: preempted by Slurm; stopped by SIGTERM"
+        in cluster.batch(tmp_path, "status", "out").stdout
+    )
+
+
 def test_a_run_that_never_began_is_lost_with_what_its_log_says(cluster: Cluster, tmp_path: Path) -> None:
     setup = "[node]\nsetup = ['echo no such module >&2; kill -9 $$']\n"
     (tmp_path / "plan.toml").write_text(f"{setup}[[runs]]\ncommand = ['{sys.executable}', '-V']\n")
@@ -280,7 +299,7 @@ def test_accounting_alone_knows_how_jobs_ended(cluster: Cluster, forgotten: Path
     assert f"lost: job {first}_1 ended (TIMEOUT)" in waited.stderr
     assert re.search(rf"lost: job {second}_2 ended \(NODE_FAIL\)", waited.stderr)
     memory = rf"end of its log: [^\n]*{_EXCEEDED}[^\n]*; request more with mem in \[slurm\]"
-    assert re.search(rf"lost: job {third}_3 ran out of memory \(FAILED\); {memory}", waited.stderr)
+    assert re.search(rf"nsys failed: job {third}_3 ran out of memory \(FAILED\); {memory}", waited.stderr)
     assert "nsyswrap batch run` starts 3 more runs" in waited.stderr
 
 

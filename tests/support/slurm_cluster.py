@@ -199,6 +199,7 @@ def _write_config(folder: Path, changes: Mapping[str, str]) -> int:
     partitions = [
         f"PartitionName=debug Nodes={','.join(NODES)} Default=YES MaxTime=INFINITE State=UP",
         f"PartitionName=short Nodes={','.join(NODES)} MaxTime=5 MaxNodes=1 State=UP",
+        f"PartitionName=urgent Nodes={NODES[-1]} PriorityTier=9 State=UP",
     ]
     lines = [*(f"{name}={value}" for name, value in facts.items()), *nodes, *partitions]
     (folder / "slurm.conf").write_text("\n".join(lines) + "\n")

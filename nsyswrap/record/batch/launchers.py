@@ -30,6 +30,7 @@ _LACKED_MEMORY = re.compile(
     r"slurmstepd\S*: .*(exceeded \w* ?memory limit|oom.kill|out-of-memory)", re.IGNORECASE
 )
 MORE_MEMORY = "request more with mem in [slurm]"
+KILLED = "SIGKILL often means that memory ran out; on Slurm, request more with mem in [slurm]"
 # Open MPI waits so many seconds before its SIGTERM, and again before it kills: without these one second, too
 # short to write a report. It waits for all of this time, and keeps the nodes.
 _PATIENCE = {"OMPI_MCA_odls_base_sigkill_timeout": "30", "PRTE_MCA_odls_base_sigkill_timeout": "30"}

@@ -37,7 +37,7 @@ from nsyswrap.base.run_folder import (
     read_status,
 )
 from nsyswrap.base.sqlite import quoted, read_only, tables_of
-from nsyswrap.record.batch.launchers import INPUT_VARIABLE, MORE_MEMORY, first_failure, lacked_memory
+from nsyswrap.record.batch.launchers import INPUT_VARIABLE, KILLED, MORE_MEMORY, first_failure, lacked_memory
 
 if TYPE_CHECKING:
     import subprocess
@@ -63,6 +63,7 @@ _ERRORS_END = 1 << 20
 _REASON = 300  # characters of what mpirun says
 # A program that failed ends the others, whose captures may be lost: it is the cause.
 _BY_CAUSE = (("not_started",), ("program_failed",), ("disk_full", "not_redacted"), ("nsys_failed",))
+_KILLED_CODE = 128 + signal.SIGKILL
 _GPU, _CUDA, _OTHER = "gpu", "cuda", "other"
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 # Tables of an export -> which kind of events they have.
@@ -116,6 +117,15 @@ def note_time_limit(folder: Path, status: Status) -> None:
         if own.outcome == "interrupted":
             with suppress(OutputError):
                 existing(folders[rank]).write_status(timed_out(own, limit))
+
+
+def note_cause(folder: Path, status: Status) -> None:
+    """Let the statuses of ranks that were stopped say which rank failed: it may have no status of its own."""
+    folders = rank_folders(folder)
+    for rank, own in _statuses(folder).items():
+        if own.outcome == "interrupted":
+            with suppress(OutputError):
+                existing(folders[rank]).write_status(replace(own, message=f"{own.message}; {status.message}"))
 
 
 def _failure(spec: TaskSpec, folder: Path, name: str, code: int) -> Status | None:
@@ -185,8 +195,15 @@ def _fault(path: Path) -> str:
     return check_export(path) if path.suffix == ".sqlite" else ""
 
 
-def with_gpu_work_told(spec: TaskSpec, folder: Path, status: Status) -> Status:
-    """Return the status of a run, which says so if the run is done and its capture has no GPU work."""
+def with_cause(spec: TaskSpec, folder: Path, status: Status) -> Status:
+    """Return the status of one profiled program, with what it said last if it failed.
+
+    If the run is done and its capture has no GPU work, the status says so.
+    """
+    if status.outcome == "program_failed":
+        why = _last(_errors(folder))[:_REASON]
+        hint = status.hint or (KILLED if status.program_code == _KILLED_CODE else "")
+        return replace(status, message=f"{status.message}{': ' if why else ''}{why}", hint=hint)
     export = folder / EXPORT
     is_whole = status.outcome == "done" and not (status.message or status.exit_code or check_export(export))
     if not is_whole or "cuda" not in spec.nsys.trace or _GPU in _recorded_kinds(export):

@@ -76,7 +76,7 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
                         folder, lambda told: launched.run(filled, folder, program, told, job), job, claim
                     )
                 status = _run(folder, lambda told: execute(prepared, told), job, claim)
-                if (checked := ranks_outcome.with_gpu_work_told(spec, folder, status)) != status:
+                if (checked := ranks_outcome.with_cause(spec, folder, status)) != status:
                     run.write_status(checked)
                 return checked
         except NsyswrapError as error:
@@ -139,6 +139,8 @@ def _run(
     status = _run_in_job(folder, execute, job, claim) if job else execute(lambda: None)
     if status.outcome == "timed_out":
         ranks_outcome.note_time_limit(folder, status)
+    if status.outcome == "program_failed":
+        ranks_outcome.note_cause(folder, status)
     return status
 
 

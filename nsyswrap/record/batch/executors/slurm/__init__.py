@@ -114,6 +114,7 @@ class _SlurmExecutor(Executor):
         try:
             queued = jobs.in_queue(batch)
             runs = jobs.states(batch, queued, by_folder)
+            runs |= jobs.preempted(runs)
         except Unavailable as error:
             has_job = {number for array in jobs.submitted(batch) for number in array.numbers}
             is_open = any(by_folder[n].state in ("planned", "running") for n in has_job & by_folder.keys())

@@ -194,7 +194,8 @@ def _lost(
     begun = {
         n: job for n, job in jobs.items() if job and (jobless[n].claim or paths.exists(_log(batch, job)))
     }
-    before = {n: known[n] for n in begun if n in known and known[n].state == "lost" and known[n].status}
+    told = ("lost", "nsys_failed")
+    before = {n: known[n] for n in begun if n in known and known[n].state in told and known[n].status}
     new = {n: job for n, job in begun.items() if n not in before}
     reasons = commands.why_ended(list(new.values())[:_MOST_ASKED])
     return before | {n: _with_reason(batch, jobless[n], job, reasons.get(job, "")) for n, job in new.items()}
@@ -212,7 +213,21 @@ def _with_reason(batch: Batch, state: RunState, job: str, reason: str) -> RunSta
         MORE_MEMORY if is_memory else "",
     ]
     status = Status("nsys_failed", None, None, _LOST_CODE, "; ".join(filter(None, parts)), f"see {log}")
-    return replace(state, state="lost", status=status)
+    # With as much memory it would fail again: only --retry-failed repeats it.
+    return replace(state, state="nsys_failed" if is_memory else "lost", status=status)
+
+
+def preempted(runs: Mapping[int, RunState]) -> dict[int, RunState]:
+    """Return the interrupted runs whose job Slurm preempted, with a message that says so."""
+    jobs = {n: s.claim.job for n, s in runs.items() if s.state == "interrupted" and s.claim and s.claim.job}
+    reasons = commands.why_ended(list(jobs.values())[:_MOST_ASKED])
+    return {
+        n: replace(runs[n], status=replace(status, message=f"preempted by Slurm; {status.message}"))
+        for n, job in jobs.items()
+        if reasons.get(job, "").startswith("PREEMPTED")
+        and (status := runs[n].status)
+        and not status.message.startswith("preempted")
+    }
 
 
 def _conclusion(lines: Sequence[str]) -> str:
