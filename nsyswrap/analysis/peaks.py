@@ -1,30 +1,83 @@
-"""Peak rates of GPUs, from NVIDIA's data sheets."""
+"""Peak rates of GPUs: operations by type, and the bandwidth of their memory.
+
+A peak is multiprocessors x operations of each in a clock cycle x clock. The operations are those that NVIDIA
+documents for a compute capability, so that one table holds for all products with it; a multiply-add counts as
+two, matrices are dense, and sums are in FP32 (FP64, int32). The clock is the highest of the GPU, as nsys
+records it; for matrices of small types the one to which some GPUs keep their tensor cores.
+
+Sources are the table "Throughput of Native Arithmetic Instructions" in the CUDA programming guide for CUDA
+cores; for tensor cores the architecture papers of V100, TU102, A100, GA102, AD102, H100 and GB202, the brief
+of Jetson AGX Orin, and the data sheet of HGX B200.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.per_capture import per_capture
 
 
 class _Rates(NamedTuple):
-    tf32: float
-    fp32: float
-    fp64: float = 0.0  # not on tensor cores
+    """Operations in a clock cycle of one multiprocessor, by type, on CUDA cores and on tensor cores."""
+
+    cuda_cores: dict[str, int]
+    tensor_cores: dict[str, int]
 
 
-_FIRST_WITH_TF32 = (8, 0)
-# Dense peak rates in TFLOP/s by compute capability: TF32 on tensor cores, FP32 without, FP64 on tensor cores.
-# Sources are NVIDIA's data sheets of A100 SXM, A10, L40S, H100 SXM, and HGX B200.
+def _tensor(f16: int, **more: int) -> dict[str, int]:
+    """Return the rates of tensor cores that have bfloat16 and TF32."""
+    return {"f16": f16, "bf16": f16, "tf32": f16 // 2, **more}
+
+
+_WITHOUT_HALVES = {"f32": 256, "f64": 4}
 _RATES = {
-    (8, 0): _Rates(156.0, 19.5, 19.5),
-    (8, 6): _Rates(62.5, 31.2),
-    (8, 9): _Rates(183.0, 91.6),
-    (9, 0): _Rates(494.7, 66.9, 66.9),
-    (10, 0): _Rates(1100.0, 75.0, 37.0),
+    (7, 0): _Rates({"f32": 128, "f64": 64, "f16": 256}, {"f16": 1024}),
+    (7, 5): _Rates({"f32": 128, "f64": 4, "f16": 256}, {"f16": 1024, "i8": 2048}),
+    (8, 0): _Rates({"f32": 128, "f64": 64, "f16": 512, "bf16": 256}, _tensor(2048, i8=4096, f64=128)),
+    (8, 6): _Rates({**_WITHOUT_HALVES, "f16": 256, "bf16": 256}, _tensor(1024, i8=2048)),
+    (8, 7): _Rates({"f32": 256}, {"f16": 2048, "i8": 4096}),
+    (8, 9): _Rates({**_WITHOUT_HALVES, "f16": 256, "bf16": 256}, _tensor(1024, i8=2048, f8=2048)),
+    (9, 0): _Rates(
+        {"f32": 256, "f64": 128, "f16": 512, "bf16": 512}, _tensor(4096, i8=8192, f8=8192, f64=256)
+    ),
+    (10, 0): _Rates({"f32": 256, "f64": 128}, _tensor(8192, i8=16384, f8=16384, f4=32768, f64=128)),
+    (12, 0): _Rates({**_WITHOUT_HALVES, "f16": 256, "bf16": 256}, _tensor(1024, i8=2048, f8=2048, f4=4096)),
 }
-_SLOW = ("GeForce", "TITAN")  # by the whitepapers of GA102, AD102 and GB202, TF32 is no faster there
+# GeForce sums in FP32 at half the rate of the same chip in other products.
+_HALVED = ("GeForce", {"f16", "bf16", "tf32", "f8"})
+# Share of the highest clock that tensor cores reach in all types but FP64: 1830 of 1980 MHz and 1620 of
+# 1755 MHz by NVIDIA's H100 paper, others by their data sheets.
+_TENSOR_CLOCK = (((9, 0), r"NVL\b", 0.8655), ((9, 0), "", 61 / 66), ((10, 0), r"\bB200", 0.944))
+# What has other rates than its capability, or a part of a GPU.
+_UNKNOWN = re.compile(r"\b(?:MIG|CMP|H20|H800|L20?|RTX [45]090 D|RTX 5880)\b")
+
+
+class _Gpu(NamedTuple):
+    capability: tuple[int, int]
+    name: str
+    multiprocessors: int | None
+    clock_hz: int | None
+    bytes_per_s: int | None
+
+
+def peak_flops(whole: Capture, kind: str, *, tensor_cores: bool) -> float | None:
+    """Return the operations per second of a GPU with this type, at its highest clock; None if not known.
+
+    ``kind`` is a type as in ``kernel_names.arithmetic``, such as ``bf16``. None if the GPUs differ.
+    """
+    gpu, rate = _gpu(whole), _rate(whole, kind, tensor_cores=tensor_cores)
+    if gpu is None or rate is None or gpu.multiprocessors is None or gpu.clock_hz is None:
+        return None
+    return rate * gpu.multiprocessors * gpu.clock_hz
+
+
+def peak_bandwidth(whole: Capture) -> float | None:
+    """Return the bytes per second of a GPU's memory; None if it is not recorded, or the GPUs differ."""
+    gpu = _gpu(whole)
+    return gpu and gpu.bytes_per_s and float(gpu.bytes_per_s)
 
 
 def tf32_speedup(whole: Capture) -> float | None:
@@ -32,25 +85,55 @@ def tf32_speedup(whole: Capture) -> float | None:
 
     It is 1 for GPUs without TF32, or where TF32 is no faster. None if it is not known, or the GPUs differ.
     """
-    version = _compute_capability(whole)
-    if version is None:
-        return None
-    if version < _FIRST_WITH_TF32 or any(word in name for name in whole.info.gpus for word in _SLOW):
+    gpu = _gpu(whole)
+    if gpu is not None and gpu.capability < (8, 0):
         return 1.0
-    rates = _RATES.get(version)
-    return rates.tf32 / rates.fp32 if rates else None
+    return _ratio(_rate(whole, "tf32", tensor_cores=True), _rate(whole, "f32", tensor_cores=False))
 
 
 def tf32_over_fp64(whole: Capture) -> float | None:
-    """Return how many times as fast products in TF32 are as in FP64, at peak rates; None if not known."""
-    rates = _RATES.get(_compute_capability(whole) or (0, 0))
-    return rates.tf32 / rates.fp64 if rates and rates.fp64 else None
+    """Return how many times as fast products in TF32 are as in FP64 on tensor cores; None if not known."""
+    return _ratio(_rate(whole, "tf32", tensor_cores=True), _rate(whole, "f64", tensor_cores=True))
 
 
-def _compute_capability(whole: Capture) -> tuple[int, int] | None:
-    """Return the compute capability of the GPUs; None if it is not known, or they differ."""
+def _ratio(fast: float | None, slow: float | None) -> float | None:
+    return fast / slow if fast and slow else None
+
+
+def _rate(whole: Capture, kind: str, *, tensor_cores: bool) -> float | None:
+    """Return the operations of a multiprocessor in a cycle of the highest clock; None if not known."""
+    gpu = _gpu(whole)
+    rates = _RATES.get(gpu.capability) if gpu else None
+    if gpu is None or rates is None or _UNKNOWN.search(gpu.name):
+        return None
+    if not tensor_cores:
+        return rates.cuda_cores.get(kind)
+    rate = rates.tensor_cores.get(kind)
+    if rate is None or kind == "f64":
+        return rate
+    name, halved = _HALVED
+    clocks = (
+        part
+        for which, pattern, part in _TENSOR_CLOCK
+        if which == gpu.capability and re.search(pattern, gpu.name)
+    )
+    return rate * next(clocks, 1.0) / (2 if name in gpu.name and kind in halved else 1)
+
+
+@per_capture
+def _gpu(whole: Capture) -> _Gpu | None:
+    """Return the GPU of a capture; None if its capability is not known, or there are several that differ."""
     if not whole.has("gpu"):
         return None
-    columns = whole.columns("gpu", "compute_major", "compute_minor")
-    versions = set(zip(*(column.tolist() for column in columns.values()), strict=True))
-    return versions.pop() if len(versions) == 1 and MISSING not in next(iter(versions)) else None
+    fields = ("compute_major", "compute_minor", "multiprocessors", "clock_hz", "memory_bytes_per_s")
+    numbers = set(zip(*(column.tolist() for column in whole.columns("gpu", *fields).values()), strict=True))
+    names = set(whole.info.gpus)
+    if len(numbers) != 1 or len(names) > 1:
+        return None
+    major, minor, *others = numbers.pop()
+    count, clock, bandwidth = (int(value) if value > 0 else None for value in others)
+    return (
+        None
+        if MISSING in (major, minor)
+        else _Gpu((major, minor), next(iter(names), ""), count, clock, bandwidth)
+    )

@@ -154,7 +154,7 @@ _CPU_CALL = {**_SPAN, "global_tid": _int("globalTid"), "name": _string("nameId")
 _OVERHEAD = {**_CPU_CALL, "overhead_type": _optional("overheadType")}
 _GPU = {
     **_amounts(memory_bytes_per_s="memoryBandwidth", l2_bytes="l2CacheSize", multiprocessors="smCount"),
-    **_amounts(compute_major="computeMajor", compute_minor="computeMinor"),
+    **_amounts(compute_major="computeMajor", compute_minor="computeMinor", clock_hz="clockRate"),
     **_amounts(registers_per_multiprocessor="maxRegistersPerSm", warps_per_multiprocessor="maxWarpsPerSm"),
     **_amounts(shared_bytes_per_multiprocessor="maxShmemPerSm", blocks_per_multiprocessor="maxBlocksPerSm"),
     "is_discrete": _optional("isDiscrete"),
