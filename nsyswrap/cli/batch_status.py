@@ -200,9 +200,11 @@ def _screen(batch: Batch, state: BatchState, top: int) -> str:
 
 
 def _where(state: RunState) -> str:
-    if state.claim is None or state.state in ENDED:
+    if state.claim is None:
         return ""
     job = f", job {state.claim.job}" if state.claim.job else ""
+    if state.state in ENDED:
+        return f" (on {state.claim.host}{job})"
     minutes = (time.time() - state.claim.began) / 60
     return f" (on {state.claim.host}{job}, started {minutes:.0f} min ago)"
 

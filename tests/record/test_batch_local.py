@@ -91,6 +91,17 @@ def test_runs_without_gpu_work_are_told_and_end_the_batch(folder: Path, cli: Cli
     assert done.stderr.splitlines()[-1] == "nsyswrap: 4 of 4 runs had GPUs and recorded no GPU work"
 
 
+def test_a_machine_that_the_plan_does_not_want_runs_nothing(folder: Path, cli: Cli) -> None:
+    plan = "[require]\n{}\n[[runs]]\ncommand = 'prog.py 0 0'\n"
+    (folder / "plan.toml").write_text(plan.format("gpu = 'Z80'"))
+    done = cli("batch", "run", "plan.toml", "-o", "b")
+    assert done.returncode == 1
+    assert re.search('not started: the plan requires gpu = "Z80"; .* has (no gpu|NVIDIA)', done.stderr)
+    (folder / "plan.toml").write_text(plan.format("nsys = '2020'"))
+    done = cli("batch", "run", "plan.toml", "-o", "c")
+    assert re.search(r'not started: the plan requires nsys = "2020"; .* has 20\d\d\.', done.stderr)
+
+
 def test_a_failed_run_quotes_what_its_program_said_last(folder: Path, cli: Cli) -> None:
     (folder / "fails.py").write_text("import sys; print('note', file=sys.stderr); sys.exit('no file x.bin')")
     (folder / "killed.py").write_text("import os; os.kill(os.getpid(), 9)")

@@ -31,6 +31,8 @@ def test_the_command_line_of_each_launcher() -> None:
     srun = ["srun", "--ntasks=4", "--job-name=x", *OWN, *RANK]
     assert Launch("srun", 4, RANK, "x", nodes=2).argv == srun
     assert Launch("mpirun", 4, RANK, "x").argv == ["mpirun", "-n", "4", *RANK]
+    bound = Launch("mpirun", 4, RANK, "x", options=("--bind-to", "core"))
+    assert bound.argv == ["mpirun", "-n", "4", "--bind-to", "core", *RANK]
     own = ["a", "python3", "-m", "torch.distributed.run"]
     one_node = [*own, "--standalone", "--nproc-per-node=4", "--no-python", *RANK]
     assert Launch("torchrun", 4, RANK, "x", own[:2]).argv == one_node

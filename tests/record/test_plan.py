@@ -317,6 +317,20 @@ def test_a_sweep_is_a_plan_that_is_typed() -> None:
     assert (spec.nsys, spec.timeout_s) == (Options(trace="cuda", duration=1.0), 3)
 
 
+def test_a_name_has_parameters_and_a_flag_can_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(
+        "[require]\ngpu = 'H100'\n[[runs]]\ncommand = 'train.py {amp} --batch {b}'\n"
+        "name = 'batch {b}'\ngrid = { b = [1, 2] }\npoints = [{ amp = '--amp' }, { amp = '' }]\n"
+        "launcher = 'srun --mpi=pmix'\nntasks = 2\n"
+    )
+    specs = read_plan(path).specs
+    assert [spec.label for spec in specs[:2]] == ["batch 1", "batch 1 #2"]
+    assert [spec.command[1:] for spec in specs[:2]] == [("--amp", "--batch", "1"), ("--batch", "1")]
+    assert {(spec.launcher, spec.launcher_options) for spec in specs} == {("srun", ("--mpi=pmix",))}
+    assert specs[0].require == {"gpu": "H100"}
+
+
 @pytest.mark.parametrize(
     ("command", "name"),
     [

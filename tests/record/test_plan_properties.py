@@ -52,11 +52,15 @@ def test_a_file_makes_exactly_the_cross_product(
         path.write_text("\n".join(lines))
         specs = read_plan(path).specs
     expected = [
-        ("prog", *(f"--{name}={value}" for name, value in zip(grid, values, strict=False)), values[-1])
+        (
+            "prog",
+            *(f"--{name}={value}" for name, value in zip(grid, values, strict=False)),
+            *filter(None, values[-1:]),
+        )
         for _ in range(repeat)
         for values in itertools.product(*grid.values(), points)
     ]
-    assert [spec.command for spec in specs] == expected
+    assert [spec.command for spec in specs] == [tuple(filter(None, words)) for words in expected]
     assert [tuple(spec.parameters.values()) for spec in specs[: len(expected) // repeat]] == list(
         itertools.product(*grid.values(), points)
     )
@@ -69,7 +73,8 @@ def test_a_sweep_makes_exactly_the_cross_product(grid: dict[str, list[str]]) -> 
     typed = [f"{name}={in_csv(values)}" for name, values in grid.items()]
     block = Block("sweep", command=("prog", *(f"{{{name}}}" for name in grid)))
     specs = sweep(block, typed).specs
-    assert [spec.command[1:] for spec in specs] == list(itertools.product(*grid.values()))
+    expected = [tuple(filter(None, values)) for values in itertools.product(*grid.values())]
+    assert [spec.command[1:] for spec in specs] == expected
 
 
 @given(st.lists(st.tuples(st.text(st.characters(exclude_characters="{}")), ODD), max_size=4), ODD)

@@ -89,8 +89,8 @@ def _launch(spec: TaskSpec, folder: Path, job: Job | None) -> Launch:
     python = tuple(map(str, json.loads(started))) if started else ()
     rank = [*(python or [sys.executable]), "-m", "nsyswrap", "run-folder", "--rank", str(folder)]
     name = f"nsyswrap-{uuid.uuid4().hex[:12]}"
-    own = (job.nodes, job.end_step) if job else ()
-    return Launch(spec.launcher, spec.ntasks, rank, name, python, *own)
+    launch = Launch(spec.launcher, spec.ntasks, rank, name, python, options=spec.launcher_options)
+    return replace(launch, nodes=job.nodes, end_step=job.end_step) if job else launch
 
 
 def _facts(spec: TaskSpec, program: Program, launch: Launch | None) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Launch:
 
     ``python`` begins the command of another Python, in the container of the ranks: empty for our own.
     ``name`` tells the step from other steps of a scheduler's job, which has so many ``nodes``. ``end_step``
-    sends SIGTERM to the step of this name, and returns False if it cannot.
+    sends SIGTERM to the step of this name, and returns False if it cannot. ``options`` are the launcher's.
     """
 
     launcher: str
@@ -52,15 +52,16 @@ class Launch:
     python: Sequence[str] = ()
     nodes: int = 1
     end_step: Callable[[str], bool] = lambda _: False
+    options: Sequence[str] = ()
 
     @property
     def argv(self) -> list[str]:
         """The command line. Raises Unavailable if the launcher is missing on this machine."""
         if self.launcher == "srun":
-            return [*self._srun(self.ntasks), *self.rank]
+            return [*self._srun(self.ntasks), *self.options, *self.rank]
         if self.launcher == "mpirun":
-            return [_found("mpirun"), "-n", str(self.ntasks), *self.rank]
-        torchrun = [*self._torchrun(), "--no-python", *self.rank]
+            return [_found("mpirun"), "-n", str(self.ntasks), *self.options, *self.rank]
+        torchrun = [*self._torchrun(), *self.options, "--no-python", *self.rank]
         if self.nodes == 1:  # also where there is no srun
             return torchrun
         return [*self._srun(self.nodes), f"--nodes={self.nodes}", "--ntasks-per-node=1", *torchrun]

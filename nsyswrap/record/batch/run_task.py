@@ -34,7 +34,8 @@ from nsyswrap.record.program import Program, RunSpec, execute_bare, resolve
 from nsyswrap.record.supervisor import signals_noted
 
 with lazy_imports():  # few runs need these
-    from nsyswrap.record import scenarios
+    from nsyswrap.base.nsys import find
+    from nsyswrap.record import gpus, scenarios
     from nsyswrap.record.batch import launched, ranks_outcome
 
 Execute = Callable[[RunSpec, Callable[[], None]], Status]
@@ -67,6 +68,7 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
                 except OSError as error:
                     message = f"cannot enter {spec.cwd} on {claim.host}: {error.strerror}"
                     raise OutputError(message) from None
+                _check_required(spec, claim.host)
                 prepared = _prepared(spec, folder, temporary)
                 if spec.scenario and spec.variant in scenarios.find_scenario(spec.scenario).alone:
                     return scenarios.run_alone(prepared)
@@ -83,6 +85,26 @@ def carry_out(folder: Path, execute: Execute, *, again: bool = False) -> Status:
             status = Status("not_started", None, None, error.exit_code, error.message, error.hint)
             existing(folder).write_status(status)
             return status
+
+
+def _check_required(spec: TaskSpec, host: str) -> None:
+    """Raise Unavailable unless this machine has the GPUs, driver and nsys that the plan requires."""
+    if not spec.require:
+        return
+    devices = gpus.query()
+    has = {"gpu": ", ".join(sorted(set(devices.names))), "driver": devices.driver}
+    if "nsys" in spec.require:
+        has["nsys"] = find.find_nsys(spec.nsys_path)[0].version
+    for key, wanted in spec.require.items():
+        if key == "gpu":
+            fits = bool(devices.names) and all(wanted.casefold() in name.casefold() for name in devices.names)
+        else:
+            fits = f"{has[key]}.".startswith(f"{wanted}.")
+        if not fits:
+            raise Unavailable(
+                f"the plan requires {key} = {json.dumps(wanted)}; {host} has {has[key] or f'no {key}'}",
+                "change [require], or what chooses the node",
+            )
 
 
 def carry_out_rank(folder: Path, execute: Execute) -> Status:

@@ -25,7 +25,16 @@ RUN_DIR = "{run_dir}"
 SOURCES = (".py", ".cu")
 _PYTHON = re.compile(r"python[\d.]*")
 # Fields that earlier versions lack, with their defaults.
-_LATER = {"launcher": "", "ntasks": 1, "profiled_ranks": None, "profiled": True, "gpus": None, "settings": {}}
+_LATER = {
+    "launcher": "",
+    "launcher_options": (),
+    "require": {},
+    "ntasks": 1,
+    "profiled_ranks": None,
+    "profiled": True,
+    "gpus": None,
+    "settings": {},
+}
 
 
 def program_in(command: Sequence[str]) -> str:
@@ -43,10 +52,11 @@ class TaskSpec:
 
     ``label`` names its combination of parameters. ``repeat`` counts from 1. Relative paths count from
     ``cwd``. ``env`` is added to the environment. ``module``, ``arch`` and ``nvcc`` are options of
-    ``nsyswrap profile``. A ``launcher`` starts ``ntasks`` ranks, of which ``profiled_ranks`` are profiled
-    (None: all). ``profiled`` is False if the command brings its own nsys. ``gpus`` counts the GPUs that the
-    run needs (None: not said). ``settings`` has the run's own settings of each executor, by its name. In
-    texts ``RUN_DIR`` stands for the run folder.
+    ``nsyswrap profile``. A ``launcher`` with its own options starts ``ntasks`` ranks, of which
+    ``profiled_ranks`` are profiled (None: all). ``profiled`` is False if the command brings its own nsys.
+    ``gpus`` counts the GPUs that the run needs (None: not said). ``require`` is what its machine must have.
+    ``settings`` has the run's own settings of each executor, by its name. In texts ``RUN_DIR`` stands for the
+    run folder.
     """
 
     label: str
@@ -67,11 +77,13 @@ class TaskSpec:
     keep_environment: bool = False
     discard_rep: bool = False
     launcher: str = ""
+    launcher_options: tuple[str, ...] = ()
     ntasks: int = 1
     profiled_ranks: tuple[int, ...] | None = None
     profiled: bool = True
     gpus: int | None = None
     settings: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
+    require: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -61,6 +61,7 @@ class Block:
     keep_environment: bool = False
     discard_rep: bool = False
     name: str = ""
+    require: Mapping[str, str] = field(default_factory=dict)
     launch: Launch = field(default_factory=Launch)
     settings: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
 
@@ -127,19 +128,20 @@ class Block:
                 parameters={name: value.plain for name, value in combination.items()},
                 repeat=repeat,
                 cwd=cwd,
-                command=self._filled(self.command, texts),
+                command=(*self._filled(self.command[:1], texts), *self._arguments(self.command[1:], texts)),
                 module=self.module,
                 arch=self.arch,
                 nvcc=self._nvcc(texts),
                 scenario=self.scenario.name if self.scenario else "",
                 variant=texts[VARIANT] if self.scenario else "",
-                arguments=self._filled(self.arguments, texts),
+                arguments=self._arguments(self.arguments, texts),
                 env=dict(zip(self.env, self._filled(self.env.values(), texts), strict=True)),
                 nsys=self._options(texts),
                 nsys_path=self.nsys_path,
                 timeout_s=self.timeout_s,
                 keep_environment=self.keep_environment,
                 discard_rep=self.discard_rep,
+                require=dict(self.require),
                 **self.launch.fields(lambda word, texts=texts: self._filled([word], texts)[0]),  # type: ignore[misc]
                 settings={
                     executor: {key: self._setting(value, texts) for key, value in settings.items()}
@@ -171,6 +173,11 @@ class Block:
     def _filled(self, words: Iterable[str], texts: Mapping[str, str]) -> tuple[str, ...]:
         return tuple(self._templates[word].fill(texts) for word in words)
 
+    def _arguments(self, words: Sequence[str], texts: Mapping[str, str]) -> tuple[str, ...]:
+        """Return words with their parameters. One with empty values alone is no argument: a flag left out."""
+        filled = zip(words, self._filled(words, texts), strict=True)
+        return tuple(text for word, text in filled if text or not self._templates[word].names)
+
     def _nvcc(self, texts: Mapping[str, str]) -> tuple[str, ...]:
         """Return the options of nvcc. Raises PlanError if they cannot be used."""
         if not self.nvcc:
@@ -191,6 +198,8 @@ class Block:
             raise PlanError(f"{self.where}: {error.message}", error.hint) from None
 
     def _label(self, texts: Mapping[str, str], *, titled: bool) -> str:
+        if Template(self.name).names:
+            return " ".join(Template(self.name).fill(texts).split())
         words = [f"{name}={_short(texts[name])}" for name in self.parameters]
         if titled or self.name or not words:
             words.insert(0, self.name or _short(self._title(texts)))

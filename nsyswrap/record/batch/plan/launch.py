@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from nsyswrap.base.errors import PlanError
 from nsyswrap.record.batch.launchers import NAMES
-from nsyswrap.record.batch.plan.toml_table import FLAG, Kind, Table, as_toml, one_of
+from nsyswrap.record.batch.plan.toml_table import FLAG, Kind, Table, as_toml
 
 _MOST_TASKS = 1_000_000
 _STARTERS = ("srun", "mpirun", "mpiexec", "torchrun")
 _SEVERAL = re.compile(r" (?:-n ?|--ntasks[= ])(?:[2-9]|1\d)")
+_COUNTS = re.compile(r"-(n|np|-np|-ntasks|-nproc[-_]per[-_]node|-nnodes)(=|\d|$)")
 _CURE = 'add launcher = "{}" and ntasks to the [[runs]]'
 
 
@@ -42,6 +43,7 @@ class Launch:
 
     where: str = ""
     launcher: str = ""
+    launcher_options: tuple[str, ...] = ()
     ntasks: str = ""
     profiled_ranks: tuple[int, ...] | None = None
     profiled: bool = True
@@ -50,7 +52,7 @@ class Launch:
     @property
     def words(self) -> Iterator[str]:
         """The texts in which parameters can stand."""
-        return filter(None, (self.ntasks, self.gpus))
+        return filter(None, (self.ntasks, self.gpus, *self.launcher_options))
 
     def fields(self, fill: Callable[[str], str]) -> dict[str, Any]:
         """Return the fields of a TaskSpec, with parameters filled in. Raises PlanError."""
@@ -67,6 +69,7 @@ class Launch:
             )
         return {
             "launcher": self.launcher,
+            "launcher_options": tuple(map(fill, self.launcher_options)),
             "ntasks": ntasks,
             "profiled_ranks": self.profiled_ranks,
             "profiled": self.profiled,
@@ -81,7 +84,8 @@ class Launch:
 
 def read(run: Table) -> Launch:
     """Return the launch of a [[runs]]. Raises PlanError for keys that do not fit together."""
-    launcher = run.get("launcher", one_of(*NAMES), "")
+    launcher, *options = run.words("launcher") if "launcher" in run.content else ("",)
+    _check_launcher(run, launcher, options)
     if launcher and "scenario" in run.content:
         run.refuse("launcher cannot be used with scenario", "scenarios start their ranks themselves")
     if launcher and "ntasks" not in run.content:
@@ -95,11 +99,20 @@ def read(run: Table) -> Launch:
     return Launch(
         run.where,
         launcher,
+        tuple(options),
         str(run.get("ntasks", COUNT_OR_PARAMETER, "")),
         None if ranks == "all" else tuple(sorted(ranks)),
         profiled,
         str(run.get("gpus", COUNT_OR_PARAMETER, "")),
     )
+
+
+def _check_launcher(run: Table, launcher: str, options: Sequence[str]) -> None:
+    if launcher and launcher not in NAMES:
+        run.refuse(f"invalid launcher = {as_toml(launcher)}: expected {' or '.join(map(as_toml, NAMES))}")
+    for option in options:
+        if _COUNTS.match(option):
+            run.refuse(f"launcher has {option}: ntasks sets the number of ranks", "omit it")
 
 
 def check_command(run: Table, launch: Launch, command: tuple[str, ...]) -> None:

@@ -179,6 +179,7 @@ def _name(head: Table, default: str) -> str:
 def _block(head: Table, run: Table, settings: Mapping[str, Mapping[str, Scalar]]) -> Block:
     """Return one block. The head of the plan has the defaults, ``settings`` are those of the executors."""
     nsys = {**_nsys(head), **_nsys(run)}
+    required = head.table("require")
     program = _program(run)
     launch = plan_launch.read(run)
     plan_launch.check_command(run, launch, program.get("command", ()))
@@ -198,6 +199,7 @@ def _block(head: Table, run: Table, settings: Mapping[str, Mapping[str, Scalar]]
         discard_rep=nsys.pop("discard_rep", False),
         nsys=nsys,
         name=" ".join(run.get("name", TEXT, "").split()),
+        require={key: required.get(key, TEXT) for key in required.content},
         launch=launch,
         settings={
             name: {

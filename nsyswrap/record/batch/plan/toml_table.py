@@ -79,12 +79,13 @@ NSYS = {
 }
 HEAD_KEYS = (
     *("name", "repeat", "timeout", "max_running", "stop_after_empty", "share"),
-    *("env", "nsys", "node", "runs"),
+    *("env", "nsys", "require", "node", "runs"),
 )
 _RUN_KEYS = ("name", "command", "module", "arch", "nvcc", "scenario", "variants", "arguments")
 _LAUNCH_KEYS = ("launcher", "ntasks", "profiled_ranks", "profiled", "gpus")
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "[nsys]": tuple(NSYS),
+    "[require]": ("gpu", "nsys", "driver"),
     "[node]": ("setup", "wrapper", "python"),
     "[[runs]]": (*_RUN_KEYS, *_LAUNCH_KEYS, "grid", "points", "repeat", "timeout", "env", "nsys"),
 }
