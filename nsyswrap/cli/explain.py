@@ -39,7 +39,7 @@ _COLUMNS = {
     "parity": "Columns of nsys' CSV; in brackets: name in JSON and Python, unit, source",
     "analysis": "Columns of the screen; in brackets: name in CSV, JSON and Python, unit, source",
 }
-_MACHINE_UNITS = {Unit.BYTES: "bytes", Unit.BYTES_PER_S: "bytes/s", Unit.NS: "ns", Unit.PERCENT: "%"}
+_MACHINE_UNITS = {Unit.BYTES_PER_S: "bytes/s", Unit.FLOP_PER_S: "flop/s", Unit.PERCENT: "%"}
 
 
 def listing(paths: Sequence[Path]) -> tuple[str, int]:

@@ -119,6 +119,8 @@ def test_only_times_change_with_the_time_unit(time_unit: TimeUnit) -> None:
         (4096, Unit.BYTES, "4.10 kB"),
         (8_388_608, Unit.BYTES, "8.39 MB"),
         (2.5e12, Unit.BYTES_PER_S, "2.50 TB/s"),
+        (137438953472, Unit.FLOP, "137 GFLOP"),
+        (9.894e14, Unit.FLOP_PER_S, "989 TFLOP/s"),
         (1234567, Unit.COUNT, "1,234,567"),
         (12.349, Unit.PERCENT, "12.3"),
         (1.0, Unit.RATIO, "1.00"),

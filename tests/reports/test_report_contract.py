@@ -40,6 +40,8 @@ SUFFIXES = {
     Unit.NS: "_ns",
     Unit.BYTES: "_bytes",
     Unit.BYTES_PER_S: "_bytes_per_s",
+    Unit.FLOP: "_flop",
+    Unit.FLOP_PER_S: "_flop_per_s",
     Unit.PERCENT: "_percent",
     Unit.ID: "_id",
     Unit.ADDRESS: "_address",
