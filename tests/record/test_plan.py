@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from checkouts import ROOT
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.nsys.command import Options
@@ -15,6 +18,9 @@ from nsyswrap.record.batch.folder import make_batch
 from nsyswrap.record.batch.plan import Block, Plan, read_plan, sweep
 from nsyswrap.record.batch.plan.parameters import Template, is_one_edit
 from nsyswrap.record.batch.task import read_spec
+
+if TYPE_CHECKING:
+    from conftest import Cli
 
 SHOWN = Path(__file__).resolve().parents[2] / "scenarios" / "add2.toml"
 WHOLE = """
@@ -399,3 +405,14 @@ def test_there_is_a_limit_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nsyswrap.record.batch.plan.expand._MOST_RUNS", 3)
     with pytest.raises(UsageError, match="4 runs are too many: the limit is 3"):
         sweep(Block("sweep", command=("a", "{n}")), ["n=1,2,3,4"], {})
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/recipes").glob("*.toml")), ids=lambda path: path.stem)
+def test_recipes_are_plans_that_slurm_gets(path: Path, cli: Cli) -> None:
+    """Whether a cluster takes their options only it knows; bash reads their scripts."""
+    done = cli("batch", "run", str(path), "--dry-run", "--executor", "slurm")
+    assert done.returncode == 0, done.stderr
+    runs, _, scripts = done.stdout.partition("\n\n")
+    assert len(runs.splitlines()) == len(read_plan(path).specs)
+    assert "#SBATCH --" in scripts
+    subprocess.run(["bash", "-n"], input=scripts, text=True, check=True)

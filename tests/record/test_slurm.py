@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -190,6 +191,25 @@ def test_what_waits_without_its_submitter_is_watched(work: Work, cluster: Cluste
     watched = work.ask("status", "--watch").stdout
     release.join()
     assert watched.splitlines()[-1].endswith("1 run: 1 done")
+
+
+def test_many_runs_in_one_allocation(work: Work, cluster: Cluster) -> None:
+    work.go()
+    sweep = ["sweep", "--no-stats", "-p", "n=1,2,3", "--gpus", "0,1", "-o", ODD, "--", "program.py", "{n}"]
+    command = shlex.join([*BATCH, *sweep])
+    cluster.run(
+        "sbatch",
+        "--wait",
+        f"--chdir={work.folder}",
+        "--output=/dev/null",
+        "--gpus=2",
+        f"--wrap={command}",
+        check=False,
+    )
+    assert work.outcomes() == ["done"] * 3
+    jobs = {claim.job for state in work.states().values() if (claim := read_claim(state.folder))}
+    assert len(jobs) == 1
+    assert not (work.output / FOLDER).exists()
 
 
 def test_the_first_runs_without_gpu_work_end_the_batch(work: Work, cluster: Cluster) -> None:
