@@ -1,22 +1,18 @@
 """The floating-point operations and bytes of kernels whose operation of PyTorch has recorded shapes.
 
 A kernel belongs to the innermost operation around its launch whose work is known. If several kernels belong
-to one, those that multiply share it by their time. `profile --modules` records shapes in the first steps
-only. A part of a program lasts from the call of an outermost module to the next call of one: parts with the
-same kernels in the same order have the same shapes.
+to one, those that multiply share it by their time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import group_keys
-from nsyswrap.analysis.gpu_operations import KERNEL, gpu_operations_of, places_of
+from nsyswrap.analysis.gpu_operations import KERNEL, places_of
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import MEMORY, PRODUCTS, arithmetic, unit_of
 from nsyswrap.analysis.names import numbered_names
@@ -31,10 +27,11 @@ from nsyswrap.analysis.operation_work import (
     shapes_of,
     work_of,
 )
-from nsyswrap.analysis.range_texts import MODULE, OPERATION
+from nsyswrap.analysis.range_texts import MODULE
 from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.nested import NestedRanges
-from nsyswrap.analysis.range_tree.tree import RangeTree, range_tree_of
+from nsyswrap.analysis.range_tree.shape_sources import LOOKS, shape_sources
+from nsyswrap.analysis.range_tree.tree import range_tree_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
@@ -43,8 +40,7 @@ from nsyswrap.capture.stream import looked_up
 Floats = NDArray[np.float64]
 Ints = NDArray[Any]
 
-GRID = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
-READS = {**TREE_READS, KERNEL: (*TREE_READS[KERNEL], *GRID, "name")}
+READS = {**TREE_READS, KERNEL: (*TREE_READS[KERNEL], *LOOKS, "name")}
 _BYTES = {"f64": 8, "tf32": 4, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "f8": 1, "i8": 1}
 _OTHER, _MOVES, _MULTIPLIES = range(3)  # what a kernel of an operation is for
 _WEIGHT = 1  # the input of a convolution after the first
@@ -81,11 +77,9 @@ def _of_whole(whole: Capture) -> KnownWork:
     tree = range_tree_of(whole)
     if not any(text.sizes for text in tree.ranges.texts):
         return KnownWork(unknown, unknown, recorded=False)
-    place = places_of(whole)[KERNEL]
-    work = _of_operations(whole, tree.ranges, tree.range[place])
-    parts = _Parts(whole, tree, place)
-    flops, sizes = (parts.with_alike(values) for values in work)
-    return KnownWork(flops, sizes, recorded=True)
+    around = tree.range[places_of(whole)[KERNEL]]
+    flops, moved = (values[shape_sources(whole)] for values in _of_operations(whole, tree.ranges, around))
+    return KnownWork(flops, moved, recorded=True)
 
 
 def _of_operations(whole: Capture, ranges: NestedRanges, around: Ints) -> tuple[Floats, Floats]:
@@ -112,9 +106,9 @@ def _of_operations(whole: Capture, ranges: NestedRanges, around: Ints) -> tuple[
 
 def _innermost(ranges: NestedRanges) -> Ints:
     """Return the innermost operation of known work at or around each range, -1 for none; modules end it."""
-    known = ranges.of_text(
-        [text.kind == OPERATION and bool(text.sizes) and is_known(text.names[-1]) for text in ranges.texts]
-    ).astype(bool)
+    known = ranges.of_text([bool(text.sizes) and is_known(text.names[-1]) for text in ranges.texts]).astype(
+        bool
+    )
     module = ranges.kind == MODULE
     found = np.full(len(ranges), -1)
     for rows in ranges.levels():
@@ -211,44 +205,3 @@ def _output_after(ranges: NestedRanges, at: int, *key: Shape) -> Shape:
         if like and "convolution" not in text.names[-1]:
             return shape
     return ()
-
-
-class _Parts:
-    """The kernels of a capture by part: from the call of an outermost module to the next call of one.
-
-    Of each part, those that belong to modules are one sequence, and the others one.
-    """
-
-    def __init__(self, whole: Capture, tree: RangeTree, place: Ints) -> None:
-        ranges, columns = tree.ranges, whole.columns(KERNEL, *GRID)
-        call = gpu_operations_of(whole).call[place]
-        columns["name"] = whole.viewed(names="full").name_ids(KERNEL)
-        columns["phase"] = tree.phase[place]
-        self._look, _ = group_keys(*columns.values())
-        start = np.append(whole.columns("api", "start_ns")["start_ns"], -1)[call]
-        outermost = (ranges.kind == MODULE) & (ranges.parent < 0)
-        begins = np.sort(ranges.spans.start[outermost])
-        part = np.searchsorted(begins, start, "right")
-        of_module = np.append([bool(name) for name in tree.module], [False])[tree.node[place]]
-        process = gpu_operations_of(whole).global_pid[place]
-        codes, _ = group_keys(process, part, of_module)
-        order = np.lexsort((start, codes))
-        order = order[(part[order] > 0) & (call[order] >= 0)]
-        bounds = np.flatnonzero(np.diff(codes[order])) + 1
-        self._parts = np.split(order, bounds) if len(order) else []
-
-    def with_alike(self, values: Floats) -> Floats:
-        """Return the values; those of parts without any are those of a part with the same kernels."""
-        given, known = values.copy(), dict[bytes, Floats]()
-        for part, key in self._keyed():
-            here = values[part]
-            if not np.isnan(here).all():
-                known.setdefault(key, here)
-        for part, key in self._keyed():
-            if key in known and np.isnan(values[part]).all():
-                given[part] = known[key]
-        return given
-
-    def _keyed(self) -> Iterator[tuple[Ints, bytes]]:
-        for part in self._parts:
-            yield part, self._look[part].tobytes()

@@ -19,6 +19,7 @@ from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import (
     IMPORT_ERROR,
     NVTX_DOMAIN,
+    NVTX_MARK,
     NVTX_PUSH_POP,
     NVTX_START_END,
     SPANS,
@@ -294,6 +295,13 @@ def texts_and_domains(
     own, texts = own_texts(whole, rows)
     codes, (text, domain) = group_keys(own, key)
     return codes, [(texts[i], names[j]) for i, j in zip(text.tolist(), domain.tolist(), strict=True)]
+
+
+def marks_named(whole: Capture, text: str, domain: str) -> NDArray[Any]:
+    """Return the positions of the NVTX marks with this text in this domain, among all NVTX events."""
+    rows = np.flatnonzero(whole.columns("nvtx", "event_type")["event_type"] == NVTX_MARK)
+    codes, named = texts_and_domains(whole, rows)
+    return rows[np.array([pair == (text, domain) for pair in named] or [False])[codes]]  # type: ignore[no-any-return]
 
 
 def domain_names(whole: Capture) -> set[str]:

@@ -14,7 +14,9 @@ from nsyswrap.analysis.gil import GIL_DOMAIN
 from nsyswrap.base.constants import MISSING
 
 STEPS_DOMAIN, MODULES_DOMAIN = "nsyswrap", "nsyswrap.modules"  # of `nsyswrap profile --steps`, `--modules`
-HIDDEN, RANGE, MODULE, OPERATION, ENGINE = range(5)  # kinds of ranges; HIDDEN ones are in no tree
+# Kinds of ranges. HIDDEN ones are in no tree. The forward operations that PyTorch marked in the first steps
+# only are FORMER: they are no nodes.
+HIDDEN, RANGE, MODULE, OPERATION, ENGINE, FORMER = range(6)
 NEITHER, FORWARD, BACKWARD = range(3)  # phases of a training step
 NO_NAME = "(no name)"
 
@@ -31,6 +33,9 @@ _STEP = re.compile(
 _XLA_MODULE = re.compile(r"XlaModule:#(?:prefix=(?P<name>.*?),)?hlo_module=(?P<op>[^,#]*)")
 _XLA_THUNK = re.compile(r"Thunk:#(?:name=(?P<name>.*?),)?hlo_op=(?P<op>[^,#]*)")
 _WRAPPED = re.compile(r"(?P<transform>\w+)\((?P<inner>.*)\)")
+
+
+SHAPES_END = "shapes end"  # the text of the mark where `profile --modules` records shapes no more
 
 
 class RangeText(NamedTuple):
@@ -63,6 +68,12 @@ def read_text(text: str | None, domain: str) -> RangeText:
     step = _STEP.fullmatch(text)
     name = f"{step[1]}*" if step else text
     return RangeText(RANGE, (f"{domain}:{name}" if domain else name,))
+
+
+def former(text: RangeText) -> RangeText:
+    """Return what the text of a range says where PyTorch marked operations in the first steps only."""
+    forward = text.kind == OPERATION and text.phase != BACKWARD and "::" in text.names[0]
+    return text._replace(kind=FORMER, phase=NEITHER, sequence=MISSING) if forward else text
 
 
 def without_fields(text: str) -> str:

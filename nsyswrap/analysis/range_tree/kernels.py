@@ -9,17 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
-from nsyswrap.analysis.gpu_operations import gpu_operations_of, names
+from nsyswrap.analysis.gpu_operations import KERNEL, gpu_operations_of, names, places_of
 from nsyswrap.analysis.judged_part import chosen_views
-from nsyswrap.analysis.range_texts import MODULE, OPERATION
+from nsyswrap.analysis.range_texts import FORMER, MODULE, OPERATION
 from nsyswrap.analysis.range_tree.figures import computing
 from nsyswrap.analysis.range_tree.nested import NestedRanges
+from nsyswrap.analysis.range_tree.shape_sources import shape_sources
 from nsyswrap.analysis.range_tree.tree import RangeTree, range_tree_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
 Labels = list[tuple[str, str]]
+_OPERATIONS = (OPERATION, FORMER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +56,21 @@ def node_kernels_of(capture: Capture) -> NodeKernels:
     texts = names(capture, gpu_operations_of(capture.whole).of(place))
     name, known = number_texts(texts.codes, [texts.texts[i] for i in distinct(texts.codes)[0].tolist()])
     of_range, labels = _operations(tree)
-    operation = np.append(of_range, -1)[tree.range[place]]
+    operation = np.append(of_range, -1)[tree.range[_telling(capture.whole)[place]]]
     codes, (node, phase, operation, name) = group_keys(tree.node[place], tree.phase[place], operation, name)
     total = np.zeros(len(node), np.int64)
     np.add.at(total, codes, ns)
     count = np.bincount(codes, minlength=len(total))
     return NodeKernels(tree, node, phase, operation, name, count, total, labels, known)
+
+
+def _telling(whole: Capture) -> NDArray[Any]:
+    """Return the position of the GPU operation that tells the shapes of each one, mostly its own."""
+    telling = np.arange(len(gpu_operations_of(whole)))
+    if whole.has(KERNEL):
+        place = places_of(whole)[KERNEL]
+        telling[place] = place[shape_sources(whole)]
+    return telling
 
 
 def _operations(tree: RangeTree) -> tuple[NDArray[Any], Labels]:
@@ -69,7 +80,7 @@ def _operations(tree: RangeTree) -> tuple[NDArray[Any], Labels]:
     chosen = np.where(known, tree.forward, _innermost(ranges))
     labels: dict[tuple[str, str], int] = {}
     codes = [
-        labels.setdefault((text.names[-1], text.sizes), len(labels)) if text.kind == OPERATION else -1
+        labels.setdefault((text.names[-1], text.sizes), len(labels)) if text.kind in _OPERATIONS else -1
         for text in ranges.texts
     ]
     of_range = np.append(ranges.of_text(codes), -1)
@@ -83,12 +94,13 @@ def _innermost(ranges: NestedRanges) -> NDArray[Any]:
     What is around a module is not looked at.
     """
     kind = ranges.kind
-    records = (kind == OPERATION) & (ranges.of_text([text.sequence for text in ranges.texts]) != MISSING)
+    is_operation = np.isin(kind, _OPERATIONS)
+    records = is_operation & (ranges.of_text([text.sequence for text in ranges.texts]) != MISSING)
     every = np.full(len(ranges), -1)
     recorded = every.copy()
     for rows in ranges.levels():
         above = ranges.parent[rows]
-        for found, itself in ((every, kind == OPERATION), (recorded, records)):
+        for found, itself in ((every, is_operation), (recorded, records)):
             around = np.where((above >= 0) & (kind[rows] != MODULE), found[above], -1)
             found[rows] = np.where(itself[rows], rows, around)
     return np.where(recorded >= 0, recorded, every)

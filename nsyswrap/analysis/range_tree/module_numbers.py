@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains
-from nsyswrap.analysis.range_texts import MODULE, MODULES_DOMAIN
+from nsyswrap.analysis.range_texts import MODULE, MODULES_DOMAIN, SHAPES_END
 from nsyswrap.analysis.range_tree.nested import NestedRanges
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
@@ -21,6 +21,7 @@ from nsyswrap.capture.schema import NVTX_MARK
 Ints = NDArray[Any]
 
 NEXT = "next"  # the text of the mark before the end of a module
+_MARKS = [(text, MODULES_DOMAIN) for text in (NEXT, SHAPES_END)]
 OUTSIDE = -2  # an operation in no module
 _MARK, _BEGIN, _END = 0, 1, 2
 
@@ -65,9 +66,9 @@ def recorded_numbers(whole: Capture, ranges: NestedRanges, asked: Ints) -> Recor
 
 
 def marks_of_modules(whole: Capture, rows: Ints) -> NDArray[np.bool_]:
-    """Return which of these NVTX events have a number of the hook's."""
+    """Return which of these NVTX events are marks of the hook's."""
     codes, named = texts_and_domains(whole, rows)
-    ours = np.array([pair == (NEXT, MODULES_DOMAIN) for pair in named] or [False])
+    ours = np.array([pair in _MARKS for pair in named] or [False])
     return ours[codes] if len(codes) else np.empty(0, bool)
 
 

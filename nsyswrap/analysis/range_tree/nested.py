@@ -11,8 +11,18 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.arrays.spans import Spans, closest
-from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
-from nsyswrap.analysis.range_texts import BACKWARD, ENGINE, HIDDEN, MODULE, OPERATION, RangeText, read_text
+from nsyswrap.analysis.nvtx_ranges import marks_named, texts_and_domains, thread_ranges
+from nsyswrap.analysis.range_texts import (
+    BACKWARD,
+    HIDDEN,
+    MODULE,
+    MODULES_DOMAIN,
+    OPERATION,
+    SHAPES_END,
+    RangeText,
+    former,
+    read_text,
+)
 from nsyswrap.analysis.range_tree.names_in_place import named_in_place
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
@@ -69,6 +79,8 @@ def nested_ranges(whole: Capture) -> NestedRanges:
     rows, spans = thread_ranges(whole)
     codes, named = texts_and_domains(whole, rows)
     texts = [read_text(*pair) for pair in named]
+    if len(marks_named(whole, SHAPES_END, MODULES_DOMAIN)):
+        texts = list(map(former, texts))
     shown = np.array([text.kind != HIDDEN for text in texts] or [False])
     if not shown.all():
         kept = shown[codes] if len(codes) else np.empty(0, bool)
@@ -117,7 +129,7 @@ def _until_the_next(spans: Spans, parent: NDArray[Any], codes: NDArray[Any], tex
 
     Autograd adds up gradients after the function. Its own ranges around that are not always recorded.
     """
-    if not len(codes) or any(text.kind == ENGINE for text in texts):
+    if not len(codes):
         return spans
     kind, phase = (
         np.array(values)[codes] for values in zip(*((text.kind, text.phase) for text in texts), strict=True)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.nvtx_ranges import call_spans
-from nsyswrap.analysis.range_texts import BACKWARD, ENGINE, MODULE, OPERATION
+from nsyswrap.analysis.range_texts import BACKWARD, ENGINE, FORMER, MODULE, OPERATION
 from nsyswrap.analysis.range_tree.autograd import forward_of
 from nsyswrap.analysis.range_tree.nested import NestedRanges, nested_ranges
 from nsyswrap.base.constants import MISSING
@@ -174,7 +174,7 @@ class _Nodes:
     def _place(self, base: int, label: int, in_backward: int) -> int:
         """Return the node of a range with this label under a node; inside a matched backward or not."""
         kind, names = self._labels[label]
-        if kind == ENGINE or (kind == OPERATION and (in_backward or self._is_of_module(base))):
+        if kind in (ENGINE, FORMER) or (kind == OPERATION and (in_backward or self._is_of_module(base))):
             return base
         if kind == MODULE:
             return self._place_module(base, names[0], in_backward)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nsyswrap.analysis.nvtx_ranges import range_labels
+from nsyswrap.analysis.nvtx_ranges import marks_named, range_labels
+from nsyswrap.analysis.range_texts import MODULES_DOMAIN, SHAPES_END
 from nsyswrap.analysis.steps.occurrences import Occurrences
 from nsyswrap.capture.schema import NVTX_START_END, PROCESS_MASK
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from nsyswrap.analysis.steps.occurrences import Calls
     from nsyswrap.capture.capture import Capture
 
 _STEP = re.compile(r"step (\d+)@nsyswrap")
+_LEAST = 3  # steps without shapes
 MARKED = "step"  # what these steps are called on the screen and in --steps
 
 
@@ -52,8 +56,17 @@ def marked_steps(whole: Capture, process: int, calls: Calls) -> Occurrences | No
         repr(MARKED),
         start,
         ends,
-        differs=np.zeros(len(start), bool),
+        differs=_with_shapes(whole, process, start),
         first_uses=np.searchsorted(firsts, ends) > np.searchsorted(firsts, start),
         first=int(number[0]),
         is_marked=True,
     )
+
+
+def _with_shapes(whole: Capture, process: int, start: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mark the first steps, with shapes of operations, which cost time; none if few others are left."""
+    events = whole.columns("nvtx", "start_ns", "global_tid")
+    marks = marks_named(whole, SHAPES_END, MODULES_DOMAIN)
+    times = events["start_ns"][marks[events["global_tid"][marks] & PROCESS_MASK == process]]
+    differs: NDArray[np.bool_] = start < times.max(initial=0)
+    return differs & (np.count_nonzero(~differs) >= _LEAST)

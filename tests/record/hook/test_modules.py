@@ -54,6 +54,11 @@ FROM NVTX_EVENTS AS e LEFT JOIN StringIds AS s ON s.id = e.textId
 WHERE e.eventType = 59 AND e.domainId =
   (SELECT domainId FROM NVTX_EVENTS WHERE eventType = 75 AND text = 'nsyswrap.modules') ORDER BY e.start
 """
+ALL_RANGES = """
+SELECT coalesce(e.text, s.value), e.start, e.end
+FROM NVTX_EVENTS AS e LEFT JOIN StringIds AS s ON s.id = e.textId
+WHERE e.eventType IN (59, 60) ORDER BY e.start
+"""
 COUNTERS = """
 import json, torch, cpu_nvtx
 from torch._dynamo.utils import counters
@@ -76,6 +81,23 @@ broken.compile(backend="eager")
 for _ in range(2):
     broken(torch.zeros(2, 4))
 print(json.dumps(counters))
+"""
+CLOSURES = """
+import warnings, cpu_nvtx, torch
+warnings.simplefilter("error", UserWarning)
+model = torch.nn.Sequential(torch.nn.Linear(8, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def closure():
+    optimizer.zero_grad()
+    with torch.profiler.record_function("inside"):
+        loss = model(torch.ones(2, 8)).sum()
+        loss.backward()
+    return loss
+
+for _ in range(5):
+    with torch.profiler.record_function("around"):
+        optimizer.step(closure)
 """
 GENERATED = """
 # Topologically Sorted Source Nodes: [linear, gelu], Original ATen: [aten.addmm, aten.gelu]
@@ -182,6 +204,33 @@ def test_a_backward_belongs_to_the_module_that_recorded_its_operation(
     assert {name: len(of) for name, of in told.items()} == {"": 6, "Model": 6, **blocks}
     assert {name: set(of) for name, of in told.items()} == {name: {name} for name in told}
     assert tree.unmatched == 0
+
+
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize(("arguments", "with_shapes"), [((), [0, 1]), (("--steps", "2-4"), [2])])
+def test_shapes_are_recorded_in_the_first_steps(
+    cli: Cli, nsys: str, tmp_path: Path, arguments: tuple[str, ...], with_shapes: list[int]
+) -> None:
+    """They end inside of ranges of PyTorch's, all of which stay whole."""
+    (tmp_path / "closures.py").write_text(f"import sys; sys.path.append({str(PROGRAMS)!r})\n{CLOSURES}")
+    done = cli(
+        *("profile", "--no-stats", "--nsys", nsys, "-o", "run", "--modules", "2", *arguments, "closures.py")
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    with closing(sqlite3.connect(tmp_path / "run" / "report.sqlite")) as db:
+        rows = db.execute(ALL_RANGES).fetchall()
+    steps = {int(name.removeprefix("step ")): (start, end) for name, start, end in rows if "step " in name}
+    products = [
+        start for name, start, _ in rows if name.startswith("aten::addmm,") and "[2, 8], [8, 4]" in name
+    ]
+    assert [
+        number for at in products for number, (start, end) in steps.items() if start < at < end
+    ] == with_shapes
+    for name in ("inside", "around"):
+        ends = [end for text, _, end in rows if text.startswith(f"{name},")]
+        assert len(ends) >= len(steps) - 1 - len(with_shapes)
+        assert None not in ends
 
 
 def test_operations_of_fused_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
 """Let PyTorch mark each function of a backward pass, with autograd's number of its forward operation.
 
-PyTorch writes these NVTX ranges itself, as its ``emit_nvtx`` does, but here without its operations: a step
-has twenty times as many of them. It also writes those of ``record_function``, as around an optimizer's step.
-They are switched on for one thread and the backward passes that it begins. They stay on until the program
-ends: PyTorch warns if they are switched off inside of one, as around an optimizer's step, or never.
+PyTorch writes these NVTX ranges itself, as its ``emit_nvtx`` does. In the first steps it also writes its
+operations with the shapes of their inputs. Later it does not: a step has twenty times as many of them. It
+also writes ranges of ``record_function``, as around an optimizer's step. They are switched on for one thread
+and the backward passes that it begins. They stay on until the program ends: PyTorch warns if they are
+switched off inside of one, as around an optimizer's step, or never. Switching to others at once does no harm.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from . import notes
+from . import notes, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _START = ("_prepare_profiler", "_enable_profiler")  # of torch.autograd.profiler
 _NO_NVTX = "without CUDA"
-_FLAGS = (False,) * 5  # no shapes, memory, stacks, floating-point operations, modules
+_FLAGS = (False,) * 4  # no memory, stacks, floating-point operations, modules
+_MOST_CALLS = 16  # of outermost modules with shapes, where no step ends
 
 
 def numbers() -> Callable[[], int]:
@@ -33,36 +35,62 @@ def numbers() -> Callable[[], int]:
 class Backward:
     """The ranges of the first thread that begins them. PyTorch must have been imported."""
 
-    def __init__(self) -> None:
-        self.on = False
+    def __init__(self, shapes_end: Callable[[], None]) -> None:
+        self._shapes_end = shapes_end
+        self.settled = False  # on, and without shapes
+        self._on = False
         self._is_possible = True
         self._thread = 0
+        self._calls = 0
+        self._last_step: int | None = None  # with shapes
 
     def begin(self) -> None:
-        """Switch the ranges on, unless a profiler of the program runs in this thread."""
-        profiler: Any = sys.modules["torch"]._C._profiler  # noqa: SLF001
+        """Switch the ranges on, unless a profiler of the program runs in this thread.
+
+        Each call of an outermost module does so, until they are settled.
+        """
         self._thread = self._thread or threading.get_ident()
-        is_possible = self._is_possible and self._thread == threading.get_ident()
-        if not is_possible or _autograd()._profiler_type() != profiler.ActiveProfilerType.NONE:  # noqa: SLF001
+        if not self._is_possible or self._thread != threading.get_ident():
             return
+        if self._last_step is None:  # the first step of all loads kernels and chooses them
+            self._last_step = max(steps.current(), 1)
+        shapes = self._calls < _MOST_CALLS and steps.current() <= self._last_step
+        self._calls += 1
+        if self._on and not shapes:
+            self.settle()
+        profiler: Any = sys.modules["torch"]._C._profiler  # noqa: SLF001
+        if not self._on and _autograd()._profiler_type() == profiler.ActiveProfilerType.NONE:  # noqa: SLF001
+            self._enable(profiler, shapes=shapes)
+
+    def settle(self) -> None:
+        """Switch from ranges with shapes to those without, in the thread that has them."""
+        if self._on and not self.settled and self._thread == threading.get_ident():
+            self._disable()
+            self._enable(sys.modules["torch"]._C._profiler, shapes=False)  # noqa: SLF001
+            self._shapes_end()
+
+    def _enable(self, profiler: Any, *, shapes: bool) -> None:  # noqa: ANN401 - no types without torch
         scopes = {profiler.RecordScope.BACKWARD_FUNCTION, profiler.RecordScope.USER_SCOPE}
-        if not hasattr(_autograd(), "_get_sequence_nr"):
+        if shapes or not hasattr(_autograd(), "_get_sequence_nr"):
             scopes = set()  # all of them: operations have the numbers
-        config = profiler.ProfilerConfig(profiler.ProfilerState.NVTX, *_FLAGS, profiler._ExperimentalConfig())  # noqa: SLF001
+        config = (profiler.ProfilerState.NVTX, shapes, *_FLAGS, profiler._ExperimentalConfig())  # noqa: SLF001
         try:
-            _autograd()._enable_profiler(config, set(), scopes)  # noqa: SLF001
+            _autograd()._enable_profiler(profiler.ProfilerConfig(*config), set(), scopes)  # noqa: SLF001
         except RuntimeError as error:
             self._is_possible = False
             if _NO_NVTX not in str(error):
                 raise
         else:
-            self.on = True
+            self._on, self.settled = True, not shapes
 
     def end(self) -> None:
         """Switch them off, if they are on in this thread."""
-        if self.on and self._thread == threading.get_ident():
-            self.on = False
-            _autograd()._disable_profiler()  # noqa: SLF001
+        if self._on and self._thread == threading.get_ident():
+            self._disable()
+
+    def _disable(self) -> None:
+        self._on = self.settled = False
+        _autograd()._disable_profiler()  # noqa: SLF001
 
     def give_way(self) -> None:
         """End them with the program, or where it starts a profiler of its own: PyTorch would refuse two."""

@@ -9,6 +9,7 @@ one, and before its end a mark has that, if the module recorded any: so a backwa
 from __future__ import annotations
 
 import atexit
+import functools
 import re
 import sys
 import threading
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DOMAIN = "nsyswrap.modules"
-NEXT = "next"  # the text of a mark
+NEXT, SHAPES_END = "next", "shapes end"  # the texts of marks
 # Classes that wrap one module, which has no name of its own then.
 _WRAPPERS = {
     "DistributedDataParallel": "module",
@@ -61,7 +62,7 @@ class _Marks:
         self._pushing: dict[int, nvtx.Numbered | None] = {}  # by id; None: below the depth
         self._alive: dict[int, weakref.ref[Any]] = {}
         self._thread = _Thread(self._domain)
-        self._backward = backward.Backward()
+        self._backward = backward.Backward(functools.partial(self._domain.mark, SHAPES_END))
         notes.guarded(self._backward.give_way)()
 
     def begin(self) -> None:
@@ -76,6 +77,7 @@ class _Marks:
                 event, write = self._thread.mark
                 event.payload = self._number()
                 write()
+            notes.guarded(self._backward.settle)()
         _note_fused()  # the program may be ended now
 
     def make(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,7 +101,7 @@ class _Marks:
             outermost = thread.outermost
             if outermost is None:
                 thread.outermost = module
-                if not autograd.on:
+                if not autograd.settled:
                     _begin(autograd)
             event, write = begin
             first = event.payload = number()

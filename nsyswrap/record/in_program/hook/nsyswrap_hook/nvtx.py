@@ -92,6 +92,12 @@ class Domain:
         """Return an event that marks a moment with this text; None if no tool records it."""
         return self._numbered(_MARK, text)
 
+    def mark(self, text: str) -> None:
+        """Mark this moment with a text."""
+        if self.recorded:
+            event = self._event(text)
+            self._functions[_MARK](_Pointer(self._handle), _Pointer(ctypes.addressof(event)))
+
     def start(self, text: str) -> int:
         """Begin a range that any thread may end; return its number."""
         if not self.recorded:

@@ -22,7 +22,7 @@ DOMAIN = "nsyswrap"
 # What is switched on and off with the recorded part.
 _on_open: list[Callable[[], None]] = []
 _on_close: list[Callable[[], None]] = []
-_state = {"open": False}
+_state = {"open": False, "step": 0}
 
 
 class Steps:
@@ -74,7 +74,7 @@ class Steps:
             self._count[:] = self._number.to_bytes(len(self._count), "little")
 
     def _begin(self, number: int) -> None:
-        self._number = number
+        self._number = _state["step"] = number
         if self._first is not None and self._last is not None and self._first <= number <= self._last:
             self._open(number)
         if is_open():
@@ -126,7 +126,12 @@ def _is_used(device: int) -> bool:
 
 def is_open() -> bool:
     """Return True inside the recorded part."""
-    return _state["open"]
+    return bool(_state["open"])
+
+
+def current() -> int:
+    """Return the number of the step that has begun, 0 before the first one."""
+    return _state["step"]
 
 
 def when_open(begin: Callable[[], None], end: Callable[[], None]) -> None:
