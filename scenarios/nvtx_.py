@@ -219,12 +219,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     timings = [
         timing for variant, work in works.items() for timing in run(variant, marker, work, options.steps)
     ]
-    return {
-        **counted(options, COUNTS),
-        **measured_on,
-        "timings": timings,
-        "expected": marker.expected(),
-    }
+    return {**counted(options, COUNTS), **measured_on, "timings": timings, "expected": marker.expected()}
 
 
 if __name__ == "__main__":

@@ -84,12 +84,7 @@ COUNTS = {
 }
 SEED = 4
 
-OPERATORS = {
-    "square": "torch.square(a)",
-    "mul": "a * a",
-    "pow": "a ** 2",
-    "inline": "inline kernel",
-}
+OPERATORS = {"square": "torch.square(a)", "mul": "a * a", "pow": "a ** 2", "inline": "inline kernel"}
 MOST_ROWS = 65535 * 16  # the limit of a grid's y dimension, in blocks of 16
 
 EXTENSION = "square_inline"

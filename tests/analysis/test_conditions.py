@@ -6,18 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from conditioned import (
-    H200,
-    MS,
-    POWER,
-    STARTED,
-    around,
-    csv_of,
-    idle,
-    recorded,
-    run_folder,
-    sample,
-)
+from conditioned import H200, MS, POWER, STARTED, around, csv_of, idle, recorded, run_folder, sample
 from tiny_export import everything, global_id, kernel, opened, row
 
 from nsyswrap.analysis.conditions import Spread, run_conditions_of

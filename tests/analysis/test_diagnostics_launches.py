@@ -38,10 +38,7 @@ def test_the_outer_call_is_the_one_that_counts(tmp_path: Path) -> None:
     calls = [call(LAUNCH, 10, 20, 1), call("cuLaunchKernel", 14, 18, 1, eventClass=1)]
     capture = opened(tmp_path, *calls, kernel("k", 12, 30, 1))
     [(level, _, _, meaning)] = found(capture, "CPU and GPU clocks")
-    assert (level, meaning) == (
-        "ok",
-        "no operation began before its launch call; shortest delay 2 ns",
-    )
+    assert (level, meaning) == ("ok", "no operation began before its launch call; shortest delay 2 ns")
     assert [level for level, *_ in found(capture, "launches without work")] == ["ok"]
     assert [level for level, *_ in found(capture, "correlation ids")] == ["ok"]
 

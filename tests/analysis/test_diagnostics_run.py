@@ -9,17 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from conditioned import (
-    FULL,
-    H200,
-    MS,
-    OWN,
-    POWER,
-    around,
-    idle,
-    recorded,
-    sample,
-)
+from conditioned import FULL, H200, MS, OWN, POWER, around, idle, recorded, sample
 from diagnostics_found import found
 from tiny_export import call, diagnostic, kernel, opened, row
 

@@ -172,11 +172,7 @@ def test_a_project_does_not_choose_what_is_executed(
 @pytest.mark.parametrize(
     ("line", "message", "hint"),
     [
-        (
-            "tpo = 3",
-            "no setting named 'tpo'",
-            "did you mean 'top'?",
-        ),
+        ("tpo = 3", "no setting named 'tpo'", "did you mean 'top'?"),
         ("zzz = 3", "no setting named 'zzz'", "settings: top color trace readable nsys"),
         ("top = 0", "invalid top 0: expected a whole number of 1 or more", ""),
         ("top = 0x" + "f" * 5000, "invalid top a number of thousands of digits: expected", ""),

@@ -78,9 +78,7 @@ WINDOWS = [
 
 
 @sampled(
-    ("time", "blocks", "clip"),
-    [(*window, clip) for window in WINDOWS for clip in (True, False)],
-    fast=5,
+    ("time", "blocks", "clip"), [(*window, clip) for window in WINDOWS for clip in (True, False)], fast=5
 )
 def test_it_reads_only_blocks_with_a_row_in_the_window(
     time: str,

@@ -310,12 +310,7 @@ def test_removing_the_environment_leaves_the_rest(tmp_path: Path) -> None:
     path = planted(tmp_path / "x.sqlite")
     remove_environment(path)
     kinds = [finding.kind for finding in secrets_in(path)]
-    assert kinds == [
-        "program output",
-        "user, host and paths",
-        "other processes' names",
-        "inside other texts",
-    ]
+    assert kinds == ["program output", "user, host and paths", "other processes' names", "inside other texts"]
 
 
 def test_check_prints_names_and_counts_and_no_value(tmp_path: Path, cli: Cli) -> None:

@@ -203,13 +203,7 @@ def test_wrong_types_are_searched_and_kept(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "CREATE TABLE zaphod (x)",
-        "CREATE TABLE t (x DEFAULT 'Vogon42-poetry')",
-    ],
-)
+@pytest.mark.parametrize("sql", ["CREATE TABLE zaphod (x)", "CREATE TABLE t (x DEFAULT 'Vogon42-poetry')"])
 def test_a_value_in_a_definition_is_refused(tmp_path: Path, sql: str) -> None:
     path = tmp_path / "x.sqlite"
     write(path, kernel("k", 0, 5), strings={1: ENVIRONMENT.format(user="zaphod")})

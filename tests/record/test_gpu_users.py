@@ -157,8 +157,7 @@ def test_processes_without_the_device_and_of_others_are_left_out(users_of: Users
 
 
 @pytest.mark.parametrize(
-    "content",
-    [None, 3, [3], [{"pid": "1"}], [{"pid": 1, "name": "x", "parent": 1, "forked": "yes"}]],
+    "content", [None, 3, [3], [{"pid": "1"}], [{"pid": 1, "name": "x", "parent": 1, "forked": "yes"}]]
 )
 def test_what_is_invalid_in_run_json_counts_as_nothing(content: object) -> None:
     assert gpu_users_of({"gpu_processes": content}) is None

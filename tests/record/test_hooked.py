@@ -72,10 +72,7 @@ def test_why_there_are_none(step_at: str | None, hooked: Hooked, words: str) -> 
         (Hooked(1, 1, 12, 10), "recorded steps 10-11 of 10-13: train ended after 12 steps"),
         (Hooked(1, 1, 11, 10), "recorded step 10 of 10-13: train ended after 11 steps"),
         (Hooked(1, 1, 10, 10), "recorded only a part of step 10: train ended after 10 steps"),
-        (
-            Hooked(1, 1, 20, 11, 13),
-            "recorded steps 11-13 instead of 10-13: steps were counted late, as",
-        ),
+        (Hooked(1, 1, 20, 11, 13), "recorded steps 11-13 instead of 10-13: steps were counted late, as"),
         (Hooked(1, 1, 5), ""),  # nothing was recorded, which is an error
     ],
 )

@@ -192,10 +192,7 @@ def test_what_is_missing_is_told_before_the_body(
         (without_gpu, "requires a CUDA GPU"),
     ):
         monkeypatch.setitem(sys.modules, "torch", torch)
-        with (
-            pytest.raises(Unavailable, match=rf"^measure\({asked}=True\) .*{complaint}"),
-            part,
-        ):
+        with pytest.raises(Unavailable, match=rf"^measure\({asked}=True\) .*{complaint}"), part:
             told.note("body")
     assert told.calls == []
 

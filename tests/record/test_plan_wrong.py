@@ -30,11 +30,7 @@ def failure(path: Path) -> PlanError:
     ("text", "says", "advises"),
     [
         # keys
-        (
-            "repet = 3\n" + RUN,
-            "no key named 'repet'",
-            "did you mean 'repeat'? keys: name, repeat, timeout,",
-        ),
+        ("repet = 3\n" + RUN, "no key named 'repet'", "did you mean 'repeat'? keys: name, repeat, timeout,"),
         ("zzz = 3\n" + RUN, "no key named 'zzz'", "keys: name, repeat"),
         ('command = "a"\n' + RUN, "no key named 'command'", "'command' belongs in [[runs]]"),
         (RUN + "grdi = {}", "[[runs]] 1: no key named 'grdi'", "did you mean 'grid'?"),

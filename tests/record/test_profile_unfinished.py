@@ -223,12 +223,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("short_of", "discard"),
-    [
-        ("the report", True),
-        ("the export", False),
-        ("the copy", False),
-        ("the digest", True),
-    ],
+    [("the report", True), ("the export", False), ("the copy", False), ("the digest", True)],
 )
 def test_a_batch_on_a_disk_that_is_too_small(
     whole: Path, mounted: Mounted, cli: Cli, short_of: str, *, discard: bool

@@ -55,10 +55,7 @@ def test_a_script_that_runs_one_variant_has_a_default() -> None:
     ],
 )
 def test_what_measures_nothing_is_refused(
-    parser: argparse.ArgumentParser,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    complaint: str,
+    parser: argparse.ArgumentParser, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
         parser.parse_args(arguments)

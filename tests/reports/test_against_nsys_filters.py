@@ -127,12 +127,7 @@ def work(dice: Dice) -> list[Row]:
 
 def ranges(dice: Dice) -> list[Row]:
     """Ranges of which no two start together: which of those is inside the other nsys leaves to chance."""
-    domains = [
-        domain("lib", 1),
-        domain("other", 2),
-        domain(None, 3),
-        domain("é", 1, pid=200),
-    ]
+    domains = [domain("lib", 1), domain("other", 2), domain(None, 3), domain("é", 1, pid=200)]
     rows = [*domains]
     for start in dice.sample(range(1000), 30):
         text, registered = dice.choice([None, *STEPS]), dice.choice([None, "step", "a/b", 7])

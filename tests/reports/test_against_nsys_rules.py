@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from nsys_says import RULES, made_by_us, said_by
-from tiny_export import (
-    MEM_KINDS,
-    Row,
-    call,
-    global_id,
-    kernel,
-    memcpy,
-    memset,
-    nvtx,
-    row,
-    write,
-)
+from tiny_export import MEM_KINDS, Row, call, global_id, kernel, memcpy, memset, nvtx, row, write
 
 from nsyswrap.api import Capture
 from nsyswrap.capture import schema

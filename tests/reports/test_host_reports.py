@@ -6,18 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from report_tables import capture_of, rows_of
-from tiny_export import (
-    MPI_COLLECTIVE,
-    MPI_OTHER,
-    MPI_P2P,
-    OPENMP,
-    OSRT,
-    PID,
-    global_id,
-    kernel,
-    on_cpu,
-    row,
-)
+from tiny_export import MPI_COLLECTIVE, MPI_OTHER, MPI_P2P, OPENMP, OSRT, PID, global_id, kernel, on_cpu, row
 
 from nsyswrap.base.errors import NotInCapture
 

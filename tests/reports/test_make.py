@@ -86,9 +86,6 @@ def test_all_and_nothing_mean_every_report_once() -> None:
     assert everything == list(NAMES)
     assert [
         request.report.name + request.suffix for request in parse_all(["all", f"{KERNELS}:base,{KERNELS}"])
-    ] == [
-        *NAMES,
-        f"{KERNELS}_base",
-    ]
+    ] == [*NAMES, f"{KERNELS}_base"]
     with pytest.raises(UsageError, match="no report named 'nope'"):
         parse_all([f"{KERNELS},nope"])

@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.cells import cell_len
-from tiny_export import (
-    GRAPH,
-    Row,
-    call,
-    diagnostic,
-    kernel,
-    memcpy,
-    memset,
-    nvtx,
-    opened,
-    row,
-    write,
-)
+from tiny_export import GRAPH, Row, call, diagnostic, kernel, memcpy, memset, nvtx, opened, row, write
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.no_gpu_work import has_gpu_work, no_gpu_work
@@ -172,11 +160,7 @@ def test_without_gpu_work_the_other_causes_are_named_on_stderr(tmp_path: Path, c
             "CUDA was not traced: --trace=nvtx; use nsyswrap profile --trace cuda,nvtx",
         ),
         ([nvtx("a", 0, 5)], {}, "nsys recorded no CUDA call"),
-        (
-            [call("cudaFree", 0, 5)],
-            {},
-            "nsys recorded 1 CUDA API call, but no launch",
-        ),
+        ([call("cudaFree", 0, 5)], {}, "nsys recorded 1 CUDA API call, but no launch"),
         (
             [nvtx("a", 0, 5)],
             {"nsys": {"trace": "cuda", "capture_range": "nvtx:x"}},

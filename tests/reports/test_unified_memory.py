@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from report_tables import capture_of, rows_of
-from tiny_export import (
-    MEMCPY,
-    UM_CPU_FAULT,
-    UM_GPU_FAULT,
-    memcpy,
-    um_cpu_fault,
-    um_gpu_fault,
-)
+from tiny_export import MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT, memcpy, um_cpu_fault, um_gpu_fault
 
 from nsyswrap.base.errors import NotInCapture
 
@@ -34,11 +27,7 @@ def migrated(kind: int, address: int | None, size: int, duration: int) -> Row:
 def test_migrations_of_an_export_without_addresses(tmp_path: Path) -> None:
     pages = [memcpy(TO_DEVICE, 0, 10, 100), memcpy(TO_DEVICE, 0, 10, 100), memcpy(TO_HOST, 0, 50, 300)]
     capture = capture_of(tmp_path, *pages, um_cpu_fault(1, 0), um_gpu_fault(1, 0, 1))
-    assert rows_of(capture, "um_sum") == [
-        ",0.000,,,,10000.000",
-        ",,0.000,,,6000.000",
-        "0x1,,,1,1,",
-    ]
+    assert rows_of(capture, "um_sum") == [",0.000,,,,10000.000", ",,0.000,,,6000.000", "0x1,,,1,1,"]
     [note] = capture.report("um_total_sum").notes
     assert "no virtualAddress (nsys 2022.1 or newer writes it)" in note
 

@@ -19,10 +19,7 @@ from scenario_scripts import load, torch_on_cpu
 from nsyswrap.base.errors import Unavailable
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's own; they are not ours to mend
-CACHES = {
-    "TRITON_CACHE_DIR": "gelu/triton",
-    "TORCHINDUCTOR_CACHE_DIR": "gelu/inductor",
-}
+CACHES = {"TRITON_CACHE_DIR": "gelu/triton", "TORCHINDUCTOR_CACHE_DIR": "gelu/inductor"}
 
 # The whole of measure() on the CPU: Triton's interpreter runs its kernel there.
 INTERPRETED = """

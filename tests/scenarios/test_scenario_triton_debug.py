@@ -91,10 +91,7 @@ def test_the_interpreter_finds_the_planted_error(interpreted: tuple[str, list[An
     assert [timing["range"] for timing in large["timings"]] == ["interpreter/wrong", "interpreter/right"]
     assert [timing["range"] for timing in on_gpu["timings"]] == ["triton/wrong", "triton/right"]
     assert [kernel["entry"] for kernel in on_gpu["kernels"]] == ["row_sum_kernel", "wrong_row_sum_kernel"]
-    assert harmless == [
-        "the interpreter gave no wrong sum",
-        "wrong: 0 of 3 sums are wrong, expected 3",
-    ]
+    assert harmless == ["the interpreter gave no wrong sum", "wrong: 0 of 3 sums are wrong, expected 3"]
 
 
 @pytest.mark.parametrize(

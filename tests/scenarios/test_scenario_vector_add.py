@@ -169,10 +169,7 @@ def test_only_bare_takes_another_clock(vector_add: ModuleType) -> None:
 
 @pytest.mark.parametrize("variant", ["schedule", "toggle_both"])
 def test_under_nsys_the_profiler_stays_off(
-    vector_add: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    variant: str,
+    vector_add: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], variant: str
 ) -> None:
     [alone] = vector_add.measure(options(variant))["timings"]
     capsys.readouterr()

@@ -27,11 +27,7 @@ _UNRANKED = {"lost_events", "timed_launch_only", "timed_earlier_work"}
 
 
 def looped(
-    *rows: Row,
-    steps: int = 4,
-    every: int = STEP_NS,
-    longer: Mapping[int, int] | None = None,
-    pid: int = PID,
+    *rows: Row, steps: int = 4, every: int = STEP_NS, longer: Mapping[int, int] | None = None, pid: int = PID
 ) -> list[Row]:
     """Repeat the rows of a step, each time inside an NVTX range; ``longer`` is added to some steps."""
     again, at = [], 0

@@ -66,9 +66,6 @@ def run_folder(
 
 
 def recorded(
-    folder: Path,
-    rows: Iterable[Row],
-    samples: Sequence[Sample] | str | None,
-    facts: Conditions | None = None,
+    folder: Path, rows: Iterable[Row], samples: Sequence[Sample] | str | None, facts: Conditions | None = None
 ) -> Capture:
     return open_capture(run_folder(folder, [*rows, STARTED], samples, facts or Conditions((H200,))))

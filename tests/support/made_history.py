@@ -20,10 +20,7 @@ def made_points(
 ) -> list[Side]:
     """Return a side for each point; ``factors`` says by number which kernels are slower, ``setup`` where."""
     return [
-        dated(
-            made_side(f"p{i}", seed=1000 * seed + i, factors=factors(i), setup=setup(i), **more),
-            i,
-        )
+        dated(made_side(f"p{i}", seed=1000 * seed + i, factors=factors(i), setup=setup(i), **more), i)
         for i in range(points)
     ]
 
@@ -35,6 +32,5 @@ def dated(side: Side, number: int) -> Side:
         for run in side.runs
     )
     return replace(
-        side,
-        runs=tuple(replace(run, setup=setup) for run, setup in zip(side.runs, setups, strict=True)),
+        side, runs=tuple(replace(run, setup=setup) for run, setup in zip(side.runs, setups, strict=True))
     )

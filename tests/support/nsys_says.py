@@ -34,13 +34,7 @@ def era_of(nsys: str) -> Rounding:
 
 
 def said_by(  # noqa: PLR0913 - all that nsys can be asked for
-    nsys: str,
-    export: Path,
-    reports: Sequence[str],
-    unit: TimeUnit = "ns",
-    *,
-    time: str = "",
-    nvtx: str = "",
+    nsys: str, export: Path, reports: Sequence[str], unit: TimeUnit = "ns", *, time: str = "", nvtx: str = ""
 ) -> dict[str, str]:
     """Return what `nsys stats` and `nsys analyze` write, by report as it was asked for; empty: skipped.
 

@@ -76,12 +76,7 @@ def table_over(members: Sequence[Member], name: str) -> Table:
 
 
 def run_folder(
-    folder: Path,
-    rank: int,
-    world_size: int,
-    *rows: Row,
-    profiled: list[int] | None = None,
-    started: str = "",
+    folder: Path, rank: int, world_size: int, *rows: Row, profiled: list[int] | None = None, started: str = ""
 ) -> Path:
     """The run folder of a rank, as `nsyswrap profile` leaves it in a launch."""
     path = folder / f"rank-{rank}"

@@ -28,9 +28,7 @@ ARGUMENTS = {
 }
 
 # Runs beside a scenario's own, without goldens: the scenario, some of its variants, and what they are given.
-BESIDE = {
-    "add2_queued": ("add2", ("second", "none"), ("--n", "16777216", "--warmup", "100", "--queued")),
-}
+BESIDE = {"add2_queued": ("add2", ("second", "none"), ("--n", "16777216", "--warmup", "100", "--queued"))}
 
 # Captures of each kind: kernels of one name and of many, copies, ranks, threads, graphs, streams, a full
 # queue.

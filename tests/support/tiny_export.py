@@ -294,13 +294,7 @@ def opened(folder: Path, *rows: Row, names: KernelNames = "full", **options: obj
 
 def _gpu_operation(start: int, end: int, correlation: int | None, pid: int) -> dict[str, object]:
     place = {"deviceId": 0, "contextId": 1, "streamId": 7}
-    return {
-        "start": start,
-        "end": end,
-        **place,
-        "correlationId": correlation,
-        "globalPid": global_id(pid),
-    }
+    return {"start": start, "end": end, **place, "correlationId": correlation, "globalPid": global_id(pid)}
 
 
 def _interned(cells: Mapping[str, object], ids: dict[str | bytes, int]) -> dict[str, object]:

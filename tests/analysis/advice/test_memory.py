@@ -184,10 +184,7 @@ def test_copies_of_a_gpu_in_the_memory_of_the_host(discrete: tuple[int, ...], tm
 def test_copies_of_which_a_tenth_is_hidden_do_not_take_turns(
     hidden: int, stake: int | None, tmp_path: Path
 ) -> None:
-    beside = [
-        call("cudaLaunchKernel", 20, 30, 3, tid=101),
-        kernel("other", 310 - hidden, 310, 3, streamId=8),
-    ]
+    beside = [call("cudaLaunchKernel", 20, 30, 3, tid=101), kernel("other", 310 - hidden, 310, 3, streamId=8)]
     found = stakes(tmp_path, *looped(*taking_turns(310), *beside))
     assert found.get("copies_not_overlapped") == stake
 

@@ -64,12 +64,7 @@ def test_fp32_products_cost_what_tf32_would_save(name: str, tmp_path: Path) -> N
 
 def test_what_is_said_of_fp32_products(tmp_path: Path) -> None:
     one = found(tmp_path, gpu(), *looped(*ahead(FP32, 600)))["fp32_products"]
-    assert one.numbers == {
-        "steps": 3,
-        "kernels": 3,
-        "kernels_ns": 1800,
-        "longest_kernel": FP32,
-    }
+    assert one.numbers == {"steps": 3, "kernels": 3, "kernels_ns": 1800, "longest_kernel": FP32}
     assert (one.time_percent, one.window_ns) == (60.0, STEADY_NS)
 
 

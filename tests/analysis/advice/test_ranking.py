@@ -50,10 +50,7 @@ def test_the_largest_stands_first(tmp_path: Path) -> None:
 # The step cannot be shorter than what device 0 computes.
 def test_time_on_two_devices_is_at_most_that_of_the_one_that_computes_longest(tmp_path: Path) -> None:
     here = launched(100, length=90)
-    there = [
-        call("cudaLaunchKernel", 0, 90, 2, tid=101),
-        kernel("k", 150, STEP_NS, 2, deviceId=1),
-    ]
+    there = [call("cudaLaunchKernel", 0, 90, 2, tid=101), kernel("k", 150, STEP_NS, 2, deviceId=1)]
     assert stakes(tmp_path, *looped(*here, *there)) == {"launch_bound": 3 * 100}
 
 

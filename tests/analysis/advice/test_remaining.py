@@ -133,10 +133,7 @@ QUARTERS: dict[str, list[Row]] = {
         *(call("cudaLaunchKernel", 0, 1, 1), kernel("a", 1, 2, 1)),
         memcpy(11, GAP + 2, END, 4096, streamId=0),
     ],
-    "unknown": [
-        *(call("cudaLaunchKernel", 0, 1, 1), kernel("a", 1, 2, 1)),
-        kernel("b", GAP + 2, END, None),
-    ],
+    "unknown": [*(call("cudaLaunchKernel", 0, 1, 1), kernel("a", 1, 2, 1)), kernel("b", GAP + 2, END, None)],
 }
 
 

@@ -114,8 +114,7 @@ def test_kernels_that_launching_limits_do_not_count(
 
 
 @pytest.mark.parametrize(
-    ("name", "blocks", "expected"),
-    [(GEMM, 9, []), (GEMM, 8, ["few_blocks"]), ("mine", 9, ["few_blocks"])],
+    ("name", "blocks", "expected"), [(GEMM, 9, []), (GEMM, 8, ["few_blocks"]), ("mine", 9, ["few_blocks"])]
 )
 def test_products_may_leave_a_tenth_of_the_gpu_to_others(
     name: str, blocks: int, expected: list[str], tmp_path: Path

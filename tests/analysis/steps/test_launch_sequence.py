@@ -197,10 +197,7 @@ def test_launches_in_no_order_are_no_steps(tmp_path: Path) -> None:
     for i, letter in enumerate("abcadbdcbbadcacdbadcbaabcddcbcab"):
         drawing.launch(letter, i * 100)
     steps = only(tmp_path, drawing)
-    assert (steps.found, steps.why_none) == (
-        False,
-        "nothing that repeats holds 25 % of the launches",
-    )
+    assert (steps.found, steps.why_none) == (False, "nothing that repeats holds 25 % of the launches")
 
 
 def test_a_sequence_that_is_a_small_part_of_the_program(tmp_path: Path) -> None:

@@ -145,9 +145,7 @@ def test_each_forward_has_a_range_down_to_the_depth(cli: Cli, nsys: str, tmp_pat
 @pytest.mark.usefixtures("torch")
 def test_names_of_odd_modules(cli: Cli, nsys: str, tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text(ODD)
-    done = cli(
-        *("profile", "--no-stats", "--nsys", nsys, "-o", "run", "--modules", "1", "odd.py"),
-    )
+    done = cli(*("profile", "--no-stats", "--nsys", nsys, "-o", "run", "--modules", "1", "odd.py"))
     assert done.returncode == 0, done.stderr
     assert nested(tmp_path / "run" / "report.sqlite") == [
         *("Sequential", "-0"),
@@ -187,8 +185,7 @@ def test_a_backward_belongs_to_the_module_that_recorded_its_operation(
     cli: Cli, nsys: str, tmp_path: Path
 ) -> None:
     done = cli(
-        *("profile", "--no-stats", "--nsys", nsys, "-o", "run", "--modules", "2"),
-        PROGRAMS / "train_told.py",
+        *("profile", "--no-stats", "--nsys", nsys, "-o", "run", "--modules", "2"), PROGRAMS / "train_told.py"
     )
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import recorded
 from report_tables import csv_of, records_of
-from tiny_export import (
-    PID,
-    call,
-    graph,
-    kernel,
-    memcpy,
-    memset,
-    nvtx,
-    opened,
-    row,
-)
+from tiny_export import PID, call, graph, kernel, memcpy, memset, nvtx, opened, row
 
 from nsyswrap.api import open_capture
 
@@ -146,8 +136,7 @@ def test_the_same_device_number_on_two_machines_is_two_devices(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("clip", "expected"),
-    [(True, (22, 57, 35, 18 + 13, 4, 6 + 8)), (False, (10, 57, 47, 30 + 13, 4, 8 + 8))],
+    ("clip", "expected"), [(True, (22, 57, 35, 18 + 13, 4, 6 + 8)), (False, (10, 57, 47, 30 + 13, 4, 8 + 8))]
 )
 def test_a_selection_sets_the_window(clip: bool, expected: tuple[int, ...], tmp_path: Path) -> None:  # noqa: FBT001
     found = only(opened(tmp_path, *ROWS).select(time="22/57", clip=clip))

@@ -134,10 +134,7 @@ def test_ranges_of_two_threads_hold_their_own_calls(tmp_path: Path) -> None:
 
 def test_a_call_belongs_where_it_starts(tmp_path: Path) -> None:
     found = phases(
-        tmp_path,
-        nvtx("first", 0, 100),
-        nvtx("second", 101, 200),
-        call("cudaDeviceSynchronize", 95, 195),
+        tmp_path, nvtx("first", 0, 100), nvtx("second", 101, 200), call("cudaDeviceSynchronize", 95, 195)
     )
     assert [values[-1] for values in found.values()] == [100.0, 0.0]
 

@@ -106,9 +106,7 @@ def test_ranges_without_modules_are_a_tree_of_names(tmp_path: Path) -> None:
 
 def test_a_launch_belongs_to_ranges_of_its_own_thread_alone(tmp_path: Path) -> None:
     capture = opened(
-        tmp_path,
-        nvtx("main", 0, 100),
-        *(call("launch", 10, 15, 1, tid=101), kernel("k", 20, 30, 1)),
+        tmp_path, nvtx("main", 0, 100), *(call("launch", 10, 15, 1, tid=101), kernel("k", 20, 30, 1))
     )
     assert times(tree_of(capture), "total") == {"(no range)": (10,)}
 
@@ -222,9 +220,7 @@ def named(folder: Path, *ranges: str) -> list[str]:
 
 def test_numbered_siblings_are_one_row(tmp_path: Path) -> None:
     requests = [f"request {number}" for number in (5, 17, 200)]
-    assert named(tmp_path, *requests, "warm-up 1", "warm-up 2") == [
-        *("request *", "warm-up 1", "warm-up 2"),
-    ]
+    assert named(tmp_path, *requests, "warm-up 1", "warm-up 2") == [*("request *", "warm-up 1", "warm-up 2")]
 
 
 @pytest.mark.parametrize("parts", ["layer {}", "layers.{}", "block_{}", "conv{}"])

@@ -13,15 +13,7 @@ from report_tables import csv_of, records_of
 from sampled import sampled
 from slow_budget import COLUMNS, slow_budget
 from slow_steps import slow_steps
-from tiny_export import (
-    call,
-    changed,
-    global_id,
-    kernel,
-    memcpy,
-    nvtx,
-    opened,
-)
+from tiny_export import call, changed, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture
@@ -115,10 +107,7 @@ WITHOUT_GPU_WORK = ("nvtx/host", "hybrid/threads")
 LARGE = ("storm/busy",)  # looking at every instant takes 10 s, and drawn programs queue launches too
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name in recorded.DOZEN if name not in (*WITHOUT_GPU_WORK, *LARGE)],
-)
+@pytest.mark.parametrize("name", [name for name in recorded.DOZEN if name not in (*WITHOUT_GPU_WORK, *LARGE)])
 @pytest.mark.slow
 def test_every_column_of_a_recorded_capture(name: str, tmp_path: Path) -> None:
     capture = open_capture(recorded.run_folder(name, tmp_path))

@@ -9,17 +9,7 @@ import pytest
 from recorded import DOZEN, ROOT, capture_names, run_folder
 from report_tables import csv_of, values_of
 from sampled import sampled
-from tiny_export import (
-    enums,
-    global_id,
-    graph,
-    kernel,
-    memcpy,
-    opened,
-    row,
-    um_cpu_fault,
-    um_gpu_fault,
-)
+from tiny_export import enums, global_id, graph, kernel, memcpy, opened, row, um_cpu_fault, um_gpu_fault
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import NotInCapture

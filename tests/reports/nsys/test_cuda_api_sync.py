@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report_tables import (
-    csv_of,
-    notes_text,
-    rows_of,
-    starts_of,
-)
+from report_tables import csv_of, notes_text, rows_of, starts_of
 from tiny_export import call, opened
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ def test_the_phases_of_launches(tmp_path: Path) -> None:
 def test_a_kernel_that_starts_the_moment_its_call_returns_waited_0_ns(tmp_path: Path) -> None:
     capture = opened(tmp_path, call("launch", 0, 10, 1, tid=101), kernel("k", 10, 30, 1, deviceId=2))
     assert rows_of(capture, REPORT) == [
-        "100,101,2,1,1,30.0,30.0,30,30,0.0,10.0,10.0,10,10,0.0,0.0,0.0,0,0,0.0,20.0,20.0,20,20,0.0,launch,k",
+        "100,101,2,1,1,30.0,30.0,30,30,0.0,10.0,10.0,10,10,0.0,0.0,0.0,0,0,0.0,20.0,20.0,20,20,0.0,launch,k"
     ]
 
 
@@ -140,8 +140,6 @@ def test_ids_above_2_to_the_63_are_taken_apart(tmp_path: Path) -> None:
     high = 200 << 56 | 100 << 24
     negative = high - (1 << 64)
     capture = opened(
-        tmp_path,
-        call("launch", 0, 1, 1, globalTid=negative | 101),
-        kernel("k", 5, 10, 1, globalPid=negative),
+        tmp_path, call("launch", 0, 1, 1, globalTid=negative | 101), kernel("k", 5, 10, 1, globalPid=negative)
     )
     assert keys_of(capture)[0][:2] == ["100", "101"]

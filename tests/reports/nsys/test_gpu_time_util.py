@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from report_tables import (
-    csv_of,
-    notes_text,
-    rows_of,
-    starts_of,
-)
+from report_tables import csv_of, notes_text, rows_of, starts_of
 from tiny_export import kernel, opened
 
 if TYPE_CHECKING:

@@ -42,12 +42,7 @@ def test_the_totals(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("left_out", range(4))
 def test_the_range_of_addresses_is_missing_where_one_of_four_is(left_out: int, tmp_path: Path) -> None:
-    parts = [
-        um_cpu_fault(1, 0),
-        um_gpu_fault(2, 0, 1),
-        migrated(TO_DEVICE, 3, 5),
-        migrated(TO_HOST, 4, 5),
-    ]
+    parts = [um_cpu_fault(1, 0), um_gpu_fault(2, 0, 1), migrated(TO_DEVICE, 3, 5), migrated(TO_HOST, 4, 5)]
     del parts[left_out]
     [line] = rows_of(capture_of(tmp_path, *parts, empty=FAULTS), REPORT)
     cells = line.split(",")

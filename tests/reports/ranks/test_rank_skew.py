@@ -35,7 +35,7 @@ def test_the_slowest_rank_of_ranges_and_kernels(tmp_path: Path) -> None:
 def test_ranges_without_gpu_work_are_judged_by_their_duration(tmp_path: Path) -> None:
     members = [member(tmp_path, number, nvtx("load", 0, 100 * (number + 1))) for number in range(3)]
     assert table_over(members, REPORT).rows() == [
-        ("range (CPU)", 2, 300, 0, 100, 200, 100.0, 1, 1, 0, "load"),
+        ("range (CPU)", 2, 300, 0, 100, 200, 100.0, 1, 1, 0, "load")
     ]
 
 

@@ -32,10 +32,7 @@ def test_every_step(tmp_path: Path) -> None:
 
 
 def test_ranges_that_do_not_match_are_told(tmp_path: Path) -> None:
-    members = [
-        member(tmp_path, 0, *steps(FAST, FAST), nvtx("save", 0, 1)),
-        member(tmp_path, 1, *steps(FAST)),
-    ]
+    members = [member(tmp_path, 0, *steps(FAST, FAST), nvtx("save", 0, 1)), member(tmp_path, 1, *steps(FAST))]
     table = table_over(members, REPORT)
     assert len(table) == 1
     assert table.notes[-2:] == (

@@ -83,10 +83,7 @@ def test_who_comes_late_without_more_to_do_on_the_gpu(tmp_path: Path) -> None:
 
 
 def test_a_job_in_which_the_ranks_take_turns_names_nobody(tmp_path: Path) -> None:
-    members = [
-        member(tmp_path, 0, *steps(*[FAST, SLOW] * 4)),
-        member(tmp_path, 1, *steps(*[SLOW, FAST] * 4)),
-    ]
+    members = [member(tmp_path, 0, *steps(*[FAST, SLOW] * 4)), member(tmp_path, 1, *steps(*[SLOW, FAST] * 4))]
     verdict = table_over(members, REPORT).verdict
     assert verdict.startswith("no single rank is regularly last in the 8 collectives;")
     assert "rank 0" not in verdict
@@ -265,10 +262,7 @@ def test_a_selection_leaves_out_collectives_and_keeps_the_matches(tmp_path: Path
         for one in straggler(tmp_path)
     ]
     table = table_over(part, REPORT)
-    assert values_of(table, "collectives", "waiting_ns", "own_ns") == [
-        (2, 400, 200),
-        (2, 0, 600),
-    ]
+    assert values_of(table, "collectives", "waiting_ns", "own_ns") == [(2, 400, 200), (2, 0, 600)]
     assert "whole rows" in table.selection
 
 

@@ -206,23 +206,8 @@ def test_the_screen_compares_by_what_is_asked_for(cli: Cli, tmp_path: Path) -> N
 
 
 def test_parameters_hold_anything(cli: Cli, tmp_path: Path) -> None:
-    first = {
-        "n": 1,
-        "rate": 0.5,
-        "text": NASTY,
-        "kernels": "=1+1",
-        "flag": True,
-        "mixed": 1,
-        "": "x",
-    }
-    second = {
-        "n": 2,
-        "rate": 1,
-        "text": "x" * 5000,
-        "kernels": "é🎉",
-        "flag": False,
-        "mixed": "one",
-    }
+    first = {"n": 1, "rate": 0.5, "text": NASTY, "kernels": "=1+1", "flag": True, "mixed": 1, "": "x"}
+    second = {"n": 2, "rate": 1, "text": "x" * 5000, "kernels": "é🎉", "flag": False, "mixed": "one"}
     captured(planned(tmp_path / "b", 1, first, label="one"), 10)
     captured(planned(tmp_path / "b", 2, second, label="one"), 20)
     done = cli("collect", batch_of(tmp_path / "b"))
@@ -247,7 +232,7 @@ def test_columns_are_typed_by_all_their_values(tmp_path: Path) -> None:
     write_results(tmp_path, results_table(results, parameters_of(results)), Wanted())
     table = parquet.read_table(tmp_path / "results.parquet")
     assert [str(table.schema.field(name).type) for name in ("n", "rate", "mode", "kernel_ns")] == [
-        *("int64", "double", "string", "int64"),
+        *("int64", "double", "string", "int64")
     ]
     assert table.column("n").to_pylist() == [1, None]
     assert table.column("mode").to_pylist() == ["a", "3"]

@@ -102,10 +102,7 @@ def test_captures_that_name_their_ranks_are_one_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("digests", [False, True])
 def test_a_run_with_the_same_capture_as_two_ranks_is_refused(
-    batch: Path,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    digests: bool,
+    batch: Path, capsys: pytest.CaptureFixture[str], *, digests: bool
 ) -> None:
     """Its kernels would count twice. The other runs are collected."""
     wrong = batch / "runs" / "00002"

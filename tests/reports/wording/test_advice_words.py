@@ -329,14 +329,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
     ),
     (
         "last_wave",
-        {
-            "kernel": "gemm",
-            "blocks": 264,
-            "waves": 1.0,
-            "resident": 2,
-            "multiprocessors": 132,
-            **KERNELS,
-        },
+        {"kernel": "gemm", "blocks": 264, "waves": 1.0, "resident": 2, "multiprocessors": 132, **KERNELS},
         "Last wave of blocks",
         "3.00 ms in kernels whose last wave leaves SMs idle",
         (
@@ -382,13 +375,7 @@ CASES: list[tuple[FindingKind, dict[str, Any], str, str, str]] = [
         "60.0 % of the time, loading less than 16 bytes at once",
         "3 kernel executions, 300 ns in total; most time in k<{0}>",
     ),
-    (
-        "outside_graphs",
-        {"time_percent": 30.0},
-        "",
-        "Kernels outside CUDA graphs take 30.0 % of the time",
-        "",
-    ),
+    ("outside_graphs", {"time_percent": 30.0}, "", "Kernels outside CUDA graphs take 30.0 % of the time", ""),
     (
         "slow_link",
         {"rate_bytes_per_s": 6e9, "link_bytes_per_s": 64e9},

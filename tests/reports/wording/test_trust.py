@@ -5,18 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_export import (
-    API,
-    DIAGNOSTIC,
-    Row,
-    call,
-    diagnostic,
-    graph,
-    kernel,
-    memcpy,
-    memset,
-    opened,
-)
+from tiny_export import API, DIAGNOSTIC, Row, call, diagnostic, graph, kernel, memcpy, memset, opened
 
 from nsyswrap.reports.wording.trust import trust
 

@@ -12,13 +12,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # else the Trainer takes all
 import torch
 import torch.utils.data
 from common import report, start
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    Trainer,
-    TrainerCallback,
-    TrainingArguments,
-)
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
 STEPS = 40
 warnings.filterwarnings("ignore")
