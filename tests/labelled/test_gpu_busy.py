@@ -90,6 +90,7 @@ def test_the_pairs_of_cures_are_whole() -> None:
     cures = read_entries(HERE / "cures")
     causes = {name.removesuffix("_before") for name in cures if name.endswith("_before")}
     assert cures.keys() == {f"{cause}_{side}" for cause in causes for side in ("before", "after")}
-    assert {entry["program"] for entry in cures.values()} == {
-        path.name for path in (HERE / "cures").glob("*.py")
-    }
+    for name, entry in cures.items():
+        cause, _, side = name.rpartition("_")
+        assert (entry["program"], entry["arguments"]) == (f"{cause}.py", [side])
+    assert causes | {"common"} == {path.stem for path in (HERE / "cures").glob("*.py")}

@@ -4,10 +4,9 @@ Most time: large matrix products on the FP32 units, where the tensor cores stay 
 """
 
 import torch
-from common import report, start
+from common import measure
 from transformers import BertConfig, BertModel
 
-STEPS = 15
 torch.set_float32_matmul_precision("highest")  # the default: no TF32
 shape = {"hidden_size": 1024, "num_attention_heads": 16, "intermediate_size": 4096}
 model = BertModel(BertConfig(vocab_size=8192, num_hidden_layers=6, **shape)).cuda()
@@ -22,9 +21,4 @@ def train_step() -> None:
     optimizer.zero_grad()
 
 
-for _ in range(2):
-    train_step()
-started = start()
-for _ in range(STEPS):
-    train_step()
-report("FP32 products without tensor cores", STEPS, started)
+measure(train_step, 15, "FP32 products without tensor cores", warm_up=2)

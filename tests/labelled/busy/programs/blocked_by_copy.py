@@ -4,9 +4,8 @@ Lost time: the kernels of a step wait for the copy of 384 MiB before them, which
 """
 
 import torch
-from common import report, start
+from common import measure
 
-STEPS = 40
 batch = torch.ones(96 << 20, dtype=torch.float32, pin_memory=True).view(-1, 1024)
 on_gpu = torch.empty_like(batch, device="cuda")
 weight = torch.randn(1024, 1024, device="cuda", dtype=torch.bfloat16)
@@ -18,9 +17,4 @@ def step() -> torch.Tensor:
     return (x @ weight).relu().sum()
 
 
-step()
-started = start()
-for _ in range(STEPS):
-    total = step()
-report("blocked by a copy on the same stream", STEPS, started)
-print(total.item())
+print(measure(step, 40, "blocked by a copy on the same stream").item())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -19,3 +21,14 @@ def report(cause: str, steps: int, started: float, **facts: float) -> None:
     torch.cuda.synchronize()
     seconds = (time.perf_counter() - started) / steps
     print("TRUTH", json.dumps({"cause": cause, "steps": steps, "seconds_per_step": seconds, **facts}))
+
+
+def measure(step: Callable[[], Any], steps: int, cause: str, warm_up: int = 1) -> Any:  # noqa: ANN401
+    """Run `step` to warm up, then `steps` times between two waits, and report; return its last result."""
+    for _ in range(warm_up):
+        step()
+    started = start()
+    for _ in range(steps):
+        result = step()
+    report(cause, steps, started)
+    return result

@@ -11,9 +11,8 @@ os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder.name  # an empty cache
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
 import torch  # noqa: E402 - after the variables
-from common import report, start  # noqa: E402 - after the variables
+from common import measure  # noqa: E402 - after the variables
 
-STEPS = 60
 torch.set_float32_matmul_precision("high")
 layers = [torch.nn.Linear(2048, 2048), torch.nn.GELU(), torch.nn.LayerNorm(2048)]
 model = torch.compile(torch.nn.Sequential(*layers, torch.nn.Linear(2048, 2048)).cuda())
@@ -28,10 +27,5 @@ def train_step() -> None:
     optimizer.zero_grad()
 
 
-for _ in range(3):
-    train_step()
-started = start()
-for _ in range(STEPS):
-    train_step()
-report("none in the steps: compiled at first use only", STEPS, started)
+measure(train_step, 60, "none in the steps: compiled at first use only", warm_up=3)
 folder.cleanup()

@@ -4,11 +4,10 @@ Most time: some 1000 small kernels of the optimizer a step, twice as many as of 
 """
 
 import torch
-from common import report, start
+from common import measure
 from transformers import GPT2Config, GPT2Model
 from transformers.optimization import Adafactor
 
-STEPS = 10
 torch.set_float32_matmul_precision("high")
 config = GPT2Config(
     vocab_size=4096, n_positions=256, n_layer=4, n_embd=512, n_head=8, bos_token_id=0, eos_token_id=0
@@ -25,9 +24,4 @@ def train_step() -> None:
     optimizer.zero_grad()
 
 
-for _ in range(2):
-    train_step()
-started = start()
-for _ in range(STEPS):
-    train_step()
-report("an optimizer with kernels for each parameter", STEPS, started)
+measure(train_step, 10, "an optimizer with kernels for each parameter", warm_up=2)

@@ -4,10 +4,9 @@ Nothing is lost: the large products use the tensor cores, and the launches run a
 """
 
 import torch
-from common import report, start
+from common import measure
 from transformers import BertConfig, BertModel
 
-STEPS = 40
 torch.set_float32_matmul_precision("high")
 shape = {"hidden_size": 1024, "num_attention_heads": 16, "intermediate_size": 4096}
 model = BertModel(BertConfig(vocab_size=8192, num_hidden_layers=6, **shape)).cuda()
@@ -22,9 +21,4 @@ def train_step() -> None:
     optimizer.zero_grad()
 
 
-for _ in range(2):
-    train_step()
-started = start()
-for _ in range(STEPS):
-    train_step()
-report("none: TF32 products", STEPS, started)
+measure(train_step, 40, "none: TF32 products", warm_up=2)

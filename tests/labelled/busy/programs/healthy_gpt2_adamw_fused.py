@@ -4,10 +4,9 @@ Nothing is lost: the optimizer takes a few kernels a step, and the launches run 
 """
 
 import torch
-from common import report, start
+from common import measure
 from transformers import GPT2Config, GPT2Model
 
-STEPS = 20
 torch.set_float32_matmul_precision("high")
 config = GPT2Config(
     vocab_size=4096, n_positions=256, n_layer=6, n_embd=512, n_head=8, bos_token_id=0, eos_token_id=0
@@ -24,9 +23,4 @@ def train_step() -> None:
     optimizer.zero_grad()
 
 
-for _ in range(2):
-    train_step()
-started = start()
-for _ in range(STEPS):
-    train_step()
-report("none: a fused optimizer", STEPS, started)
+measure(train_step, 20, "none: a fused optimizer", warm_up=2)

@@ -4,10 +4,9 @@ Nothing is lost: no matrix of attention scores is written, and large products ta
 """
 
 import torch
-from common import report, start
+from common import measure
 from transformers import AutoModel, LlamaConfig
 
-STEPS = 30
 shape = {"hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 16, "num_key_value_heads": 16}
 config = LlamaConfig(vocab_size=8192, num_hidden_layers=4, use_cache=False, **shape)
 model = AutoModel.from_config(config, attn_implementation="sdpa").cuda().bfloat16()
@@ -22,9 +21,4 @@ def train_step() -> None:
     optimizer.zero_grad()
 
 
-for _ in range(2):
-    train_step()
-started = start()
-for _ in range(STEPS):
-    train_step()
-report("none: fused attention", STEPS, started)
+measure(train_step, 30, "none: fused attention", warm_up=2)

@@ -4,9 +4,8 @@ Nothing is lost: each array is read or written once a step.
 """
 
 import torch
-from common import report, start
+from common import measure
 
-STEPS = 200
 spot = torch.rand(32 << 20, device="cuda") * 100 + 50
 strike = torch.rand_like(spot) * 100 + 50
 years = torch.rand_like(spot) * 2 + 0.1
@@ -27,9 +26,4 @@ def price(spot: torch.Tensor, strike: torch.Tensor, years: torch.Tensor) -> torc
     return torch.where(call > 0, call, torch.zeros_like(call))
 
 
-price(spot, strike, years)
-started = start()
-for _ in range(STEPS):
-    value = price(spot, strike, years)
-report("none: a fused chain", STEPS, started)
-print(value.mean().item())
+print(measure(lambda: price(spot, strike, years), 200, "none: a fused chain").mean().item())

@@ -5,9 +5,8 @@ Nothing is lost: FP32 suffices for three digits, the products use TF32, and the 
 
 import numpy as np
 import torch
-from common import report, start
+from common import measure
 
-STEPS = 80
 torch.set_float32_matmul_precision("high")
 random = np.random.default_rng(0)
 points = torch.from_numpy(random.random((32768, 64)).astype(np.float32)).cuda()
@@ -21,9 +20,4 @@ def predict(points: torch.Tensor) -> torch.Tensor:
     return torch.exp(-distances / 8) @ weights
 
 
-predict(points)
-started = start()
-for _ in range(STEPS):
-    values = predict(points)
-report("none: FP32 and TF32", STEPS, started)
-print(values.mean().item())
+print(measure(lambda: predict(points), 80, "none: FP32 and TF32").mean().item())

@@ -4,10 +4,9 @@ Most time: the matrix of attention scores, which products, a mask, a softmax and
 """
 
 import torch
-from common import report, start
+from common import measure
 from transformers import AutoModel, LlamaConfig
 
-STEPS = 12
 shape = {"hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 16, "num_key_value_heads": 16}
 config = LlamaConfig(vocab_size=8192, num_hidden_layers=4, use_cache=False, **shape)
 model = AutoModel.from_config(config, attn_implementation="eager").cuda().bfloat16()
@@ -22,9 +21,4 @@ def train_step() -> None:
     optimizer.zero_grad()
 
 
-for _ in range(2):
-    train_step()
-started = start()
-for _ in range(STEPS):
-    train_step()
-report("attention not fused", STEPS, started)
+measure(train_step, 12, "attention not fused", warm_up=2)

@@ -4,9 +4,8 @@ Most time: each kernel reads and writes whole arrays, which one fused kernel wou
 """
 
 import torch
-from common import report, start
+from common import measure
 
-STEPS = 40
 spot = torch.rand(32 << 20, device="cuda") * 100 + 50
 strike = torch.rand_like(spot) * 100 + 50
 years = torch.rand_like(spot) * 2 + 0.1
@@ -26,9 +25,5 @@ def price(spot: torch.Tensor, strike: torch.Tensor, years: torch.Tensor) -> torc
     return torch.where(call > 0, call, torch.zeros_like(call))
 
 
-price(spot, strike, years)
-started = start()
-for _ in range(STEPS):
-    value = price(spot, strike, years)
-report("a long chain of elementwise kernels without fusion", STEPS, started)
-print(value.mean().item())
+cause = "a long chain of elementwise kernels without fusion"
+print(measure(lambda: price(spot, strike, years), 40, cause).mean().item())

@@ -5,9 +5,8 @@ Most time: FP64 arithmetic and memory traffic that FP32 would halve at least; th
 
 import numpy as np
 import torch
-from common import report, start
+from common import measure
 
-STEPS = 40
 random = np.random.default_rng(0)
 points = torch.from_numpy(random.random((32768, 64))).cuda()
 centers = torch.from_numpy(random.random((4096, 64))).cuda()
@@ -20,9 +19,4 @@ def predict(points: torch.Tensor) -> torch.Tensor:
     return torch.exp(-distances / 8) @ weights
 
 
-predict(points)
-started = start()
-for _ in range(STEPS):
-    values = predict(points)
-report("FP64 by default, from numpy", STEPS, started)
-print(values.mean().item())
+print(measure(lambda: predict(points), 40, "FP64 by default, from numpy").mean().item())

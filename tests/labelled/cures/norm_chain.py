@@ -1,16 +1,17 @@
-"""Normalize rows with elementwise operations before products."""
-
-import time
+"""Normalize rows with elementwise operations before products; cured: with layer_norm."""
 
 import torch
+from common import CURED, measure
 
-STEPS, WIDTH = 20, 1024
+WIDTH = 1024
 weights = [torch.randn(WIDTH, WIDTH, device="cuda", dtype=torch.bfloat16) / 32 for _ in range(6)]
 scale, shift = (torch.randn(WIDTH, device="cuda", dtype=torch.bfloat16) for _ in range(2))
 x = torch.randn(65_536, WIDTH, device="cuda", dtype=torch.bfloat16)
 
 
 def norm(x: torch.Tensor) -> torch.Tensor:
+    if CURED:
+        return torch.nn.functional.layer_norm(x, (WIDTH,), scale, shift)
     mean = x.mean(-1, keepdim=True)
     variance = (x - mean).pow(2).mean(-1, keepdim=True)
     return scale * ((x - mean) / torch.sqrt(variance + 1e-5)) + shift
@@ -22,11 +23,4 @@ def step() -> None:
         y = norm(y) @ weight
 
 
-for _ in range(3):
-    step()
-torch.cuda.synchronize()
-started = time.perf_counter()
-for _ in range(STEPS):
-    step()
-torch.cuda.synchronize()
-print("SECONDS_PER_STEP", (time.perf_counter() - started) / STEPS)
+measure(step, 20)

@@ -1,11 +1,9 @@
-"""Compute beside a million Python objects, which the garbage collector no longer visits."""
+"""Compute beside a million Python objects, with garbage in each step; cured: without collections."""
 
 import gc
-import time
 
 import torch
-
-STEPS = 20
+from common import CURED, measure
 
 
 class Node:
@@ -17,8 +15,9 @@ class Node:
 replay = [Node(number) for number in range(1_000_000)]
 x = torch.randn(2048, 2048, device="cuda", dtype=torch.bfloat16)
 gc.collect()
-gc.freeze()
-gc.disable()
+if CURED:
+    gc.freeze()
+    gc.disable()
 
 
 def step() -> torch.Tensor:
@@ -26,12 +25,4 @@ def step() -> torch.Tensor:
     return (x @ x).mean() * len(episode)
 
 
-for _ in range(3):
-    step()
-torch.cuda.synchronize()
-started = time.perf_counter()
-for _ in range(STEPS):
-    result = step()
-torch.cuda.synchronize()
-print("SECONDS_PER_STEP", (time.perf_counter() - started) / STEPS)
-print(result.item())
+print(measure(step, 20).item())

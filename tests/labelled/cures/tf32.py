@@ -1,11 +1,9 @@
-"""Train with TF32 products on the tensor cores."""
-
-import time
+"""Train with FP32 products on the FP32 units; cured: with TF32 products on the tensor cores."""
 
 import torch
+from common import CURED, measure
 
-STEPS = 30
-torch.set_float32_matmul_precision("high")
+torch.set_float32_matmul_precision("high" if CURED else "highest")
 layers = [torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.ReLU()) for _ in range(4)]
 model = torch.nn.Sequential(*layers).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -18,11 +16,4 @@ def step() -> None:
     optimizer.zero_grad()
 
 
-for _ in range(3):
-    step()
-torch.cuda.synchronize()
-started = time.perf_counter()
-for _ in range(STEPS):
-    step()
-torch.cuda.synchronize()
-print("SECONDS_PER_STEP", (time.perf_counter() - started) / STEPS)
+measure(step, 30)
