@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.compare.model import Comparison as Compared
 from nsyswrap.analysis.compare.model import Limits
@@ -31,6 +31,7 @@ with lazy_imports():
     from nsyswrap.capture import frames
     from nsyswrap.render import comparison as comparisons
     from nsyswrap.render import notebook, plots, python_text
+    from nsyswrap.reports import brief as briefs
     from nsyswrap.reports.compare import conclusion, sides, tables
 
 
@@ -83,6 +84,13 @@ class Capture(CaptureColumns):
         Raises NotInCapture if the view names steps that the capture lacks.
         """
         return answers.answer_of(self)
+
+    def brief(self) -> dict[str, Any]:
+        """The answer for a program that reads it, as JSON of at most 4 kB: ``report --format brief``.
+
+        Raises NotInCapture if the view names steps that the capture lacks.
+        """
+        return briefs.brief_of(self)
 
     def plot(self, kind: str) -> Sheet:
         """Draw ``top-kernels``, ``timeline``, ``launch`` or ``copies`` as a matplotlib Figure.

@@ -34,13 +34,17 @@ _LEVEL_WIDTH = max(map(len, _LEVELS.values()))
 @click.argument("capture", required=False, type=click.Path(readable=False, path_type=Path))
 @option("Checks", "--probe", is_flag=True, help="Also record two seconds of GPU work and read it back.")
 @option("Output", "--json", "as_json", is_flag=True, help="Print JSON: docs/doctor.schema.json.")
-def command(capture: Path | None, *, probe: bool, as_json: bool) -> None:
+@option("Output", "--skill", is_flag=True, help="Print the skill file for coding agents, and check nothing.")
+def command(capture: Path | None, *, probe: bool, as_json: bool, skill: bool) -> None:
     """Check that this machine can record, or that a CAPTURE can be analyzed.
 
     Each line is a check: ok, a note, a problem, or not checked. A note is good to know. Below a
     problem is what to do next, mostly a command; doctor changes nothing itself. The exit code is 1 if
     there are problems. With a CAPTURE or a run folder, only that is checked.
     """
+    if skill:
+        print_data(Path(__file__).with_name("skill.md").read_text(encoding="utf-8"))
+        return
     if capture and probe:
         raise UsageError("--probe cannot be used with a capture", "omit one of them")
     groups = _of_capture(capture) if capture else _of_machine(probe=probe)

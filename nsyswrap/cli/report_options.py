@@ -103,6 +103,8 @@ class ReportOptions:
 
         If none is named, files hold all, and a document that begins with the answer those of the screen.
         """
+        if self.format.without_reports:
+            return []
         names, _ = self._capture_and_rank_reports
         if not names and not self.csv_folder:
             if self.by_rank or self.is_screen:
@@ -174,6 +176,11 @@ class ReportOptions:
         if self.format.is_binary and not self.output:
             raise UsageError(
                 f"--format {self.form} needs -o", "name a file, or a folder for several reports, with -o"
+            )
+        if self.format.without_reports and (self.named_reports or self.by or self.csv_folder):
+            raise UsageError(
+                f"--format {self.form} is the answer alone",
+                "use --format json for reports, or omit -r, --by and --csv",
             )
         if self.format.one_table and not self.named_reports:
             raise UsageError(

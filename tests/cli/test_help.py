@@ -16,10 +16,11 @@ from conftest import Cli
 from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.cli import cli as top
-from nsyswrap.cli import main
+from nsyswrap.cli import doctor, main
 from nsyswrap.cli.help import GENERAL, Command
 
 PAGES = [page for page in reference.pages() if not page.name.startswith("changes-")]
+PAGES.append(Path(doctor.__file__).with_name("skill.md"))
 MOST_LINES, WIDTH = 40, 80
 HIDDEN = ["run-folder"]
 
@@ -238,7 +239,7 @@ $ --frobnicate
 no option named '--frobnicate'
   nsyswrap --help shows all options
 $ report --format jsn
-invalid --format 'jsn': expected text, csv, tsv, json, markdown, parquet
+invalid --format 'jsn': expected text, csv, tsv, json, brief, markdown, parquet
   did you mean 'json'?
 $ plot --kind time
 invalid --kind 'time': expected top-kernels, timeline, launch, copies

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Content = str | bytes | Iterator[bytes]  # an iterator yields a large text in blocks, as UTF-8
 
-NAMES = ("text", "csv", "tsv", "json", "markdown", "parquet")  # in the order of --help
+NAMES = ("text", "csv", "tsv", "json", "brief", "markdown", "parquet")  # in the order of --help
 
 
 class Layout(
@@ -64,7 +64,8 @@ class Format(NamedTuple):
     ``for_people``: kernel names may be shortened to readable ones. ``has_envelope``: the text says what was
     selected and which reports are missing, so that a document without tables is worth writing.
     ``has_answers``: the answer of each capture comes first. ``is_binary``: contents are bytes.
-    ``one_table``: programs expect one table, so that reports have to be named.
+    ``one_table``: programs expect one table, so that reports have to be named. ``without_reports``: the
+    content is of captures, not of reports.
     """
 
     render: Callable[[Document, Layout], Mapping[str, Content]]
@@ -73,6 +74,7 @@ class Format(NamedTuple):
     has_answers: bool = False
     is_binary: bool = False
     one_table: bool = False
+    without_reports: bool = False
 
 
 def in_one(contents: Iterable[Content]) -> Iterator[bytes]:

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.slow
 
 PUBLIC = ROOT.parents[0] / "shared" / "exports"
 SCHEMA = json.loads((ROOT / "docs" / "answer.schema.json").read_text(encoding="utf-8"))
+BRIEF = json.loads((ROOT / "docs" / "brief.schema.json").read_text(encoding="utf-8"))
 EXPORTS = {path.stem: path for path in sorted(PUBLIC.glob("*.sqlite"))}
 FIRST = 8  # lines of the screen hold the answer
 
@@ -67,6 +68,24 @@ def test_the_first_lines_have_the_answer(capture: Capture) -> None:
         "No verdict: " if answer.withheld else worth[0][:60] if worth else r"(No single cause|Largest cause)"
     )
     assert any(re.match(expected if not worth else re.escape(expected), line) for line in first)
+
+
+def test_the_brief_of_any_capture_is_small_and_adds_up(capture: Capture) -> None:
+    packet = capture.brief()
+    assert len(json.dumps(packet, separators=(",", ":"))) <= 4096
+    Draft202012Validator(BRIEF).validate(packet)
+    answer = capture.answer
+    kinds = [finding["kind"] for finding in packet["findings"]]
+    assert kinds == [finding.kind for finding in answer.findings][: len(kinds)]
+    assert len(kinds) + packet["findings_left_out"] == len(answer.findings)
+    assert kinds or not answer.findings
+    if not answer.devices:
+        assert packet["judged"]["part"] is None
+        return
+    assert packet["busy_percent"] + packet["idle_percent"] == pytest.approx(100, abs=1e-3)
+    steps = answer.steps.count if answer.steps else 1
+    whole_ms = sum(packet["busy_ms"].values()) + sum(packet["idle_ms"].values())
+    assert whole_ms == pytest.approx(answer.window_ns / steps / 1e6, rel=1e-4)
 
 
 def test_shares_add_up_and_lines_are_short(capture: Capture) -> None:

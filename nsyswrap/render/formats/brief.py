@@ -1,0 +1,25 @@
+"""The answer for programs: a line of JSON for each capture, of at most 4 kB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nsyswrap.render.formats import Format
+from nsyswrap.reports.brief import FORMAT as NAME
+from nsyswrap.reports.brief import VERSION, as_text, brief_of
+
+if TYPE_CHECKING:
+    from nsyswrap.render.formats import Document, Layout
+
+
+def render(document: Document, _: Layout) -> dict[str, str]:
+    """Return the packets of the captures; one that cannot be read has an error in place of an answer."""
+    packets = [brief_of(capture) for capture in document.captures.values()]
+    packets += [
+        {"format": NAME, "version": VERSION, "capture": {"path": str(one.path)}, "error": one.text}
+        for one in document.not_read
+    ]
+    return {"brief.json": "".join(f"{as_text(packet)}\n" for packet in packets)}
+
+
+FORMAT = Format(render, has_envelope=True, without_reports=True)

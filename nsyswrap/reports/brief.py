@@ -1,0 +1,185 @@
+"""The answer as one small JSON object for programs. Its JSON Schema is ``docs/brief.schema.json``.
+
+For any capture it has at most MOST_BYTES: fewer findings and shorter texts rather than more bytes, and the
+number of findings that are left out. Times are in ms, of one step where there are steps, summed over devices.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from nsyswrap.analysis.answer import answer_of
+from nsyswrap.analysis.conditions import run_conditions_of
+from nsyswrap.analysis.frameworks import PYTORCH, framework_of
+from nsyswrap.analysis.range_tree import range_tree_of
+from nsyswrap.base.text import shorten
+from nsyswrap.reports.figures import figures_of
+from nsyswrap.reports.wording.advice import words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nsyswrap.analysis.answer import Answer
+    from nsyswrap.analysis.finding import Finding
+    from nsyswrap.capture.capture import Capture
+
+FORMAT = "nsyswrap-brief"
+VERSION = 1  # raised with every key that is removed or changes its meaning
+MOST_BYTES = 4096
+# Findings, and characters of a text: the first of these that fits.
+_SIZES = ((6, 400), (5, 240), (4, 180), (3, 140), (3, 100), (2, 70), (1, 50), (0, 30))
+_NS_PER_MS = 1e6
+_DIGITS = 6  # significant ones of a figure
+_MOST_LOOPS, _MOST_OUTLIERS, _MOST_STATES, _MOST_WORDS = 3, 5, 8, 12
+_PROGRAM = ("PROGRAM",)
+
+
+def brief_of(capture: Capture) -> dict[str, Any]:
+    """Return the answer of a capture as numbers, texts, lists and dicts. What is not known is None."""
+    capture = capture.decided()
+    answer = answer_of(capture)
+    for findings, characters in _SIZES:
+        packet = _packet(capture, answer, findings, characters)
+        if len(as_text(packet)) <= MOST_BYTES:
+            break
+    return packet
+
+
+def as_text(packet: Mapping[str, Any]) -> str:
+    """Return a packet as JSON on one line."""
+    return json.dumps(packet, separators=(",", ":"), ensure_ascii=True)
+
+
+def _packet(capture: Capture, answer: Answer, most: int, characters: int) -> dict[str, Any]:
+    info, source = capture.info, str(capture.source)
+    figures, steps = figures_of(answer), answer.steps
+    per = (steps.count if steps else 1) * _NS_PER_MS
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "capture": {
+            "path": source,
+            "command": [shorten(word, characters) for word in info.command[:_MOST_WORDS]],
+            "gpus": list(dict.fromkeys(info.gpus)),
+            "gpu_count": len(info.gpus),
+            "driver": info.driver_version or None,
+            "nsys": info.exporter_version or None,
+        },
+        "judged": _judged(answer, characters),
+        "busy_percent": _figure(figures.get("busy_percent")),
+        "idle_percent": _figure(figures.get("idle_percent")),
+        "busy_ms": _states(answer.busy_ns, per),
+        "idle_ms": _states(answer.idle_ns, per),
+        "findings": [_finding(finding, per, characters) for finding in answer.findings[:most]],
+        "findings_left_out": max(0, len(answer.findings) - most),
+        "facts": [shorten(words(fact).what, characters) for fact in answer.facts[:most]],
+        "conditions": _conditions(capture, answer, characters)[: max(most, 1)],
+        "unknown": _unknown(capture, answer, characters),
+        "next": _next(answer, source),
+    }
+
+
+def _judged(answer: Answer, characters: int) -> dict[str, Any]:
+    """Return which part of the capture all figures are of."""
+    steps = answer.steps
+    return {
+        "part": answer.part if answer.devices else None,
+        "no_steps_because": shorten(answer.why_whole, characters) or None,
+        "withheld_because": shorten(words(answer.withheld).what, characters) if answer.withheld else None,
+        "loop": shorten(steps.label, characters) if steps else None,
+        "steps": steps.count if steps else None,
+        "of_steps": steps.total if steps else None,
+        "step_mean_ms": _figure(steps.mean_ns / _NS_PER_MS) if steps else None,
+        "step_median_ms": _figure(steps.median_ns / _NS_PER_MS) if steps else None,
+        "long_steps": [one.number for one in steps.outliers[:_MOST_OUTLIERS]] if steps else [],
+        "gpu_time_percent": _figure(steps.gpu_percent) if steps else None,
+        "devices": len(answer.devices),
+        "other_loops": [
+            {
+                "loop": shorten(loop.label, characters),
+                "steps": loop.count,
+                "step_mean_ms": _figure(loop.mean_ns / _NS_PER_MS),
+                "busy_percent": _figure(loop.busy_percent),
+            }
+            for loop in answer.other_loops[:_MOST_LOOPS]
+        ],
+    }
+
+
+def _states(times_ns: Mapping[str, int], per: float) -> dict[str, float | None]:
+    """Return times by state; those beyond the first few are summed as ``other``, so that they add up."""
+    first, rest = list(times_ns.items())[:_MOST_STATES], list(times_ns.values())[_MOST_STATES:]
+    states = {state: _figure(ns / per) for state, ns in first}
+    return {**states, "other": _figure(sum(rest) / per)} if rest else states
+
+
+def _finding(finding: Finding, per: float, characters: int) -> dict[str, Any]:
+    wording = words(finding)
+    saved = finding.saved_ns
+    return {
+        "kind": finding.kind,
+        "what": shorten(wording.what, characters),
+        "time_ms": _figure(finding.evidence.length / per) if finding.evidence.length else None,
+        "saving_ms": None if saved is None else _figure(saved / per),
+        "saving_percent": _figure(finding.saved_percent),
+        "status": finding.status,
+        "do": shorten(wording.do, characters),
+        "code": wording.example if len(wording.example) <= characters else None,
+        "unless": shorten(wording.unless, characters) or None,
+        "report": finding.source,
+    }
+
+
+def _conditions(capture: Capture, answer: Answer, characters: int) -> list[str]:
+    """Return what makes the figures less certain than they look."""
+    texts = [*answer.remarks, *(words(note).what for note in answer.notes)]
+    conditions = run_conditions_of(capture)
+    texts += [
+        f"GPU {gpu.gpu.index} was throttled in {gpu.throttled_percent:.0f} % of its GPU work"
+        for gpu in (conditions.gpus if conditions else ())
+        if gpu.throttled_percent
+    ]
+    return [shorten(text, characters) for text in dict.fromkeys(texts)]
+
+
+def _unknown(capture: Capture, answer: Answer, characters: int) -> list[dict[str, Any]]:
+    """Return what this capture cannot tell, each with the command that records it."""
+    program = [shorten(word, characters) for word in capture.info.command[:_MOST_WORDS]] or list(_PROGRAM)
+    lacks: list[tuple[str, list[str]]] = []
+    if not answer.devices:
+        lacks.append(("why the GPU had no work", ["nsyswrap", "doctor", str(capture.source)]))
+    if answer.devices and answer.steps is None:
+        lacks.append(("the time of a step", ["nsyswrap", "profile", "--steps", "10-13", *program]))
+    if framework_of(capture.whole) == PYTORCH and not _has_modules(capture):
+        lacks.append(("GPU time by module", ["nsyswrap", "profile", "--modules", *program]))
+    if capture.has("graph"):
+        lacks.append(("kernels in CUDA graphs", ["nsyswrap", "profile", "--graphs", "node", *program]))
+    if answer.devices and run_conditions_of(capture) is None:
+        lacks.append(("clocks, throttling, other processes", ["nsyswrap", "profile", *program]))
+    return [{"what": what, "argv": argv} for what, argv in lacks]
+
+
+def _has_modules(capture: Capture) -> bool:
+    return capture.has("nvtx") and capture.has("api") and range_tree_of(capture.whole).has_modules
+
+
+def _next(answer: Answer, source: str) -> list[dict[str, Any]]:
+    """Return the commands that lead on, the most useful first."""
+    first = answer.findings[0] if answer.findings else None
+    commands: list[tuple[str, Sequence[str]]] = []
+    if first is not None:
+        rows = ("nsyswrap", "report", source, "-r", first.source, "--top", "20", "--format", "json")
+        commands += [(f"the rows behind {first.kind}", rows)]
+    if answer.devices:
+        kernels = ("-r", "cuda_gpu_kern_sum", "--top", "10", "--format", "json")
+        commands += [
+            ("the kernels with most time", ("nsyswrap", "report", source, *kernels)),
+            ("whether a change helped", ("nsyswrap", "compare", source, "NEW", "--format", "json")),
+        ]
+    return [{"why": why, "argv": list(argv)} for why, argv in commands]
+
+
+def _figure(value: float | None) -> float | None:
+    """Return a figure with few digits, which is enough for a claim."""
+    return None if value is None else float(f"{value:.{_DIGITS}g}")

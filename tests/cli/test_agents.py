@@ -1,0 +1,47 @@
+"""What programs and agents get: small packets, and a skill whose commands exist."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from checkouts import ROOT
+from jsonschema import Draft202012Validator
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+
+SCHEMA = json.loads((ROOT / "docs/brief.schema.json").read_text(encoding="utf-8"))
+CAPTURE = ROOT / "nsyswrap/recorded/add2/none"
+
+
+def test_a_packet_for_each_capture(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.sqlite").write_text("no capture")
+    done = cli("report", str(CAPTURE), str(tmp_path / "bad.sqlite"), "--format", "brief")
+    assert done.returncode == 65
+    packets = [json.loads(line) for line in done.stdout.splitlines()]
+    for packet in packets:
+        Draft202012Validator(SCHEMA).validate(packet)
+    assert packets[0]["judged"]["part"] == "steady part"
+    assert "error" in packets[1]
+
+
+def test_its_next_commands_run(cli: Cli) -> None:
+    [packet] = map(json.loads, cli("report", str(CAPTURE), "--format", "brief").stdout.splitlines())
+    reports = [one["argv"] for one in packet["next"] if "NEW" not in one["argv"]]
+    assert reports
+    for argv in reports:
+        assert argv[0] == "nsyswrap"
+        assert cli(*argv[1:]).returncode == 0
+
+
+def test_a_packet_has_no_reports(cli: Cli) -> None:
+    done = cli("report", str(CAPTURE), "--format", "brief", "-r", "gpu_time")
+    assert done.returncode == 2
+    assert "--format brief is the answer alone" in done.stderr
+
+
+def test_the_skill_file_is_printed(cli: Cli) -> None:
+    assert cli("doctor", "--skill").stdout.startswith("---\nname: nsyswrap\n")
