@@ -1,7 +1,5 @@
 """What tests of several files need: nsyswrap as a process of its own, and a real nsys."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import os
@@ -9,9 +7,10 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import foreign
 import hypothesis
@@ -23,12 +22,8 @@ from warm_cli import WarmCli
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.nsys import find as nsys_install
 from nsyswrap.base.run_folder import LOG, STATUS
+from nsyswrap.base.units import Rounding
 from nsyswrap.record.nvcc import find_nvcc
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from nsyswrap.base.units import Rounding
 
 pytest_plugins = ("tiers",)
 

@@ -1,7 +1,5 @@
 """A new report or format is one new file and its line in an order: proved on a copy of the package."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

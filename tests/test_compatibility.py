@@ -1,7 +1,5 @@
 """What earlier versions wrote is read, and a format changes at most once between two releases."""
 
-from __future__ import annotations
-
 import csv
 import importlib
 import json

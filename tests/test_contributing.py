@@ -1,7 +1,5 @@
 """CONTRIBUTING.md stays true: the files and folders that it names exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

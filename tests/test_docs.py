@@ -1,7 +1,5 @@
 """README.md and docs/ stay true: commands and Python run, outputs are current, links lead somewhere."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

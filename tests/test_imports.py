@@ -1,7 +1,5 @@
 """Which package may import which, and that no files import each other in a circle."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """What is installed: the packages that the code imports, and the files and types in the wheel."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """Phrases that readers stumbled over do not come back into texts that people read; see English in STYLE."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

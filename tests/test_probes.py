@@ -1,7 +1,5 @@
 """No file looks at a path by itself: each such look can raise in a folder of another user."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

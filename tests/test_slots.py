@@ -1,7 +1,5 @@
 """So many tests of a kind run at a time as there are slots."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

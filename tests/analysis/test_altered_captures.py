@@ -1,8 +1,6 @@
 """Steps and budgets of copies with other names, and with all times scaled."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import recorded
@@ -11,12 +9,7 @@ from report_tables import records_of
 from sampled import sampled
 
 from nsyswrap.analysis.steps import steps_of
-from nsyswrap.api import open_capture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
+from nsyswrap.api import Capture, open_capture
 
 WITHOUT_GPU_WORK = ("nvtx/host", "hybrid/threads")
 CAPTURES = sorted({*recorded.capture_names()} - {*WITHOUT_GPU_WORK})

@@ -1,16 +1,11 @@
 """When no verdict is given: the times of a capture contradict each other."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tiny_export import call, kernel, opened
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.reports.wording.advice import words
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_operations_that_end_before_they_start_withhold_the_verdict(tmp_path: Path) -> None:

@@ -1,16 +1,11 @@
 """What API calls are there for, by their names."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tiny_export import call, opened
 
 from nsyswrap.analysis.names import CLASSES, call_class, call_classes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

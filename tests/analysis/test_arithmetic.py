@@ -1,7 +1,5 @@
 """What the names of kernels say about types, tensor cores, alignment and tiles."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

@@ -1,27 +1,16 @@
 """The clock, power and throttling of a GPU while it worked, from the samples of its run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conditioned import H200, MS, POWER, STARTED, around, csv_of, idle, recorded, run_folder, sample
-from tiny_export import everything, global_id, kernel, opened, row
+from tiny_export import Row, everything, global_id, kernel, opened, row
 
-from nsyswrap.analysis.conditions import Spread, run_conditions_of
-from nsyswrap.api import open_capture
-from nsyswrap.base.run_facts import Conditions
+from nsyswrap.analysis.conditions import RunConditions, Spread, WorkingGpu, run_conditions_of
+from nsyswrap.api import Capture, open_capture
+from nsyswrap.base.run_facts import Conditions, Gpu
 from nsyswrap.base.run_folder import EXPORT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.analysis.conditions import RunConditions, WorkingGpu
-    from nsyswrap.api import Capture
-    from nsyswrap.base.run_facts import Gpu
 
 # A kernel from 1.05 s to 2.95 s. Samples every 100 ms: those from 1.1 s to 3.0 s follow work, the first of
 # them does not count, so 19 do.

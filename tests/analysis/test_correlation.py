@@ -1,16 +1,11 @@
 """Which API call launched which kernel, on exports small enough to see it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tiny_export import API, KERNEL, Row, call, global_id, kernel, opened
 
 from nsyswrap.analysis.correlation import launch_pairs_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def pairs(folder: Path, *rows: Row, without: tuple[str, ...] = ()) -> list[tuple[int, int]]:

@@ -1,15 +1,10 @@
 """What API calls returned, and what profiling cost them, on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from diagnostics_found import ELSEWHERE, LAUNCH, found, launch
 from tiny_export import PID, Row, call, global_id, kernel, opened, row
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def overhead(label: str, start: int, end: int, *, tid: int = PID, kind: int | None = None) -> Row:

@@ -1,15 +1,10 @@
 """Clocks, times, and what of launches and their work is missing, on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from diagnostics_found import LAUNCH, found, launch
 from tiny_export import PID, Row, call, graph, kernel, memcpy, memset, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def altered(event: Row, **cells: object) -> Row:

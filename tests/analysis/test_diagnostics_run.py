@@ -1,30 +1,21 @@
 """What diagnostics and the trust line say of the conditions of a run."""
 
-from __future__ import annotations
-
 import lzma
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from conditioned import FULL, H200, MS, OWN, POWER, around, idle, recorded, sample
+from conditioned import FULL, H200, MS, OWN, POWER, Sample, around, idle, recorded, sample
 from diagnostics_found import found
 from tiny_export import call, diagnostic, kernel, opened, row
 
 from nsyswrap.analysis.conditions import run_conditions_of
-from nsyswrap.api import open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.base.run_facts import Conditions, GpuProcess, Host
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.reports.wording.trust import trust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from conditioned import Sample
-
-    from nsyswrap.api import Capture
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 # As in test_conditions: 19 samples, from 1.2 s to 3.0 s.

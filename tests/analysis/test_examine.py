@@ -1,12 +1,11 @@
 """What `nsyswrap doctor` says of a capture and of a run folder."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tiny_export import DIAGNOSTIC, Row, call, kernel, row, write
@@ -18,10 +17,6 @@ from nsyswrap.api import open_capture
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NotACapture, NotInCapture
 from nsyswrap.base.run_folder import EXPORT, LOG, RUN, STATUS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 SILENT = Path(__file__).resolve().parents[1] / "data" / "silent"
 WORK = (call("cudaLaunchKernel", 1, 5, 1), kernel("k", 6, 9, 1))

@@ -1,7 +1,5 @@
 """Values are numbered block by block as all at once."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

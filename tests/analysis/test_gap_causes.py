@@ -1,21 +1,13 @@
 """Gaps in the GPU's work and what the host did meanwhile: every cause on an export small enough to draw."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from tiny_export import PID, call, global_id, graph, kernel, memcpy, memset, opened, row
+from tiny_export import PID, Row, call, global_id, graph, kernel, memcpy, memset, opened, row
 
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.api import Capture
 from nsyswrap.base.constants import MISSING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.api import Capture
 
 LAUNCH, SYNC = "cudaLaunchKernel", "cudaDeviceSynchronize"
 # A kernel until 10, and one whose launch begins at 50 and returns at 60; it starts at 63.

@@ -1,27 +1,20 @@
 """Gaps and their causes beside a second opinion that looks at every nanosecond, on captures drawn by lot."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from sampled import sampled
-from tiny_export import call, global_id, graph, kernel, memcpy, memset, opened, row
+from tiny_export import Row, call, global_id, graph, kernel, memcpy, memset, opened, row
 
 from nsyswrap.analysis import gpu_gaps
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
 from nsyswrap.analysis.names import call_class
+from nsyswrap.api import Capture
 from nsyswrap.capture import stream
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.api import Capture
 
 CALLS = (
     "cudaMalloc",

@@ -1,16 +1,9 @@
 """Host code while the GPU is idle, split by Python's global interpreter lock where that was traced."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import records_of, table_of, values_of
-from tiny_export import PID, call, domain, kernel, nvtx, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
+from tiny_export import PID, Row, call, domain, kernel, nvtx, opened
 
 GIL, OTHER = 3, PID + 1
 HOLDS, WAITS = "Holding GIL", "Waiting for GIL"

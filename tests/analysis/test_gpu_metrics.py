@@ -1,15 +1,10 @@
 """Metrics that nsys sampled on a GPU."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tiny_export import kernel, metric, opened, row
 
 from nsyswrap.analysis.usage import gpu_metrics_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_names_units_and_values(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """All that ran on GPUs in one table, and the calls behind it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +15,9 @@ from nsyswrap.analysis.gpu_operations import (
     previous_ends,
     window,
 )
+from nsyswrap.api import Capture
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.selection import machine_ids
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 # CPU  L1[0,5) C2[6,9)         G4[20,25)
 # GPU    kernel[10,20) copy[10,15) set[12,14) graph[30,40) migration[35,38)

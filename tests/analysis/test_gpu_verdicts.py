@@ -1,21 +1,14 @@
 """Verdicts on programs made to deserve them, run on a real GPU."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from gpus_here import NO_GPU
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.launch_bound import launch_cost_of
 from nsyswrap.analysis.timing_audit import COMPLETE, EARLIER, LAUNCH_ONLY, MIXED
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
-
 
 pytestmark = [
     pytest.mark.gpu,

@@ -1,11 +1,10 @@
 """Grouped statistics against values worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays import groups
 from nsyswrap.analysis.arrays.groups import (
@@ -16,9 +15,6 @@ from nsyswrap.analysis.arrays.groups import (
     largest_first,
     number_texts,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def of(*values: int) -> Statistics:

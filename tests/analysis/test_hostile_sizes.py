@@ -1,9 +1,7 @@
 """Captures of some hundred kB that would take minutes or gigabytes: an answer, or the reason why not."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,9 +16,6 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.render.timeline.packing import disjoint
 from nsyswrap.reports import find_report
 from nsyswrap.reports.summary import summarize
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def launches(

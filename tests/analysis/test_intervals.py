@@ -1,19 +1,15 @@
 """What intervals cover, their gaps and overlaps: drawn on paper, and counted nanosecond by nanosecond."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import gaps, intersection, overlap, union
 from nsyswrap.capture.intervals import IntervalSet
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Busy from 5 to 10 and from 15 to 30: one interval inside another, two that touch, an empty one at the end.
 STARTS = np.array([15, 5, 20, 7, 30, 17])

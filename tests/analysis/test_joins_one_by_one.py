@@ -1,7 +1,5 @@
 """The joins over columns find the pairs that plain loops find, one pair at a time."""
 
-from __future__ import annotations
-
 import tempfile
 from itertools import product
 from pathlib import Path

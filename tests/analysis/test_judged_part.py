@@ -1,21 +1,13 @@
 """Which part of a capture is judged: the steady part of each process, what is selected, or the whole."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from tiny_export import call, changed, global_id, kernel, nvtx, opened
+from tiny_export import Row, call, changed, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_part import judged_parts, main_steps
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.api import Capture
+from nsyswrap.api import Capture
 
 
 def program(pid: int = 100, steps: int = 5, device: int = 0) -> list[Row]:

@@ -1,19 +1,13 @@
 """Rules of the user's own for the classes of kernels."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from tiny_export import kernel, write
 
 from nsyswrap.analysis.kernel_names import read_rules
 from nsyswrap.base.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 REPORT = "kernel_class_sum"
 

@@ -1,12 +1,12 @@
 """Kernel names: which class they tell, and what a person reads instead of them."""
 
-from __future__ import annotations
-
 import re
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from recorded import DOZEN, ROOT, capture_names, run_folder
 from sampled import sampled
 from tiny_export import kernel, memcpy, opened, write
@@ -19,12 +19,6 @@ from nsyswrap.render import summary_screen as screen
 from nsyswrap.render.formats import text
 from nsyswrap.render.names import distinct_names, readable_tables
 from nsyswrap.reports.summary import summarize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import Cli
 
 # Class, what a person reads ("-": the same), and the name.
 LINES = (ROOT / "tests" / "data" / "kernel_names.tsv").read_text(encoding="utf-8").splitlines()[1:]

@@ -1,8 +1,8 @@
 """The FLOPs and bytes of kernels, by the shapes of their operations."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +11,6 @@ from tiny_export import opened
 
 from nsyswrap.analysis.known_work import known_work
 from nsyswrap.capture.selection import Selection
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SGEMM, BF16 = "ampere_sgemm_128x64_tn", "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_tn"
 SPLIT = (

@@ -1,21 +1,14 @@
 """Whether launching is what the GPU waits for, on exports small enough to draw, and on recorded ones."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import recorded
 from launch_rows import launch
-from tiny_export import call, graph, kernel, memcpy, opened
+from tiny_export import Row, call, graph, kernel, memcpy, opened
 
 from nsyswrap.analysis.launch_bound import launch_cost_of
 from nsyswrap.api import open_capture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 SYNC = "cudaDeviceSynchronize"
 

@@ -1,21 +1,12 @@
 """What each launch cost, on exports small enough to draw."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from tiny_export import call, graph, kernel, memcpy, memset, nvtx, opened
+from tiny_export import Row, call, graph, kernel, memcpy, memset, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.launches import launches_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.analysis.launches import Launches
+from nsyswrap.analysis.launches import Launches, launches_of
 
 GRAPH_7 = 7 << 32  # what the ids of the nodes of graph 7 begin with
 

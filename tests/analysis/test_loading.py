@@ -1,17 +1,12 @@
 """When a process loads modules or compiles."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from tiny_export import call, global_id, kernel, opened, row
 
 from nsyswrap.analysis.loading import loading
 from nsyswrap.capture.schema import QUEUE_FULL
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_loading_counts_once_and_in_the_process(tmp_path: Path) -> None:

@@ -1,18 +1,12 @@
 """Memory that is allocated over time."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tiny_export import PID, allocation, global_id, kernel, opened
 
 from nsyswrap.analysis.usage import memory_use_of
+from nsyswrap.api import Capture
 from nsyswrap.capture.schema import FREED
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 FREE = {"memoryOperationType": FREED}
 OTHER = {"globalPid": global_id(PID + 1)}

@@ -3,8 +3,6 @@
 What is said must follow from the evidence. A cause without it begins with "possibly".
 """
 
-from __future__ import annotations
-
 import json
 import lzma
 from pathlib import Path

@@ -1,20 +1,14 @@
 """The paths of NVTX ranges around calls, as the timeline of Perfetto has them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from made_modules import training
 from tiny_export import call, domain, kernel, nvtx, opened
 
 from nsyswrap.analysis.nvtx_paths import call_paths
+from nsyswrap.api import Capture
 from nsyswrap.base.constants import MISSING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 
 def paths_of(capture: Capture) -> list[str | None]:

@@ -1,7 +1,5 @@
 """The work of operations by their shapes, worked out on paper and as PyTorch's own counter says."""
 
-from __future__ import annotations
-
 import math
 from importlib import import_module
 from typing import Any

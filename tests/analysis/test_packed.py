@@ -1,9 +1,7 @@
 """Kernels and calls in few bytes a row give the same tables as their columns do."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +15,6 @@ from nsyswrap.api import Capture
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture
 from nsyswrap.capture import sqlite_pages, stream
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_kern_exec_sum"
 

@@ -1,21 +1,12 @@
 """Peak rates equal those of data sheets, which NVIDIA rounds, and gives at the clocks that nsys records."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from tiny_export import kernel, row, write
+from tiny_export import Row, kernel, row, write
 
 from nsyswrap.analysis.peaks import peak_bandwidth, peak_flops, tf32_over_fp64, tf32_speedup
-from nsyswrap.api import open_capture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.api import Capture
+from nsyswrap.api import Capture, open_capture
 
 
 def gpu(name: str, version: str, multiprocessors: int | None, mhz: int | None, **more: object) -> Row:

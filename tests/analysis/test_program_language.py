@@ -1,20 +1,13 @@
 """What a program is written with, by its kernels, its ranges and its command."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tiny_export import OPENACC as OPENACC_TABLE
-from tiny_export import domain, kernel, on_cpu, opened, row
+from tiny_export import Row, domain, kernel, on_cpu, opened, row
 
 from nsyswrap.analysis.frameworks import JAX, PYTORCH
 from nsyswrap.analysis.program_language import CUDA, CUPY, OPENACC, PYTHON, language_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 
 def command(name: str) -> Row:

@@ -1,7 +1,5 @@
 """What the texts of NVTX ranges say: modules, operations of PyTorch with their numbers, names of JAX."""
 
-from __future__ import annotations
-
 import pytest
 
 from nsyswrap.analysis.range_texts import (

@@ -1,20 +1,13 @@
 """The range tree: which node a GPU operation belongs to, where several forwards or none are possible."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from made_modules import ENGINE, MAIN, MODULES, Training
-from tiny_export import PID, call, changed, global_id, kernel, nvtx, opened
+from tiny_export import PID, Row, call, changed, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.range_tree import range_tree_of, tree_figures_of
 from nsyswrap.capture.capture import Capture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 OTHER = PID + 2  # a second thread with forwards
 

@@ -1,12 +1,11 @@
 """Reports over random ranks equal what plain Python says of them, one kernel and one range at a time."""
 
-from __future__ import annotations
-
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from fixed_examples import FILES
@@ -16,9 +15,6 @@ from rank_exports import ALL_REDUCE, BROADCAST, member
 from tiny_export import Row, call, kernel, nvtx
 
 from nsyswrap.reports import ranks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096>)"
 NAMES = (ALL_REDUCE, ALL_GATHER, BROADCAST, "gemm", "add")

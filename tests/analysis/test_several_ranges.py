@@ -1,9 +1,8 @@
 """What several NVTX ranges of one name select: the union of their times, each nanosecond once."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +10,9 @@ from report_tables import records_of
 from tiny_export import PID, call, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of, selected_ns, window, windows
+from nsyswrap.api import Capture
 from nsyswrap.render.timeline.lanes import streams, threads
 from nsyswrap.reports.summary import summarize
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 WORKER = 101  # a thread that is not its process' first
 

@@ -1,21 +1,12 @@
 """Budgets on paper: what counts if several things hold at once, and time that another process used."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_export import call, global_id, graph, kernel, memcpy, memset, opened
+from tiny_export import Row, call, global_id, graph, kernel, memcpy, memset, opened
 
-from nsyswrap.analysis.step_budget import BUSY, COMPUTE, IDLE, STATES, budgets_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.analysis.step_budget import Budget
+from nsyswrap.analysis.step_budget import BUSY, COMPUTE, IDLE, STATES, Budget, budgets_of
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL()"
 GEMM, SOFTMAX = "void gemm<float>(int)", "softmax_forward"

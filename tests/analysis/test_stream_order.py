@@ -1,19 +1,12 @@
 """What an operation waited for on the GPU: by its stream, and by events that its stream awaited."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from advised import new
-from tiny_export import PID, call, global_id, kernel, memset, row
+from tiny_export import PID, Row, call, global_id, kernel, memset, row
 
 from nsyswrap.analysis.stream_order import StreamOrder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 SYNC, EVENT = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
 LONG, SHORT = "long", "short"

@@ -1,7 +1,5 @@
 """Columns of texts as codes: they behave as the list of their texts does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,19 +1,12 @@
 """What threads were doing, worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_export import call, global_id, opened, row
+from tiny_export import Row, call, global_id, opened, row
 
 from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 MAIN, OTHER = global_id(100, 100), global_id(100, 101)
 

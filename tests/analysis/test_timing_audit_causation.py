@@ -1,18 +1,12 @@
 """Which launches of other threads count for a range, worked out on paper. Times are in microseconds."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tiny_export import OSRT, PID, Row, call, global_id, kernel, nvtx, on_cpu, opened, row
 
 from nsyswrap.analysis.timing_audit import VERDICTS, audit
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
+from nsyswrap.api import Capture
 
 WORKER = 101
 

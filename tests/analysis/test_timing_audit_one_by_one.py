@@ -1,23 +1,17 @@
 """The audit over columns says what plain loops over ranges say, on small captures drawn by lot."""
 
-from __future__ import annotations
-
 import random
 import statistics
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from sampled import sampled
 from tiny_export import Row, call, global_id, kernel, nvtx, opened
 
-from nsyswrap.analysis.timing_audit import TOLERANCE_NS, VERDICTS, audit
+from nsyswrap.analysis.timing_audit import TOLERANCE_NS, VERDICTS, Audit, audit
 from nsyswrap.base.constants import MISSING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from nsyswrap.analysis.timing_audit import Audit
 
 LAUNCH, WAIT = "cudaLaunchKernel", "cudaStreamSynchronize"
 STEP = 400  # ns: times are multiples of it, so that many are equal and some differences are tolerated

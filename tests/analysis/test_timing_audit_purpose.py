@@ -1,9 +1,7 @@
 """Which ranges seem to measure GPU work. Drawings are in microseconds."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import recorded
@@ -13,12 +11,7 @@ from tiny_export import Row, call, memcpy, nvtx, opened
 from nsyswrap.analysis.nvtx_ranges import range_labels
 from nsyswrap.analysis.timing_audit import audit
 from nsyswrap.analysis.timing_audit.purpose import seems_measured
-from nsyswrap.api import open_capture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
+from nsyswrap.api import Capture, open_capture
 
 
 def measured(capture: Capture) -> dict[str | None, list[bool]]:

@@ -1,19 +1,14 @@
 """One judgement per NVTX range, worked out on paper. Drawings and numbers are in microseconds."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_export import PID, Row, call, global_id, graph, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.timing_audit import VERDICTS, Audit, audit
+from nsyswrap.api import Capture
 from nsyswrap.base.constants import MISSING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 OTHER = 101  # another thread
 

@@ -1,8 +1,6 @@
 """Which copies have a time of their own, and what their link could give."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from copy_examples import (
@@ -21,12 +19,7 @@ from copy_examples import (
     gpu,
     notes,
 )
-from tiny_export import memcpy, memset, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
+from tiny_export import Row, memcpy, memset, opened
 
 
 def test_operations_that_took_no_time_are_in_no_bandwidth(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """A function with arguments that another process cannot get is refused in words."""
 
-from __future__ import annotations
-
 import ctypes
 from pathlib import Path
 

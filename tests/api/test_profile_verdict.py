@@ -1,7 +1,5 @@
 """A profile against a baseline: when the verdict is true, and what a failing test shows."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Counts, times and bytes of a profile: on recorded captures, and on rows worked out on paper."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

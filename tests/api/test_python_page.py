@@ -1,11 +1,11 @@
 """Each name and call on the page about Python is executed."""
 
-from __future__ import annotations
-
 import re
 import sys
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from recorded import ROOT
@@ -13,10 +13,6 @@ from tiny_export import everything, write
 
 import nsyswrap
 from nsyswrap.base import errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 PAGE = (ROOT / "docs" / "python.md").read_text("utf-8")
 RUN = ROOT / "nsyswrap" / "recorded" / "add2" / "none"

@@ -1,20 +1,15 @@
 """The command that hints name is one that works when it is typed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nsyswrap.base import command_name
 from nsyswrap.cli.commands import COMMANDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Errors in Python: the text has the message and the hint, and a worker's error keeps both."""
 
-from __future__ import annotations
-
 import pickle
 import traceback
 from pathlib import Path

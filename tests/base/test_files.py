@@ -1,21 +1,15 @@
 """Writing files: whole or not at all, through links and pipes, and never over a capture."""
 
-from __future__ import annotations
-
 import os
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from tiny_export import call, kernel, write
 
 from nsyswrap.base import files as output
 from nsyswrap.base.errors import OutputError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 
 @pytest.fixture

@@ -1,21 +1,16 @@
 """The commit of a folder, in real repositories; hostile ones run nothing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nsyswrap.base import git as commits
 from nsyswrap.base.run_facts import Git
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 

@@ -1,7 +1,5 @@
 """What an optional feature needs is installed by the command that is named, in every kind of installation."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

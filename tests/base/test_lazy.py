@@ -1,15 +1,10 @@
 """Modules that are imported when they are first used."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROGRAM = """
 import sys

@@ -1,7 +1,5 @@
 """What nsys is told, what it says, and what makes an export complete."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

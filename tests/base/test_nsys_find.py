@@ -1,23 +1,17 @@
 """Which nsys is taken, and what is said of one that cannot work."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.nsys import find as nsys_install
 from nsyswrap.base.nsys.find import Nsys, find_nsys, judge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Cli
 
 
 @pytest.fixture(autouse=True)

@@ -1,22 +1,17 @@
 """What paths answers for places of another user, names that are too long, links to themselves."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import foreign
 import pytest
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unreadable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOKS: list[Callable[[Path], object]] = [

@@ -1,7 +1,5 @@
 """Which run is the newest: the index of begun runs, and the folder nsyswrap-runs/ beside it."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

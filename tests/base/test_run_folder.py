@@ -1,7 +1,5 @@
 """The run folder: who may write into it, what is in it, and the captures of a run by rank."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -1,7 +1,5 @@
 """Tools that print without end, that do not end, and whose children keep their pipes open."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

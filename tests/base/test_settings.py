@@ -1,11 +1,10 @@
 """Settings: which file, variable or option decides, and files that are wrong, hostile or somebody else's."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -19,10 +18,6 @@ from nsyswrap.base.nsys import find
 from nsyswrap.base.settings import SETTINGS, Value
 from nsyswrap.cli import cli
 from nsyswrap.cli.commands import COMMANDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 REPORT = ("report", "x.sqlite", "-r", "cuda_gpu_kern_sum")
 

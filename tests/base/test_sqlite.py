@@ -1,7 +1,5 @@
 """SQL statements with quoted names."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """Texts on a screen: kernel names fit, and different ones stay different; suggestions for unknown names."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import subprocess

@@ -1,20 +1,16 @@
 """JSON and TOML that were damaged or edited: read as the declared types, or refused with the place."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 from nsyswrap.base import run_facts
 from nsyswrap.base.files import parse_toml, read_json, read_toml, typed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

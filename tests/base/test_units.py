@@ -1,7 +1,5 @@
 """How values are written: for machines as nsys writes them, for people in three figures or so."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,23 +1,18 @@
 """The version names the commit of the code, wherever the code came from, and asks git only if it has to."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from checkouts import ROOT, archived, commit, copied, git, head, repository, version_in
 from sampled import sampled
 
 from nsyswrap.base.version import RELEASE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 NOBODY = 65534

@@ -1,7 +1,5 @@
 """Whether those who are timed say the same: a fast wrong answer is none."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest

@@ -3,8 +3,6 @@
 Where answers of the first round differ, it ends with 1; a goal that is missed is only said.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ every capture, and from the digests that the runs of a batch leave in their fold
 the process, and any of its workers, ever had resident.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

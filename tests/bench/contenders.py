@@ -1,7 +1,5 @@
 """Who is timed: each answers from the same export, in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

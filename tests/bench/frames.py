@@ -9,8 +9,6 @@ canvas, in the 95th percentile 4 times, none over 100 ms. No part of the script 
 while the page opens.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from bisect import bisect_left

@@ -1,7 +1,5 @@
 """What is held against what, and how it should be: all goals of the bench."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib.util import find_spec
 

@@ -1,7 +1,5 @@
 """The API calls of a process that trains a model, in the order of time."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What API calls start on a GPU: kernels, copies and memsets in ten streams."""
 
-from __future__ import annotations
-
 import numpy as np
 from made_calls import CALLS, COPY, GRAPH, LAUNCHES, NODES, SET, Columns, Ints
 from made_kernels import Kernels

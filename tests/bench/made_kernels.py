@@ -1,7 +1,5 @@
 """The kernels of a made-up program: their shapes, and names as long as those of PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 """Add NVTX ranges to a made export: a training loop on each of its threads, three ranges deep."""
 
 # ruff: noqa: S608 - the tables are those of nsys
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing

@@ -7,8 +7,6 @@ made up, the same of the same seed. Rows lie in the file in the order of time, t
 """
 
 # ruff: noqa: S608 - tables and columns are named here and in the recorded capture
-from __future__ import annotations
-
 import lzma
 import sqlite3
 import sys
@@ -16,17 +14,14 @@ from collections.abc import Iterable
 from contextlib import closing
 from itertools import count, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from made_calls import CALLS, made_calls, made_kinds, without_lost
+from made_calls import CALLS, Columns, Ints, made_calls, made_kinds, without_lost
 from made_gpu_work import GpuWork
 from made_kernels import Kernels, made_kernels, made_names
 
 from nsyswrap.capture.schema import EVENTS, PROCESS_MASK, STRINGS
-
-if TYPE_CHECKING:
-    from made_calls import Columns, Ints
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "recorded" / "ddp" / "even" / "report.sqlite.xz"
 KERNEL, MEMCPY, MEMSET, API = (EVENTS[kind].table for kind in ("kernel", "memcpy", "memset", "api"))

@@ -3,8 +3,6 @@
 Whoever measures has to be small: a child's peak memory counts from what its parent held when it started it.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

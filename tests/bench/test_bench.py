@@ -1,8 +1,6 @@
 """The bench runs, in small, and gives no times of answers that differ."""
 
 # ruff: noqa: S608 - tables are named in tiny_export
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

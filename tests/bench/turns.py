@@ -1,7 +1,5 @@
 """Run contenders in turn, and compare what they wrote the first time."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

@@ -3,8 +3,6 @@
 python tests/bench/with_pandas.py EXPORT OUT.csv
 """
 
-from __future__ import annotations
-
 import sqlite3
 import sys
 from contextlib import closing

@@ -1,12 +1,11 @@
 """The times of a large table's blocks are kept, and only for a file that did not change."""
 
-from __future__ import annotations
-
 import os
 import random
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tiny_export import kernel, write
@@ -14,10 +13,6 @@ from tiny_export import kernel, write
 from nsyswrap import open_capture
 from nsyswrap.capture import stored_times
 from nsyswrap.capture.export import Export
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 

@@ -1,9 +1,7 @@
 """A capture: opened from a file or a run folder, read in the field's terms."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -29,11 +27,7 @@ from nsyswrap import open_capture
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotACapture, NotInCapture, UsageError
 from nsyswrap.capture import schema
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.capture.selection import KernelNames
+from nsyswrap.capture.selection import KernelNames
 
 
 def test_an_export_is_opened_by_a_path_or_its_name(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
 """Exports of any nsys are read, whole, trimmed or extended; other SQLite files are named as what they are."""
 
-from __future__ import annotations
-
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import Cli
 from recorded import ROOT
 from sampled import sampled
 from tiny_export import (
@@ -30,14 +31,7 @@ from nsyswrap.base.errors import NotACapture, NotInCapture
 from nsyswrap.capture import schema
 from nsyswrap.capture.info import newer_than_known
 from nsyswrap.reports import NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from conftest import Cli
-
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Table
 
 EVERYTHING = everything()
 TABLES = sorted({event.table for event in EVERYTHING})

@@ -1,24 +1,18 @@
 """Numbers are exact, or the file is refused with the table and the column: never a wrong number."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Cli
 from tiny_export import KERNEL, MEMCPY, NVTX, call, enums, everything, kernel, memcpy, nvtx, row, write
 
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Spans, one_axis
 from nsyswrap.api import Capture
 from nsyswrap.base.errors import DamagedCapture, NotInCapture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 GPUS, THREADS = "TARGET_INFO_GPU", "ThreadNames"
 DAYS_104 = 2**53  # ns

@@ -1,17 +1,17 @@
 """Reading columns: what is no export is told from what is a damaged one, and the file stays as it is."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random
 import re
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Cli
 from tiny_export import API, KERNEL, NVTX, call, everything, kernel, memcpy, nvtx, row, write
 
 from nsyswrap import reports
@@ -21,12 +21,6 @@ from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture
 from nsyswrap.capture import export as export_module
 from nsyswrap.capture import schema
 from nsyswrap.capture.export import Export
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Cli
 
 PAGE = 4096
 

@@ -1,7 +1,5 @@
 """The cache of exports: what was not used for long goes, and what has no room."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time

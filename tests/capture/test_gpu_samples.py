@@ -1,9 +1,7 @@
 """The samples of a run folder, read exactly or refused with one reason."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +11,6 @@ from nsyswrap.base.run_facts import COLUMNS
 from nsyswrap.base.run_folder import CONDITIONS
 from nsyswrap.capture import info
 from nsyswrap.capture.info import read_samples
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAD = ",".join(COLUMNS)
 ROW = "1700000000000000000,0,1980,3201,300000,50,4"

@@ -1,16 +1,15 @@
 """Exports made to delete a file, to fill the disk, or to keep the reader busy for ever."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import sqlite3
 from contextlib import closing
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from fuzz.sql_files import naming_super_journal
 from sampled import sampled
 from test_private_copy import interrupted, scratch
@@ -19,11 +18,6 @@ from tiny_export import KERNEL, NVTX, OSRT, kernel, nvtx, on_cpu, write
 from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture, OutputError
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.identity import identity_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 __all__ = ["scratch"]
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS start, i AS end FROM n"

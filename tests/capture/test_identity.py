@@ -1,20 +1,15 @@
 """A capture's identity: copies are the same capture, other recordings are not."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tiny_export import kernel, row, write
 
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.capture.identity import identity_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_copy_with_another_time_is_the_same_capture(tmp_path: Path) -> None:

@@ -1,26 +1,20 @@
 """What the real nsys is asked for: exports of .nsys-rep files, into the cache and never beside the input."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import CaptureError, DamagedCapture
 from nsyswrap.base.nsys.command import export as export_with
 from nsyswrap.capture.redact import redact, secrets_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Cli
 
 PROGRAM = 'print("planted-output")'
 

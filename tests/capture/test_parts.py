@@ -1,11 +1,10 @@
 """A part of a large capture is read without the rest, and is what it would be with it."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +12,10 @@ from sampled import sampled
 from tiny_export import call, changed, kernel, nvtx, write
 
 from nsyswrap import open_capture
+from nsyswrap.api import Capture
 from nsyswrap.capture import parts, selection, sqlite_pages
 from nsyswrap.capture.selection import Selection, parse_time
 from nsyswrap.capture.window import LEAST, MOST, Window, whole_time
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 FIELDS = ("start_ns", "end_ns", "device_id", "global_pid", "name", "grid_x", "row")
 

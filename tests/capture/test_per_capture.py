@@ -1,21 +1,15 @@
 """A function of a capture that is computed once for each capture."""
 
-from __future__ import annotations
-
 import gc
 import weakref
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tiny_export import kernel, opened
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.capture.capture import Capture
 
 computed: list[str] = []
 

@@ -1,28 +1,22 @@
 """An export that was not closed properly is read from a copy, which is gone afterwards."""
 
-from __future__ import annotations
-
 import gc
 import json
 import re
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from sampled import sampled
 from tiny_export import KERNEL, kernel, write
 
 from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.capture.export import Export
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Cli
 
 
 def state(path: Path) -> tuple[bytes, list[Path], int]:

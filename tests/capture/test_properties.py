@@ -1,7 +1,5 @@
 """What is computed in columns equals what plain Python says of it, one value at a time."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 import tempfile
@@ -10,13 +8,14 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from statistics import median, stdev
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from fixed_examples import FILES, FIXED
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tiny_export import Row, memcpy, um_cpu_fault, um_gpu_fault, write
 
 from nsyswrap.analysis.arrays.groups import Groups, distinct, group_keys, grouped, number_texts
@@ -29,9 +28,6 @@ from nsyswrap.render.formats.csv import delimited
 from nsyswrap.reports import find_report
 from nsyswrap.reports.columns import share, stat_values
 from nsyswrap.reports.table import Column, Schema, Table, rounded_tenths
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ROUNDINGS = st.sampled_from(get_args(Rounding))
 TIMES = st.integers(0, 10**12)  # ns: a quarter of an hour

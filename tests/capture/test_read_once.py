@@ -1,12 +1,12 @@
 """Reports say what they will read, and captures end when nobody holds them."""
 
-from __future__ import annotations
-
 import gc
 import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_export import everything, opened
@@ -14,16 +14,10 @@ from tiny_export import everything, opened
 from nsyswrap import reports
 from nsyswrap.api import Capture
 from nsyswrap.capture.export import Export
+from nsyswrap.capture.schema import FieldKind
 from nsyswrap.render import page
 from nsyswrap.reports.make import make_in_turn, make_reports
 from nsyswrap.reports.summary import summarize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from nsyswrap.capture.schema import FieldKind
-
 
 # Results of calls are streamed. They are read as a column only where launches lack their work, as here.
 RESULTS = {("diagnostics", "api"): ("return_value",)}

@@ -1,17 +1,16 @@
 """Redacting: what is secret is in no byte of the copy, and every event is still there."""
 
-from __future__ import annotations
-
 import hashlib
 import lzma
 import random
 import resource
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from tiny_export import PID, Row, call, diagnostic, everything, global_id, kernel, memcpy, nvtx, row, write
 
 from nsyswrap import open_capture
@@ -20,11 +19,6 @@ from nsyswrap.capture import schema
 from nsyswrap.capture.redact import redact, remove_environment, secrets_in
 from nsyswrap.cli.redact import STAYS
 from nsyswrap.reports import NAMES, find_report
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Cli
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "exports"
 RECORDED = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded"

@@ -1,14 +1,12 @@
 """Credentials of all kinds are found in any text, and no name of an event is taken for one."""
 
-from __future__ import annotations
-
 import lzma
 import random
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING
 
 import pytest
 from credential_kinds import NAMED, Planted, made, planted, rows_of
@@ -17,9 +15,6 @@ from tiny_export import kernel, nvtx, row, write
 
 from nsyswrap.capture.redact import check, credential_places, credentials, redact, token_formats
 from nsyswrap.capture.redact.search import Search
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = [

@@ -1,26 +1,19 @@
 """Names of events in a redacted copy: what changes, what stays, and that all numbers stay."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from sampled import sampled
-from tiny_export import KERNEL, everything, kernel, nvtx, row, write
+from tiny_export import KERNEL, Row, everything, kernel, nvtx, row, write
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import DamagedCapture, NotACapture, OutputError
 from nsyswrap.capture.redact import check, redact
 from nsyswrap.capture.redact.search import Search
 from nsyswrap.reports import NAMES, find_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
-    from tiny_export import Row
 
 ENVIRONMENT = "USER={user}\0HOME=/home/{user}\0API_TOKEN=Vogon42-poetry\0"
 

@@ -1,22 +1,15 @@
 """Redacting removes planted secrets from every place, and `--check` finds each of them."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from planted import CODES, ENVIRONMENT, SECRETS, base_rows, plants
 from sampled import sampled
-from tiny_export import write
+from tiny_export import Row, write
 
 from nsyswrap.base.sqlite import statement
 from nsyswrap.capture.redact import check, redact, secrets_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 PLANTS = plants()
 EVERY = [row for rows in PLANTS.values() for row in rows]

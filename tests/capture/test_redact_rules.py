@@ -1,7 +1,5 @@
 """Every table has a rule for redact: those that reports read, and those of all exports known here."""
 
-from __future__ import annotations
-
 import lzma
 import sqlite3
 from contextlib import closing

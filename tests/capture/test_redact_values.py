@@ -1,7 +1,5 @@
 """Which values of variables are searched for, and whose names."""
 
-from __future__ import annotations
-
 import getpass
 import socket
 from pathlib import Path

@@ -1,12 +1,11 @@
 """Removing the environment from an export takes its telling values out of all other texts, too."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from tiny_export import PID, diagnostic, everything, global_id, kernel, nvtx, row, write
 
 from nsyswrap import open_capture
@@ -14,11 +13,6 @@ from nsyswrap.capture.export import Export
 from nsyswrap.capture.redact import check, holding, redact, remove_environment
 from nsyswrap.capture.redact.search import ValueSearch
 from nsyswrap.reports import NAMES, find_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 TOKEN, POET = "Vogon42-poetry", "Paula Nancy Millstone"
 ENVIRONMENT = {

@@ -1,8 +1,6 @@
 """What part of a capture is looked at: times, NVTX ranges, devices, processes; whole rows or cut ones."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,15 +20,11 @@ from tiny_export import (
     um_gpu_fault,
 )
 
+from nsyswrap.api import Capture
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.selection import Selection, parse_selection, parse_time
 from nsyswrap.capture.window import LEAST, MOST, whole_time
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 WORKER = 101  # a thread that is not its process' first
 

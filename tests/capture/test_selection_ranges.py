@@ -1,20 +1,14 @@
 """The part of a capture that an NVTX range selects: its time, and what its thread or process did."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tiny_export import OSRT, PID, call, domain, kernel, nvtx, on_cpu, opened
 
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.capture.selection import parse_selection, resolve
 from nsyswrap.capture.window import MOST
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 WORKER = 101  # a thread that is not its process' first
 

@@ -1,11 +1,9 @@
 """What is read out of the pages of a file equals what SQLite says."""
 
-from __future__ import annotations
-
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fixed_examples import FILES, FIXED
@@ -19,9 +17,6 @@ from nsyswrap.capture import schema, sqlite_pages, sqlite_records
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.sqlite_pages import PageFile, find_leaves, read_columns
 from nsyswrap.capture.sqlite_records import NotPlain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

@@ -1,19 +1,20 @@
 """parquetdir and arrowdir exports of nsys: the same reports as of the SQLite export, or a clear error."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from all_reports import all_reports, screen
 from click.testing import CliRunner
+from conftest import Cli
 from pyarrow import parquet
 from recorded import run_folder
 from sampled import sampled
@@ -27,16 +28,9 @@ from nsyswrap.capture import arrow_export
 from nsyswrap.capture.arrow_export import ArrowExport
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.open import open_export
+from nsyswrap.capture.schema import FieldKind
+from nsyswrap.capture.sqlite_pages import Leaves
 from nsyswrap.cli import cli
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Cli
-
-    from nsyswrap.capture.schema import FieldKind
-    from nsyswrap.capture.sqlite_pages import Leaves
 
 FORMATS = {"parquetdir": as_parquet, "arrowdir": as_arrow}
 each_format = pytest.mark.parametrize("write_tables", FORMATS.values(), ids=FORMATS)

@@ -1,7 +1,5 @@
 """The answer from the command line and from Python, and the steps it is about."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`nsyswrap baseline`: what is saved, where, what is shown of it, and comparing with it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

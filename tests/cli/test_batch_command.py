@@ -1,7 +1,5 @@
 """The command line of `nsyswrap batch`: plans, wrong options, and what is told when nothing can be run."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """What a batch shows while it runs: time left, counts, and a bar on a real terminal."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``nsyswrap collect``: what is found, what becomes of what cannot be read, and what the files say."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

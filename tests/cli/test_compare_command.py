@@ -1,7 +1,5 @@
 """`nsyswrap compare`: sides on the command line, exit codes, formats, and what a run a side may say."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

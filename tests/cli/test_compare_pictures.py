@@ -1,7 +1,5 @@
 """``compare --view --plot``: files that are written, and those that are not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

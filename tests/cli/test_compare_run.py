@@ -1,11 +1,8 @@
 """`nsyswrap compare --run`: two command lines recorded in turns, and how a series ends."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from compared_runs import make_run
@@ -15,10 +12,8 @@ from tiny_export import nvtx, write
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_OUTPUT, RunFolder
 from nsyswrap.cli.compare import command
-
-if TYPE_CHECKING:
-    from nsyswrap.record.program import RunSpec
 from nsyswrap.cli.compare_run import in_turns, split_commands
+from nsyswrap.record.program import RunSpec
 
 MARKS = """
 import pathlib, sys

@@ -1,7 +1,5 @@
 """Completion of commands, options and names in the shell."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """``nsyswrap demo``: with a GPU it runs the scenarios, without one it shows them as recorded."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from pathlib import Path

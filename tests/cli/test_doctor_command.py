@@ -1,7 +1,5 @@
 """`nsyswrap doctor` as a command: its screen, its JSON, its exit code and its probe."""
 
-from __future__ import annotations
-
 import errno
 import json
 import lzma

@@ -1,7 +1,5 @@
 """``profile --dry-run`` prints the command line of nsys on a machine that has none."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``nsyswrap export``: what it writes, what it says of it, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -9,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -22,16 +19,13 @@ from traced import read as read_perfetto
 from traced import traced
 
 from nsyswrap import open_capture
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.version import pip_install
 from nsyswrap.capture.schema import EVENTS
 from nsyswrap.render import events_parquet as event_files
-from nsyswrap.render.perfetto import FORMATS, compose
+from nsyswrap.render.perfetto import FORMATS, Trace, compose
 from nsyswrap.render.perfetto import write as write_trace
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
-    from nsyswrap.render.perfetto import Trace
 
 pytestmark = pytest.mark.slow
 IDLE = "no recorded call launched the next operation"  # in the name of idle time

@@ -1,7 +1,5 @@
 """`export --flamegraph`: GPU time as folded stacks, whose numbers add up to that of all kernels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

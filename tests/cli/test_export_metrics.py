@@ -1,7 +1,5 @@
 """``nsyswrap export --metrics``: where metrics go, of which runs they are, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A folder stands for the captures in it, in ``report``, ``view``, ``plot`` and ``redact --check``."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,25 +1,19 @@
 """Every command where its user may not look: one line, a documented exit code and no traceback."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import foreign
 import pytest
 from command_cases import CASES, RECORDING, THINGS, UNWRITTEN, Case, make_own, make_things
+from conftest import RunIn
 
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
-
-if TYPE_CHECKING:
-    from conftest import RunIn
-
 
 WITHOUT_PATHS = {"runs", "runs list", "runs prune", "scenarios list", "scenarios explain", "demo"}
 # Places where our own user may write: the folder is ours, and what is in it may be replaced.

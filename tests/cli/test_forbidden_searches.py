@@ -1,26 +1,20 @@
 """Searches name what may not be entered and go on; commands work in the surroundings of another user."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import foreign
 import pytest
 from compared_runs import make_repeats, make_run
+from conftest import RunIn
 from releases import lay_batch
 from sampled import sampled
 
 from nsyswrap.base.run_folder import RUN
-
-if TYPE_CHECKING:
-    from conftest import RunIn
-
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = "from nsyswrap.cli import main; main()"

@@ -1,7 +1,5 @@
 """The gate takes its limits from options and the project, and ends with a code, words and annotations."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 The tests of the gate leave each comparison as JSON beside its runs: ``pytest -k gate --basetemp FOLDER``.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

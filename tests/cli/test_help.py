@@ -1,7 +1,5 @@
 """The help of every command fits on a screen and has examples that work; wrong names get a suggestion."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Options of nsyswrap behind PROGRAM go to the program; a note says so where the program cannot mean them."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

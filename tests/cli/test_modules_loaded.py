@@ -1,7 +1,5 @@
 """How many modules of ours are loaded when nsys starts: each is waited for before the program runs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

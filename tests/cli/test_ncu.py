@@ -1,21 +1,15 @@
 """``report --ncu``: which launch of a kernel the command profiles, and with what."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
 import subprocess
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from tiny_export import call, changed, kernel, row, write
-
-if TYPE_CHECKING:
-    from conftest import Cli
-    from tiny_export import Row
+from conftest import Cli
+from tiny_export import Row, call, changed, kernel, row, write
 
 ADD = "void lib::add<(int)4, float>(float *)"
 OTHER_ADD = "void lib::add<(int)4, double>(double *)"

@@ -1,7 +1,5 @@
 """What cannot be read is named with its reason, the rest is shown, and the exit code tells."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The screens of ``--nvcc``: a program that is built or cannot be built, and options that are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

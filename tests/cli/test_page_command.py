@@ -1,7 +1,5 @@
 """``nsyswrap view``: where the page goes, what is taken for a capture, and what is not overwritten."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

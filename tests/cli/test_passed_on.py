@@ -1,7 +1,5 @@
 """What is made of a capture to be passed on holds no credential and no name of a person in a path."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

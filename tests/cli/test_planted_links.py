@@ -1,7 +1,5 @@
 """Every writing command where other users planted links: what they lead to stays as it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``nsyswrap plot``: which files it writes, what it says, and how it ends."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`nsyswrap report --by rank`: which captures are ranks, and what is printed of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """scenarios/ddp.py under torchrun, on the CPU: gloo in place of NCCL, and no GPU."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`nsyswrap profile --repeat` and `--compare-bare`: equal runs, what is shown of them, and how they stop."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """`nsyswrap report` and `nsyswrap demo`: what is printed where, and the exit codes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`nsyswrap report`: parts of captures, several of them, all formats, and what it says of reports."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """`nsyswrap runs`, and the run that is taken without a capture: real runs, and folders made by hand."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

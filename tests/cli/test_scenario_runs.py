@@ -1,7 +1,5 @@
 """Running scenarios with the real nsys: scripts of the test's own, which need no GPU."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Sequence

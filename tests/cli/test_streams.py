@@ -1,7 +1,5 @@
 """What cannot be said: stdout on a full disk, and pipes that nobody reads any more."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

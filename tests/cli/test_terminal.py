@@ -1,7 +1,5 @@
 """What a terminal gets: names that hold control characters neither move its cursor nor color its text."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """Every kind of file that has room for it names the exact version that wrote it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -4,8 +4,6 @@ Prints each finding with the command that repeats it, and a table: how many case
 refused with exit code 65, or ended otherwise.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

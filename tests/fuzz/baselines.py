@@ -1,20 +1,15 @@
 """Mutated baselines, with the checksum of the file as it was, of what it is now, or none."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from random import Random
 
 from made_runs import made_side
 
 from fuzz.case import Case, no_problem
 from fuzz.text_mutations import mutation
 from nsyswrap.reports.compare.baseline import baseline_text, checksum
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from random import Random
 
 _MARK, _SUM = "nsyswrap_baseline", "sha256"
 _COMMANDS = (

@@ -1,7 +1,5 @@
 """Small well-formed exports as bytes, made once: what the mutations start from."""
 
-from __future__ import annotations
-
 import lzma
 import random
 import shutil

@@ -6,8 +6,6 @@ from ``random`` only, so that a seed gives the same case on every machine. What 
 server has imported before it forks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What a command has to answer to a mutated file: as to the file before, or what a plain reading gives."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

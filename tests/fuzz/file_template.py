@@ -1,7 +1,5 @@
 """The files that are mutated, as nsyswrap writes them, and what commands print for them as they are."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

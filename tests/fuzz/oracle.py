@@ -5,8 +5,6 @@ that returns the cells of its CSV as nsys 2025 prints them. It raises ``Absent``
 ``Inexact`` if no exact answer exists, and ``Unsure`` if the rows allow several answers.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Faults that are planted into the command, to show that the server and the oracle find each of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import random

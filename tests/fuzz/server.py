@@ -4,8 +4,6 @@ A child has its own process group, a limit of memory and of CPU time, and files 
 holds for every case is checked here; what holds for one kind of answer, by ``Case.problem``.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import importlib

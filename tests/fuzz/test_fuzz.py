@@ -1,7 +1,5 @@
 """A hundred mutated files, answered exactly or refused with one line; and planted faults, all found."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

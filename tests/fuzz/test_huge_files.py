@@ -1,7 +1,5 @@
 """Files of a terabyte, in which nothing stands, in place of each file that nsyswrap reads."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A run without nsys: real programs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,16 +1,15 @@
 """The batch folder: planned runs keep their folders, and what lies in a folder is the state of its run."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent import futures
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from file_accesses import accesses
@@ -35,10 +34,6 @@ from nsyswrap.record.batch.folder import (
 )
 from nsyswrap.record.batch.plan import Plan
 from nsyswrap.record.batch.task import TaskSpec, read_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 DONE = Status("done", 0, 0, 0)
 HOLDS = """

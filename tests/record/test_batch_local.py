@@ -1,7 +1,5 @@
 """`nsyswrap batch` on this machine with the real nsys: run, go on, cancel, and the tables in the end."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -10,23 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from local_batches import PROGRAM, outcomes, states, sweep
 from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import CLAIM, EXPORT, PROGRAM_OUTPUT, STATUS
 from nsyswrap.record.batch.folder import open_batch, read_claim
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

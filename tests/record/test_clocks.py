@@ -1,24 +1,19 @@
 """The clocks without a GPU: what each clock does in which order, and how many samples it takes."""
 
-from __future__ import annotations
-
 import argparse
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Cli
 from scenario_scripts import torch_on_cpu
 
 from nsyswrap.record.in_program import clocks
 from nsyswrap.record.in_program import script as experiment
 from nsyswrap.record.in_program.profilers import STAYS_OFF, kernels_us
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import Cli
 
 NSYS_VARIABLES = ("NSYS_PROFILING_SESSION_ID", "QUADD_INJECTION_PROXY")
 

@@ -1,7 +1,5 @@
 """Facts on the machine, its file systems, the Python that runs a program and what is installed for it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import socket

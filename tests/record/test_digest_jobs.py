@@ -1,8 +1,7 @@
 """Waiting for the job that reads captures. The queue stands for squeue, which seldom fails when asked to."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,9 +9,6 @@ from nsyswrap.base.errors import Unavailable
 from nsyswrap.record.batch.executors import Blocks
 from nsyswrap.record.batch.executors.slurm import commands, digest_jobs
 from nsyswrap.record.batch.folder import Pause
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SLURM = "nsyswrap.record.batch.executors.slurm"
 

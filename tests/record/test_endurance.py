@@ -1,9 +1,7 @@
 """A few of the runs that tests/support/endurance.py makes by the hundred, killed or repeated."""
 
-from __future__ import annotations
-
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from endurance import (
@@ -25,9 +23,6 @@ from endurance import (
     moments,
     repeated,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # A share of the phase, and the cell. With these each promise of docs/guarantees.md is kept once.
 KEPT = (

@@ -1,21 +1,16 @@
 """The launcher that gives a program its streams back, run as nsys runs it but without nsys."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from nsyswrap.record import exec_program
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LAUNCHER = [sys.executable, "-I", "-S", exec_program.__file__]
 STDIN, STDOUT, STDERR = range(3)

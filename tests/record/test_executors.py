@@ -1,7 +1,5 @@
 """The executors of a batch: a new one is one file and its name, and none runs another one's commands."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import json
@@ -9,20 +7,16 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from local_batches import PROGRAM, outcomes, sweep
 from releases import lay_batch
 from test_imports import MODULES
 
 from nsyswrap.record.batch.executors.slurm.jobs import submitted
 from nsyswrap.record.batch.folder import open_batch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 OLD = "0.1.0"  # it began a batch whose third run was not begun
 COMMANDS = ("squeue", "sacct", "sbatch", "scontrol", "scancel", "sinfo")

@@ -1,7 +1,5 @@
 """The main job on a real GPU: programs in, screens and numbers out, equal to this machine's own nsys."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,22 +1,16 @@
 """A batch of a real CUDA program, on one GPU and on two at once."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from gpus_here import DEVICES
 
 from nsyswrap import open_capture
+from nsyswrap.api import Capture
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT
 from nsyswrap.record.batch.folder import open_batch
-
-if TYPE_CHECKING:
-    from conftest import Cli
-
-    from nsyswrap.api import Capture
 
 ADD = Path(__file__).resolve().parents[2] / "kernels" / "add.cu"
 WHICH = """

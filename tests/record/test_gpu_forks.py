@@ -1,22 +1,17 @@
 """What becomes of forked workers and of another user of CUPTI, with real programs on a GPU."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from gpus_here import NO_GPU
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import RUN
-
-if TYPE_CHECKING:
-    from conftest import Cli
 
 PROGRAMS = Path(__file__).parent / "programs"
 CUPTI = Path("/usr/local/cuda/extras/CUPTI")

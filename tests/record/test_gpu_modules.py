@@ -1,7 +1,5 @@
 """Steps and modules of training scripts without a line of ours, checked on a GPU against hand-made ranges."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,16 +1,14 @@
 """Which processes on a GPU belong to the run, with real processes and ids as NVML lists them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +16,6 @@ from nsyswrap.base.run_facts import GpuProcess
 from nsyswrap.record import guard, proc
 from nsyswrap.record.conditions import observer
 from nsyswrap.record.conditions.observer import Processes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOKEN = uuid.uuid4().hex
 MISSING = 2**22 + 7  # above the greatest process id of Linux

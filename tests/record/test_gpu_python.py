@@ -1,20 +1,15 @@
 """What is told of programs in Python on a GPU: JAX keeps its kernels, and garbage collections are seen."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from gpus_here import NO_GPU
 
 from nsyswrap.analysis.frameworks import JAX
 from nsyswrap.analysis.program_language import language_of
 from nsyswrap.api import open_capture
-
-if TYPE_CHECKING:
-    from conftest import Cli
 
 pytestmark = [
     pytest.mark.gpu,

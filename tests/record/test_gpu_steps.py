@@ -1,21 +1,14 @@
 """``profile --steps`` on a GPU: every kernel of these steps is recorded, and none of a neighboring step."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from gpus_here import NO_GPU
 
 from nsyswrap.base.run_folder import EXPORT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
-
 
 pytestmark = [
     pytest.mark.gpu,

@@ -1,7 +1,5 @@
 """The script that ends a run whose nsyswrap was killed, and its fork, with processes that play nsys."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal
@@ -9,18 +7,15 @@ import subprocess
 import sys
 import termios
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.folder_lock import LOCK, descriptor_of, is_locked, locked
 from nsyswrap.record import guard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PROGRAM = "import os, signal, time; {}print(os.getpid(), flush=True); time.sleep(600)"
 DEAF = PROGRAM.format("signal.signal(signal.SIGTERM, signal.SIG_IGN); ")

@@ -1,17 +1,13 @@
 """What the notes of the hook say about a run: which steps were recorded, and why some were not."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nsyswrap.base.nsys.command import Options
 from nsyswrap.record.hooked import Absent, Hooked, python_path, read, shortfall, variables, why_none
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write(folder: Path, **processes: Any) -> None:

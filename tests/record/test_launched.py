@@ -1,7 +1,5 @@
 """Runs of a launcher that is a script, and a real mpirun where there is one."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -9,9 +7,9 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from test_ranks_outcome import DONE, NVTX, ended, spec
 from waiting import wait_until
 
@@ -21,9 +19,6 @@ from nsyswrap.record.batch import launched
 from nsyswrap.record.batch.folder import open_batch
 from nsyswrap.record.batch.ranks_outcome import all_ended
 from nsyswrap.record.program import Program
-
-if TYPE_CHECKING:
-    from conftest import Cli
 
 # What Open MPI prints if there are too few CPUs.
 NO_SLOTS = """\

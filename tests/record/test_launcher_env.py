@@ -1,24 +1,17 @@
 """Which rank of a launch a process is: by the environments of launchers, and inside real ones."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from slurm_cluster import running_cluster
+from slurm_cluster import Cluster, running_cluster
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.record.launcher_env import Rank, detect, parse_ranks, rank_facts, session
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from slurm_cluster import Cluster
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 TORCHRUN |= {"MASTER_ADDR": "n1", "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": "none"}

@@ -1,7 +1,5 @@
 """The command lines of launchers, and a command that ends with this process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

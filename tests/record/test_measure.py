@@ -1,25 +1,20 @@
 """nsyswrap.measure: what it does in which order, by clocks and NVTX that note every call."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from nsyswrap import measure
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.record.in_program import measure as measurement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nsyswrap.record.in_program.measure import Measurement
+from nsyswrap.record.in_program.measure import Measurement
 
 
 class Told:

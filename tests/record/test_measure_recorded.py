@@ -1,21 +1,15 @@
 """nsyswrap.measure in processes of its own: with the real nsys, and without NVTX."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 
 import nsyswrap
 from nsyswrap.base.constants import MEASURE_MARK
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 
 def test_the_public_name_stays_what_it_is() -> None:

@@ -1,7 +1,5 @@
 """Compiling .cu files with the real nvcc, and what is said where that does not work."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor

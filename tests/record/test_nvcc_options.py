@@ -1,18 +1,13 @@
 """The options of --nvcc: refused, completed, and searched for files."""
 
-from __future__ import annotations
-
 import re
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.record.nvcc_options import check, flags, for_gpus, input_files, names_architecture, split
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_text_is_split_as_a_shell_does() -> None:

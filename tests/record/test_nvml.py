@@ -1,9 +1,7 @@
 """What NVML's answers become: facts, samples and process ids. Which GPUs a program sees."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fake_nvml import FakeGpu, FakeNvml
@@ -11,9 +9,6 @@ from fake_nvml import FakeGpu, FakeNvml
 from nsyswrap.base.run_facts import COLUMNS, Gpu
 from nsyswrap.record.conditions import nvml
 from nsyswrap.record.conditions.nvml import Nvml, Sample, visible
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UUID = "GPU-11111111-2222"
 

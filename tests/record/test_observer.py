@@ -1,7 +1,5 @@
 """The conditions of a run: samples of fake GPUs, of real ones where there are some, and run.json."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -11,9 +9,9 @@ import threading
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from fake_nvml import FakeGpu, FakeNvml, sample_rows, use
 from gpus_here import NO_GPU
 
@@ -23,9 +21,6 @@ from nsyswrap.record.conditions import nvml, observer
 from nsyswrap.record.conditions.observer import Observer, folder_of
 from nsyswrap.record.program import Program, RunSpec, resolve
 from nsyswrap.record.run import execute
-
-if TYPE_CHECKING:
-    from conftest import Cli
 
 TOKEN = uuid.uuid4().hex
 # It keeps its CUDA context for two seconds, as the processes are queried once a second.

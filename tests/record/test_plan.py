@@ -1,15 +1,13 @@
 """Plans: what a file or a typed sweep makes runs of."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from checkouts import ROOT
+from conftest import Cli
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.nsys.command import Options
@@ -18,9 +16,6 @@ from nsyswrap.record.batch.folder import make_batch
 from nsyswrap.record.batch.plan import Block, Plan, read_plan, sweep
 from nsyswrap.record.batch.plan.parameters import Template, is_one_edit
 from nsyswrap.record.batch.task import read_spec
-
-if TYPE_CHECKING:
-    from conftest import Cli
 
 SHOWN = Path(__file__).resolve().parents[2] / "scenarios" / "add2.toml"
 WHOLE = """

@@ -1,7 +1,5 @@
 """Properties of plans: exactly the combinations asked for, and every value one argument, untouched."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

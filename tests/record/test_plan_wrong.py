@@ -1,16 +1,11 @@
 """Plan files with something wrong in them: each is told with file, place and what would be right."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nsyswrap.base.errors import PlanError
 from nsyswrap.record.batch.plan import read_plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RUN = '[[runs]]\ncommand = "a.py {n}"\ngrid = { n = [1, 2] }\n'
 RANKS = RUN + "launcher = 'srun'\n"

@@ -1,7 +1,5 @@
 """`nsyswrap profile` with the real nsys: every way a run can end, and that nothing of it is left running."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal
@@ -9,23 +7,17 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from timed import timed_out
 from waiting import PATIENCE_S, wait_until
 
 from nsyswrap.base.nsys.command import check_export, recorded_s
-from nsyswrap.base.run_folder import EXPORT, WORK, RunFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Cli
-
-    from nsyswrap.base.run_folder import Status
+from nsyswrap.base.run_folder import EXPORT, WORK, RunFolder, Status
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

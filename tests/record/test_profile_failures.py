@@ -1,22 +1,14 @@
 """`nsyswrap profile` with the real nsys: what is said where the program or nsys failed."""
 
-from __future__ import annotations
-
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 
 from nsyswrap.base.nsys.command import check_export
-from nsyswrap.base.run_folder import EXPORT, RunFolder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
-
-    from nsyswrap.base.run_folder import Status
+from nsyswrap.base.run_folder import EXPORT, RunFolder, Status
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

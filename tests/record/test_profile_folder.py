@@ -1,17 +1,16 @@
 """`nsyswrap profile` with the real nsys: where the run folder goes, and what keeps it from being written."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 
 from nsyswrap import api
 from nsyswrap.api import Run
@@ -19,11 +18,6 @@ from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, REPORT, RunFolder, Status, is_full
 from nsyswrap.cli.profile import command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

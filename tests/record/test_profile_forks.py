@@ -1,20 +1,14 @@
 """`profile --follow-forks` under a real nsys."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import EXPORT, RUN
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 FORK = "import os; pid = os.fork(); pid and os.waitpid(pid, 0)"
 

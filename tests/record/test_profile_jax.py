@@ -1,18 +1,12 @@
 """A program that imports JAX is recorded without NVTX ranges, once. Its JAX is a file that does nothing."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 
 from nsyswrap.base.run_folder import RUN
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 NOTE = "nsyswrap: the program imports jax: recording without NVTX ranges (--trace cuda)\n"
 

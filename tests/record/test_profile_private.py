@@ -1,7 +1,5 @@
 """`nsyswrap profile` with the real nsys: who can read what a run leaves, and whose capture it is."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,21 +7,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from endurance import Endured, broken_promises, readable_by_others
 from timed import timed_out
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import CONDITIONS, EXPORT, FILES, PROGRAM_OUTPUT, REPORT, RUN, RunFolder
 from nsyswrap.capture import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Cli
 
 pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
 

@@ -1,21 +1,15 @@
 """`nsyswrap profile` as one rank of a launch, with the real nsys; launchers are their environments."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, RUN, STATUS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

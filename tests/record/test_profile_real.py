@@ -1,7 +1,5 @@
 """`nsyswrap profile` with the real nsys: what it records, where to, and whose the streams are."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil
@@ -11,18 +9,14 @@ import sys
 import uuid
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 from gpus_here import NO_GPU
 
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import CONDITIONS, EXPORT, LOG, REPORT, RUN, STATS, STATUS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("nsys")
 without_gpu = pytest.mark.skipif(not NO_GPU, reason="there is a GPU here")

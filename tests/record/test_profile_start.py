@@ -1,19 +1,13 @@
 """An nsys that does not come to start the program: a script stands for it, for it seldom does so."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 
 from nsyswrap.base.run_folder import RUN
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 # Says WORDS and gives up, TIMES times; then it is the real nsys.
 GIVES_UP = """#!/bin/sh

@@ -1,22 +1,17 @@
 """``profile --steps`` with the real nsys: it records these steps alone, and says why there are none."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import Cli
 
 from nsyswrap.base.run_folder import EXPORT, RUN, STATUS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 LOOP = """
 import sys, os

@@ -1,7 +1,5 @@
 """What is said of runs that did not end well, and what is left of one that could not be finished."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pytest
+from conftest import Cli
 from timed import timed_out
 from waiting import PATIENCE_S, wait_until
 
@@ -38,11 +38,6 @@ from nsyswrap.record.guard import HUNG_S
 from nsyswrap.record.program import Callbacks, RunSpec, resolve
 from nsyswrap.record.run import command_line, execute
 from nsyswrap.record.supervisor import REPEAT_S
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Cli
 
 pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
 

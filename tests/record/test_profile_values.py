@@ -1,22 +1,16 @@
 """`nsyswrap profile` with the real nsys: values of the environment that the program puts into range names."""
 
-from __future__ import annotations
-
 import json
 import sys
 import uuid
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Cli
 
 from nsyswrap import open_capture
 from nsyswrap.base.run_folder import DIGEST, EXPORT, PROGRAM_OUTPUT, REPORT, RUN, STATS
 from nsyswrap.capture.redact import check, redact
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
 
 pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
 PROGRAM = """

@@ -1,7 +1,5 @@
 """What can be asked to run, and how that becomes a command line."""
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import replace

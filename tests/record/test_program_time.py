@@ -1,19 +1,15 @@
 """The time of a program: from the exec that its launcher reports to the exit that the kernel reports."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
+
+import pytest
 
 from nsyswrap.record import exec_program
 from nsyswrap.record.program import ProgramTime
-
-if TYPE_CHECKING:
-    import pytest
 
 LAUNCHER = [sys.executable, "-I", "-S", exec_program.__file__]
 

@@ -1,18 +1,13 @@
 """Which packages a Python program imports, found without running it."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nsyswrap.record.python_imports import JAX, first_import
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILES = {
     "plain.py": "import os, numpy as np\n",

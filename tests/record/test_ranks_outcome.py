@@ -1,12 +1,10 @@
 """The one outcome of a run of several ranks, by folders as ranks leave them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import tiny_export
@@ -17,9 +15,6 @@ from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, RunFolder, Status
 from nsyswrap.record.attached import Ended
 from nsyswrap.record.batch.ranks_outcome import judge, note_cause, note_time_limit
 from nsyswrap.record.batch.task import TaskSpec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WELL = Ended(0, None, timed_out=False)
 FAILED = Ended(143, None, timed_out=False)

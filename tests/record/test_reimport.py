@@ -1,26 +1,20 @@
 """Where nsys records and then fails to make the export of it, nsyswrap does: with the real parts, killed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from recorded import SHIPPED
 from waiting import PATIENCE_S
 
 from nsyswrap.base.nsys.command import check_export, complete_export
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, RUN, RunFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

@@ -1,18 +1,17 @@
 """`nsyswrap run-folder` with the real nsys: however one planned run ends, its folder tells."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 from waiting import PATIENCE_S
 
 from nsyswrap.base.folder_lock import locked
@@ -33,13 +32,7 @@ from nsyswrap.record.batch.executors import Job
 from nsyswrap.record.batch.folder import read_state
 from nsyswrap.record.batch.run_task import claim_of, local_folder
 from nsyswrap.record.batch.task import TaskSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Cli
-
-    from nsyswrap.record.program import RunSpec
+from nsyswrap.record.program import RunSpec
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

@@ -1,12 +1,11 @@
 """Sampling fake GPUs: how often, which, and their processes."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
+from collections.abc import Callable, Iterator
 from itertools import chain, repeat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fake_nvml import FakeGpu, FakeNvml, sample_rows, use
@@ -14,10 +13,6 @@ from fake_nvml import FakeGpu, FakeNvml, sample_rows, use
 from nsyswrap.base.run_folder import CONDITIONS
 from nsyswrap.record.conditions import nvml
 from nsyswrap.record.conditions.observer import Sampler
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 TOKEN = "mark"  # noqa: S105 - no secret
 

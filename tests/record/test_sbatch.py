@@ -1,14 +1,12 @@
 """The job script, and what is read from Slurm's commands: no cluster is needed for that."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,11 +18,7 @@ from nsyswrap.record.batch.executors.slurm.groups import Group
 from nsyswrap.record.batch.executors.slurm.script import job_script, seconds
 from nsyswrap.record.batch.folder import Batch, folder_name
 from nsyswrap.record.batch.plan import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nsyswrap.record.batch.task import Scalar
+from nsyswrap.record.batch.task import Scalar
 
 ODD = "a b'c\"d\ne%j*[x]$HOME`id`\\"
 BATCH = Batch(Path("/data/batch"), "sizes", "5ca1ab1e", {})

@@ -1,18 +1,14 @@
 """What the scripts in scenarios/ share: command line, build, result and what is said when it fails."""
 
-from __future__ import annotations
-
+import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.record.in_program.script import chosen, counted, main, make_parser, summarize, under_nsys
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
 
 VARIANTS = ("fast", "slow")
 COUNTS = {"n": (1, 8, "elements"), "warmup": (0, 2, "untimed iterations")}

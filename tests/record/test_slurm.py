@@ -1,7 +1,5 @@
 """Batches on a real Slurm cluster of this machine: every run is a real `nsys profile`."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -10,9 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from batch_folders import batch_of, captured, planned, rows_of
@@ -24,10 +23,6 @@ from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import DIGEST, EXPORT
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import RunState, open_batch, read_claim
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

@@ -1,12 +1,11 @@
 """Batches that one job array cannot hold, and runs that their time limit ends, on a real Slurm cluster."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from batch_folders import rows_of
@@ -18,10 +17,6 @@ from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, RunFolder
 from nsyswrap.record.batch.executors.slurm.script import FOLDER
 from nsyswrap.record.batch.folder import open_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

@@ -1,16 +1,14 @@
 """Runs of several ranks on a real Slurm cluster: srun starts them, and nsys records each that is profiled."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from recorded import PICTURED
@@ -20,9 +18,6 @@ from waiting import PATIENCE_S, wait_until
 from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.run_folder import EXPORT, RUNS, STATUS, captures_by_rank
 from nsyswrap.record.batch.folder import open_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.usefixtures("nsys")
 

@@ -1,7 +1,5 @@
 """Removing stored runs: what must stay, in folders that hold links, locks, foreign files and open batches."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,8 +1,6 @@
 """What a plan submits: a job array for each set of equal options, and the scripts with these options."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +9,6 @@ from nsyswrap.record.batch.executors import Request
 from nsyswrap.record.batch.executors.slurm.submission import planned_jobs, write_scripts
 from nsyswrap.record.batch.folder import make_batch
 from nsyswrap.record.batch.plan import read_plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCALING = """
 name = "scaling"

@@ -1,7 +1,5 @@
 """Watching a process that plays nsys: patience, and what is killed when it ends."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -9,9 +7,9 @@ import subprocess
 import sys
 import threading
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from waiting import wait_until
@@ -19,9 +17,6 @@ from waiting import wait_until
 from nsyswrap.record import guard
 from nsyswrap.record import supervisor as supervise
 from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 

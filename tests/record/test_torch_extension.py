@@ -1,7 +1,5 @@
 """What can be known of building PyTorch extensions without PyTorch."""
 
-from __future__ import annotations
-
 import pytest
 
 from nsyswrap.base.errors import Unavailable

@@ -1,7 +1,5 @@
 """The colors of pictures: each means one thing, and color-blind readers can tell them apart."""
 
-from __future__ import annotations
-
 import re
 from importlib import resources
 from itertools import combinations

@@ -1,7 +1,5 @@
 """A comparison on the screen and as Markdown: short at any size, and names from captures are only data."""
 
-from __future__ import annotations
-
 import pytest
 from made_comparison import SLOWER, comparison, judged, kernels, pair
 from markdown_it import MarkdownIt

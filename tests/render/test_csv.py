@@ -1,13 +1,11 @@
 """CSV and TSV: any reader of these formats gets the cells back unchanged."""
 
-from __future__ import annotations
-
 import csv as plain_csv
 import io
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +16,7 @@ from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import Document, Layout, csv, tsv
 from nsyswrap.reports import NAMES
-from nsyswrap.reports.table import Column, Schema, Table, table_of
-
-if TYPE_CHECKING:
-    from nsyswrap.reports.table import Values
+from nsyswrap.reports.table import Column, Schema, Table, Values, table_of
 
 
 def test_analysis_reports_are_unrounded_in_csv(tmp_path: Path) -> None:

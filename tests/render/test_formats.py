@@ -1,20 +1,21 @@
 """Reports as text: the width limit holds for all names, and the command prints the text."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import Cli
 from rich.cells import cell_len
 from sampled import sampled
 from tiny_export import call, everything, kernel, memcpy, nvtx, opened, write
+from warm_cli import WarmCli
 
+from nsyswrap.api import Capture
 from nsyswrap.base.units import Unit
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.render.formats import text
@@ -22,13 +23,6 @@ from nsyswrap.render.formats.text import table_lines
 from nsyswrap.reports import NAMES, parse
 from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.table import Column, Schema, table_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from warm_cli import WarmCli
-
-    from nsyswrap.api import Capture
 
 LONG = "void cutlass::Kernel<cutlass::gemm::device::Gemm<float, {}, cutlass::epilogue::Linear>>(T1::Params)"
 UGLY = [

@@ -1,7 +1,5 @@
 """JSON: every document fits the published schema."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 from pathlib import Path

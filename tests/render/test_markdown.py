@@ -1,7 +1,5 @@
 """Markdown tables: a renderer of GitHub's tables gets every name back unchanged."""
 
-from __future__ import annotations
-
 import html
 import random
 import re

@@ -1,7 +1,5 @@
 """Metrics of runs, read back by the readers of their formats."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

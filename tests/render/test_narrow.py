@@ -1,19 +1,16 @@
 """Tables on a narrow screen: short forms come before cuts, and one line says that columns are left out."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from recorded import PICTURED
 from rich.text import Text
 from tiny_export import call, everything, kernel, memcpy, memset, opened
 
-from nsyswrap.api import open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit
 from nsyswrap.render import summary_screen
@@ -22,9 +19,6 @@ from nsyswrap.render.names import abbreviated
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.table import Column, Schema, Table, table_of
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 H2D, D2H, UM_H2D, UM_D2H = 1, 2, 11, 12
 ADD = (

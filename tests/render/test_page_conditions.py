@@ -1,23 +1,18 @@
 """The conditions of a run on the page."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from conditioned import H200, MS, POWER, around, idle, recorded, sample
 from tiny_export import everything, kernel, opened
 
+from nsyswrap.api import Capture
 from nsyswrap.base.run_facts import Conditions, Git, Host
 from nsyswrap.render.page import render
 from nsyswrap.render.page.sections.conditions import SECTION
 from nsyswrap.render.page.subject import Subject
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 # As in tests/analysis/test_conditions.py: 19 samples, from 1.2 s to 3.0 s.
 WORK = kernel("k", 1050 * MS, 2950 * MS)

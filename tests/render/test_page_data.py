@@ -1,24 +1,24 @@
 """The data of the page: bins add up, the right events are kept, and sums equal the reports."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
 import zlib
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from recorded import run_folder
 from tiny_export import call, kernel, memcpy, nvtx, opened, write
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.api import open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.render.page import render
 from nsyswrap.render.page.sections import timeline
 from nsyswrap.render.page.sections.tables import by_cause, latencies
@@ -26,13 +26,6 @@ from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.timeline.content import pack
 from nsyswrap.render.page.timeline.kept import Kept, density, level
 from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.api import Capture
 
 SPAN = st.tuples(st.integers(0, 1000), st.integers(0, 300), st.integers(0, 2))
 

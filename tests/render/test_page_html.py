@@ -1,7 +1,5 @@
 """HTML: text is escaped, and a strict parser accepts the whole page."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from pathlib import Path
 

@@ -1,11 +1,8 @@
 """Pages of a selection, and the reasons that replace empty sections."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from conftest import Cli
@@ -13,13 +10,10 @@ from recorded import SHIPPED, run_folder
 from tiny_export import call, diagnostic, kernel, memcpy, memset, nvtx, opened, row
 
 from nsyswrap.analysis.ranks.members import processes
-from nsyswrap.api import open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.render.page import render, render_ranks
 from nsyswrap.render.page.charts import ColumnBar, columns_picture
 from nsyswrap.reports.summary import summarize
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 pytestmark = pytest.mark.slow
 

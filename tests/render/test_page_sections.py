@@ -1,7 +1,5 @@
 """The contract of every section of the page, and how a new section is added."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

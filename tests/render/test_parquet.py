@@ -1,7 +1,5 @@
 """Parquet: unrounded typed values with the metadata of the columns."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

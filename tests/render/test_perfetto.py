@@ -1,10 +1,8 @@
 """Traces for Perfetto: valid events that agree with the capture."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,15 +29,13 @@ from traced import Read, read, tiny, traced
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.names import strip_version
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture as Columns
 from nsyswrap.capture.schema import EVENTS, UNIFIED_MEMORY_KINDS
 from nsyswrap.render.perfetto import compose, write
 from nsyswrap.render.timeline.names import IDLE
 from nsyswrap.reports.wording.states import CAUSE_NAMES
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 ON_GPU = ("kernel", "memcpy", "memset", "graph")
 SAME = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")

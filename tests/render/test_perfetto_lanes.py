@@ -1,7 +1,5 @@
 """Lanes of traces for Perfetto: nesting, sub-lanes and names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The plot of a comparison: bars as long as the differences, and texts that are whole."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

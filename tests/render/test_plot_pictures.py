@@ -1,7 +1,5 @@
 """Figures compared with the reviewed pictures in docs/plots, which screenshots.py makes."""
 
-from __future__ import annotations
-
 from io import BytesIO
 
 import matplotlib.image as mpl_image

@@ -1,10 +1,7 @@
 """Figures: values agree with the reports, text fits, and odd names do no harm."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
@@ -18,14 +15,11 @@ from recorded import DOZEN, run_folder
 from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.api import open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.render.plots import NAMES, find_plot
 from nsyswrap.render.plots.figure import Format, Sheet, content
 from nsyswrap.reports.wording.verdicts import launch_verdict
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 FORMATS: tuple[Format, ...] = ("png", "svg", "pdf")
 HOSTILE: tuple[str | bytes, ...] = (

@@ -1,20 +1,14 @@
 """`print(table)`, `repr(capture)` and `repr(run)`: what Python shows of them, cheap and without an error."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from recorded import run_folder
 from tiny_export import kernel, opened, write
 
-from nsyswrap.api import Run, open_capture
+from nsyswrap.api import Capture, Run, open_capture
 from nsyswrap.base.run_folder import Status
 from nsyswrap.render import python_text
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """summaries.csv and summaries.parquet of many runs: the same values, whatever is written at once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from batch_folders import rows_of

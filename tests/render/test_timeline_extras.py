@@ -1,7 +1,5 @@
 """Lanes and curves besides CUDA's own: MPI, OS calls and others, memory, clocks and GPU metrics."""
 
-from __future__ import annotations
-
 import lzma
 from collections import Counter
 from pathlib import Path

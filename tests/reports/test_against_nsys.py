@@ -1,9 +1,8 @@
 """The CUDA reports equal what the nsys on this machine says, also of captures nobody recorded."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from nsys_says import UNITS, made_by_us, said_by
@@ -25,12 +24,7 @@ from tiny_export import (
 
 from nsyswrap import open_capture
 from nsyswrap.base.errors import NotInCapture
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from nsyswrap.base.units import Rounding, TimeUnit
+from nsyswrap.base.units import Rounding, TimeUnit
 
 # Those that name kernels: they take :base, :mangled and :nvtx-name. Where an export is older than green
 # contexts, nsys makes no report that it is asked for after cuda_gpu_trace.

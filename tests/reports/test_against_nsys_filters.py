@@ -1,10 +1,9 @@
 """Time windows and NVTX ranges select what the nsys on this machine selects, in every report of its own."""
 
-from __future__ import annotations
-
 import random
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,14 +36,10 @@ from tiny_export import (
 )
 
 from nsyswrap import open_capture
+from nsyswrap.api import Capture
 from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.base.units import Rounding
 from nsyswrap.reports import NSYS, find_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
-    from nsyswrap.base.units import Rounding
 
 NEWER = {"mpi_event_sum"}  # from nsys 2024 on
 OPTIONS = {"gpu_gaps": ":gap=0:rows=-1", "gpu_time_util": ":threshold=90:chunks=7:rows=-1"}

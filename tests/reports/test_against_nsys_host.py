@@ -4,10 +4,9 @@ Of captures nobody recorded: names are missing, calls did not end, totals are eq
 not there.
 """
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from nsys_says import UNITS, made_by_us, said_by
@@ -30,12 +29,7 @@ from tiny_export import (
 )
 
 from nsyswrap.api import Capture
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from nsyswrap.base.units import Rounding, TimeUnit
+from nsyswrap.base.units import Rounding, TimeUnit
 
 SUMMARIES = ("osrt_sum", "openacc_sum", "um_total_sum", "um_cpu_page_faults_sum", "mpi_event_trace")
 LIMITS = ("um_sum", "um_sum:rows=3", "um_sum:rows=0", "um_sum:rows=-1")

@@ -1,21 +1,15 @@
 """The NVTX reports equal what the nsys on this machine says, also of captures nobody recorded."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from nsys_says import UNITS, made_by_us, said_by
 from tiny_export import Row, call, changed, domain, global_id, kernel, memcpy, memset, nvtx, write
 
 from nsyswrap import open_capture
+from nsyswrap.base.units import Rounding, TimeUnit
 from nsyswrap.capture.schema import NVTX_START_END
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.base.units import Rounding, TimeUnit
 
 SUMS = ("nvtx_sum", "nvtx_pushpop_sum", "nvtx_startend_sum")
 NESTED = (

@@ -3,24 +3,18 @@
 Ids repeat and are missing, operations start and end together or take no time, several processes meet.
 """
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from nsys_says import RULES, made_by_us, said_by
 from tiny_export import MEM_KINDS, Row, call, global_id, kernel, memcpy, memset, nvtx, row, write
 
 from nsyswrap.api import Capture
+from nsyswrap.base.units import Rounding, TimeUnit
 from nsyswrap.capture import schema
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.base.units import Rounding, TimeUnit
 
 TICK = 500_000  # ns: gaps come out as whole and half ms
 UNITS: tuple[TimeUnit, ...] = ("ns", "us", "ms", "s")

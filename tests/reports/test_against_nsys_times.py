@@ -1,9 +1,7 @@
 """Times are read as the nsys on this machine reads --filter-time, and refused where it refuses them."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tiny_export import kernel, write
@@ -11,9 +9,6 @@ from tiny_export import kernel, write
 from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.selection import parse_time
 from nsyswrap.capture.window import LEAST, MOST
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # A report of ours for nsys: what it makes of --filter-time.
 WINDOW = """

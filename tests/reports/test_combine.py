@@ -1,27 +1,21 @@
 """Several captures in one table, and the labels that tell them apart."""
 
-from __future__ import annotations
-
 import os
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from sampled import sampled
 from tiny_export import call, everything, kernel, opened
 
+from nsyswrap.api import Capture
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, text
 from nsyswrap.reports import NAMES
 from nsyswrap.reports.make import combine
-from nsyswrap.reports.table import Column, Schema, Table, table_of
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
-    from nsyswrap.reports.table import Values
+from nsyswrap.reports.table import Column, Schema, Table, Values, table_of
 
 COLUMNS = (Column("avg_ns", "Avg", Unit.NS, "h"), Column("name", "Name", Unit.TEXT, "h"))
 SCHEMA = Schema("r", "R", COLUMNS)

@@ -1,8 +1,7 @@
 """The same launches by several clocks, worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_export import KERNEL, Row, call, kernel, nvtx, opened
@@ -10,9 +9,6 @@ from tiny_export import KERNEL, Row, call, kernel, nvtx, opened
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports import scenario_tables
 from nsyswrap.reports.scenario_tables import CLOCKS, cross_check
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KERNEL_NS = 40_000
 COLUMNS = [column.name for column in scenario_tables.CROSS_CHECK.columns]

@@ -1,18 +1,13 @@
 """nsys' traces of CUDA, and the summaries by grid and of everything, on tiny exports worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from report_tables import notes_of, rows_of
 from tiny_export import call, kernel, nvtx, opened
 
 from nsyswrap.base.errors import NotInCapture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 USED: dict[str, Any] = {"registersPerThread": 16, "staticSharedMemory": 1024, "dynamicSharedMemory": 0}
 GREEN: dict[str, Any] = {"greenContextId": None}

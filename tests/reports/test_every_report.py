@@ -1,7 +1,5 @@
 """Each report has a test file of its name, in the folder of its layer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

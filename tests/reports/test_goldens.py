@@ -4,27 +4,21 @@ tests/data/golden holds every CSV that nsys 2025.3 writes of the recorded captur
 other eras lie outside this repository: they are compared where their folder is there.
 """
 
-from __future__ import annotations
-
 import lzma
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from recorded import DOZEN, ROOT, golden_names, goldens, run_folder
 from sampled import sampled
 
 from nsyswrap import open_capture
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.run_folder import EXPORT
+from nsyswrap.base.units import Rounding
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import NSYS, parse
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
-    from nsyswrap.base.units import Rounding
 
 PUBLIC = ROOT.parent / "shared" / "exports"
 

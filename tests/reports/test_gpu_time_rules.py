@@ -1,8 +1,6 @@
 """nsys' rules on the GPU's time, and on options, on tiny exports: rows worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from nsys_says import RULES
@@ -11,10 +9,6 @@ from tiny_export import graph, kernel, opened
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.reports import parse
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 MS = 10**6
 

@@ -1,20 +1,24 @@
 """nsys' reports on what the CPU did, against numbers worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import capture_of, rows_of
-from tiny_export import MPI_COLLECTIVE, MPI_OTHER, MPI_P2P, OPENMP, OSRT, PID, global_id, kernel, on_cpu, row
+from tiny_export import (
+    MPI_COLLECTIVE,
+    MPI_OTHER,
+    MPI_P2P,
+    OPENMP,
+    OSRT,
+    PID,
+    Row,
+    global_id,
+    kernel,
+    on_cpu,
+    row,
+)
 
 from nsyswrap.base.errors import NotInCapture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
 
 RANK = row("MPI_RANKS", globalTid=global_id(PID, PID), rank=3)
 

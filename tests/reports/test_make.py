@@ -1,25 +1,19 @@
 """Reports of several captures: the tables, and why a capture cannot answer."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 from weakref import ref
 
 import pytest
 from tiny_export import call, kernel, opened
 
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.output import tables_in_turn
 from nsyswrap.reports import NAMES, parse, parse_all
 from nsyswrap.reports.make import make_reports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Table
 
 KERNELS, CALLS = "cuda_gpu_kern_sum", "cuda_api_sum"
 

@@ -1,9 +1,7 @@
 """NVTX ranges: what nests in what, what they are called, and what was launched inside them."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +11,8 @@ from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures, paths, tr
 from nsyswrap.analysis.nvtx_ranges import counted_ranges, kernel_ranges, nested_ranges
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.base.units import Rounding
-    from nsyswrap.reports.table import Table
+from nsyswrap.base.units import Rounding
+from nsyswrap.reports.table import Table
 
 ELSEWHERE = global_id(PID, 101)
 

@@ -1,8 +1,6 @@
 """What reports over ranks have in common, and what two GPUs did."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import recorded
@@ -14,9 +12,6 @@ from nsyswrap.analysis.ranks.waiting import regular
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import UsageError
 from nsyswrap.reports import ranks
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_one_rank_alone_is_compared_with_nothing(tmp_path: Path) -> None:

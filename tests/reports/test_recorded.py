@@ -1,8 +1,6 @@
 """What the recorded captures have to show, for the tests that lean on them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from recorded import (
@@ -23,14 +21,10 @@ from sampled import sampled
 from scenario_page import PAGE, page
 
 from nsyswrap import open_capture
+from nsyswrap.api import Capture
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import NSYS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 FIXTURES = (SHIPPED, KEPT, CROSS_CHECKS, GOLDEN)
 NVTX_TYPES = {"push_pop": 59, "start_end": 60, "marks": 34}

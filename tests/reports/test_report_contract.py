@@ -1,7 +1,5 @@
 """What every report has to keep, those to come included."""
 
-from __future__ import annotations
-
 import csv
 import importlib
 import inspect
@@ -9,7 +7,10 @@ import io
 import json
 import pkgutil
 import re
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_args
 
 import pytest
 from pyarrow import parquet
@@ -26,12 +27,6 @@ from nsyswrap.render import formats
 from nsyswrap.render.formats.text import NO_ADVICE
 from nsyswrap.reports import insight, nsys
 from nsyswrap.reports.table import Option, Result, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-    from types import ModuleType
-
 
 EVERYTHING = everything()
 TABLES = {event.table for event in EVERYTHING}

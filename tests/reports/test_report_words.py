@@ -1,7 +1,5 @@
 """The titles, column headers and help texts of our own tables, as far as a machine can check words."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -1,17 +1,12 @@
 """nsys' own reports on tiny exports, against the CSV worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import names_of, rows_of
 from tiny_export import COPY_KINDS, call, kernel, memcpy, memset, opened, row
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.capture.selection import KernelNames
+from nsyswrap.capture.selection import KernelNames
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,13 @@
 """Rows of an export in any order: nsys promises none since 2025.6, and all reports say the same."""
 
-from __future__ import annotations
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
-from all_reports import RULES, all_reports, screen
+from all_reports import RULES, Rows, all_reports, screen
 from recorded import run_folder
 from sampled import sampled
 from shuffled import shuffled
 
 from nsyswrap.base.run_folder import EXPORT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from all_reports import Rows
 
 # Unified memory with page faults; two ranks with NCCL; graphs.
 CAPTURES = ("copies/faults", "ddp/straggler", "graphs/nodes")

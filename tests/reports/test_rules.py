@@ -1,21 +1,15 @@
 """nsys' expert rules on tiny exports, against rows worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from nsys_says import RULES, said_by
 from report_tables import notes_text, rows_of
 from tiny_export import Row, call, enums, memcpy, memset, opened
 
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports import parse
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 
 def copied(start: int, end: int, correlation: int = 1, **more: object) -> Row:

@@ -1,19 +1,13 @@
 """The table of a ladder's rungs, on captures worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from advised import looped, new
 from tiny_export import call, kernel
 
+from nsyswrap.api import Capture
 from nsyswrap.render.comparison import short_names
 from nsyswrap.reports.rungs import rungs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 
 def rung(folder: Path, idle: int, busy: int) -> Capture:

@@ -1,24 +1,19 @@
 """The summary screen: what ran, whether to trust it, and the tables, on one screen."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Cli
 from rich.cells import cell_len
 from tiny_export import GRAPH, Row, call, diagnostic, kernel, memcpy, memset, nvtx, opened, row, write
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.no_gpu_work import has_gpu_work, no_gpu_work
+from nsyswrap.api import Capture
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.reports.summary import summarize
-
-if TYPE_CHECKING:
-    from conftest import Cli
-
-    from nsyswrap.api import Capture
 
 PUBLIC = Path(__file__).resolve().parents[3] / "shared" / "exports"
 RECORDED = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded"

@@ -1,20 +1,12 @@
 """nsys' reports on unified memory, against numbers worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import capture_of, rows_of
-from tiny_export import MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT, memcpy, um_cpu_fault, um_gpu_fault
+from tiny_export import MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT, Row, memcpy, um_cpu_fault, um_gpu_fault
 
 from nsyswrap.base.errors import NotInCapture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
 
 TO_DEVICE, TO_HOST = 11, 12
 FAULTS = (UM_CPU_FAULT, UM_GPU_FAULT)

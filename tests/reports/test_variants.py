@@ -1,11 +1,10 @@
 """Several captures side by side, worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tiny_export import Row, call, graph, kernel, memcpy, nvtx, opened
 
+from nsyswrap.api import Capture
 from nsyswrap.render.formats import text
 from nsyswrap.reports.scenario_tables import (
     gpu_by_variant,
@@ -14,11 +13,6 @@ from nsyswrap.reports.scenario_tables import (
     scenario_runs,
     timing_by_variant,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 
 def variant(folder: Path, name: str, *rows: Row) -> Capture:

@@ -1,26 +1,19 @@
 """The verdict of a report: made of its rows, shown by every format that is not a plain table."""
 
-from __future__ import annotations
-
 import io
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pyarrow import parquet as pq
 from tiny_export import kernel, opened
 
+from nsyswrap.api import Capture
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, markdown, parquet, text
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports.make import combine
-from nsyswrap.reports.table import Column, Report, Result, Schema
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Column, Report, Result, Schema, Table
 
 REPORT = Report(
     schema=Schema("kernels", "Kernels", (Column("start_ns", "Start", Unit.NS, "start"),)),

@@ -1,7 +1,5 @@
 """The sources in kernels/ compile without a warning, and their programs mind their arguments."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """scenarios/add2.py, as far as it goes without a GPU."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

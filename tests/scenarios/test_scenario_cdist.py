@@ -1,7 +1,5 @@
 """scenarios/cdist.py, as far as it goes without a GPU."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

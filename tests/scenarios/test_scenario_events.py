@@ -1,7 +1,5 @@
 """scenarios/events.py, as far as it goes without a GPU."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace

@@ -1,7 +1,5 @@
 """scenarios/graphs.py without a GPU: its chain is the real one, the CUDA graph a fake."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import ModuleType, SimpleNamespace

@@ -1,7 +1,5 @@
 """scenarios/hybrid.py: how it starts its ranks, the ranks themselves without a GPU, and what nsys records."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

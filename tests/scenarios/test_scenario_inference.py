@@ -1,7 +1,5 @@
 """scenarios/inference.py, as far as it goes without a GPU."""
 
-from __future__ import annotations
-
 import argparse
 from types import ModuleType
 from typing import Any

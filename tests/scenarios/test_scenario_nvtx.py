@@ -1,7 +1,5 @@
 """scenarios/nvtx_.py: what it says it marked, and what the real nsys recorded of that."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The scripts of scenarios that are CUDA programs: what they hand to the program, and how they build it."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

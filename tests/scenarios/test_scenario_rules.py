@@ -1,10 +1,7 @@
 """scenarios/rules.py: the program, and what nsys' rules find in its recorded runs."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from gpus_here import NO_GPU
@@ -12,11 +9,9 @@ from nsys_says import RULES
 from recorded import run_folder
 
 from nsyswrap import open_capture
+from nsyswrap.api import Capture
 from nsyswrap.record.nvcc import compile_cuda
 from nsyswrap.record.scenarios import find_scenario, kernels_dir, measured
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 STEPS = 3  # of the recorded runs: one to warm up, two timed
 

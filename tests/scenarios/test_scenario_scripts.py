@@ -1,7 +1,5 @@
 """What a runner needs of every script in scenarios/, and scenarios/add.py itself, without a GPU."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import os

@@ -1,7 +1,5 @@
 """scenarios/softmax.py, as far as it goes without a GPU."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import os

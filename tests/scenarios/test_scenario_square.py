@@ -1,7 +1,5 @@
 """scenarios/square.py, as far as it goes without a GPU."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace

@@ -1,7 +1,5 @@
 """scenarios/triton_debug.py, as far as it goes without a GPU: its interpreter needs none."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

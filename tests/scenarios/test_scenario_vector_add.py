@@ -1,7 +1,5 @@
 """scenarios/vector_add.py and nsyswrap.record.in_program.profilers, as far as they go without a GPU."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from contextlib import AbstractContextManager, nullcontext

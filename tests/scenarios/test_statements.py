@@ -1,7 +1,5 @@
 """What scenarios say of their figures, checked on what was recorded of them on an H200."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

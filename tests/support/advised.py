@@ -1,11 +1,8 @@
 """Captures of a repeated step, and their findings, each checked for what must hold for all findings."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tiny_export import PID, Row, call, changed, global_id, kernel, nvtx, opened
 
@@ -13,11 +10,9 @@ from nsyswrap.analysis.advice import WORTH_PERCENT, advise_parts
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.api import Capture
 from nsyswrap.reports import NAMES, ranks
 from nsyswrap.reports.wording.advice import words
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 STEP_NS = 1000
 STEADY_NS = 3 * STEP_NS  # of four steps the first one is warm-up: it launches each kernel for the first time

@@ -1,18 +1,13 @@
 """All that nsyswrap says of a capture: the rows and notes of each report, and the screen with the answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
 from nsyswrap import open_capture, reports
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.cli import cli
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 # nsys' rules take the first rows of a table up to their limit, and sort these: here they take all.
 RULES = ("cuda_memcpy_async", "cuda_memcpy_sync", "cuda_memset_sync", "cuda_api_sync")

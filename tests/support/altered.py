@@ -1,7 +1,5 @@
 """Copies of an export in which something is different that must not change what is said of it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Answers written down by hand, for tests of how they are shown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Batches as they lie on disk, made by hand: run folders with a spec, a status, and tiny captures."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Mapping

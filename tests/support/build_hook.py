@@ -4,8 +4,6 @@ hatchling runs this, see pyproject.toml. An editable install reads the version f
 an sdist has the file of the sdist.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkouts of this project that tests may change: repositories with one commit of its files."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A case of every command with {NAME} for each thing that it reads or writes, and a folder of such things."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

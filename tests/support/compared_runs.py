@@ -1,7 +1,5 @@
 """Run folders of equal steps with a kernel each, for tests of what `compare` and baselines read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,22 +3,16 @@
 Instead of NVML, which needs a GPU, a test chooses the samples: so its figures can be worked out on paper.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tiny_export import Row, row, write
 
-from nsyswrap.api import open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.base.run_facts import COLUMNS, Conditions, Gpu, GpuProcess
 from nsyswrap.base.run_folder import CONDITIONS, EXPORT, RUN
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 EPOCH = 1_700_000_000_000_000_000  # time 0 of the capture, ns since 1970
 MS = 1_000_000

@@ -1,15 +1,9 @@
 """Copies for tiny exports, and what memcpy_bandwidth says of them, column by column."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from tiny_export import Row, memcpy, row
 
+from nsyswrap.api import Capture
 from nsyswrap.reports.table import Table
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 TO_DEVICE, TO_HOST, INSIDE, HOST, PEER = 1, 2, 8, 9, 10
 PAGEABLE, PINNED, DEVICE, MANAGED = 0, 1, 2, 4

@@ -3,8 +3,6 @@
 Each lesson's function checks what its answer states on the recorded figures, and puts these into the answer.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing

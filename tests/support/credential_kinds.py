@@ -7,8 +7,6 @@ small letters and digits, ``{d20}`` for digits, ``{w12}`` for a password, ``{id}
 """
 
 # ruff: noqa: E501 - a kind is a line
-from __future__ import annotations
-
 import base64
 import random
 import re

@@ -1,7 +1,5 @@
 """The commands and examples in README.md and docs/, and what each of them needs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

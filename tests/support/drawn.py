@@ -1,7 +1,5 @@
 """What a figure shows once it is drawn: texts with their places, pixels, and what shapes stand for."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any, NamedTuple
 from unittest import mock

@@ -1,7 +1,5 @@
 """Exports of small programs drawn by lot: steps, processes, devices, and all that makes a GPU wait."""
 
-from __future__ import annotations
-
 import random
 from typing import NamedTuple
 

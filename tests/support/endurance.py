@@ -9,8 +9,6 @@ The cells of the matrix are a process, a signal and a phase of the run. ``expect
 and secrets planted in its environment. A failure is repeated three times, to tell it from a busy machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

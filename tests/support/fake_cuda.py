@@ -4,8 +4,6 @@ It counts kernels and copies in the file that ``$FAKE_CUDA_COUNTS`` names. ``$FA
 wrong. The function that ``$FAKE_CUDA_FAILS`` names returns the error 700.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -4,8 +4,6 @@ It has the functions that nsyswrap calls, with the arguments of the C library. I
 the library's answers. It cannot show that a driver answers like this: tests with the mark ``gpu`` do.
 """
 
-from __future__ import annotations
-
 import csv
 import threading
 from collections.abc import Callable

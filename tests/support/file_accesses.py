@@ -1,7 +1,5 @@
 """Count which files and folders Python opens, to hold down what many runs cost without measuring time."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator

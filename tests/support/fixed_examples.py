@@ -1,7 +1,5 @@
 """Hypothesis with the same examples in every run."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 FIXED = settings(derandomize=True, deadline=None, database=None)

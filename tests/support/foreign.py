@@ -1,7 +1,5 @@
 """Places of another user, and nsyswrap run by a user who may not look into them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

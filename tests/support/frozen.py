@@ -7,8 +7,6 @@ none. Versions of nsyswrap are masked; in SVG also the names
 of clip paths, which are addresses, and what layout rounds now up, now down: all but three decimals.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma

@@ -1,7 +1,5 @@
 """The GPUs of this machine, asked for once: each question is a process."""
 
-from __future__ import annotations
-
 from nsyswrap.record import gpus
 
 DEVICES = gpus.query()

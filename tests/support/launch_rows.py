@@ -1,7 +1,5 @@
 """Launches for tiny exports: a call and its kernel, by the times of both."""
 
-from __future__ import annotations
-
 from tiny_export import PID, Row, call, kernel
 
 

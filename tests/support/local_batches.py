@@ -1,7 +1,5 @@
 """Sweeps of a small program on this machine, and how their runs ended."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from nsyswrap.record.batch.folder import RunState, open_batch

@@ -1,7 +1,5 @@
 """Comparisons made of numbers, with the judgements that a test wants."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Points in time made of numbers: a side for each commit, in the order of days."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any

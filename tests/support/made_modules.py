@@ -4,8 +4,6 @@ The backward runs on a thread of its own. A kernel starts 2 ns after its call re
 began, so that what a kernel belongs to can be read off the calls.
 """
 
-from __future__ import annotations
-
 from tiny_export import PID, Row, call, domain, global_id, kernel, nvtx
 
 from nsyswrap.capture.schema import NVTX_START_END

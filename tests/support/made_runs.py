@@ -4,8 +4,6 @@
 slower one. Draws are the same for the same seed; give both sides different seeds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

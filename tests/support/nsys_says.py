@@ -1,20 +1,15 @@
 """What the nsys on this machine says of an export, and what we say, in the same form."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Rounding, TimeUnit
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import parse
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 RULES = (
     "cuda_memcpy_async",

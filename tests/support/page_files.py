@@ -1,7 +1,5 @@
 """SQLite files of every shape, read out of their pages and by SQLite."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 import tempfile

@@ -1,7 +1,5 @@
 """Secrets planted in every place of an export that can hold a text, and the values that must be gone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Tiny exports of several ranks: what each rank's kernels and steps took is given, in ns."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Only the rules that put a *name* into a class (of kernels, of API calls) are nsyswrap's own.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -6,8 +6,6 @@ docs/scenarios.md. Paths of the recording machine are reduced to names. --page m
 pages alone, from what was recorded: that needs no GPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import lzma

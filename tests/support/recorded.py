@@ -1,7 +1,5 @@
 """The run folders recorded on a GPU: those that ship with nsyswrap, and those kept for the tests alone."""
 
-from __future__ import annotations
-
 import lzma
 import shutil
 import zipfile

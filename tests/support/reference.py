@@ -6,8 +6,6 @@ It writes docs/options.md, docs/reports.md, docs/scenarios.md, and each block of
 below a command in README.md and docs/. tests/test_docs.py fails where one of them is not up to date.
 """
 
-from __future__ import annotations
-
 import importlib
 import io
 import os

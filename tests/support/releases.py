@@ -12,8 +12,6 @@ one that was recorded on a GPU. It is not packed.
 Exports are trimmed and redacted. Names of the machine and its folders are replaced in all other files.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

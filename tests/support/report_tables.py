@@ -1,22 +1,18 @@
 """Reports of tiny exports as tests compare them: CSV text, its lines, columns by name, notes."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable
 from csv import DictReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiny_export import Row, opened, row
 
+from nsyswrap.api import Capture
 from nsyswrap.base.units import Rounding
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import parse
 from nsyswrap.reports.table import Table
-
-if TYPE_CHECKING:
-    from nsyswrap.api import Capture
 
 STATISTICS = "Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
 

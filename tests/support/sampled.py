@@ -1,7 +1,5 @@
 """Tests that run on many cases of one kind: the fast tier has some of the cases, the full tier all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """docs/scenarios.md: every scenario, with the tables of the runs recorded on a GPU."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

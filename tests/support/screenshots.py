@@ -7,8 +7,6 @@ million.png is made where a capture is named: a million kernels that ``tests/ben
 Needs Chromium, and playwright to drive it (``pip install '.[test]'``). FOLDER is docs/ where none is named.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import io

@@ -1,7 +1,5 @@
 """Write a copy of an export with the rows of its tables in another order: nsys promises none."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

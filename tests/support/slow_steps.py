@@ -1,7 +1,5 @@
 """The steps of each process, found once more: one call and one range at a time."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections import Counter

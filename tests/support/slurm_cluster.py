@@ -4,8 +4,6 @@ Everything lies in one folder, without systemd, a database or cgroups, and as wh
 Several can be up at once.
 """
 
-from __future__ import annotations
-
 import getpass
 import os
 import random

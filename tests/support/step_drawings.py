@@ -1,7 +1,5 @@
 """Programs of steps of 10 us, drawn as calls, kernels and NVTX ranges, and the steps they have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Write an SQLite export as the parquetdir and arrowdir exports that nsys would have made of it."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from contextlib import closing

@@ -1,22 +1,18 @@
 """The tiers ``--fast`` and ``--few``, the order of the files, and the table of the tests that did not run."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
 
 # A test that asks for the fixture, itself or through another one, gets the marker.
 MARKERS = {"nsys": "nsys", "cluster": "slurm", "chromium": "browser", "nvcc": "nvcc", "torch": "torch"}

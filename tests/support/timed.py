@@ -1,7 +1,5 @@
 """Runs that reach their time limit."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

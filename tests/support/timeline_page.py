@@ -1,7 +1,5 @@
 """The timeline of a page that is open in a browser: its picture, what it shows, and what it says."""
 
-from __future__ import annotations
-
 from playwright.sync_api import Locator, Page, Position
 
 

@@ -5,8 +5,6 @@ its rows need and the columns its rows name, typed as nsys 2025 types them. Wher
 string a row may give the text itself (bytes: text that is no UTF-8), or an id from ``strings``.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path

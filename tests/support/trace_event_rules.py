@@ -1,7 +1,5 @@
 """A strict reader of Chrome trace events: what viewers would drop or misplace fails."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import defaultdict

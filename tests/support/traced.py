@@ -1,7 +1,5 @@
 """Captures written as traces for Perfetto, decoded with Perfetto's own description of the format."""
 
-from __future__ import annotations
-
 import gzip
 from collections import defaultdict
 from collections.abc import Sequence

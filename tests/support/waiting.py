@@ -1,7 +1,5 @@
 """Waiting for what a test has begun, also on a busy machine."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 Each command still is a process of its own: it has its own folder, environment, streams and exit status.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import importlib

@@ -1,17 +1,10 @@
 """Findings about communication. Steps of 1000 ns are drawn once; of four, the last three are judged."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
-from tiny_export import call, kernel
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
+from tiny_export import Row, call, kernel
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
 

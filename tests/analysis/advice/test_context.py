@@ -1,22 +1,15 @@
 """What several checks share: which story a gap belongs to, and counts per step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from advised import STEP_NS, context_of, launched, looped, new
-from tiny_export import call, kernel, memcpy
+from tiny_export import Row, call, kernel, memcpy
 
 from nsyswrap.analysis.advice.context import loads_in_gaps
 from nsyswrap.analysis.arrays.intervals import NOTHING
 from nsyswrap.analysis.finding import Finding
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 KINDS = ("loading", "allocating", "waited", "copying", "launching", "long_host")
 SYNC = "cudaDeviceSynchronize"

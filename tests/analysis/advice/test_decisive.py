@@ -1,20 +1,13 @@
 """How much earlier a part would end if some kernels took no time. Times are in ns."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 from advised import context_of, new
-from tiny_export import call, kernel
+from tiny_export import Row, call, kernel
 
 from nsyswrap.analysis.advice.replay import decisive_ns
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 LONG = 1_000_000
 

@@ -1,19 +1,12 @@
 """How much of the kernel time no graph launched. Steps of 1000 ns are drawn once; three are judged."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from advised import STEP_NS, looped, new
-from tiny_export import call, graph, kernel
+from tiny_export import Row, call, graph, kernel
 
 from nsyswrap.analysis.advice import advice_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 KIND = "outside_graphs"
 

@@ -1,17 +1,10 @@
 """Findings about the host. Steps of 1000 ns are drawn once; of four, the last three are judged."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from advised import STEADY_NS, STEP_NS, findings_of, launched, looped, new, stakes
-from tiny_export import OSRT, PID, call, changed, global_id, graph, kernel, memcpy, nvtx, on_cpu
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
+from tiny_export import OSRT, PID, Row, call, changed, global_id, graph, kernel, memcpy, nvtx, on_cpu
 
 SYNC = "cudaDeviceSynchronize"
 PINNED = {"srcKind": 1, "dstKind": 2}

@@ -1,23 +1,16 @@
 """Doubts about figures: lost events, and ranges that the program measures with. Drawings are in us."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from advised import findings_of, launched, looped, moved, new
-from tiny_export import call, diagnostic, domain, kernel, nvtx
+from tiny_export import Row, call, diagnostic, domain, kernel, nvtx
 
 from nsyswrap.analysis.advice import advise_parts
 from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.api import Capture
 from nsyswrap.reports.wording.advice import words
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.api import Capture
 
 LOST = "Not all CUDA events might have been collected."
 SYNC = "cudaDeviceSynchronize"

@@ -1,22 +1,15 @@
 """Findings about memory. Steps of 1000 ns are drawn once; of four, the last three are judged."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
 from conditioned import recorded
-from tiny_export import call, changed, kernel, memcpy, row
+from tiny_export import Row, call, changed, kernel, memcpy, row
 
 from nsyswrap.analysis.advice import advice_of
 from nsyswrap.base.run_facts import Conditions, Gpu, Host
 from nsyswrap.reports.wording.advice import words
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 MEGABYTE = 10**6
 PAGEABLE, PINNED, DEVICE = 0, 1, 2  # kinds of memory

@@ -1,20 +1,13 @@
 """Findings about kernels that only move data. Steps of 1000 ns are launched a step ahead."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
-from tiny_export import call, changed, kernel, memcpy
+from tiny_export import Row, call, changed, kernel, memcpy
 
 from nsyswrap.analysis.advice import memory_bound
 from nsyswrap.analysis.advice.memory_bound import CAST, ELEMENTWISE, OTHER, _role
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 _LAMBDA = "::[lambda() (instance 3)]::operator ()() const::[lambda(float) (instance 1)]"
 _DIRECT = f"at::native::direct_copy_kernel_cuda(at::TensorIteratorBase &){_LAMBDA}"

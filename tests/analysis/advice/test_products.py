@@ -1,24 +1,16 @@
 """Findings and facts about what kernels compute with. Steps of 1000 ns are launched a step ahead."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from advised import STEADY_NS, STEP_NS, findings_of, looped, moved, new
-from tiny_export import call, kernel, row
+from tiny_export import Row, call, kernel, row
 
 from nsyswrap.analysis.advice import advice_of, products
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.peaks import tf32_speedup
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.analysis.finding import Finding
-    from nsyswrap.api import Capture
+from nsyswrap.api import Capture
 
 SIMT = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nt_align1>(T1::Params)"
 FP32 = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_x"

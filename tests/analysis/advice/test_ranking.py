@@ -1,29 +1,20 @@
 """All findings together: their order, several devices and processes, and what holds in any capture."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import recorded
 from advised import STEP_NS, findings_of, launched, looped, new, stakes
 from drawn_programs import Program
 from sampled import sampled
-from tiny_export import call, changed, kernel, memcpy, row
+from tiny_export import Row, call, changed, kernel, memcpy, row
 
 from nsyswrap.analysis.advice import WORTH_PERCENT
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.arrays.intervals import intersection
-from nsyswrap.api import open_capture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.analysis.finding import Finding
-    from nsyswrap.api import Capture
+from nsyswrap.analysis.finding import Finding
+from nsyswrap.api import Capture, open_capture
 
 FIRST, LAST = {"lost_events"}, {"timed_launch_only", "timed_earlier_work"}
 

@@ -1,28 +1,19 @@
 """Idle time without another finding: no GPU that is idle for long goes without one."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from advised import STEP_NS, check, findings_of, launched, looped, new, stakes
 from drawn_programs import Program
 from sampled import sampled
-from tiny_export import PID, call, global_id, kernel, memcpy, memset, row
+from tiny_export import PID, Row, call, global_id, kernel, memcpy, memset, row
 
 from nsyswrap.analysis.advice import advise_parts
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.judged_part import judged_parts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.analysis.judged_part import JudgedPart
+from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
 
 MOSTLY_PERCENT = 20
 

@@ -1,19 +1,12 @@
 """Which OS calls count as waiting, and in which gaps."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from advised import context_of, launched, looped, new
-from tiny_export import OSRT, on_cpu
+from tiny_export import OSRT, Row, on_cpu
 
 from nsyswrap.analysis.advice.host import waits_in_host_code
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 
 def waits(folder: Path, *rows: Row) -> list[int] | None:

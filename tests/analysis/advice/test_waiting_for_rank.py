@@ -1,19 +1,12 @@
 """Two processes of one capture whose collectives end together: which one the other waits for."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from advised import STEP_NS, findings_of, looped, moved, new, stakes
+from conftest import Cli
 from rank_exports import ALL_REDUCE
-from tiny_export import call, changed, global_id, kernel, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
-    from tiny_export import Row
+from tiny_export import Row, call, changed, global_id, kernel, write
 
 STEPS, STEADY = 8, 7
 FAST, SLOW = 200, 300  # process ids

@@ -1,21 +1,14 @@
 """Findings about blocks. Steps of 1000 ns are drawn once; of four, the last three are judged."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 from advised import STEP_NS, findings_of, looped, new, stakes
-from tiny_export import call, changed, kernel, row
+from tiny_export import Row, call, changed, kernel, row
 
 from nsyswrap.analysis.advice import waves
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
 GEMM = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_64x3_tn"

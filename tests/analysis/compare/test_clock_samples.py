@@ -1,22 +1,16 @@
 """The SM clock in each kernel's own time, from samples that a test chooses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conditioned import H200, MS, around, recorded, sample
 from tiny_export import kernel, row
 
+from nsyswrap.analysis.compare.model import Row
 from nsyswrap.analysis.compare.run_figures import run_figures
+from nsyswrap.api import Capture
 from nsyswrap.base.run_facts import Conditions
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.analysis.compare.model import Row
-    from nsyswrap.api import Capture
 
 
 def clocks(capture: Capture) -> dict[str, tuple[float | None, int]]:

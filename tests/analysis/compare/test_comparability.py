@@ -1,18 +1,14 @@
 """What keeps two sides from being compared, and what readers are told of their conditions."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from made_runs import SETUP, side_of
 
 from nsyswrap.analysis.compare.comparability import obstacles_of, remarks_of
 from nsyswrap.analysis.compare.model import Key, Obstacle, Side
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 KEY = Key("kernel", "gemm")
 

@@ -1,7 +1,5 @@
 """Comparisons as a whole: order, error rate, clocks, and when there are no verdicts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A gate fails for a slower row that was chosen, and only where tolerance, time at stake and noise say so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

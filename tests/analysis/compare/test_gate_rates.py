@@ -1,7 +1,5 @@
 """How often the gate is wrong, in a hundredth of the simulation, with fixed seeds."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from sampled import sampled

@@ -1,7 +1,5 @@
 """Rows over points in time: a change is placed where it is, noise changes nothing, setups break the line."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from made_history import made_points

@@ -1,8 +1,7 @@
 """What one row is judged to be, from rows of exact numbers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from made_runs import exact_row
@@ -11,9 +10,6 @@ from nsyswrap.analysis.compare.judgement import Clocks, judge, judge_rows
 from nsyswrap.analysis.compare.model import Group, Judgement, Key, Limits, Row
 from nsyswrap.analysis.compare.pairing import PairedRows
 from nsyswrap.analysis.compare.step_rows import FIRST_CALL
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 KERNEL, STEP, API = Key("kernel", "gemm", "1x1x1 32x1x1"), Key("step", "step"), Key("api", "cudaLaunchKernel")
 STABLE = (100_000, 100_300, 99_800, 100_100, 99_900)

@@ -1,16 +1,12 @@
 """Modes of duration that are clearly apart, and tables of durations."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.compare.kernel_rows import MOST_PAIRS, duration_tables, mode_cuts
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 DICE = np.random.default_rng(3)
 

@@ -1,8 +1,6 @@
 """The operations of the median step, how two such steps are aligned, and how the page shows them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,14 +9,9 @@ from tiny_export import Row, call, kernel, memcpy, opened
 
 from nsyswrap.analysis.compare import median_step as steps
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import Side
+from nsyswrap.analysis.compare.model import RunFigures, Side
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.render.page.compare import compare_page
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.analysis.compare.model import RunFigures
 
 STEP = 1_000_000
 

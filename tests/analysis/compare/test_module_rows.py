@@ -1,23 +1,17 @@
 """The rows of the modules: kernel time of a call, whatever the kernels are called."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from made_modules import ENGINE, Training, training
 from tiny_export import KERNEL, changed, opened
+from tiny_export import Row as ExportRow
 
 from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Setup, Side
 from nsyswrap.analysis.compare.module_rows import hidden_modules
 from nsyswrap.analysis.compare.run_figures import run_figures
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tiny_export import Row as ExportRow
 
 
 def figures(folder: Path, rows: Sequence[ExportRow]) -> RunFigures:

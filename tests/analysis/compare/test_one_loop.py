@@ -1,22 +1,15 @@
 """All runs of a comparison are judged by one loop, also if each alone would be judged by another one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from step_drawings import Drawing, phases
 from tiny_export import opened
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import RunFigures, Side
+from nsyswrap.analysis.compare.model import Comparison, RunFigures, Side
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.reports.compare.baseline import baseline_text, read_baseline
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.analysis.compare.model import Comparison
 
 ONE, OTHER = (50_000, 45_000), (45_000, 50_000)  # ns of a training step and of an evaluation step
 REMARK = "all runs are judged by 'train', the loop that they share"

@@ -1,9 +1,7 @@
 """Which rows of two sides are one: modes of kernels that differ between runs, and renamed kernels."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from made_runs import exact_row, side_of
@@ -17,9 +15,6 @@ from nsyswrap.analysis.compare.pairing import (
     pair_rows,
     plain_name,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GRID = "1x1x1 32x1x1"
 SHORT, LONG, WHOLE = (Key("kernel", "gemm", GRID, mode) for mode in (1, 2, 0))

@@ -1,19 +1,19 @@
 """The figures of a run: those of nsys' own tables in recorded captures, and on paper in small ones."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from recorded import run_folder
 from step_drawings import LENGTH, Drawing
 from tiny_export import PID, call, graph, kernel, memcpy, memset, nvtx, opened, write
+from tiny_export import Row as ExportRow
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.compare import rows as compare_rows
-from nsyswrap.analysis.compare.model import WHOLE_RUN, Key
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Group, Key, Row, RunFigures
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.analysis.compare.step_rows import (
     BUSY,
@@ -25,18 +25,10 @@ from nsyswrap.analysis.compare.step_rows import (
     REPEAT_CALL,
 )
 from nsyswrap.analysis.judged_part import judged_parts
-from nsyswrap.api import open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.base.run_folder import EXPORT, RUN
 from nsyswrap.reports import find_report
 from nsyswrap.reports.runs.digest import totals
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row as ExportRow
-
-    from nsyswrap.analysis.compare.model import Group, Row, RunFigures
-    from nsyswrap.api import Capture
 
 Made = tuple["Capture", "RunFigures"]
 

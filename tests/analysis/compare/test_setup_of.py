@@ -1,27 +1,20 @@
 """What run.json and the capture say of GPU, driver, options, command and conditions."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conditioned import POWER, around, recorded, sample
 from recorded import KEPT, PICTURED, ROOT
-from tiny_export import diagnostic, kernel, row, write
+from tiny_export import Row, diagnostic, kernel, row, write
 
+from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import EXPORT, RUN
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.analysis.compare.model import Setup
 
 MS = 1_000_000
 WORK = kernel("k", 0, 10)

@@ -1,7 +1,5 @@
 """Times per step of events of several processes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tiny_export import global_id

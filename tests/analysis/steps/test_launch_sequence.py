@@ -1,18 +1,13 @@
 """Which sequence of launches is a step, without an NVTX range that repeats."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from step_drawings import LENGTH, Drawing, every, numbers, only, starts
 
 from nsyswrap.analysis.steps.launch_sequence import _candidates
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def loop(steps: int, names: str = "abc") -> Drawing:

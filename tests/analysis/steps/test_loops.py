@@ -1,8 +1,6 @@
 """The loops of a program: those that come in turns, and those before and after the one that is judged."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import records_of
 from step_drawings import LENGTH, Drawing, every, only, training
@@ -12,9 +10,6 @@ from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.steps import steps_of
 from nsyswrap.reports.answer.steps import loop_lines, start_up_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EPOCH, TRAIN, EVALUATE = 20 * LENGTH, 12, 6  # ns of an epoch, and its steps of each kind
 

@@ -1,8 +1,6 @@
 """The steps that the hook in the program marked, with their own numbers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from step_drawings import LENGTH, Drawing, every, numbers, only, starts
@@ -12,9 +10,6 @@ from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.steps import steps_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports.insight.step_budget import compute
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 START_END = {"eventType": 60, "domainId": 7, "endGlobalTid": PID}
 

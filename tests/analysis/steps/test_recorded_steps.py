@@ -1,7 +1,5 @@
 """The steps of every labelled and recorded capture: what each holds, and what changes nothing in them."""
 
-from __future__ import annotations
-
 import lzma
 import shutil
 import sqlite3

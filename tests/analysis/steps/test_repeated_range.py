@@ -1,15 +1,10 @@
 """Which NVTX range marks the steps."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from step_drawings import LENGTH, Drawing, every, numbers, only, starts, training
 from tiny_export import PID, domain
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_outer_range_is_the_step(tmp_path: Path) -> None:

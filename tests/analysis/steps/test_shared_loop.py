@@ -1,19 +1,13 @@
 """Equal runs, ranks of a job and processes of a capture are judged by one loop."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from step_drawings import LENGTH, Drawing, every, phases
 from tiny_export import Row, changed, global_id, opened
 
 from nsyswrap.analysis.steps import judged_alike, steps_of
 from nsyswrap.analysis.steps.shared_loop import Choice, shared_loop
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.capture import Capture
 
 
 def of_process(pid: int, rows: list[Row]) -> list[Row]:

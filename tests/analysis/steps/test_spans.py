@@ -1,14 +1,9 @@
 """How long a step lasts: until its GPU work is complete and the host begins the next one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from step_drawings import LENGTH, Drawing, every, numbers, only, starts, training
 from tiny_export import PID, call, memcpy
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def queued(steps: int, host_ns: int, gpu_ns: int) -> Drawing:

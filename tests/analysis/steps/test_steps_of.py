@@ -1,8 +1,6 @@
 """Warm-up and outliers, processes and threads, and the choice of steps."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from step_drawings import LAUNCH, LENGTH, Drawing, every, numbers, only, starts, training
@@ -10,9 +8,6 @@ from tiny_export import PID, call, changed, global_id, kernel, memcpy, nvtx, ope
 
 from nsyswrap.analysis.steps import parse_choice, steps_of
 from nsyswrap.base.errors import NotInCapture
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class TestWarmUp:

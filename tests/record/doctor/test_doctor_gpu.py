@@ -1,23 +1,17 @@
 """What doctor says of GPUs and driver. The facts are made up: one machine has few of these faults."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from nsyswrap.base.check import Check
 from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.record import gpus
 from nsyswrap.record.doctor import gpu
 from nsyswrap.record.doctor.gpu import Gpus, checks
 from nsyswrap.record.doctor.system import Folder, System
 from nsyswrap.record.gpus import NO_ANSWER, NO_LIBRARY, Devices
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.base.check import Check
 
 H200 = Devices(("NVIDIA H200",), ("9.0",), "580.159.04", "13.0", mig=0)
 NSYS = Nsys("/usr/bin/nsys", "2025.3.1.90")

@@ -1,7 +1,5 @@
 """What doctor says of the nsys on a machine: of real files, and of facts that are made up."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,21 +1,16 @@
 """The probe's program: on a stand-in for the driver that computes on the CPU, and on a real GPU."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import fake_cuda
 import pytest
 from gpus_here import NO_GPU
 
 from nsyswrap.record.doctor.programs import probe
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

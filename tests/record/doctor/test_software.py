@@ -1,11 +1,9 @@
 """What doctor says of Python, NVTX, PyTorch and nvcc, and what it makes of programs that fail."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from gpus_here import NO_GPU
@@ -13,9 +11,6 @@ from gpus_here import NO_GPU
 from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.record import doctor
 from nsyswrap.record.doctor import compiler, failure, nvtx_of, package, python
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

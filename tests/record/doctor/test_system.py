@@ -1,24 +1,18 @@
 """What doctor says of the system: made-up facts, and faults that this machine can be given."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from nsyswrap.base.check import Check
 from nsyswrap.record.doctor import system
 from nsyswrap.record.doctor.system import Folder, System, checks, gather
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.base.check import Check
 
 SHM = str(system.SHARED_MEMORY)
 GOOD = System(

@@ -3,22 +3,18 @@
 Run as ``python counted_programs.py HOOK``. Numbers in the marks are written by the program after its steps.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 sys.path.insert(0, sys.argv[1])
 import nsyswrap_hook  # type: ignore[import-not-found]
 import torch
 from nsyswrap_hook import notes, nvtx
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 marks: list[str | int] = []
 

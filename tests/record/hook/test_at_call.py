@@ -1,20 +1,16 @@
 """``--step-at call:MODULE:FUNCTION``: what is counted, and what is noted where there is no such function."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import nsyswrap
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HOOK = Path(nsyswrap.__file__).parent / "record" / "in_program" / "hook"
 WORK = """

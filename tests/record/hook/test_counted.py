@@ -1,7 +1,5 @@
 """What ends a step of a PyTorch program, and what is marked around it. A GPU is not needed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,23 +1,18 @@
 """Long garbage collections are marked with their duration, and nothing else of the collector changes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from conftest import Cli
 
 import nsyswrap
 from nsyswrap.analysis.garbage import collections_of, garbage_traced
 from nsyswrap.analysis.nvtx_ranges import closed_ranges
 from nsyswrap.api import open_capture
 from nsyswrap.capture.schema import PROCESS_MASK
-
-if TYPE_CHECKING:
-    from conftest import Cli
 
 HOOK = Path(nsyswrap.__file__).parent / "record" / "in_program" / "hook"
 PROGRAM = """

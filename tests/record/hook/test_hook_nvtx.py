@@ -1,18 +1,14 @@
 """NVTX without a package: what a real nsys records of it, and that nothing happens without a tool."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from conftest import Cli
 
 import nsyswrap
-
-if TYPE_CHECKING:
-    from conftest import Cli
 
 HOOK = Path(nsyswrap.__file__).parent / "record" / "in_program" / "hook"
 PROGRAM = f"""

@@ -1,7 +1,5 @@
 """The ranges around forwards, as a real PyTorch and a real nsys make them, and torch.compile as without."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
@@ -10,16 +8,13 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Cli
 
 import nsyswrap
 from nsyswrap import open_capture
 from nsyswrap.analysis.range_tree import range_tree_of
-
-if TYPE_CHECKING:
-    from conftest import Cli
 
 PARTS = ("norm1", "attention", "norm2", "mlp")
 HOOK = Path(nsyswrap.__file__).parent / "record" / "in_program" / "hook"

@@ -1,7 +1,5 @@
 """When a training step has ended, told from the order in which optimizers step."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import sys

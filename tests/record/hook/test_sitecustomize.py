@@ -1,7 +1,5 @@
 """The hook in the user's Python: it goes first, chains the next sitecustomize, and never stops a program."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,27 +1,21 @@
 """The lines of an answer, from answers written down by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from answer_parts import LAUNCH_BOUND, LAUNCHES, MS, answer, device, fact, finding, outlier, spikes, steps
+from conftest import Cli
 from rich.cells import cell_len
 from tiny_export import call, kernel, nvtx, opened, write
 
+from nsyswrap.analysis.answer import Answer
+from nsyswrap.analysis.finding import Finding
+from nsyswrap.api import Capture
 from nsyswrap.render.summary_screen import answer_texts
 from nsyswrap.reports.answer import answer_lines, screen_texts
 from nsyswrap.reports.answer.line import apportioned, shares_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
-
-    from nsyswrap.analysis.answer import Answer
-    from nsyswrap.analysis.finding import Finding
-    from nsyswrap.api import Capture
 
 NASTY = ["\x1b[2J\nstep\u202e", "漢" * 90, "a" * 300, "a-b " * 60, "[red]<b>|`*"]
 

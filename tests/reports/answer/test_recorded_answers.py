@@ -1,10 +1,9 @@
 """The answers of real captures: short lines, and figures that equal those of the reports."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from recorded import ROOT, capture_names, run_folder
 from rich.cells import cell_len
 
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
-from nsyswrap.api import open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.render import summary_screen as screen
@@ -21,11 +20,6 @@ from nsyswrap.reports import NAMES
 from nsyswrap.reports.answer import answer_lines, as_dict, screen_texts
 from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.wording.advice import words
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
 
 pytestmark = pytest.mark.slow
 

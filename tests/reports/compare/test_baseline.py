@@ -1,10 +1,8 @@
 """A baseline is read as it was saved, is small, holds no secrets, and is refused if it is damaged."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from made_runs import SETUP, MadeKernel, made_side
@@ -28,9 +26,6 @@ from nsyswrap.reports.compare.baseline import (
     read_baseline,
     spread_percent,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONG = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, " + "x, " * 3000
 ADD = Key("kernel", "void add<4>(float*)", "128x1x1 256x1x1")

@@ -1,20 +1,13 @@
 """The conclusion of a comparison: one row speaks for the run, and sentences say what is known and no more."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from made_comparison import SAME, SLOWER, UNJUDGED, comparison, judged, pair
 from made_runs import exact_row
 
-from nsyswrap.analysis.compare.model import Key, Obstacle
-from nsyswrap.reports.compare.conclusion import conclude, headline
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.compare.model import Comparison
-    from nsyswrap.reports.compare.conclusion import Conclusion
+from nsyswrap.analysis.compare.model import Comparison, Key, Obstacle
+from nsyswrap.reports.compare.conclusion import Conclusion, conclude, headline
 
 STEP = pair("step", "'train'", 5_110_000.0, 5_520_000.0, SLOWER)
 KERNEL = pair("kernel", "add", 1_000_000.0, 1_380_000.0, SLOWER, detail="grid 1 1 1, block 32 1 1")

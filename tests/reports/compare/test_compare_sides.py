@@ -1,10 +1,8 @@
 """Which runs the paths of a side name, which are left out, and which do not belong together."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from compared_runs import make_repeats, make_run
@@ -13,9 +11,6 @@ from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.run_facts import spec_key
 from nsyswrap.base.run_folder import BATCH, EXPORT, RUNS, SPEC, STATUS, RunFolder, Status
 from nsyswrap.reports.compare.sides import load_side, name_of, source_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def labels(*paths: Path) -> list[str]:

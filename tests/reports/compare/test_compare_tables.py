@@ -1,7 +1,5 @@
 """The tables and the JSON of a comparison: all rows for programs, those that cost most for people."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,25 +1,18 @@
 """advice: its columns and texts, and what recorded captures of known faults must and must not show."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import recorded
 from advised import findings_of, launched, looped, new
+from conftest import Cli
 from report_tables import csv_of, records_of
-from tiny_export import call, diagnostic, kernel, memcpy, nvtx
+from tiny_export import Row, call, diagnostic, kernel, memcpy, nvtx
 
 from nsyswrap.api import open_capture
 from nsyswrap.cli.explain import explain
 from nsyswrap.render.formats import text
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cli
-    from tiny_export import Row
 
 REPORT = "advice"
 HEADER = "finding,at_stake_ns,at_stake_percent,what,evidence,advice,unless,see,example,shares\n"

@@ -1,8 +1,6 @@
 """diagnostics: what it says of captures, sound and not."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from diagnostics_found import ELSEWHERE, LAUNCH, found, launch
@@ -23,9 +21,6 @@ from tiny_export import (
 )
 
 from nsyswrap import reports
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SOUND = [
     diagnostic("Profiling has started.", severity=1),

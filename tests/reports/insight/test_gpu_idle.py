@@ -1,24 +1,15 @@
 """gpu_idle: gaps, NVTX ranges and verdict; what causes them is tested nanosecond by nanosecond."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import recorded
 from report_tables import csv_of, values_of
-from tiny_export import PID, call, graph, kernel, memcpy, nvtx, opened
+from tiny_export import PID, Row, call, graph, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.gpu_gaps import CAUSES
-from nsyswrap.api import open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.reports.wording.states import CAUSE_NAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.api import Capture
 
 REPORT = "gpu_idle"
 HEADER = (

@@ -1,20 +1,14 @@
 """gpu_time: GPU time by device and process, drawn on paper, and on recorded captures."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import recorded
 from report_tables import csv_of, records_of
 from tiny_export import PID, call, graph, kernel, memcpy, memset, nvtx, opened, row
 
-from nsyswrap.api import open_capture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
+from nsyswrap.api import Capture, open_capture
 
 REPORT = "gpu_time"
 HEADER = (

@@ -1,16 +1,11 @@
 """kernel_class_sum: GPU time by what kernels compute."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import csv_of
 from tiny_export import PID, graph, kernel, nvtx, opened
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
+from nsyswrap.api import Capture
 
 REPORT = "kernel_class_sum"
 HEADER = "class,kernels,instances,time_percent,total_ns,avg_ns,med_ns,p95_ns,p99_ns,largest_name,"

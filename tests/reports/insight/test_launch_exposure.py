@@ -1,17 +1,11 @@
 """launch_exposure: GPU idle time due to launches, by stream."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from launch_rows import launch
 from report_tables import csv_of
 from tiny_export import PID, Row, call, kernel, memcpy, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-from launch_rows import launch
 
 REPORT = "launch_exposure"
 HEADER = (

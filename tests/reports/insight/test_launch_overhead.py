@@ -1,21 +1,13 @@
 """launch_overhead: what launching cost, by kernel."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import csv_of, values_of
-from tiny_export import call, graph, kernel, opened
+from tiny_export import Row, call, graph, kernel, opened
 
 from nsyswrap.base.errors import NotInCapture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Table
 
 REPORT = "launch_overhead"
 HEADER = (

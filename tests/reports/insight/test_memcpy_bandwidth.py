@@ -1,8 +1,7 @@
 """memcpy_bandwidth: copies and memsets by direction, memory and size, on paper and against nsys' totals."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import cast
 
 import pytest
 from copy_examples import (
@@ -23,15 +22,10 @@ from copy_examples import (
 from recorded import DOZEN, ROOT, capture_names, run_folder
 from report_tables import csv_of
 from sampled import sampled
-from tiny_export import call, graph, kernel, memset, opened
+from tiny_export import Row, call, graph, kernel, memset, opened
 
 from nsyswrap import open_capture
 from nsyswrap.render.formats import text
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
 
 PUBLIC = sorted((ROOT.parent / "shared" / "exports").glob("*.sqlite"))
 REPORT = "memcpy_bandwidth"

@@ -1,24 +1,16 @@
 """module_budget: each nanosecond of the steady steps belongs to one module; sums are those of step_budget."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import recorded
 from made_modules import STEP_NS, Training
 from report_tables import records_of, table_of
-from tiny_export import call, kernel, memcpy, nvtx, opened
+from tiny_export import Row, call, kernel, memcpy, nvtx, opened
 
-from nsyswrap.api import open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.reports.insight.step_budget import STEADY
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.api import Capture
 
 REPORT = "module_budget"
 SUMS = {"total_ns": "duration_ns", "compute_ns": "compute_ns", "idle_ns": "idle_ns"} | {

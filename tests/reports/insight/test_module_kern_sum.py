@@ -1,8 +1,6 @@
 """module_kern_sum: kernels by module, phase and operation with its input shapes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from made_modules import ENGINE, Training, training
 from report_tables import csv_of, table_of, values_of
@@ -10,9 +8,6 @@ from tiny_export import opened
 
 from nsyswrap import open_capture
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "module_kern_sum"
 

@@ -1,15 +1,9 @@
 """nvtx_phases: what the launches inside NVTX ranges cost, per instance."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import csv_of
 from tiny_export import NVTX, PID, Row, call, global_id, graph, kernel, memcpy, memset, nvtx, opened, row
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 REPORT = "nvtx_phases"
 HEADER = (

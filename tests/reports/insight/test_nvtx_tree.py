@@ -1,23 +1,16 @@
 """nvtx_tree: GPU time in ranges and modules as a tree, whose sums are exact."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from made_modules import Training, training
 from report_tables import notes_text, records_of, table_of
-from tiny_export import PID, call, domain, global_id, graph, kernel, nvtx, opened
+from tiny_export import PID, Row, call, domain, global_id, graph, kernel, nvtx, opened
 
 from nsyswrap import reports
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.api import Capture
 
 Tree = dict[str, dict[str, Any]]
 

@@ -1,9 +1,7 @@
 """timing_audit: rows, what it says of them, and the recorded captures."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,14 +19,9 @@ from nsyswrap.analysis.timing_audit import (
     VERDICTS,
     audit,
 )
-from nsyswrap.api import open_capture
+from nsyswrap.api import Capture, open_capture
 from nsyswrap.reports.scenario_tables import audit_by_variant
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
-    from nsyswrap.reports.table import Table
+from nsyswrap.reports.table import Table
 
 REPORT = "timing_audit"
 HEADER = (

@@ -1,26 +1,19 @@
 """um_migrations: migrations of unified memory, on paper and against pages counted one by one."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import cast
 
 import pytest
 from recorded import DOZEN, ROOT, capture_names, run_folder
 from report_tables import csv_of, values_of
 from sampled import sampled
-from tiny_export import enums, global_id, graph, kernel, memcpy, opened, row, um_cpu_fault, um_gpu_fault
+from tiny_export import Row, enums, global_id, graph, kernel, memcpy, opened, row, um_cpu_fault, um_gpu_fault
 
 from nsyswrap import open_capture
+from nsyswrap.api import Capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.schema import ENUMS, UNIFIED_MEMORY_KINDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiny_export import Row
-
-    from nsyswrap.api import Capture
 
 PUBLIC = sorted((ROOT.parent / "shared" / "exports").glob("*.sqlite"))
 REPORT = "um_migrations"

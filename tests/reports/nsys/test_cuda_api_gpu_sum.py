@@ -1,15 +1,10 @@
 """cuda_api_gpu_sum: API calls, kernels and memory operations in one list."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import STATISTICS, csv_of, rows_of
 from tiny_export import Row, call, kernel, memcpy, memset, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_api_gpu_sum"
 HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Category,Operation\n"

@@ -1,14 +1,9 @@
 """cuda_api_sum: CPU time by CUDA API function."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import STATISTICS, csv_of, names_of, rows_of
 from tiny_export import call, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_api_sum"
 HEADER = f"Time (%),Total Time (ns),Num Calls,{STATISTICS},Name\n"

@@ -1,14 +1,9 @@
 """cuda_api_sync: calls that wait until a device or a stream is idle."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import csv_of, notes_text, rows_of, starts_of
 from tiny_export import call, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_api_sync"
 HEADER = "Duration (ns),Start (ns),PID,TID,API Name\n"

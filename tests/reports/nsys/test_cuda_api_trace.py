@@ -1,14 +1,9 @@
 """cuda_api_trace: every CUDA API call."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import csv_of, notes_of, rows_of
 from tiny_export import call, opened, row
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_api_trace"
 HEADER = "Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name\n"

@@ -1,14 +1,9 @@
 """cuda_gpu_kern_gb_sum: GPU time by kernel name, grid and block."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import STATISTICS, csv_of
 from tiny_export import kernel, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_gpu_kern_gb_sum"
 HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},GridXYZ,BlockXYZ,Name\n"

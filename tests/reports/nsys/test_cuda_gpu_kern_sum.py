@@ -1,18 +1,13 @@
 """cuda_gpu_kern_sum: GPU time by kernel name."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import STATISTICS, csv_of, names_of, rows_of
 from tiny_export import Row, kernel, opened
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.base.units import Rounding
-    from nsyswrap.capture.selection import KernelNames
+from nsyswrap.base.units import Rounding
+from nsyswrap.capture.selection import KernelNames
 
 REPORT = "cuda_gpu_kern_sum"
 HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Name\n"

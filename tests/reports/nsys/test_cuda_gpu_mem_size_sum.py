@@ -1,14 +1,9 @@
 """cuda_gpu_mem_size_sum: bytes by memory operation."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import csv_of
 from tiny_export import memcpy, memset, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_gpu_mem_size_sum"
 HEADER = "Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Operation\n"

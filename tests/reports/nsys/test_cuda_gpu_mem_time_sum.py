@@ -1,14 +1,9 @@
 """cuda_gpu_mem_time_sum: GPU time by memory operation."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import STATISTICS, csv_of, rows_of
 from tiny_export import memcpy, memset, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_gpu_mem_time_sum"
 HEADER = f"Time (%),Total Time (ns),Count,{STATISTICS},Operation\n"

@@ -1,14 +1,9 @@
 """cuda_gpu_sum: kernels and memory operations in one list."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import STATISTICS, csv_of
 from tiny_export import kernel, memcpy, memset, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_gpu_sum"
 HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Category,Operation\n"

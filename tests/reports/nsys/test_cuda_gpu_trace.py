@@ -1,15 +1,11 @@
 """cuda_gpu_trace: every kernel, copy and memset."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from report_tables import csv_of, notes_of, rows_of
 from tiny_export import Row, enums, kernel, memcpy, memset, opened, row
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_gpu_trace"
 USED: dict[str, Any] = {"registersPerThread": 16, "staticSharedMemory": 1024, "dynamicSharedMemory": 0}

@@ -1,16 +1,11 @@
 """cuda_kern_exec_sum: launches by API function and kernel, with the phases of each."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import csv_of, rows_of
 from tiny_export import call, kernel, opened
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.api import Capture
+from nsyswrap.api import Capture
 
 REPORT = "cuda_kern_exec_sum"
 HEADER = (

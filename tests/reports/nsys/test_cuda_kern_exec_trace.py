@@ -1,14 +1,9 @@
 """cuda_kern_exec_trace: each launch with the phases of API call, queue and kernel."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import csv_of, rows_of
 from tiny_export import call, kernel, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_kern_exec_trace"
 HEADER = (

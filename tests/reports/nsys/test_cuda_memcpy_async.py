@@ -1,14 +1,9 @@
 """cuda_memcpy_async: asynchronous copies of pageable memory."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import csv_of, notes_of, notes_text, rows_of, starts_of
 from tiny_export import Row, call, enums, memcpy, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_memcpy_async"
 HEADER = (

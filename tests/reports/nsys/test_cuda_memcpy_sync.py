@@ -1,15 +1,11 @@
 """cuda_memcpy_sync: copies that block the host."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from report_tables import csv_of, rows_of
 from tiny_export import MEMCPY, Row, call, enums, memcpy, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_memcpy_sync"
 HEADER = (

@@ -1,15 +1,10 @@
 """cuda_memset_sync: memsets that block the host."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import csv_of, rows_of
 from tiny_export import call, enums, memset, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "cuda_memset_sync"
 HEADER = (

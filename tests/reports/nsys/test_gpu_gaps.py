@@ -1,17 +1,12 @@
 """gpu_gaps: times in which a GPU had nothing to do."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import csv_of, rows_of, starts_of
 from tiny_export import global_id, kernel, memcpy, memset, opened, row
 
 from nsyswrap.reports import parse
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "gpu_gaps"
 MS = 10**6

@@ -1,17 +1,12 @@
 """gpu_time_util: stretches in which a GPU was hardly used."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import csv_of, notes_text, rows_of, starts_of
 from tiny_export import kernel, opened
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.base.units import Rounding
+from nsyswrap.base.units import Rounding
 
 REPORT = "gpu_time_util"
 HEADER = "Row#,In-Use (%),Duration (ns),Start (ns),PID,Device ID,Context ID\n"

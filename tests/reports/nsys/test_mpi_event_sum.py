@@ -1,14 +1,9 @@
 """mpi_event_sum: MPI calls by class and function."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import STATISTICS, capture_of, csv_of
 from tiny_export import MPI_COLLECTIVE, MPI_OTHER, MPI_P2P, MPI_START_WAIT, on_cpu
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "mpi_event_sum"
 HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Source,Name\n"

@@ -1,14 +1,9 @@
 """mpi_event_trace: every MPI call."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import capture_of, csv_of, rows_of
 from tiny_export import MPI_COLLECTIVE, MPI_OTHER, MPI_P2P, MPI_START_WAIT, PID, global_id, on_cpu, row
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "mpi_event_trace"
 HEADER = (

@@ -1,14 +1,9 @@
 """nvtx_gpu_proj_trace: every NVTX range, projected onto the GPU."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import csv_of, values_of
 from tiny_export import call, kernel, memcpy, nvtx, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "nvtx_gpu_proj_trace"
 HEADER = (

@@ -1,14 +1,9 @@
 """nvtx_kern_sum: kernels by the NVTX range around their launch."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import STATISTICS, csv_of
 from tiny_export import call, kernel, nvtx, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "nvtx_kern_sum"
 HEADER = f"NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),{STATISTICS},Kernel Name\n"

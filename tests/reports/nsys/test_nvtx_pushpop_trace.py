@@ -1,14 +1,9 @@
 """nvtx_pushpop_trace: every push/pop range, and the ranges inside it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import csv_of, table_of, values_of
 from tiny_export import kernel, nvtx, opened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "nvtx_pushpop_trace"
 HEADER = (

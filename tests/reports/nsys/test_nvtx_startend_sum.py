@@ -1,17 +1,12 @@
 """nvtx_startend_sum: start/end ranges by name."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import STATISTICS, csv_of
 from tiny_export import kernel, nvtx, opened
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.base.units import Rounding
+from nsyswrap.base.units import Rounding
 
 REPORT = "nvtx_startend_sum"
 HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Range\n"

@@ -1,17 +1,12 @@
 """nvtx_sum: NVTX ranges by name and style."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import STATISTICS, csv_of, rows_of
 from tiny_export import domain, kernel, nvtx, opened
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.base.units import Rounding
+from nsyswrap.base.units import Rounding
 
 REPORT = "nvtx_sum"
 HEADER = f"Time (%),Total Time (ns),Instances,{STATISTICS},Style,Range\n"

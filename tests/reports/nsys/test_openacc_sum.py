@@ -1,14 +1,9 @@
 """openacc_sum: OpenACC events by kind and source line."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import STATISTICS, capture_of, csv_of
 from tiny_export import OPENACC, on_cpu
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "openacc_sum"
 HEADER = f"Time (%),Total Time (ns),Num Calls,{STATISTICS},Name\n"

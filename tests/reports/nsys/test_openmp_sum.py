@@ -1,14 +1,9 @@
 """openmp_sum: OpenMP events by kind."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import STATISTICS, capture_of, csv_of
 from tiny_export import OPENMP, on_cpu
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "openmp_sum"
 HEADER = f"Time (%),Total Time (ns),Count,{STATISTICS},Name\n"

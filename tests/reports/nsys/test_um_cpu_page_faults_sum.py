@@ -1,14 +1,9 @@
 """um_cpu_page_faults_sum: page faults on the CPU by the instruction that faulted."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import capture_of, csv_of, rows_of
 from tiny_export import UM_CPU_FAULT, um_cpu_fault
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "um_cpu_page_faults_sum"
 HEADER = "CPU Page Faults,CPU Instruction Address,Source File,Source Line\n"

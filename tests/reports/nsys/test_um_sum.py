@@ -1,16 +1,11 @@
 """um_sum: migrations and page faults of unified memory by address."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from report_tables import capture_of, csv_of, rows_of
 from tiny_export import MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT, Row, memcpy, opened, um_cpu_fault, um_gpu_fault
 
 from nsyswrap.reports import parse
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "um_sum"
 HEADER = (

@@ -1,15 +1,10 @@
 """um_total_sum: migrations and page faults of unified memory in one row."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from report_tables import capture_of, csv_of, rows_of
 from tiny_export import MEMCPY, UM_CPU_FAULT, UM_GPU_FAULT, Row, memcpy, opened, um_cpu_fault, um_gpu_fault
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "um_total_sum"
 HEADER = (

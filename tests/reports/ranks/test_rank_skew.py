@@ -1,8 +1,6 @@
 """rank_skew: the slowest and the fastest rank in ranges and kernels."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from rank_exports import ALL_REDUCE, FAST, member, steps, straggler, table_over
@@ -10,9 +8,6 @@ from report_tables import csv_text, records_of
 from tiny_export import KERNEL, NVTX, call, kernel, nvtx
 
 from nsyswrap.base.errors import NotInCapture
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "rank_skew"
 HEADER = (

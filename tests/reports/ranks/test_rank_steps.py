@@ -1,8 +1,6 @@
 """rank_steps: the slowest and the fastest rank in each step."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from rank_exports import FAST, SLOW, member, steps, table_over
@@ -10,9 +8,6 @@ from report_tables import csv_text
 from tiny_export import NVTX, kernel, nvtx
 
 from nsyswrap.base.errors import NotInCapture
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "rank_steps"
 HEADER = (

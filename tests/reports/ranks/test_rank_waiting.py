@@ -1,10 +1,9 @@
 """rank_waiting: how long each rank waits for the others in collectives."""
 
-from __future__ import annotations
-
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import recorded
@@ -23,15 +22,10 @@ from rank_exports import (
 from report_tables import csv_text, values_of
 from tiny_export import Row, call, graph, kernel, nvtx, row
 
-from nsyswrap.analysis.ranks.members import processes
+from nsyswrap.analysis.ranks.members import Member, processes
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.selection import parse_selection
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.analysis.ranks.members import Member
 
 REPORT = "rank_waiting"
 MS = 1_000_000

@@ -1,13 +1,11 @@
 """Repeats held together: the merged kernels, the comparison, and parameters that hold anything."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from batch_folders import batch_of, captured, ended, planned, rows_of
+from conftest import Cli
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_export import graph, kernel, row, write
@@ -19,9 +17,6 @@ from nsyswrap.reports.runs.combinations import chosen_measure, compare
 from nsyswrap.reports.runs.find import RecordedRun
 from nsyswrap.reports.runs.gather import RunResult
 from nsyswrap.reports.runs.tables import FIGURES, parameters_of, results_table
-
-if TYPE_CHECKING:
-    from conftest import Cli
 
 pytestmark = pytest.mark.slow
 

@@ -1,13 +1,12 @@
 """Many finished runs: each file is opened once, and processes read them as this process does."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from batch_folders import batch_of, captured, planned
@@ -17,17 +16,10 @@ from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.run_folder import CLAIM, DIGEST, EXPORT, RUN, SPEC, STATUS, RunFolder
 from nsyswrap.render import result_files
 from nsyswrap.reports.runs.digest import write_digest
-from nsyswrap.reports.runs.find import find_runs
-from nsyswrap.reports.runs.gather import digest_all, gather
+from nsyswrap.reports.runs.find import RecordedRun, find_runs
+from nsyswrap.reports.runs.gather import Made, RunResult, Task, digest_all, gather
 from nsyswrap.reports.runs.tables import parameters_of
 from nsyswrap.reports.runs.workers import in_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
-    from pathlib import Path
-
-    from nsyswrap.reports.runs.find import RecordedRun
-    from nsyswrap.reports.runs.gather import Made, RunResult, Task
 
 RUNS = 210  # three blocks
 KILLED = """

@@ -1,7 +1,5 @@
 """``nsyswrap collect`` of runs with several ranks: a row for each rank, one verdict and value for a run."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,14 +1,12 @@
 """Reading in several processes: one that dies costs its own capture, and all of them end with the command."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from conftest import ROOT
@@ -19,9 +17,6 @@ from nsyswrap.base.threads import usable_cpus
 from nsyswrap.reports.runs import gather, workers
 from nsyswrap.reports.runs.digest import Digest, digest, read_digest
 from nsyswrap.reports.runs.gather import Made, Task, digest_all
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.slow
 

@@ -1,13 +1,11 @@
 """What is stored of a capture: its totals, its kernels' durations, and the reports that sum up."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import sys
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conditioned import H200, MS, OWN, POWER, STARTED, around, run_folder, sample
@@ -23,9 +21,6 @@ from nsyswrap.record.program import Callbacks, RunSpec, resolve
 from nsyswrap.reports import NAMES, SUMMARIES, find_report
 from nsyswrap.reports.runs.digest import CONDITIONS, TOTALS, digest, read_digest, stored, write_digest
 from nsyswrap.reports.runs.digest import write as write_to
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _LATER = 3_000_000_000  # ns: behind the last event of a capture with everything
 _TIMES = ("start", "end", "timestamp")

@@ -1,12 +1,10 @@
 """Merged statistics are those of all executions together: of none of them is a mean taken of means."""
 
-from __future__ import annotations
-
 import statistics as reference
 from collections import Counter
 from contextlib import closing
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +14,6 @@ from tiny_export import Row, kernel, write
 from nsyswrap.api import Capture
 from nsyswrap.reports.runs.digest import Kernel, digest
 from nsyswrap.reports.runs.merge import Pool, PooledStatistics, shares
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _NAMES = st.sampled_from(["k", "k(int)", "K", "", None, 'a "b", c\n=d'])
 _CAPTURES = st.lists(

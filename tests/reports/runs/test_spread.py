@@ -1,19 +1,14 @@
 """The spread of the figures of equal runs, and the cost of profiling, worked out on paper."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_export import call, kernel, nvtx, opened
 
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.runs.tables import PROGRAM_TIME, Cost, Figure, profiling_cost, spread
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nsyswrap.capture.capture import Capture
 
 STEPS = 6
 

@@ -1,7 +1,5 @@
 """The words of each kind of finding, from numbers written down by hand."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """Counts in the sentences of findings."""
 
-from __future__ import annotations
-
 import pytest
 
 from nsyswrap.reports.wording.numbers import filled

@@ -1,16 +1,11 @@
 """The trust line of the summary screen: what was seen, and whether to believe it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tiny_export import API, DIAGNOSTIC, Row, call, diagnostic, graph, kernel, memcpy, memset, opened
 
 from nsyswrap.reports.wording.trust import trust
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UNKNOWN = "nsys did not say whether events were lost"
 NO_LOSS = "no dropped events reported"
