@@ -32,7 +32,7 @@ with lazy_imports():
     from nsyswrap.render import comparison as comparisons
     from nsyswrap.render import notebook, plots, python_text
     from nsyswrap.reports import brief as briefs
-    from nsyswrap.reports.compare import conclusion, sides, tables
+    from nsyswrap.reports.compare import as_data, conclusion, sides, tables
 
 
 _UNDECIDED = "reports of nsys and events: whole rows; other reports: rows cut at the ends"
@@ -117,6 +117,10 @@ class Comparison(Compared):
         """
         head = conclusion.headline(self)
         return head.judgement.outcome if head else "not judged"
+
+    def brief(self) -> dict[str, Any]:
+        """The verdict and the largest changes as JSON of at most 4 kB: ``compare --format brief``."""
+        return briefs.brief_of_comparison(as_data.as_dict(self))
 
     @property
     def table(self) -> Table:

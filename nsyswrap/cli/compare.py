@@ -51,6 +51,7 @@ with lazy_imports():
     from nsyswrap.render.page import compare as compare_pages
     from nsyswrap.render.plots import comparison as comparison_plots
     from nsyswrap.render.plots import figure
+    from nsyswrap.reports import brief
     from nsyswrap.reports.compare import as_data, baseline, conclusion, sides, tables
 
 _PICTURE = click.Path(dir_okay=False, readable=False, path_type=Path)
@@ -59,7 +60,7 @@ picture_options = with_options(
     option(OUTPUT, "--plot", type=_PICTURE, metavar="FILE", help="Draw a .png, .svg or .pdf as well."),
 )
 LIMITS = "When a row is slower"  # a heading of the help
-FORMATS = ("text", "csv", "json", "markdown")
+FORMATS = ("text", "csv", "json", "brief", "markdown")
 _BREAK = "\0"  # stands for the first `--`: no path has it
 _SIDES = 2
 
@@ -135,7 +136,7 @@ class CompareCommand(Command):
     type=click.Choice(FORMATS),
     default="text",
     metavar="FORMAT",
-    help="Write text, csv, json or markdown.",
+    help="Write text, csv, json, brief or markdown.",
 )
 @csv_safe_option(OUTPUT)
 @output_option(
@@ -296,8 +297,11 @@ def _screen(comparison: Comparison, output: Output) -> str:
 
 
 def _data(comparison: Comparison, output: Output, judged: tuple[GateResult, GateLimits] | None) -> str:
-    if output.form == "json":
-        return json.dumps(as_data.as_dict(comparison, judged), indent=1, allow_nan=False) + "\n"
+    if output.form in ("json", "brief"):
+        whole = as_data.as_dict(comparison, judged)
+        if output.form == "brief":
+            return brief.as_text(brief.brief_of_comparison(whole)) + "\n"
+        return json.dumps(whole, indent=1, allow_nan=False) + "\n"
     if output.form == "csv":
         return csv.delimited(tables.all_rows(comparison), ",", "ns", safe=output.csv_safe)
     return comparisons.markdown(comparison)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nsyswrap.analysis.finding import Finding
     from nsyswrap.capture.capture import Capture
 
-FORMAT = "nsyswrap-brief"
+FORMAT, COMPARISON_FORMAT = "nsyswrap-brief", "nsyswrap-comparison-brief"
 VERSION = 1  # raised with every key that is removed or changes its meaning
 MOST_BYTES = 4096
 # Findings, and characters of a text: the first of these that fits.
@@ -183,3 +183,49 @@ def _next(answer: Answer, source: str) -> list[dict[str, Any]]:
 def _figure(value: float | None) -> float | None:
     """Return a figure with few digits, which is enough for a claim."""
     return None if value is None else float(f"{value:.{_DIGITS}g}")
+
+
+def brief_of_comparison(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the verdict of a comparison and its largest changes, of at most MOST_BYTES.
+
+    ``whole`` is the comparison as ``reports.compare.as_data`` has it.
+    """
+    others = (row for row in whole["rows"] if row != whole["headline"])
+    changed = [row for row in others if row["outcome"] != "same" and row["cost_ns"]]
+    changed.sort(key=lambda row: -abs(row["cost_ns"]))
+    for most, characters in _SIZES:
+        packet = {
+            "format": COMPARISON_FORMAT,
+            "version": VERSION,
+            "base": {"name": shorten(whole["base"]["name"], characters), "runs": len(whole["base"]["runs"])},
+            "new": {"name": shorten(whole["new"]["name"], characters), "runs": len(whole["new"]["runs"])},
+            "outcome": whole["outcome"],
+            "no_verdicts_because": whole["no_verdicts_because"],
+            "obstacles": [
+                {name: shorten(str(one[name]), characters) for name in ("about", "base", "new")}
+                for one in whole["obstacles"][:most]
+            ],
+            "headline": whole["headline"] and _change(whole["headline"], characters),
+            "conclusion": [shorten(text, characters) for text in whole["conclusion"]],
+            "changes": [_change(row, characters) for row in changed[:most]],
+            "changes_left_out": max(0, len(changed) - most),
+            "gate": whole["gate"] and whole["gate"]["verdict"],
+            "notes": [shorten(text, characters) for text in whole["notes"][:most]],
+        }
+        if len(as_text(packet)) <= MOST_BYTES:
+            break
+    return packet
+
+
+def _change(row: Mapping[str, Any], characters: int) -> dict[str, Any]:
+    change = {
+        "group": row["group"],
+        "name": shorten(row["name"], characters),
+        "outcome": row["outcome"],
+        "cost_ms": row["cost_ns"] and row["cost_ns"] / _NS_PER_MS,
+        "base_typical_ms": row["base_typical_ns"] and row["base_typical_ns"] / _NS_PER_MS,
+        "new_typical_ms": row["new_typical_ns"] and row["new_typical_ns"] / _NS_PER_MS,
+        **{name: row[name] for name in ("change_percent", "low_percent", "high_percent")},
+        "more_runs": row["more_runs_count"],
+    }
+    return {name: _figure(value) if isinstance(value, float) else value for name, value in change.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from checkouts import ROOT
 from jsonschema import Draft202012Validator
 
@@ -45,3 +46,17 @@ def test_a_packet_has_no_reports(cli: Cli) -> None:
 
 def test_the_skill_file_is_printed(cli: Cli) -> None:
     assert cli("doctor", "--skill").stdout.startswith("---\nname: nsyswrap\n")
+
+
+def test_the_packet_of_a_comparison(cli: Cli) -> None:
+    sides = [str(ROOT / "nsyswrap/recorded/add2" / name) for name in ("none", "both")]
+    done = cli("compare", *sides, "--anyway", "--format", "brief")
+    assert len(done.stdout) <= 4097
+    packet = json.loads(done.stdout)
+    whole = json.loads(cli("compare", *sides, "--anyway", "--format", "json").stdout)
+    assert packet["format"] == "nsyswrap-comparison-brief"
+    assert packet["outcome"] == whole["outcome"] == "not judged"
+    assert packet["headline"]["cost_ms"] * 1e6 == pytest.approx(whole["headline"]["cost_ns"], rel=1e-5)
+    costs = [abs(change["cost_ms"]) for change in packet["changes"]]
+    assert costs == sorted(costs, reverse=True)
+    assert packet["no_verdicts_because"] == whole["no_verdicts_because"]
