@@ -17,6 +17,7 @@ from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.nvtx_ranges import xla_broke_import
 from nsyswrap.analysis.step_budget import BUSY, IDLE, Budget, shared_budget
 from nsyswrap.analysis.steps import Steps, parse_choice
+from nsyswrap.analysis.utilization import Utilization, utilization_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
@@ -109,7 +110,8 @@ class Answer:
     ``part`` is "steady part", "whole capture" or "selected part"; ``why_whole`` says why there is no steady
     part. ``steps``, ``start_up`` and ``other_loops`` are of the process with the most GPU work; the start-up
     ends with the warm-up steps if no other loop is before them. ``withheld`` says why
-    there is no verdict: then ``findings`` is empty. ``facts`` name no cost. ``remarks`` are on the steps;
+    there is no verdict: then ``findings`` is empty. ``facts`` name no cost. ``utilization`` is None where no
+    shapes were recorded. ``remarks`` are on the steps;
     ``notes`` are what else readers must know, and what could not be looked at.
     """
 
@@ -124,6 +126,7 @@ class Answer:
     notes: tuple[Finding, ...]
     other_loops: tuple[OtherLoop, ...] = ()
     facts: tuple[Finding, ...] = ()
+    utilization: Utilization | None = None
 
     @property
     def window_ns(self) -> int:
@@ -170,6 +173,7 @@ def answer_of(capture: Capture) -> Answer:
         if main is not None and steady and not chosen
         else (),
         facts=tuple(advice.facts),
+        utilization=None if withheld else utilization_of(parts, sum(one.window_ns for one in devices)),
     )
 
 

@@ -16,6 +16,7 @@ from nsyswrap.analysis.gpu_operations import KERNEL, places_of
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import MEMORY, PRODUCTS, arithmetic, unit_of
 from nsyswrap.analysis.names import numbered_names
+from nsyswrap.analysis.nvtx_ranges import any_label_has
 from nsyswrap.analysis.operation_work import (
     CONVOLUTION,
     CONVOLUTION_BACKWARD,
@@ -27,7 +28,7 @@ from nsyswrap.analysis.operation_work import (
     shapes_of,
     work_of,
 )
-from nsyswrap.analysis.range_texts import MODULE
+from nsyswrap.analysis.range_texts import MODULE, SIZES
 from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.nested import NestedRanges
 from nsyswrap.analysis.range_tree.shape_sources import LOOKS, shape_sources
@@ -72,11 +73,9 @@ def known_work(capture: Capture) -> KnownWork:
 def _of_whole(whole: Capture) -> KnownWork:
     count = whole.count(KERNEL) if whole.has(KERNEL) else 0
     unknown = np.full(count, np.nan)
-    if not count or not whole.has("nvtx") or not whole.has("api"):
+    if not count or not whole.has("api") or not any_label_has(whole, SIZES):
         return KnownWork(unknown, unknown, recorded=False)
     tree = range_tree_of(whole)
-    if not any(text.sizes for text in tree.ranges.texts):
-        return KnownWork(unknown, unknown, recorded=False)
     around = tree.range[places_of(whole)[KERNEL]]
     flops, moved = (values[shape_sources(whole)] for values in _of_operations(whole, tree.ranges, around))
     return KnownWork(flops, moved, recorded=True)

@@ -284,6 +284,11 @@ def _all_labels(whole: Capture) -> Texts:
     return Texts(*number_texts(codes, labels))
 
 
+def any_label_has(whole: Capture, part: str) -> bool:
+    """Return True if the name of any NVTX event has this part."""
+    return whole.has("nvtx") and any(part in (text or "") for text in _all_labels(whole).texts)
+
+
 def texts_and_domains(
     whole: Capture, rows: NDArray[Any]
 ) -> tuple[NDArray[Any], list[tuple[str | None, str]]]:

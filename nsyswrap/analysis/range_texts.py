@@ -23,7 +23,7 @@ NO_NAME = "(no name)"
 _EVALUATES = "autograd::engine::evaluate_function: "
 _FIELDS = re.compile(r", (?:seq|op_id|sizes) = ")
 _SEQUENCE = re.compile(r", seq = (\d+)")
-_SIZES, _INPUTS = ", sizes = ", ", input_op_ids = "
+SIZES, _INPUTS = ", sizes = ", ", input_op_ids = "
 _PREFIXES = ("aten::", "autograd::engine::", "torch::autograd::")
 _BACKWARD = re.compile(r"(?:Backward|Backward\d+|AccumulateGrad)$")
 _STEP = re.compile(
@@ -91,7 +91,7 @@ def _of_pytorch(text: str, name: str) -> RangeText:
     if name.startswith(_EVALUATES):
         return RangeText(ENGINE, (name.removeprefix(_EVALUATES),), phase=BACKWARD)
     sequence = _SEQUENCE.match(text, len(name))
-    sizes = text.partition(_SIZES)[2].partition(_INPUTS)[0]
+    sizes = text.partition(SIZES)[2].partition(_INPUTS)[0]
     number = MISSING if sequence is None else int(sequence[1])
     phase = BACKWARD if _BACKWARD.search(name) else NEITHER if sequence is None else FORWARD
     return RangeText(OPERATION, (name,), number, sizes, phase)

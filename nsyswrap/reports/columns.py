@@ -18,6 +18,12 @@ TIME_PERCENT = Column(
     "time_percent", "Time", Unit.PERCENT, "share of the total of the listed rows, not of the run"
 )
 TOTAL_TIME = Column("total_ns", "Total Time", Unit.NS, "sum of the durations")
+FLOP_PER_S = Column(
+    "flop_per_s", "FLOP Rate", Unit.FLOP_PER_S, "FLOPs by time; empty if shapes tell of less than 80 %", 5
+)
+PEAK_PERCENT = Column(
+    "peak_percent", "Of Peak", Unit.PERCENT, "share of the GPU's peak FLOP/s of the types", 5
+)
 
 
 def stat_columns(

@@ -77,7 +77,7 @@ TOTALS = {"um_total_sum"}  # one row in any case: totals of nothing
 # Columns without a value in everything(): nothing repeats in it, a lost event withholds the findings, and no
 # operation of PyTorch and no kernel of a library is in it.
 OF_STEPS = {"step", "mark", "shares", "at_stake_ns", "at_stake_percent", "per_step_ns"}
-OF_STEPS |= {"phase", "operation", "shapes", "host_window_ns", "runs_ahead_ns"}
+OF_STEPS |= {"phase", "operation", "shapes", "flop_per_s", "peak_percent", "host_window_ns", "runs_ahead_ns"}
 OF_STEPS |= {"input_types", "tensor_core_percent", "no_tensor_core_percent"}
 OF_STEPS |= {f"{idle}host_gil_{state}_ns" for idle in ("", "idle_") for state in ("holding", "waiting")}
 

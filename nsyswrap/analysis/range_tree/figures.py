@@ -64,12 +64,12 @@ def tree_figures_of(capture: Capture) -> TreeFigures:
     return TreeFigures(
         tree,
         own,
-        total_ns=_with_children(tree, own),
-        forward_ns=_with_children(tree, of_phase[FORWARD]),
-        backward_ns=_with_children(tree, of_phase[BACKWARD]),
-        kernels=_with_children(tree, _summed(tree, node, np.ones_like(ns))),
+        total_ns=with_children(tree, own),
+        forward_ns=with_children(tree, of_phase[FORWARD]),
+        backward_ns=with_children(tree, of_phase[BACKWARD]),
+        kernels=with_children(tree, _summed(tree, node, np.ones_like(ns))),
         own_idle_ns=own_idle,
-        idle_ns=_with_children(tree, own_idle),
+        idle_ns=with_children(tree, own_idle),
     )
 
 
@@ -87,7 +87,8 @@ def _summed(tree: RangeTree, node: Ints, values: Ints) -> Ints:
     return sums
 
 
-def _with_children(tree: RangeTree, own: Ints) -> Ints:
+def with_children(tree: RangeTree, own: Ints) -> Ints:
+    """Return the values of each node with those of its children; the last is of no node."""
     total = own.copy()
     for node in range(len(tree.names) - 1, -1, -1):  # children come after their parents
         if tree.parent[node] != NOWHERE:

@@ -41,6 +41,7 @@ class NodeKernels:
     name: NDArray[Any]
     kernels: NDArray[Any]
     total_ns: NDArray[Any]
+    group: NDArray[Any]  # of each GPU operation in the capture, -1: not selected
     operations: Labels
     names: list[str | None]
 
@@ -61,7 +62,9 @@ def node_kernels_of(capture: Capture) -> NodeKernels:
     total = np.zeros(len(node), np.int64)
     np.add.at(total, codes, ns)
     count = np.bincount(codes, minlength=len(total))
-    return NodeKernels(tree, node, phase, operation, name, count, total, labels, known)
+    group = np.full(len(tree.node), -1)
+    group[place] = codes
+    return NodeKernels(tree, node, phase, operation, name, count, total, group, labels, known)
 
 
 def _telling(whole: Capture) -> NDArray[Any]:

@@ -48,6 +48,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "other_loops": [asdict(loop) for loop in answer.other_loops],
         "figures": figures,
         "facts": [_fact(fact) for fact in answer.facts],
+        "utilization": asdict(answer.utilization) if answer.utilization else None,
     }
 
 

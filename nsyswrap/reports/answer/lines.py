@@ -12,7 +12,7 @@ from nsyswrap.analysis.step_budget import KERNELS, OTHER_KERNELS
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import clip, counted, printable, screen_width, shorten
-from nsyswrap.base.units import duration, duration_of
+from nsyswrap.base.units import Unit, duration, duration_of, human, percent
 from nsyswrap.reports import find_report
 from nsyswrap.reports.answer.line import (
     Line,
@@ -73,6 +73,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
     first, *others = _finding_lines(answer)
     return [
         *_busy_lines(answer),
+        *_utilization(answer),
         *_why_whole(answer),
         *(_withheld(answer.withheld) if answer.withheld else (*first, *_moving(answer))),
         *loop_lines(answer),
@@ -108,6 +109,22 @@ def _busy_lines(answer: Answer) -> Iterator[Line]:
         yield Line(text, "shares", bar=() if mostly else bar, figures=marks)
     if len(answer.devices) > 1 or answer.devices[0].shared_with:
         yield _devices(answer)
+
+
+def _utilization(answer: Answer) -> Iterator[Line]:
+    """Yield the share of the peak rates that is reached, where shapes were recorded."""
+    known = answer.utilization
+    if known is None:
+        return
+    if known.flop_per_s is None and known.bytes_per_s is None:
+        share = whole_percent(known.known_percent)
+        yield Line(f"FLOPs or bytes are known of {share} of kernel time", "fact", heading="MFU not known")
+        return
+    heading = "MFU not known" if known.mfu_percent is None else f"MFU {percent(known.mfu_percent)}"
+    texts = [human(known.flop_per_s, Unit.FLOP_PER_S)] if known.flop_per_s else []
+    if known.bandwidth_percent is not None:
+        texts.append(f"memory bandwidth at least {whole_percent(known.bandwidth_percent)} of its peak")
+    yield Line("; ".join(texts) or "peak rates of this GPU are not known", "fact", heading=heading)
 
 
 def _figures(answer: Answer, texts: Mapping[str, str]) -> tuple[Figure, ...]:

@@ -12,29 +12,34 @@ part, or under --time or --nvtx, the whole selection counts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, operation_notes
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
-from nsyswrap.analysis.range_tree import READS
+from nsyswrap.analysis.known_work import READS
+from nsyswrap.analysis.range_tree import NOWHERE
 from nsyswrap.analysis.range_tree.budget import STATES, NodeTime, node_times
 from nsyswrap.analysis.range_tree.labels import node_labels, numbered
 from nsyswrap.analysis.range_tree.tree import RangeTree, range_tree_of
+from nsyswrap.analysis.utilization import summed
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
+from nsyswrap.reports.columns import FLOP_PER_S, PEAK_PERCENT
 from nsyswrap.reports.table import Column, Option, Report, Result, Schema, Values
 
 _ALL = 100.0
+_REPEATED = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
-def compute(capture: Capture, depth: int) -> Result:
+def compute(capture: Capture, depth: int, fold: int) -> Result:
     """Return one row per process, device and module, those of a device by time."""
     tree, parts = range_tree_of(capture.whole), judged_parts(capture)
-    rows = [_rows(tree, part, device, depth) for part in parts for device in node_times(part.view)]
+    rows = [_rows(tree, part, device, depth, fold) for part in parts for device in node_times(part.view)]
     data: dict[str, Values] = {
         column.name: np.concatenate([row[column.name] for row in rows])
         for column in SCHEMA.columns
@@ -44,25 +49,40 @@ def compute(capture: Capture, depth: int) -> Result:
     return Result({**data, "module": modules}, (*operation_notes(capture), *_notes(parts)))
 
 
-def _rows(tree: RangeTree, part: JudgedPart, time: NodeTime, depth: int) -> dict[str, NDArray[Any]]:
-    module, labels = numbered(node_labels(tree, time.node, depth))
+def _named(label: str, fold: int) -> str:
+    """Return the label, with a star in place of its first number if that is asked for: layers.*.mlp.0."""
+    return _REPEATED.sub("*", label, count=1) if fold else label
+
+
+def _rows(
+    tree: RangeTree, part: JudgedPart, time: NodeTime, depth: int, fold: int
+) -> dict[str, NDArray[Any]]:
+    module, labels = numbered([_named(label, fold) for label in node_labels(tree, time.node, depth)])
     steps = int(np.count_nonzero(part.steps.steady)) if part.steps.found else 0
 
-    def summed(which: NDArray[Any]) -> NDArray[Any]:
+    def added(which: NDArray[Any]) -> NDArray[Any]:
         sums = np.zeros(len(labels), np.int64)
         np.add.at(sums, module[which], time.ns[which])
         return sums
 
-    every = summed(np.ones(len(module), bool))
+    every = added(np.ones(len(module), bool))
+    code = {label: i for i, label in enumerate(labels)}
+    nodes = node_labels(tree, np.arange(NOWHERE, len(tree.names)), depth)
+    of_node = np.array([code.get(_named(label, fold), -1) for label in nodes])
+    on_device = gpu_operations_of(part.view.whole).device_id == time.device_id
+    group = np.where(on_device, of_node[tree.node - NOWHERE], -1)
+    flop_per_s, peak_percent = summed([part.view], group, len(labels)).rates(every)
     columns = {
         "module": np.array(labels, object),
         "time_percent": every * _ALL / max(int(every.sum()), 1),
         "per_step_ns": every / steps if steps else np.full(len(labels), np.nan),
         "total_ns": every,
-        "backward_ns": summed(time.backward),
-        **{f"{state}_ns": summed(time.state == number) for number, state in enumerate(STATES)},
+        "backward_ns": added(time.backward),
+        **{f"{state}_ns": added(time.state == number) for number, state in enumerate(STATES)},
         "process_id": np.full(len(labels), part.process_id),
         "device_id": np.full(len(labels), time.device_id),
+        "flop_per_s": flop_per_s,
+        "peak_percent": peak_percent,
     }
     order = np.array(sorted(np.flatnonzero(every).tolist(), key=lambda i: (-int(every[i]), labels[i])), int)
     return {name: values[order] for name, values in columns.items()}
@@ -103,6 +123,8 @@ SCHEMA = Schema(
         Column("backward_ns", "Backward", Unit.NS, "part of the total time: before or in a backward pass", 2),
         Column("process_id", "PID", Unit.ID, "process of the step", 7),
         Column("device_id", "Device", Unit.ID, "device of the process", 6),
+        FLOP_PER_S,
+        PEAK_PERCENT,
     ),
 )
 
@@ -110,7 +132,10 @@ REPORT = Report(
     SCHEMA,
     needs=(("nvtx",), (KERNEL, GRAPH), ("api",)),
     compute=compute,
-    options=(Option("depth", 0, "levels of the tree; 0: all", least=0),),
+    options=(
+        Option("depth", 0, "levels of the tree; 0: all", least=0),
+        Option("fold", 0, "1: modules that differ in their first number are one, as in layers.*.mlp", most=1),
+    ),
     rows_from=(KERNEL, GRAPH),
     reads=READS,
     conclude=conclude,

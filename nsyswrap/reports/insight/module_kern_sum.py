@@ -5,9 +5,10 @@ the name of its path in the model, such as layers.3.attention.qkv; the model its
 kernel outside of modules has the path of its ranges, with slashes.
 
 The operation is the one that autograd records, or else the innermost one. A kernel of a backward pass has the
-operation of the forward, and its input shapes. profile --modules records the functions of the backward only.
-emit_nvtx of PyTorch, or nsys 2025 with --pytorch=autograd-shapes-nvtx, records operations. For a kernel that
-torch.compile fused, all operations in it are listed.
+operation of the forward, and its input shapes, if emit_nvtx of PyTorch, or nsys 2025 with
+--pytorch=autograd-shapes-nvtx, records all operations. profile --modules records operations and shapes in the
+first steps; later kernels have those of the same kernels there, and a kernel of a backward pass has the
+function of the backward. For a kernel that torch.compile fused, all operations in it are listed.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ import numpy as np
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, READS, operation_notes
+from nsyswrap.analysis.judged_part import chosen_views
+from nsyswrap.analysis.known_work import READS as WORK_READS
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.kernels import node_kernels_of
 from nsyswrap.analysis.range_tree.labels import node_labels, numbered
+from nsyswrap.analysis.utilization import summed
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share
+from nsyswrap.reports.columns import FLOP_PER_S, PEAK_PERCENT, TIME_PERCENT, TOTAL_TIME, share
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 PHASES = (None, "forward", "backward")
@@ -43,6 +47,8 @@ def compute(capture: Capture) -> Result:
     total, kernels = np.zeros(len(name), np.int64), np.zeros(len(name), np.int64)
     np.add.at(total, codes, found.total_ns)
     np.add.at(kernels, codes, found.kernels)
+    group = np.append(codes, [-1])[found.group]
+    flop_per_s, peak_percent = summed(chosen_views(capture), group, len(name)).rates()
     operations = [*found.operations, *((ops, None) for ops in fused), (None, None)]  # the last one: -1
     operation = np.where(operation < 0, len(operations) - 1, operation)
     return Result(
@@ -56,6 +62,8 @@ def compute(capture: Capture) -> Result:
             "total_ns": total,
             "avg_ns": total / kernels,
             "name": Texts(name, found.names),
+            "flop_per_s": flop_per_s,
+            "peak_percent": peak_percent,
         },
         operation_notes(capture),
     )
@@ -82,6 +90,8 @@ SCHEMA = Schema(
         TOTAL_TIME,
         Column("avg_ns", "Avg", Unit.NS, "arithmetic mean of the durations", 2),
         Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
+        FLOP_PER_S,
+        PEAK_PERCENT,
     ),
 )
 
@@ -94,7 +104,7 @@ REPORT = Report(
     qualifiers=("base", "mangled"),
     reads={
         **READS,
-        KERNEL: (*READS[KERNEL], "name"),
+        KERNEL: WORK_READS[KERNEL],
         "api": (*READS["api"], *SPANS),
         "nvtx": TREE_READS["nvtx"],
     },

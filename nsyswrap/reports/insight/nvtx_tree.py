@@ -25,15 +25,21 @@ end of their names, if each is there once. A range that was open when the record
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
-from nsyswrap.analysis.range_tree import NOWHERE, READS, TreeFigures, tree_figures_of
+from nsyswrap.analysis.judged_part import chosen_views
+from nsyswrap.analysis.known_work import READS
+from nsyswrap.analysis.range_tree import NOWHERE, TreeFigures, tree_figures_of
+from nsyswrap.analysis.range_tree.figures import with_children
 from nsyswrap.analysis.range_tree.labels import outside_label
+from nsyswrap.analysis.utilization import Work, summed
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
+from nsyswrap.reports.columns import FLOP_PER_S, PEAK_PERCENT
 from nsyswrap.reports.table import Column, Option, Report, Result, Schema, Values
 
 _ALL = 100.0
@@ -41,11 +47,12 @@ _FIGURES = ("total_ns", "own_ns", "forward_ns", "backward_ns", "kernels", "idle_
 
 
 class _Row(NamedTuple):
-    """Name, number of ranges around, path and figures of a row."""
+    """Name, number of ranges around, path, nodes and figures of a row."""
 
     name: str
     depth: int
     path: str
+    nodes: list[int]
     figures: tuple[int, ...]
 
 
@@ -65,6 +72,7 @@ def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - a
     left_out = int((figures.total_ns[:-1] > 0).sum()) - sum(not row.name.startswith("(") for row in rows)
     columns = zip(*(row.figures for row in rows), strict=True) if rows else [()] * len(_FIGURES)
     values = dict(zip(_FIGURES, (np.array(column, np.int64) for column in columns), strict=True))
+    flop_per_s, peak_percent = _work(capture, figures, rows).rates()
     share = values["total_ns"] * _ALL / figures.whole_ns if figures.whole_ns else np.full(len(rows), np.nan)
     return Result(
         {
@@ -73,10 +81,20 @@ def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - a
             **values,
             "depth": np.array([row.depth for row in rows], np.int64),
             "path": [row.path for row in rows],
+            "flop_per_s": flop_per_s,
+            "peak_percent": peak_percent,
         },
         (*operation_notes(capture), *_notes(capture, figures)),
         left_out=max(left_out, 0),
     )
+
+
+def _work(capture: Capture, figures: TreeFigures, rows: list[_Row]) -> Work:
+    """Return the work of each row, with that of the rows below it."""
+    tree, count = figures.tree, len(figures.own_ns)
+    node = np.where(tree.node == NOWHERE, count - 1, tree.node)
+    work = summed(chosen_views(capture), node, count).each(partial(with_children, tree))
+    return work.each(lambda values: np.array([values[row.nodes].sum() for row in rows]))
 
 
 def _rows(figures: TreeFigures, most: int, least: float) -> Iterator[_Row]:
@@ -87,7 +105,7 @@ def _rows(figures: TreeFigures, most: int, least: float) -> Iterator[_Row]:
         total, own, *others = _figures(figures, nodes)
         has_rows_below = is_range and len(path) != most
         values = (total, own if has_rows_below else total, *others)
-        yield _Row(path[-1], len(path) - 1, "/".join(path), values)
+        yield _Row(path[-1], len(path) - 1, "/".join(path), nodes, values)
         if has_rows_below:
             waiting += _below(figures, nodes[0], least)
 
@@ -107,7 +125,7 @@ def _outside(figures: TreeFigures) -> Iterator[_Row]:
     values = _figures(figures, [NOWHERE])
     if any(values):
         name = outside_label(figures.tree)
-        yield _Row(name, 0, name, values)
+        yield _Row(name, 0, name, [NOWHERE], values)
 
 
 def _figures(figures: TreeFigures, nodes: list[int]) -> tuple[int, ...]:
@@ -163,6 +181,8 @@ SCHEMA = Schema(
         Column("idle_ns", "Idle Inside", Unit.NS, "time between its GPU operations in which none ran", 2),
         Column("depth", "Depth", Unit.NUMBER, "rows around it", 6),
         Column("path", "Path", Unit.TEXT, "names from the root to the range, with slashes between", 7),
+        FLOP_PER_S,
+        PEAK_PERCENT,
     ),
 )
 

@@ -16,15 +16,15 @@ REPORT = "module_kern_sum"
 def test_a_backward_has_the_operation_and_the_shapes_of_its_forward(tmp_path: Path) -> None:
     linear = 'aten::addmm,"[[8, 4]]"'
     assert csv_of(opened(tmp_path, *training(steps=2)), REPORT) == (
-        "module,phase,operation,shapes,instances,time_percent,total_ns,avg_ns,name\n"
-        f"layers.1,backward,{linear},2,36.36363636363637,80,40.0,gemm\n"
-        f"layers.0,backward,{linear},2,18.181818181818183,40,20.0,gemm\n"
-        f"layers.1,forward,{linear},2,18.181818181818183,40,20.0,gemm\n"
-        f"layers.0,forward,{linear},2,9.090909090909092,20,10.0,gemm\n"
-        "optimizer,,,,2,6.363636363636363,14,7.0,adam\n"
-        f"layers.0,backward,{linear},2,4.545454545454546,10,5.0,bias\n"
-        f"layers.1,backward,{linear},2,4.545454545454546,10,5.0,bias\n"
-        'GPT,forward,aten::embedding,"[[8, 4]]",2,2.727272727272727,6,3.0,embed\n'
+        "module,phase,operation,shapes,instances,time_percent,total_ns,avg_ns,name,flop_per_s,peak_percent\n"
+        f"layers.1,backward,{linear},2,36.36363636363637,80,40.0,gemm,,\n"
+        f"layers.0,backward,{linear},2,18.181818181818183,40,20.0,gemm,,\n"
+        f"layers.1,forward,{linear},2,18.181818181818183,40,20.0,gemm,,\n"
+        f"layers.0,forward,{linear},2,9.090909090909092,20,10.0,gemm,,\n"
+        "optimizer,,,,2,6.363636363636363,14,7.0,adam,,\n"
+        f"layers.0,backward,{linear},2,4.545454545454546,10,5.0,bias,,\n"
+        f"layers.1,backward,{linear},2,4.545454545454546,10,5.0,bias,,\n"
+        'GPT,forward,aten::embedding,"[[8, 4]]",2,2.727272727272727,6,3.0,embed,,\n'
     )
 
 
