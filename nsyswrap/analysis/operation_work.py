@@ -148,9 +148,9 @@ def _of_list_or_two(shapes: Sequence[Shape]) -> Work:
     return UNKNOWN if two and half == 1 else _of_all(1.5 if two else 2.0)(arrays)
 
 
-def _named(names: str) -> list[str]:
+def _named(*names: str) -> list[str]:
     """Return the names of operations, and of those that change their first input."""
-    return [f"{_ATEN}{name}{end}" for name in names.split() for end in ("", "_")]
+    return [f"{_ATEN}{name}{end}" for name in " ".join(names).split() for end in ("", "_")]
 
 
 _SDPA = [_ATEN + "_scaled_dot_product_" + kind for kind in ("flash", "efficient", "cudnn")]
@@ -172,10 +172,10 @@ CONVOLUTION_BACKWARD = _ATEN + "convolution_backward"  # of gradient, input, wei
 _MOVES: dict[str, Callable[[Sequence[Shape]], Work]] = {
     **dict.fromkeys(
         _named(
-            "add sub rsub mul div neg exp log sqrt rsqrt pow tanh sigmoid relu gelu silu leaky_relu hardtanh "
-            "clamp clamp_min clamp_max sin cos abs square reciprocal addcmul addcdiv lerp maximum minimum "
-            "erf threshold_backward gelu_backward silu_backward tanh_backward sigmoid_backward "
-            "_softmax _log_softmax"
+            "add sub rsub mul div neg exp log sqrt rsqrt pow sin cos abs square reciprocal lerp erf",
+            "clamp clamp_min clamp_max maximum minimum addcmul addcdiv hardtanh leaky_relu",
+            "tanh sigmoid relu gelu silu threshold_backward gelu_backward silu_backward tanh_backward",
+            "sigmoid_backward _softmax _log_softmax",
         ),
         _elementwise,
     ),
