@@ -7,6 +7,7 @@ Tables too long for memory are written as CSV in pieces: every summary of every 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -17,8 +18,8 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.files import head, replacing, write
 from nsyswrap.base.temporary import temporary_folder
+from nsyswrap.render.delimited import guarded, quoted
 from nsyswrap.render.formats import csv, parquet
-from nsyswrap.render.summary_rows import SummaryRows, body_lines, header_line
 from nsyswrap.reports import SUMMARIES
 from nsyswrap.reports.nsys.cuda_gpu_kern_sum import SCHEMA as KERNELS
 from nsyswrap.reports.runs.combinations import MACHINE, combinations, key_of, runs_of, setup_of
@@ -31,18 +32,27 @@ from nsyswrap.reports.table import Schema, Table, table_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nsyswrap.reports.runs.digest import Summary
+    from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.gather import RunResult
 
 RESULTS, PARQUET = "results.csv", "results.parquet"
 _SUMMARIES, _SUMMARIES_PARQUET, _KERNELS = "summaries.csv", "summaries.parquet", "kernels.csv"
+# The columns of summaries.csv: each value of each row of a report, a number or a text. Rows count from 0.
+_VALUES = {"run": str, "rank": int, "report": str, "row": int, "column": str, "value": float, "text": str}
+_SPECIAL = re.compile('[,"\r\n]')
 _AT_ONCE = 10_000  # rows of kernels.csv: writing a table has a cost for each of its columns
 _FIRST_COLUMNS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first file that is written
+
+
+# Without those that hold the rows of others.
+WRITTEN = tuple(name for name in SUMMARIES if name not in ("cuda_gpu_sum", "cuda_api_gpu_sum"))
 
 
 class Wanted(NamedTuple):
     """What is written: the reports of summaries.csv, and whether cells of CSV are guarded."""
 
-    reports: Collection[str] = SUMMARIES
+    reports: Collection[str] = WRITTEN
     csv_safe: bool = False
 
 
@@ -89,65 +99,73 @@ def write_rows(
     """
     groups = combinations(results)
     parts = {key: part for part, key in enumerate(groups)}
-    reports = [
-        name for name in SUMMARIES if name in wanted.reports and any(name in one.reports for one in results)
-    ]
-    summaries, floats = output / _SUMMARIES, set[str]()
+    summaries = output / _SUMMARIES
     with temporary_folder() as scratch, closing(Pool(scratch / "kernels")) as pool:
         plain = scratch / _SUMMARIES if wanted.csv_safe else summaries  # Parquet is made of it
-        rows = {plain: SummaryRows(parameters, reports)}
-        if wanted.csv_safe:
-            rows[summaries] = SummaryRows(parameters, reports, safe=True)
-        work = partial(_read, list(rows.values()), parts)
+        ways = {plain: False, summaries: wanted.csv_safe}
+        work = partial(_read, list(ways.values()), wanted.reports, parts)
         with ExitStack() as opened:
-            files = [opened.enter_context(_replacing_bytes(path)) for path in rows]
-            for file, one in zip(files, rows.values(), strict=True):
-                file.write(one.header.encode())
+            files = [opened.enter_context(_replacing_bytes(path)) for path in ways]
+            for file in files:
+                file.write(f"{','.join(_VALUES)}\n".encode())
             for block in opened.enter_context(closing(in_blocks(work, results, jobs))):
                 for file, lines in zip(files, block.lines, strict=True):
                     file.write(lines)
-                floats |= block.floats
                 for number, kernels in block.kernels:
                     pool.add(number, kernels)
-        written = [summaries, *_as_parquet(plain, output, rows[plain].kinds(floats))]
+        written = [summaries, *_as_parquet(plain, output)]
         with _replacing(output / _KERNELS) as text:
             text.writelines(_merged_kernels(pool, list(groups.values()), parameters, safe=wanted.csv_safe))
     return [*written, output / _KERNELS]
 
 
 class _Block(NamedTuple):
-    """The lines of summaries.csv for some runs, the columns with floats in them, and kernels by part.
-
-    There are lines for each way of writing them.
-    """
+    """The lines of summaries.csv for some runs, for each way of writing them, and kernels by part."""
 
     lines: list[bytes]
-    floats: set[str]
     kernels: list[tuple[int, Sequence[Kernel]]]
 
 
 def _read(
-    rows: Sequence[SummaryRows], parts: Mapping[tuple[str, ...], int], results: Sequence[RunResult]
+    ways: Sequence[bool],
+    reports: Collection[str],
+    parts: Mapping[tuple[str, ...], int],
+    results: Sequence[RunResult],
 ) -> _Block:
-    """Read the digests of these runs."""
-    lines: list[list[str]] = [[] for _ in rows]
+    """Read the digests of these runs. ``ways``: whether cells are guarded."""
+    lines: list[list[str]] = [[] for _ in ways]
     kernels: list[tuple[int, Sequence[Kernel]]] = []
     for result in results:
         if result.digest:
             digest = reread_digest(result.digest)
-            for own, one in zip(lines, rows, strict=True):
-                own.append(one.lines(result.run, digest.summaries))
+            named = [name for name in SUMMARIES if name in reports and name in digest.summaries]
+            for own, safe in zip(lines, ways, strict=True):
+                for name in named:
+                    own.extend(_values(result.run, name, digest.summaries[name], safe=safe))
             if result.compared:
                 kernels.append((parts[key_of(result)], digest.kernels))
-    encoded = ["".join(own).encode("utf-8", "backslashreplace") for own in lines]
-    return _Block(encoded, rows[0].floats, kernels)
+    return _Block(["".join(own).encode("utf-8", "backslashreplace") for own in lines], kernels)
 
 
-def _as_parquet(source: Path, output: Path, kinds: Mapping[str, type]) -> list[Path]:
+def _values(run: RecordedRun, report: str, summary: Summary, *, safe: bool) -> Iterator[str]:
+    """Yield a line for each cell of a report that is not missing. Numbers and texts have columns apart."""
+
+    def cell(text: str) -> str:
+        return quoted(_SPECIAL, guarded(text) if safe else text)
+
+    front = f"{cell(run.label)},{'' if run.rank is None else run.rank},{report}"
+    for row, values in enumerate(zip(*summary.values, strict=True)):
+        for column, value in zip(summary.columns, values, strict=True):
+            if value is not None:
+                pair = f",{cell(value)}" if isinstance(value, str) else f"{value},"
+                yield f"{front},{row},{column},{pair}\n"
+
+
+def _as_parquet(source: Path, output: Path) -> list[Path]:
     """Write summaries.parquet, where pyarrow is installed. An old one is removed otherwise."""
     try:
         with replacing(output / _SUMMARIES_PARQUET, follow=False) as part:
-            parquet.from_csv(source, part, kinds)
+            parquet.from_csv(source, part, _VALUES)
     except Unavailable:
         (output / _SUMMARIES_PARQUET).unlink(missing_ok=True)
         return []
@@ -178,7 +196,8 @@ def _merged_kernels(
     """
     columns = (LABEL, *parameters.columns, RUNS, *KERNELS.columns, MACHINE)
     schema = Schema("kernels", "Kernels over repeats", columns)
-    yield header_line(schema, safe=safe)
+    header = csv.delimited(table_of(schema, []), ",", "ns", safe=safe)
+    yield header
     rows: list[tuple[object, ...]] = []
     for part, kernels in pool.parts():
         run = groups[part][0].run
@@ -186,10 +205,10 @@ def _merged_kernels(
         machine = ", ".join(filter(None, machine_of(setup_of(groups[part])))) or None
         rows += ((*front, *row, machine) for row in _kernel_rows(kernels))
         if len(rows) >= _AT_ONCE:
-            yield body_lines(table_of(schema, rows), safe=safe)
+            yield csv.delimited(table_of(schema, rows), ",", "ns", safe=safe).removeprefix(header)
             rows = []
     if rows:
-        yield body_lines(table_of(schema, rows), safe=safe)
+        yield csv.delimited(table_of(schema, rows), ",", "ns", safe=safe).removeprefix(header)
 
 
 def _compared_runs(group: Sequence[RunResult]) -> int:

@@ -1,4 +1,4 @@
-"""summaries.csv and summaries.parquet of many runs: the same values, whatever is written at once."""
+"""summaries.csv and summaries.parquet of many runs: a row for each value, the same in both."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ from batch_folders import rows_of
 from pyarrow import parquet
 from tiny_export import call, kernel, write
 
+from nsyswrap.api import open_capture
 from nsyswrap.cli.collect import collect
 
 
@@ -21,10 +22,19 @@ def test_summaries_as_parquet_have_the_values_of_the_csv(tmp_path: Path) -> None
     rows_read = rows_of(tmp_path / "out" / "summaries.csv")
     table = parquet.read_table(tmp_path / "out" / "summaries.parquet")
     assert table.column_names == list(rows_read[0])
-    as_text = [
-        {name: "" if value is None else str(value) for name, value in row.items()}
-        for row in table.to_pylist()
+    in_csv = [
+        {**row, "rank": None, "row": int(row["row"]), "value": float(row["value"]) if row["value"] else None}
+        for row in rows_read
     ]
-    assert as_text == rows_read
-    types = {name: str(table.schema.field(name).type) for name in ("run", "total_ns", "avg_ns", "rank")}
-    assert types == {"run": "string", "total_ns": "int64", "avg_ns": "double", "rank": "int64"}
+    assert [{**row, "text": row["text"] or ""} for row in table.to_pylist()] == in_csv
+    types = ["string", "int64", "string", "int64", "string", "double", "string"]
+    assert list(map(str, table.schema.types)) == types
+    capture = open_capture(tmp_path / "run0.sqlite")
+    for name in ("cuda_gpu_kern_sum", "gpu_time", "diagnostics"):
+        mine = [row for row in rows_read if (row["run"], row["report"]) == ("run0", name)]
+        assert [(int(row["row"]), row["column"], row["value"] or row["text"]) for row in mine] == [
+            (number, column, str(value))
+            for number, row in enumerate(capture.report(name).records())
+            for column, value in row.items()
+            if value is not None
+        ]
