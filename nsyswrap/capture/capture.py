@@ -404,6 +404,12 @@ class Capture:
         return {(pid, device): gpus[gpu] for pid, device, gpu in rows if gpus.get(gpu)}
 
     @cached_property
+    def process_names(self) -> dict[int, str]:
+        """Return the name of each process by its global id, without its folder; empty before nsys 2022."""
+        rows = self._export.select(schema.PROCESSES, ("globalPid", "int"), ("name", "text"), required=False)
+        return {process: name.rpartition("/")[2] for process, name in rows if name}
+
+    @cached_property
     def started_ns(self) -> int | None:
         """Return time 0 of the capture in ns since 1970 UTC; None if the export does not have it."""
         rows = self._export.select(schema.SESSION_START, ("utcEpochNs", "int"), required=False)

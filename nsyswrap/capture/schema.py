@@ -47,6 +47,7 @@ GPUS = "TARGET_INFO_GPU"
 OUTPUT = "ProcessStreams"  # what the processes wrote to stdout and stderr
 CUDA_DEVICES = "TARGET_INFO_CUDA_DEVICE"  # the GPU of each device id of each process, nsys 2025.1 or newer
 THREAD_NAMES = "ThreadNames"
+PROCESSES = "PROCESSES"
 SESSION_START = "TARGET_INFO_SESSION_START_TIME"
 ANALYSIS = "ANALYSIS_DETAILS"
 TIME_COLUMNS = ("start", "timestamp", "rawTimestamp")  # a table with one of them has events

@@ -179,12 +179,13 @@ def command(
     """Put many runs into one table and compare them.
 
     DIR is a batch, a run folder, a capture or any folder that holds some. GLOB is a quoted pattern; `**`
-    stands for any folders. Damaged captures are listed and left out.
+    stands for any folders. Damaged captures are listed and left out. Runs of a plan are compared by
+    configuration. Others are listed: program, GPU, how busy it was, why it was idle, and what to do first.
 
     \b
     The tables go into the folder of a single batch, or nsyswrap-collected/:
-      results.csv, results.parquet   parameters, outcome and totals of each run
-      summaries.csv                  every report of every run
+      results.csv, results.parquet   outcome, totals and answer of each run
+      summaries.csv                  each value of the reports of every run
       kernels.csv                    kernels over all runs of a combination
     """  # noqa: D301 - click knows a list by the control character itself
     if block:
@@ -252,9 +253,13 @@ def collect(
                 elsewhere.clear()
     if readable:
         layout = terminal_layout()
-        table = combinations.compare(results, parameters, by, top)
+        if by or any(result.run.planned for result in results):
+            table = combinations.compare(results, parameters, by, top)
+        else:
+            table = tables.answers_table(results, layout.width)
         with ascii_layout(active=layout.ascii):
-            lines = text.table_lines(table, layout.width, whole=f"{result_files.RESULTS} has every run")
+            whole = f"{result_files.RESULTS} has every run"
+            lines = text.table_lines(table, layout.width, top=top, whole=whole)
         say(text.styled(lines, color=layout.color), styled=True)
         show_rank_verdicts(results)
     list_lacking(results)
@@ -308,4 +313,4 @@ def _summaries(names: Sequence[str]) -> set[str]:
         if name in all_reports.NAMES:
             raise UsageError(f"{name} has a row for each event: summaries.csv cannot hold it", summaries)
         raise UsageError(*unknown("summary", name, all_reports.SUMMARIES, summaries))
-    return wanted or set(all_reports.SUMMARIES)
+    return wanted or set(result_files.WRITTEN)

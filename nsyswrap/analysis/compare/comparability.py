@@ -159,7 +159,7 @@ def _others(base: Side, new: Side) -> Iterable[str]:
     for about, text in texts.items():
         values = [_distinct(text(run.setup) for run in side.runs) for side in (base, new)]
         if all(values) and len({*values[0], *values[1]}) > 1:
-            yield f"{about}: {_some(values[0])} / {_some(values[1])}"
+            yield f"{about}: {some_of(values[0])} / {some_of(values[1])}"
 
 
 def _lacks(text: Callable[[Setup], str], setup: Setup) -> bool:
@@ -170,7 +170,8 @@ def _version(name: str, setup: Setup) -> str:
     return setup.versions.get(name, "")
 
 
-def _some(values: Sequence[str]) -> str:
+def some_of(values: Sequence[str]) -> str:
+    """Return the first three values, and how many more there are."""
     return ", ".join(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")  # noqa: PLR2004
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.comparability import RANKED, differing, machine_of
+from nsyswrap.analysis.compare.comparability import RANKED, differing, machine_of, some_of
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.text import shorten_all, unknown
 from nsyswrap.base.units import NS_PER_S, Unit, human
-from nsyswrap.reports.runs.tables import FIGURES, LABEL, combination, figures
+from nsyswrap.reports.runs.tables import FIGURES, LABEL, combination, figures, text_of
 from nsyswrap.reports.table import Column, Schema, table_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _FIRST_TO_GO, _STAYS = 4, -1  # the order in which columns are dropped if a tabl
 MACHINE = Column(
     "machine", "Recorded With", Unit.TEXT, "GPU, driver and nsys; in a ranking those that differ"
 )
+_PROGRAM = "program"
 _LARGE = 100  # a ratio from here on is a whole number
 
 
@@ -114,7 +115,7 @@ def compare(
     """
     measure = chosen_measure(results, by)
     repeats = [_repeats(group, measure) for group in combinations(results).values()]
-    others = differing(setup_of(one.results) for one in repeats if one.measured)
+    others = _apart([one for one in repeats if one.measured])
     on = {id(one): ", ".join(_differences(one, others)) for one in repeats}
     repeats.sort(key=lambda one: (one.median is None, on[id(one)], one.median or 0.0))
     listed = repeats[:top]
@@ -205,8 +206,19 @@ def _unit(measure: Column) -> Unit:
     return Unit.NS if measure.name.endswith("_s") else measure.unit
 
 
+def _apart(ranking: Sequence[_Repeats]) -> dict[str, list[str]]:
+    """Return what keeps them from being ranked, with its values. A plan can name several programs."""
+    others = differing(setup_of(one.results) for one in ranking)
+    programs = dict.fromkeys(filter(None, (_program(one) for one in ranking if not one.run.planned)))
+    return {**others, **({_PROGRAM: list(programs)} if len(programs) > 1 else {})}
+
+
+def _program(one: _Repeats) -> str:
+    return text_of(one.results[0], _PROGRAM)
+
+
 def _differences(one: _Repeats, others: Mapping[str, Sequence[str]]) -> list[str]:
-    values = zip(RANKED, machine_of(setup_of(one.results)), strict=True)
+    values = zip((*RANKED, _PROGRAM), (*machine_of(setup_of(one.results)), _program(one)), strict=True)
     return [text for about, text in values if about in others and text]
 
 
@@ -218,7 +230,7 @@ def _verdict(
     ``others`` is what the runs differ in beside their parameters: then there is none.
     """
     if others:
-        causes = "; ".join(f"{about}: {', '.join(values)}" for about, values in others.items())
+        causes = "; ".join(f"{about}: {some_of(values)}" for about, values in others.items())
         return f"Not ranked, as the runs differ in more than their parameters: {causes}."
     if not ranking:
         return f"Nothing to compare: no finished run has the figure {measure.name}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,25 +16,32 @@ from typing import Any
 
 import numpy as np
 
+from nsyswrap.analysis.answer import Answer
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.compare.setup import setup_of, used_uuids
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import other_processes
+from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.ranks.members import Member, check_different, missing_ranks, places
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
+from nsyswrap.base.recent_runs import program_of
 from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
 from nsyswrap.base.units import Number, Unit
 from nsyswrap.base.version import version
 from nsyswrap.capture.capture import Capture, open_capture
 from nsyswrap.capture.identity import identity_of
+from nsyswrap.capture.shown import shown_command
 from nsyswrap.reports import SUMMARIES, find_report, ranks
 from nsyswrap.reports.ranks import rank_waiting
 from nsyswrap.reports.scenario_tables import SCENARIO_RUNS, gpu_totals
 from nsyswrap.reports.summaries import kernels
+from nsyswrap.reports.summary import answer_with_lines
 from nsyswrap.reports.table import Column, read_ahead
+from nsyswrap.reports.wording.states import IDLE_NAMES
 
 # Increases with the first change of the content after a release: a digest of another format is made again.
 FORMAT = 3
@@ -82,8 +90,25 @@ CONDITIONS = (
         "processes of others with a CUDA context on the GPUs of the run",
     ),
 )
-TOTALS = (*WORK, *CONDITIONS)
-FACTS = ("gpus", "gpu_uuids", "driver", "started", "nsys")
+# The answer of the capture. Without steady steps it is about the whole capture, as ``judged`` says.
+JUDGED = (
+    Column("step_count", "Steps", Unit.COUNT, "steady steps that are judged"),
+    Column("step_ns", "Step Time", Unit.NS, "median of these steps"),
+    Column(
+        "judged_busy_percent",
+        "Busy",
+        Unit.PERCENT,
+        "share of the judged time in which a GPU worked, over all GPUs: that of the first line of the screen",
+    ),
+    Column("idle_cause_percent", "Idle by Cause", Unit.PERCENT, "share of the judged time that it took"),
+    Column(
+        "finding_percent", "Finding Saves", Unit.PERCENT, "what the first finding saves of the judged time"
+    ),
+)
+TOTALS = (*WORK, *CONDITIONS, *JUDGED)
+# Texts of the capture, of which the run folder has some, and texts of its answer.
+FACTS = ("gpus", "gpu_uuids", "driver", "started", "nsys", "program", "command")
+ANSWER_FACTS = ("judged", "idle_cause", "finding", "heading", "first_finding")  # heading: on the screen
 
 Kernel = tuple[str | None, list[int], list[int]]  # full name, distinct durations in ns, count of each
 
@@ -106,8 +131,8 @@ class Digest:
     """The digest of one capture.
 
     ``source`` is its identity. In older formats it is the size and the time of change: they are made again.
-    ``facts`` are the texts of FACTS that the capture has. ``nsyswrap`` is the version that made it; empty in
-    older formats.
+    ``facts`` are the texts of FACTS and ANSWER_FACTS that the capture has. ``nsyswrap`` is the version that
+    made it; empty in older formats.
     """
 
     source: tuple[int, int | str]
@@ -135,14 +160,53 @@ def digest(path: Path) -> Digest:
 
 
 def _facts(capture: Capture) -> dict[str, str]:
-    """Return the texts of FACTS that the capture and its run.json have."""
+    """Return the texts of FACTS and ANSWER_FACTS that the capture and its run.json have."""
     folder = run_of(capture.source)
     setup = setup_of(capture, RunFolder(folder).read_run() if folder else {})
     facts = (
         *(", ".join(setup.gpus), ", ".join(used_uuids(capture))),
         *(setup.driver, setup.started, setup.nsys),
+        program_of({"command": list(setup.command)}) or _processes(capture),
+        shlex.join(shown_command(setup.command)) if setup.command else "",
+        *_answer_facts(capture),
     )
-    return {name: text for name, text in zip(FACTS, facts, strict=True) if text}
+    return {name: text for name, text in zip((*FACTS, *ANSWER_FACTS), facts, strict=True) if text}
+
+
+def _processes(capture: Capture) -> str:
+    """Return the names of the processes with GPU work: exports before nsys 2023 have no command."""
+    names = (capture.process_names.get(process) for process, *_ in gpu_operations_of(capture).by_device())
+    return ", ".join(dict.fromkeys(filter(None, names)))
+
+
+def _answer_facts(capture: Capture) -> tuple[str, ...]:
+    """Return the texts of ANSWER_FACTS: what is judged, why it was idle, and what the screen finds first."""
+    answer, lines = answer_with_lines(capture.decided())
+    line = next((line for line in lines if line.kind == "finding"), lines[0])
+    text = f"{line.begin} {line.sentence}".strip()
+    if not answer or not answer.devices:
+        return "", "", "", "", text
+    cause, first = IDLE_NAMES.get(next(iter(answer.idle_ns), ""), ""), _first_finding(answer)
+    heading = line.heading if first or answer.withheld else ""
+    return answer.part, cause, first.kind if first else "", heading, text
+
+
+def _judged(capture: Capture) -> dict[str, Number | None]:
+    """Return the figures of JUDGED."""
+    figures: dict[str, Number | None] = {column.name: None for column in JUDGED}
+    answer, _ = answer_with_lines(capture.decided())
+    if answer and answer.devices:
+        first = _first_finding(answer)
+        figures["judged_busy_percent"] = answer.share(sum(answer.busy_ns.values()))
+        figures["idle_cause_percent"] = answer.share(next(iter(answer.idle_ns.values()), 0))
+        figures["finding_percent"] = first.saved_percent if first else None
+        if answer.steps:
+            figures |= {"step_count": answer.steps.count, "step_ns": answer.steps.median_ns}
+    return figures
+
+
+def _first_finding(answer: Answer) -> Finding | None:
+    return next((finding for finding in answer.findings if finding.ceiling_ns is not None), None)
 
 
 def totals(capture: Capture) -> dict[str, Number | None]:
@@ -231,6 +295,7 @@ def _totals(capture: Capture, gpu_time: Summary | None) -> dict[str, Number | No
         "recorded_ns": capture.info.duration_ns,
         "loss_warnings": sum(message.loss for message in capture.diagnostics),
         **_conditions(capture),
+        **_judged(capture),
     }
 
 

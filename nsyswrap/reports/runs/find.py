@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from nsyswrap.base import paths, run_facts
 from nsyswrap.base.errors import CaptureError, Unreadable, UsageError
 from nsyswrap.base.files import RECORDINGS, read_json, typed, why
-from nsyswrap.base.recent_runs import is_rank, is_repeat
+from nsyswrap.base.recent_runs import is_rank, is_repeat, program_of
 from nsyswrap.base.run_facts import conditions_of
 from nsyswrap.base.run_folder import (
     BATCH,
@@ -80,6 +80,7 @@ class RecordedRun:
     gpus: str = ""
     gpu_uuids: str = ""
     nsys: str = ""
+    program: str = ""
 
     @property
     def name(self) -> str:
@@ -392,6 +393,7 @@ def _recorded_run(named: _Named, state_of: StateOf) -> RecordedRun:
         started=run.get("started", ""),
         driver=_shared(run.get("driver", "")),
         nsys=_shared(str(run.get("nsys", {}).get("version", ""))),
+        program=_shared(program_of(run)),
         **{name: _shared(text) for name, text in _conditions(run).items()},
     )
 

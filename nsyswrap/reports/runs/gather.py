@@ -19,6 +19,7 @@ from nsyswrap.base.run_folder import DIGEST
 from nsyswrap.capture.identity import has_capture, identity_of
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs.digest import (
+    ANSWER_FACTS,
     FACTS,
     TOTALS,
     damaged,
@@ -268,7 +269,7 @@ def _with_digest(
 ) -> RunResult:
     """Return a result whose names and facts are the same objects in all results, which saves memory."""
     known = {column.name: totals.get(column.name) for column in TOTALS}
-    own = {name: sys.intern(facts[name]) for name in FACTS if name in facts}
+    own = {name: sys.intern(facts[name]) for name in (*FACTS, *ANSWER_FACTS) if name in facts}
     return RunResult(run, known, digest, _in_order(frozenset(reports)), own)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,15 @@ from nsyswrap.base.run_facts import bare_run_of
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.reports import SUMMARIES, find_report
-from nsyswrap.reports.runs.digest import CONDITIONS, FACTS, RANK_COLUMNS, TOTALS, WORK, totals
+from nsyswrap.reports.answer.line import whole_percent
+from nsyswrap.reports.runs.digest import (
+    CONDITIONS,
+    JUDGED,
+    RANK_COLUMNS,
+    TOTALS,
+    WORK,
+    totals,
+)
 from nsyswrap.reports.summary import answer_with_lines
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
@@ -68,6 +77,33 @@ _OF_RANK = (
     Column("rank_verdict", "Rank Verdict", Unit.TEXT, "which rank of the run delays the others, and why"),
 )
 _NSYS = Column("nsys", "nsys", Unit.TEXT, "version of nsys that recorded the run")
+_FIRST_FINDING = Column(
+    "first_finding", "First Finding", Unit.TEXT, "what the screen finds first", is_sentence=True
+)
+# What was run, and what its screen says first.
+_ANSWER = (
+    Column("program", "Program", Unit.TEXT, "name of the program"),
+    Column("command", "Command", Unit.TEXT, "command line, without credentials"),
+    Column("judged", "Judged", Unit.TEXT, "what of the run is judged: its steady part, or the whole capture"),
+    *JUDGED[:3],
+    Column("idle_cause", "Idle Cause", Unit.TEXT, "why the GPU was idle: the largest cause"),
+    JUDGED[3],
+    Column("finding", "Finding", Unit.TEXT, "kind of the first finding, as in JSON"),
+    JUDGED[4],
+    _FIRST_FINDING,
+)
+# The columns of the screen, each with the width that a screen needs for it.
+_ON_SCREEN = (
+    (RUN, 0),
+    (Column("program", "Program", Unit.TEXT, "name of the program"), 0),
+    (Column("started", "Started", Unit.TEXT, "day of the start in UTC"), 100),
+    (Column("gpus", "GPU", Unit.TEXT, "names of the GPUs"), 90),
+    (Column("judged_busy_percent", "Busy", Unit.PERCENT, "share of the judged time with GPU work"), 0),
+    (Column("step_ns", "Step", Unit.NS, "median of the steps that are judged"), 110),
+    (Column("idle_cause", "Idle For", Unit.TEXT, "largest cause of idle time, and its share"), 0),
+    (_FIRST_FINDING, 0),
+)
+_DAY, _LOW_PERCENT = len("2026-11-28"), 50
 FIGURES = (*TOTALS, _WALL)
 REPORT = Column("report", "Report", Unit.TEXT, "report with the row")
 RUNS = Column("runs", "Runs", Unit.COUNT, "runs with merged captures")
@@ -137,6 +173,7 @@ def parameters_of(results: Sequence[RunResult]) -> Parameters:
         *_PLACES,
         *_OF_RANK,
         _NSYS,
+        *_ANSWER,
         REPORT,
         RUNS,
     )
@@ -151,7 +188,7 @@ def results_table(results: Sequence[RunResult], parameters: Parameters) -> Table
         title="Results, one row per run",
         columns=(
             *(RUN, LABEL, *parameters.columns, REPEAT, *_OUTCOMES, *WORK, _WALL, _MESSAGE),
-            *(*CONDITIONS, *_ORIGINS, *_PLACES, *_OF_RANK, _NSYS),
+            *(*CONDITIONS, *_ORIGINS, *_PLACES, *_OF_RANK, _NSYS, *_ANSWER),
         ),
     )
     shared = shared_nodes([result.run for result in results])
@@ -168,12 +205,65 @@ def _row(result: RunResult, parameters: Parameters, others: int | None) -> tuple
         _text(run.message),
         *(values[column.name] for column in CONDITIONS),
         *map(_text, (run.node, run.commit, run.job)),
-        *(_text(result.facts.get(name) or getattr(run, name)) for name in FACTS if name != _NSYS.name),
+        *(_text(text_of(result, name)) for name in ("gpus", "gpu_uuids", "driver", "started")),
         *(others, run.rank, run.world_size),
         *(of_rank.get(column.name) for column in RANK_COLUMNS),
         _text(ranks.verdict if ranks else ""),
-        _text(result.setup.nsys),
+        _text(text_of(result, _NSYS.name)),
+        *(values[c.name] if c in JUDGED else _text(text_of(result, c.name)) for c in _ANSWER),
     )
+
+
+def answers_table(results: Sequence[RunResult], width: int) -> Table:
+    """Return the table of the screen: what each readable run was, how busy the GPU was, and what to do first.
+
+    The runs with the most idle time come first. A column that is the same for all runs is left out.
+    """
+    rows = sorted((one for one in results if one.totals), key=lambda one: _busy_or(one, most=float("inf")))
+    cells = list(map(_screen_row, rows))
+    kept = [
+        i
+        for i, ((column, least), values) in enumerate(zip(_ON_SCREEN, zip(*cells, strict=True), strict=True))
+        if width >= least and (not least or len(rows) == 1 or len(set(values)) > 1)
+    ]
+    schema = Schema("results", "Runs, the least busy GPU first", tuple(_ON_SCREEN[i][0] for i in kept))
+    return replace(table_of(schema, [tuple(row[i] for i in kept) for row in cells]), verdict=_verdict(rows))
+
+
+def _screen_row(result: RunResult) -> tuple[object, ...]:
+    values, started = figures(result), text_of(result, "started")[:_DAY]
+    cause, percent = text_of(result, "idle_cause"), values["idle_cause_percent"]
+    gpus = Counter(name.removeprefix("NVIDIA ") for name in text_of(result, "gpus").split(", ") if name)
+    return (
+        result.run.label if result.run.rank is None else f"{result.run.label} rank {result.run.rank}",
+        *(text_of(result, "program") or None, started or None),
+        ", ".join(f"{count} x {name}" if count > 1 else name for name, count in gpus.items()) or None,
+        *(values["judged_busy_percent"], values["step_ns"]),
+        f"{whole_percent(percent)} {cause}" if cause and percent is not None else None,
+        text_of(result, "heading") or text_of(result, "first_finding") or None,
+    )
+
+
+def _busy_or(result: RunResult, most: float) -> float:
+    busy = figures(result)["judged_busy_percent"]
+    return most if busy is None else busy
+
+
+def _verdict(rows: Sequence[RunResult]) -> str:
+    """Return in how many runs a GPU was idle for most of the time, and the most frequent cause."""
+    idle = [one for one in rows if _busy_or(one, most=100) < _LOW_PERCENT]
+    if not idle:
+        return ""
+    [(cause, count)] = Counter(text_of(one, "idle_cause") for one in idle).most_common(1)
+    return (
+        f"GPU busy less than {_LOW_PERCENT} % in {len(idle):,} of {counted(len(rows), 'runs')}, "
+        f"mostly idle for {cause} in {count:,} of them."
+    )
+
+
+def text_of(result: RunResult, name: str) -> str:
+    """Return a text of a run: that of its capture, or else of its folder; empty if neither has it."""
+    return result.facts.get(name) or str(getattr(result.run, name, ""))
 
 
 def _text(value: str) -> str | None:

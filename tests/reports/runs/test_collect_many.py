@@ -124,7 +124,8 @@ def test_processes_find_and_write_what_one_does(batch: Path, tmp_path: Path) -> 
         files.append({path.name: path.read_bytes() for path in (tmp_path / f"{jobs}").iterdir()})
         files[-1]["runs"] = repr(results).encode()
     assert files[0] == files[1]
-    assert files[0]["summaries.csv"].count(b',"50 %, ""quoted""",') > RUNS
+    assert files[0]["kernels.csv"].count(b',"50 %, ""quoted""",') == len({n % 7 for n in range(RUNS)})
+    assert files[0]["summaries.csv"].count(b",cuda_gpu_kern_sum,0,name,,k\n") == RUNS - 1
 
 
 def test_a_block_that_ends_its_process_is_done_here() -> None:

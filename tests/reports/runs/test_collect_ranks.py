@@ -81,7 +81,7 @@ def test_a_rank_is_not_done_where_its_run_is_not(batch: Path) -> None:
 
 def test_ranks_of_one_launch_do_not_compete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     launch(tmp_path / "job")
-    collect([tmp_path / "job"], tmp_path / "out", jobs=1)
+    collect([tmp_path / "job"], tmp_path / "out", jobs=1, by="kernel_ns")
     out = capsys.readouterr().out
     assert "Kernel Time of 'job': 2.34 µs, one run." in out
     assert f"job: {VERDICT}" in out

@@ -67,7 +67,8 @@ def test_totals_on_paper(tmp_path: Path) -> None:
         memcpy(1, 500, 600, 4096, deviceId=1),
         row("ANALYSIS_DETAILS", duration=2000),
     )
-    found = digest(write(tmp_path / "a.sqlite", *rows)).totals
+    made = digest(write(tmp_path / "a.sqlite", *rows))
+    found = made.totals
     assert found == {
         "kernels": 2,
         "kernel_ns": 110,
@@ -82,8 +83,15 @@ def test_totals_on_paper(tmp_path: Path) -> None:
         "recorded_ns": 2000,
         "loss_warnings": 0,
         **dict.fromkeys(column.name for column in CONDITIONS),
+        "step_count": None,
+        "step_ns": None,
+        "judged_busy_percent": 75,
+        "idle_cause_percent": 25,
+        "finding_percent": 20,
     }
     assert list(found) == [column.name for column in TOTALS]
+    assert made.facts["judged"] == "whole capture"
+    assert (made.facts["idle_cause"], made.facts["finding"]) == ("unexplained", "idle_unknown")
 
 
 def conditions_of(path: Path) -> dict[str, object]:
