@@ -10,10 +10,11 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise, takewhile
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
@@ -23,9 +24,10 @@ from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
 from nsyswrap.base.text import did_you_mean, printable, unknown
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
 from nsyswrap.cli.help import Group
-from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, say
+from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, print_data, say
 
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
+    import json
     import shlex
     import traceback
 
@@ -201,15 +203,15 @@ def main(arguments: list[str] | None = None) -> None:
     sys.excepthook = _note_traceback
     handled = _end_like_ctrl_c() if arguments is None else []
     code: str | int | None
-    message = ""
+    refusal: _Refusal | None = None
     try:
         code = cli.main(args=arguments, prog_name="nsyswrap", standalone_mode=False)
     except SystemExit as end:
         code = end.code
     except NsyswrapError as error:
-        code, message = error.exit_code, _message(error)
+        code, refusal = error.exit_code, _refusal(error)
     except click.ClickException as error:
-        code, message = error.exit_code, _usage_message(error)
+        code, refusal = error.exit_code, _usage_refusal(error)
     except (click.Abort, KeyboardInterrupt) as interrupt:
         code = getattr(interrupt.__cause__ or interrupt, "exit_code", _SIGINT)
     except (OSError, MemoryError, RuntimeError) as error:
@@ -218,9 +220,9 @@ def main(arguments: list[str] | None = None) -> None:
         elif (lack := limits.lack(error)) is None:
             raise
         else:
-            code, message = lack.exit_code, _message(lack)
-    if message:  # now that the traceback holds no file and no memory any more
-        _print_error(message)
+            code, refusal = lack.exit_code, _refusal(lack)
+    if refusal:  # now that the traceback holds no file and no memory any more
+        _print_refusal(refusal, code, sys.argv[1:] if arguments is None else arguments)
     code = _flushed(code)
     for number in handled:
         signal.signal(number, signal.SIG_IGN)  # Python would set the default before it ends
@@ -308,12 +310,47 @@ def _stdout_errors() -> Iterator[None]:
         raise OutputError(f"cannot write to stdout: {error.strerror}") from None
 
 
-def _message(error: NsyswrapError) -> str:
+class _Refusal(NamedTuple):
+    """Why a command ended: the class of the error, what is wrong and where, and what to do next."""
+
+    kind: str
+    what: str
+    do: str
+
+    @property
+    def text(self) -> str:
+        return f"nsyswrap: {self.what}" + (f"\n  {self.do}" if self.do else "")
+
+
+def _is_for_program(words: Sequence[str]) -> bool:
+    """Return True if a command line asks for JSON: then its error is an object, too."""
+    own = list(takewhile("--".__ne__, words))
+    forms = {
+        *(word.partition("=")[2] for word in own if word.startswith("--format=")),
+        *_behind("--format", own),
+    }
+    return own[:1] != ["profile"] and ("--json" in own or not forms.isdisjoint(("json", "brief")))
+
+
+def _behind(option: str, words: Sequence[str]) -> list[str]:
+    return [word for before, word in pairwise(words) if before == option]
+
+
+def _print_refusal(refusal: _Refusal, code: str | int | None, words: Sequence[str]) -> None:
+    """Print an error for people, and for the program that asked for JSON."""
+    _print_error(refusal.text)
+    if _is_for_program(words):
+        fields = {"format": "nsyswrap-error", "version": 1, "code": code, **refusal._asdict()}
+        with suppress(OSError):
+            print_data(f"{json.dumps(fields)}\n")
+
+
+def _refusal(error: NsyswrapError) -> _Refusal:
     message = error.message if error.has_lines else printable(error.message)
-    return f"nsyswrap: {message}" + (f"\n  {printable(error.hint)}" if error.hint else "")
+    return _Refusal(type(error).__name__, message, printable(error.hint))
 
 
-def _usage_message(error: click.ClickException) -> str:
+def _usage_refusal(error: click.ClickException) -> _Refusal:
     """Return the message for arguments that click refuses, and what to type next."""
     message, hint = error.format_message().rstrip("."), ""
     context = error.ctx if isinstance(error, click.UsageError) else None
@@ -322,7 +359,7 @@ def _usage_message(error: click.ClickException) -> str:
         message, hint = (f"no option named {error.option_name!r}", did_you_mean(error.option_name, options))
     if context:
         hint = f"{hint} {context.command_path} --help shows all options"
-    return f"nsyswrap: {message[:1].lower()}{message[1:]}" + (f"\n  {hint.strip()}" if hint else "")
+    return _Refusal("UsageError", f"{message[:1].lower()}{message[1:]}", hint.strip())
 
 
 def _print_error(message: str) -> None:

@@ -60,3 +60,28 @@ def test_the_packet_of_a_comparison(cli: Cli) -> None:
     costs = [abs(change["cost_ms"]) for change in packet["changes"]]
     assert costs == sorted(costs, reverse=True)
     assert packet["no_verdicts_because"] == whole["no_verdicts_because"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "kind", "what"),
+    [
+        (["report", "absent.sqlite", "--format", "brief"], 65, "NotACapture", "absent.sqlite"),
+        (["report", "--format=json", "-r", "nonsense", str(CAPTURE)], 2, "UsageError", "nonsense"),
+        (["compare", str(CAPTURE), "--format", "brief"], 2, "UsageError", "NEW"),
+        (["doctor", "absent", "--json"], 65, "NotACapture", "absent"),
+        (["report", "--no-such", "--format", "json"], 2, "UsageError", "--no-such"),
+    ],
+)
+def test_an_error_is_an_object_where_json_is_asked_for(
+    cli: Cli, words: list[str], code: int, kind: str, what: str
+) -> None:
+    done = cli(*words)
+    error = json.loads(done.stdout)
+    assert (done.returncode, error["code"], error["kind"]) == (code, code, kind)
+    assert what in error["what"]
+    assert error["what"] in done.stderr
+    plain = cli(
+        *(word for word in words if word not in ("--format", "json", "brief", "--json", "--format=json"))
+    )
+    assert plain.returncode == code
+    assert plain.stdout == ""
