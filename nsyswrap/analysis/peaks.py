@@ -15,9 +15,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.per_capture import per_capture
 
 
 class _Rates(NamedTuple):
@@ -55,29 +53,20 @@ _TENSOR_CLOCK = (((9, 0), r"NVL\b", 0.8655), ((9, 0), "", 61 / 66), ((10, 0), r"
 _UNKNOWN = re.compile(r"\b(?:MIG|CMP|H20|H800|L20?|RTX [45]090 D|RTX 5880)\b")
 
 
-class _Gpu(NamedTuple):
-    capability: tuple[int, int]
-    name: str
-    multiprocessors: int | None
-    clock_hz: int | None
-    bytes_per_s: int | None
-
-
 def peak_flops(whole: Capture, kind: str, *, tensor_cores: bool) -> float | None:
     """Return the operations per second of a GPU with this type, at its highest clock; None if not known.
 
     ``kind`` is a type as in ``kernel_names.arithmetic``, such as ``bf16``. None if the GPUs differ.
     """
-    gpu, rate = _gpu(whole), _rate(whole, kind, tensor_cores=tensor_cores)
-    if gpu is None or rate is None or gpu.multiprocessors is None or gpu.clock_hz is None:
-        return None
-    return rate * gpu.multiprocessors * gpu.clock_hz
+    rate = _rate(whole, kind, tensor_cores=tensor_cores)
+    count, clock = (_amount(whole, field) for field in ("multiprocessors", "clock_hz"))
+    return rate and count and clock and float(rate * count * clock)
 
 
 def peak_bandwidth(whole: Capture) -> float | None:
     """Return the bytes per second of a GPU's memory; None if it is not recorded, or the GPUs differ."""
-    gpu = _gpu(whole)
-    return gpu and gpu.bytes_per_s and float(gpu.bytes_per_s)
+    found = _amount(whole, "memory_bytes_per_s")
+    return found and float(found)
 
 
 def tf32_speedup(whole: Capture) -> float | None:
@@ -85,8 +74,8 @@ def tf32_speedup(whole: Capture) -> float | None:
 
     It is 1 for GPUs without TF32, or where TF32 is no faster. None if it is not known, or the GPUs differ.
     """
-    gpu = _gpu(whole)
-    if gpu is not None and gpu.capability < (8, 0):
+    capability = _capability(whole)
+    if capability is not None and capability < (8, 0):
         return 1.0
     return _ratio(_rate(whole, "tf32", tensor_cores=True), _rate(whole, "f32", tensor_cores=False))
 
@@ -102,38 +91,35 @@ def _ratio(fast: float | None, slow: float | None) -> float | None:
 
 def _rate(whole: Capture, kind: str, *, tensor_cores: bool) -> float | None:
     """Return the operations of a multiprocessor in a cycle of the highest clock; None if not known."""
-    gpu = _gpu(whole)
-    rates = _RATES.get(gpu.capability) if gpu else None
-    if gpu is None or rates is None or _UNKNOWN.search(gpu.name):
+    capability = _capability(whole)
+    if capability is None or (rates := _RATES.get(capability)) is None:
         return None
-    if not tensor_cores:
-        return rates.cuda_cores.get(kind)
-    rate = rates.tensor_cores.get(kind)
-    if rate is None or kind == "f64":
-        return rate
-    name, halved = _HALVED
-    clocks = (
-        part
-        for which, pattern, part in _TENSOR_CLOCK
-        if which == gpu.capability and re.search(pattern, gpu.name)
-    )
-    return rate * next(clocks, 1.0) / (2 if name in gpu.name and kind in halved else 1)
+    each = rates.tensor_cores if tensor_cores else rates.cuda_cores
+    names = whole.info.gpus or ("",)
+    if kind not in each or any(map(_UNKNOWN.search, names)):
+        return None
+    known = {each[kind] * (_reached(capability, name, kind) if tensor_cores else 1.0) for name in names}
+    return known.pop() if len(known) == 1 else None
 
 
-@per_capture
-def _gpu(whole: Capture) -> _Gpu | None:
-    """Return the GPU of a capture; None if its capability is not known, or there are several that differ."""
+def _reached(capability: tuple[int, int], name: str, kind: str) -> float:
+    """Return the part of the rate of tensor cores that a GPU of this name reaches."""
+    if kind == "f64":
+        return 1.0
+    slow, halved = _HALVED
+    clocks = (part for of, text, part in _TENSOR_CLOCK if of == capability and re.search(text, name))
+    return next(clocks, 1.0) / (2 if slow in name and kind in halved else 1)
+
+
+def _capability(whole: Capture) -> tuple[int, int] | None:
+    """Return the compute capability of the GPUs; None if it is not known, or they differ."""
+    major, minor = (_amount(whole, f"compute_{part}", least=0) for part in ("major", "minor"))
+    return None if major is None or minor is None else (major, minor)
+
+
+def _amount(whole: Capture, field: str, least: int = 1) -> int | None:
+    """Return what is recorded of all GPUs; None if it is less, or they differ."""
     if not whole.has("gpu"):
         return None
-    fields = ("compute_major", "compute_minor", "multiprocessors", "clock_hz", "memory_bytes_per_s")
-    numbers = set(zip(*(column.tolist() for column in whole.columns("gpu", *fields).values()), strict=True))
-    names = set(whole.info.gpus)
-    if len(numbers) != 1 or len(names) > 1:
-        return None
-    major, minor, *others = numbers.pop()
-    count, clock, bandwidth = (int(value) if value > 0 else None for value in others)
-    return (
-        None
-        if MISSING in (major, minor)
-        else _Gpu((major, minor), next(iter(names), ""), count, clock, bandwidth)
-    )
+    known = set(whole.columns("gpu", field)[field].tolist())
+    return next(iter(known)) if len(known) == 1 and min(known) >= least else None

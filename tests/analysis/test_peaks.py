@@ -127,6 +127,16 @@ def test_equal_gpus_have_one_peak_and_one_bandwidth(tmp_path: Path) -> None:
     assert peak_bandwidth(whole) == 4.814304e12
 
 
+def test_a_ratio_is_that_of_different_gpus_of_one_capability(tmp_path: Path) -> None:
+    gpus = [gpu("NVIDIA A10", "8.6", 72, 1695), gpu("NVIDIA A40", "8.6", 84, 1740, id=1)]
+    whole = capture(tmp_path, *gpus)
+    assert tf32_speedup(whole) == 2
+    assert peak_flops(whole, "f32", tensor_cores=False) is None
+    assert (
+        tf32_speedup(capture(tmp_path, *gpus, gpu("NVIDIA GeForce RTX 3090", "8.6", 82, 1695, id=2))) is None
+    )
+
+
 @pytest.mark.parametrize(
     ("version", "name", "speedup", "over_fp64"),
     [
