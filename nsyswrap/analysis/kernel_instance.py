@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsyswrap.analysis.advice.context import AdviceContext
-from nsyswrap.analysis.advice.waves import blocks_of, multiprocessors
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
 from nsyswrap.analysis.judged_part import judged_parts, main_part
 from nsyswrap.analysis.kernel_names import classify
+from nsyswrap.analysis.occupancy import blocks_of, multiprocessors
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture
@@ -58,7 +58,7 @@ def median_instance(capture: Capture, name: str) -> KernelInstance:
     rows = named.rows[np.isin(named.code, codes)]
     took = context.duration_ns(rows)
     at = int(np.argsort(took, kind="stable")[(len(rows) - 1) // 2])
-    row, count = int(context.operations.row[rows[at]]), multiprocessors(context)
+    row, count = int(context.operations.row[rows[at]]), multiprocessors(whole)
     return KernelInstance(
         name,
         judged_kernels(capture)[name],

@@ -177,6 +177,10 @@ EVENTS: dict[str, Events] = {
             **{f"block_{axis.lower()}": _amount(f"block{axis}") for axis in "XYZ"},
             **_amounts(registers_per_thread="registersPerThread", static_shared_bytes="staticSharedMemory"),
             **_amounts(dynamic_shared_bytes="dynamicSharedMemory"),
+            **_amounts(executed_shared_bytes="sharedMemoryExecuted"),
+            **_amounts(cluster_x="clusterX", cluster_y="clusterY", cluster_z="clusterZ"),
+            **_amounts(active_clusters="maxActiveClusters"),
+            "launch_type": _optional("launchType"),
         },
     ),
     "memcpy": Events(

@@ -29,6 +29,7 @@ from nsyswrap.analysis.judged_part import READS as JUDGED_READS
 from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import call_classes, kernel_classes
+from nsyswrap.analysis.occupancy import GRID, blocks_of
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.analysis.program_language import language_of
 from nsyswrap.base.lazy import lazy_imports
@@ -47,7 +48,7 @@ __all__ = ["READS", "WORTH_PERCENT", "advice_of", "advise_parts"]
 # The fields that findings are computed from, by kind of event.
 READS = {
     **JUDGED_READS,
-    "kernel": (*JUDGED_READS["kernel"], *waves.GRID),
+    "kernel": (*JUDGED_READS["kernel"], *GRID),
     "memcpy": (*JUDGED_READS["memcpy"], "bytes", "src_kind", "dst_kind", "migration_cause"),
 }
 # What operations and grids are made of, and no other part of a screen; then what its tables need, too.
@@ -86,14 +87,14 @@ class Advice(NamedTuple):
 def prepare(whole: Capture) -> None:
     """Compute what findings take of the largest columns, and free what no table needs of these."""
     if whole.has(KERNEL):
-        waves.blocks_of(whole)
+        blocks_of(whole)
         packed_names(whole, KERNEL)
         kernel_classes(whole)
         kernel_classes(whole.viewed(classes=()))  # which tell communication
     if whole.has("api"):
         call_classes(whole)
     gpu_operations_of(whole)
-    whole.release_columns({KERNEL: (*_JOINED, *waves.GRID)})
+    whole.release_columns({KERNEL: (*_JOINED, *GRID)})
     launches_of(whole)
     whole.release_columns({KERNEL: ["graph_node_id"]})
 

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import decisive_ns
-from nsyswrap.analysis.advice.waves import blocks_of
 from nsyswrap.analysis.arrays.groups import order_by_code
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, MEMSET
 from nsyswrap.analysis.kernel_names import classify, readable
 from nsyswrap.analysis.names import numbered_names
+from nsyswrap.analysis.occupancy import blocks_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import WITHIN_DEVICE

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.advice.replay import decisive_ns
-from nsyswrap.analysis.advice.waves import blocks_of, multiprocessors
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import CUDA_CORE, TENSOR_CORE, arithmetic, unit_of
+from nsyswrap.analysis.occupancy import blocks_of, multiprocessors
 from nsyswrap.analysis.peaks import tf32_over_fp64, tf32_speedup
 
 _PRODUCTS = ("gemm", "convolution")
@@ -146,7 +146,7 @@ def _kernels(context: AdviceContext, matches: Callable[[str], bool]) -> NDArray[
     if not context.worth(known):
         return named.rows[:0]
     rows: NDArray[Any] = named.rows[chosen[named.code]]
-    if (count := multiprocessors(context)) is not None:
+    if (count := multiprocessors(context.capture.whole)) is not None:
         rows = rows[blocks_of(context.capture.whole)[context.operations.row[rows]] >= _FEW * count]
     free: NDArray[Any] = rows[~context.claimed[rows]]
     return free

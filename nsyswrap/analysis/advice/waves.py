@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,10 @@ from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, GpuOperations, communicating
 from nsyswrap.analysis.kernel_names import OTHER
 from nsyswrap.analysis.names import kernel_classes
+from nsyswrap.analysis.occupancy import blocks_of, multiprocessors, occupancy_of
 from nsyswrap.analysis.packed import packed_names
-from nsyswrap.base.constants import MISSING
-from nsyswrap.capture.capture import Capture
-from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import looked_up
 
-GRID = ("grid_x", "grid_y", "grid_z")
-_BLOCK_SIZE = ("block_x", "block_y", "block_z")
-_RESOURCES = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
-_LIMITS = tuple(f"{what}_per_multiprocessor" for what in ("registers", "shared_bytes", "warps", "blocks"))
 PRODUCTS = ("gemm", "convolution", "attention")
 _COMPUTING = (*PRODUCTS, OTHER)  # classes of kernels that memory need not limit
 # What distributes its blocks itself, and what memory limits: gemv, and kernels of PyTorch and CUB.
@@ -35,8 +29,7 @@ _WITHOUT_WAVES = re.compile(r"persistent|stream_?k|gemv|at::native|\bcub::|thrus
 _LAUNCHES, _SHORT_NS = 3, 10_000  # durations of shorter kernels, the former in launches
 _MOST = 0.9  # of the multiprocessors: products with more blocks leave the others idle on purpose
 _WAVES = 3  # at most: the last one of more costs little
-_RESERVES = 8  # major compute capability from which CUDA keeps shared memory for itself
-_MOST_RESIDENT, _WARP = 32, 32  # blocks on a multiprocessor; threads of a warp
+_MOST_RESIDENT = 32  # blocks on a multiprocessor
 _BLOCK = 2**16  # kernels at a time, so that intermediate arrays stay in the CPU cache
 
 
@@ -46,7 +39,7 @@ def few_blocks(context: AdviceContext) -> Iterator[Finding]:
     Kernels that launching limits do not count, nor products that leave a few multiprocessors to others on
     purpose.
     """
-    count = multiprocessors(context)
+    count = multiprocessors(context.capture.whole)
     chosen = _long_kernels(context)
     kernels = context.operations.of(chosen)
     if not len(kernels) or count is None:
@@ -89,8 +82,8 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
     Only kernels of one to three waves that are not known to be limited by memory count, and none that share
     their work among resident blocks themselves.
     """
-    count, whole = multiprocessors(context), context.capture.whole
-    rows = _long_kernels(context)
+    whole = context.capture.whole
+    rows, count = _long_kernels(context), multiprocessors(whole)
     row, ns = context.operations.row[rows], (context.operations.end_ns - context.operations.start_ns)[rows]
     if not len(rows) or count is None:
         return
@@ -103,10 +96,10 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
     codes, texts = packed_names(whole.viewed(names="full"), KERNEL)
     group, (name, size) = group_keys(codes[row], blocks)
     _, first = np.unique(group, return_index=True)
-    resident = _resident_blocks(whole, row[first])
-    waves = size / np.maximum(resident * count, 1)
+    occupancy = occupancy_of(whole, row[first])
+    waves = occupancy.waves
     alone = [not _WITHOUT_WAVES.search(texts[one] or "") for one in name.tolist()]
-    lost = np.where((waves > 1) & (waves <= _WAVES) & alone, 1 - waves / np.ceil(waves), 0.0)
+    lost = np.where((waves > 1) & (waves <= _WAVES) & alone, occupancy.tail / np.ceil(waves), 0.0)
     lost_ns = ns * lost[group]
     last = lost_ns > 0
     if not context.worth(int(lost_ns.sum())):
@@ -126,7 +119,7 @@ def last_wave(context: AdviceContext) -> Iterator[Finding]:
         kernel=texts[name[worst]],
         blocks=int(size[worst]),
         waves=float(waves[worst]),
-        resident=int(resident[worst]),
+        resident=int(occupancy.blocks[worst]),
         multiprocessors=count,
     )
 
@@ -148,47 +141,6 @@ def _of_classes(context: AdviceContext, rows: NDArray[Any], names: Collection[st
     """Mark the kernels at these rows whose full name is of one of these classes."""
     codes, classes = kernel_classes(context.capture.whole.viewed(classes=()))
     return looked_up(np.array([name in names for name in classes], bool), codes[rows])
-
-
-def _resident_blocks(whole: Capture, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return how many blocks of the kernels at these rows a multiprocessor holds; 0 if not known.
-
-    Registers are allocated by warps, 256 at a time, and warps by four, one for each part of a
-    multiprocessor. Shared memory comes in pieces of 128 bytes; from compute capability 8.0 on, CUDA keeps
-    1 KiB of each block for itself.
-    """
-    order = np.argsort(rows)
-    shape = dict.fromkeys((*_BLOCK_SIZE, *_RESOURCES), np.empty(len(rows), np.int64))
-    for field, values in whole.at(KERNEL, rows[order], *shape).items():
-        shape[field] = np.empty_like(values)
-        shape[field][order] = np.maximum(values, 0)
-    limits = [int(values[0]) for values in whole.columns("gpu", *_LIMITS, "compute_major").values()]
-    if MISSING in limits:
-        return np.zeros(len(rows), np.int64)
-    all_registers, all_shared, all_warps, all_blocks, compute_major = limits
-    threads = np.prod([shape[field] for field in _BLOCK_SIZE], axis=0)
-    registers, static, dynamic = (shape[field] for field in _RESOURCES)
-    warps = np.maximum(_rounded(threads, _WARP) // _WARP, 1)
-    fitting = all_registers // np.maximum(_rounded(registers * _WARP, 256), 1) // 4 * 4
-    shared = _rounded(static + dynamic + (1024 if compute_major >= _RESERVES else 0), 128)
-    most = np.minimum(np.minimum(fitting, all_warps) // warps, all_shared // np.maximum(shared, 1))
-    return np.minimum(most, all_blocks)  # type: ignore[no-any-return]
-
-
-def _rounded(values: NDArray[Any], to: int) -> NDArray[Any]:
-    """Round up to a multiple."""
-    return -(-values // to) * to
-
-
-@per_capture
-def blocks_of(whole: Capture) -> NDArray[Any]:
-    """Return the number of blocks of each kernel, at most 2^31 - 1."""
-
-    def product(size: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        x, y, z = (size[axis] for axis in GRID)
-        return {"blocks": np.clip(x.astype(float) * y * z, -1, np.iinfo(np.int32).max).astype(np.int32)}
-
-    return whole.stream(KERNEL, GRID, product)["blocks"]
 
 
 def _unused_ns(kernels: GpuOperations, share: NDArray[Any], rows: NDArray[Any]) -> int:
@@ -230,15 +182,6 @@ def _unused_at_once(start: NDArray[Any], end: NDArray[Any], share: NDArray[Any])
         if len(times):
             used, running, last = shares[-1], kernels_now[-1], int(times[order[-1]])
     return unused
-
-
-def multiprocessors(context: AdviceContext) -> int | None:
-    """Return the number of multiprocessors of a GPU; None if it is not recorded or the GPUs differ."""
-    whole = context.capture.whole
-    if not whole.has("gpu"):
-        return None
-    counts = set(whole.columns("gpu", "multiprocessors")["multiprocessors"].tolist()) - {MISSING, 0}
-    return counts.pop() if len(counts) == 1 else None
 
 
 CHECKS = (few_blocks, last_wave)
