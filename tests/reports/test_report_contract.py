@@ -75,10 +75,12 @@ ABOUT_IDLE_TIME = {
 }
 TOTALS = {"um_total_sum"}  # one row in any case: totals of nothing
 # Columns without a value in everything(): nothing repeats in it, a lost event withholds the findings, and no
-# operation of PyTorch and no kernel of a library is in it.
+# operation of PyTorch and no kernel of a library is in it. Its kernels have no registers.
 OF_STEPS = {"step", "mark", "shares", "at_stake_ns", "at_stake_percent", "per_step_ns"}
 OF_STEPS |= {"phase", "operation", "shapes", "flop_per_s", "peak_percent", "host_window_ns", "runs_ahead_ns"}
-OF_STEPS |= {"input_types", "tensor_core_percent", "no_tensor_core_percent"}
+OF_STEPS |= {"input_types", "tensor_core_percent", "no_tensor_core_percent", "type", "tensor_cores"}
+OF_STEPS |= {"blocks_per_sm", "limiter", "occupancy_percent", "waves", "tail_percent", "registers"}
+OF_STEPS |= {"shared_bytes", "avg_flop", "avg_bytes", "bytes_per_s", "intensity", "bandwidth_percent", "roof"}
 OF_STEPS |= {f"{idle}host_gil_{state}_ns" for idle in ("", "idle_") for state in ("holding", "waiting")}
 
 
