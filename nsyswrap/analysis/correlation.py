@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Factorizer
 from nsyswrap.analysis.arrays.groups import ascending, check_pairs, distinct, repeated
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.stream import in_blocks
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Pair = tuple[NDArray[Any], NDArray[Any]]  # of operations, of calls
 
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
-
-    Pair = tuple[NDArray[Any], NDArray[Any]]  # of operations, of calls
 
 _DENSE = 4  # most places per row in a table of positions
 _SPARSE = 2**40  # a range of ids that leaves room for processes in 64 bits

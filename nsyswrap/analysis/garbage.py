@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.nvtx_ranges import domain_names, texts_and_domains
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NVTX_MARK, PROCESS_MASK
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 GARBAGE_DOMAIN = "nsyswrap.gc"  # of NVTX
 

@@ -5,19 +5,16 @@ The thread that launches next holds the lock, waits for it, or neither: then it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.nvtx_ranges import texts_and_domains, thread_ranges
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 GIL_DOMAIN = "GIL Trace"  # of NVTX, with the ranges of the lock
 HOLDING, WAITING = "holding", "waiting"

@@ -10,35 +10,37 @@ operation of all, the thread that launched it tells the cause.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import check_pairs, largest_first
 from nsyswrap.analysis.arrays.intervals import gaps
-from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, previous_ends, window, windows
+from nsyswrap.analysis.gpu_operations import (
+    GpuOperations,
+    gpu_operations_of,
+    positions_of,
+    previous_ends,
+    window,
+    windows,
+)
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity
 from nsyswrap.analysis.thread_activity import Segments as ActivitySegments
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import BLOCK_ROWS, in_blocks, narrow
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+Arrays = dict[str, NDArray[Any]]
+Pair = tuple[NDArray[Any], NDArray[Any]]
 
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.intervals import IntervalSet
-
-    Arrays = dict[str, NDArray[Any]]
-    Pair = tuple[NDArray[Any], NDArray[Any]]
 
 # If several causes hold at once, the first counts. "migration" is of the pages of unified memory; "unknown":
 # no recorded call launched the next operation.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.columns import Columns
@@ -17,19 +19,13 @@ from nsyswrap.analysis.names import MEMSET_NAME, copy_name, kernel_classes, look
 from nsyswrap.analysis.packed import packed_names
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK, SPANS, UNIFIED_MEMORY_KINDS
 from nsyswrap.capture.selection import process_ids, select
 from nsyswrap.capture.stream import looked_up
 from nsyswrap.capture.window import LEAST, MOST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 KINDS = KERNEL, MEMCPY, MEMSET, GRAPH = ("kernel", "memcpy", "memset", "graph")
 GRAPH_NAME = "[CUDA graph]"

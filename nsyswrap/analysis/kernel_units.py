@@ -6,9 +6,10 @@ keeps its class, ``tensor core gemm``. Of other products the unit matters, not t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import (
@@ -21,16 +22,11 @@ from nsyswrap.analysis.kernel_names.arithmetic import (
     arithmetic,
     unit_of,
 )
+from nsyswrap.analysis.kernel_names.classes import Rules
 from nsyswrap.analysis.names import numbered_names
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import looked_up
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.kernel_names.classes import Rules
-    from nsyswrap.capture.capture import Capture
-
 
 KINDS = {CUDA_CORE: "CUDA core products", MEMORY: "memory-bound products", OTHER_UNIT: "other products"}
 

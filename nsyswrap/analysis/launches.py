@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
@@ -14,6 +15,7 @@ from nsyswrap.analysis.gpu_operations import (
     GRAPH_NAME,
     KERNEL,
     KINDS,
+    GpuOperations,
     gpu_operations_of,
     positions_of,
     previous_ends,
@@ -21,18 +23,12 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.gpu_operations import READS as OPERATION_READS
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.export import EXACT
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.capture.selection import select
 from nsyswrap.capture.stream import narrow
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.capture.capture import Capture
-
 
 # The fields that launches and the gaps between operations are computed from, by kind of event.
 READS = {

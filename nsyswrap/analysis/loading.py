@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.names import CLASSES, LOAD, call_classes
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import LOADING_TYPES, PROCESS_MASK
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.intervals import IntervalSet
 
 
 @per_capture

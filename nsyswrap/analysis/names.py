@@ -7,24 +7,19 @@ those of the runtime (``cudaLaunchKernel_v7000``) and of the driver (``cuLaunchK
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, order_by_code, rank_texts
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.nvtx_ranges import kernel_ranges
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.stream import looked_up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
-
 
 MEMSET_NAME = "[CUDA memset]"
 

@@ -5,16 +5,20 @@ The projection of a range is the time from the first to the last GPU operation t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, repeated
 from nsyswrap.analysis.arrays.spans import Spans, Tree, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.base.constants import MISSING
+from nsyswrap.base.units import Rounding
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import (
     IMPORT_ERROR,
@@ -27,18 +31,10 @@ from nsyswrap.capture.schema import (
 )
 from nsyswrap.capture.selection import process_ids
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.base.units import Rounding
-    from nsyswrap.capture.capture import Capture
-
-    Events = Mapping[str, NDArray[Any]]
-    Titles = list[list[str | None]]
-    Ints = NDArray[Any]
-    Hulls = tuple[Ints, Ints, Ints]
+Events = Mapping[str, NDArray[Any]]
+Titles = list[list[str | None]]
+Ints = NDArray[Any]
+Hulls = tuple[Ints, Ints, Ints]
 
 
 ALL = (*NVTX_PUSH_POP, *NVTX_START_END)  # event types of ranges

@@ -5,29 +5,26 @@ The columns themselves are not kept: reports that group all rows, and look at no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Factorizer
 from nsyswrap.analysis.arrays.groups import rank_texts
 from nsyswrap.analysis.correlation import CallTable
 from nsyswrap.analysis.names import name_codes, strip_version
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import NAMED, SPANS
 from nsyswrap.capture.selection import NAME_FIELDS
 from nsyswrap.capture.stream import looked_up, narrow
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Columns = dict[str, NDArray[Any]]
 
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
-
-    Columns = dict[str, NDArray[Any]]
 
 NO_CALL = -1
 CALL_FIELDS = (*NAMED, "global_tid", "correlation_id")

@@ -11,10 +11,12 @@ Each nanosecond has one state. If several hold, the first in this order counts:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference, intersection, joined, union
 from nsyswrap.analysis.gil import gil_parts
@@ -33,16 +35,9 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.kernel_names import CLASSES, OTHER
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import SPANS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.intervals import IntervalSet
-
 
 COMMUNICATION, COPY, OTHER_PROCESS = "communication", "copy", "other_process"
 # Copy calls while the GPU idles have the cause "copy", so the state of a busy GPU is called otherwise.

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending, check_pairs, rows_by
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.names import CLASSES, OTHER, by_thread, call_classes
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import QUEUE_FULL, SPANS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 # If several hold at once, the first counts: calls nest, and time counts once.
 ACTIVITIES = ("profiler", "load", "allocate", "synchronise", "launch", "copy", "call", "host")

@@ -8,10 +8,12 @@ are those of one process.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import Groups, group_keys, rows_by
@@ -20,6 +22,7 @@ from nsyswrap.analysis.gpu_operations import (
     KINDS,
     MEMCPY,
     MEMSET,
+    GpuOperations,
     clipped,
     gpu_operations_of,
     pieces_of,
@@ -28,18 +31,11 @@ from nsyswrap.analysis.gpu_operations import (
 )
 from nsyswrap.analysis.names import with_name
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import ON_DEVICE, PAGEABLE, SPANS, UM_TO_DEVICE, UM_TO_HOST
 from nsyswrap.capture.stream import one_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.capture.capture import Capture
-
-    Figures = dict[str, NDArray[Any]]  # by column, one entry per row
+Figures = dict[str, NDArray[Any]]  # by column, one entry per row
 
 
 MEMSET_KIND = -1  # no kind of copy has this number

@@ -7,22 +7,18 @@ number of findings that are left out. Times are in ms, of one step where there a
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from nsyswrap.analysis.answer import answer_of
+from nsyswrap.analysis.answer import Answer, answer_of
 from nsyswrap.analysis.conditions import run_conditions_of
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.frameworks import PYTORCH, framework_of
 from nsyswrap.analysis.range_tree import range_tree_of
 from nsyswrap.base.text import shorten
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nsyswrap.analysis.answer import Answer
-    from nsyswrap.analysis.finding import Finding
-    from nsyswrap.capture.capture import Capture
 
 FORMAT, COMPARISON_FORMAT = "nsyswrap-brief", "nsyswrap-comparison-brief"
 VERSION = 1  # raised with every key that is removed or changes its meaning

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, gpu_operations_of, names
+from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, GpuOperations, gpu_operations_of, names
+from nsyswrap.analysis.judged_part import JudgedPart
 from nsyswrap.analysis.names import kernel_classes
+from nsyswrap.capture.capture import Capture
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Match = tuple[int | None, int | None]
 
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.gpu_operations import GpuOperations
-    from nsyswrap.analysis.judged_part import JudgedPart
-    from nsyswrap.capture.capture import Capture
-
-    Match = tuple[int | None, int | None]
 
 MOST_OPERATIONS = 5_000  # of a step that is kept
 _MOST_COMPARED = 1_200  # of a side, after what is equal at both ends; more are matched by name and number

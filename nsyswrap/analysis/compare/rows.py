@@ -5,14 +5,17 @@ The rows of API calls, copies and NVTX ranges are made here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import Groups, group_keys, number_texts
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.compare.model import Key, Row
+from nsyswrap.analysis.judged_part import JudgedPart
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, texts_and_domains
@@ -20,18 +23,12 @@ from nsyswrap.analysis.range_texts import RANGE, read_text
 from nsyswrap.analysis.transfers import MEMSET_KIND, transfers
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.schema import NVTX_PUSH_POP, PROCESS_MASK
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+Fields = dict[Key, dict[str, Any]]
 
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.judged_part import JudgedPart
-    from nsyswrap.capture.capture import Capture
-
-    Fields = dict[Key, dict[str, Any]]
 
 UNNAMED = "[unnamed]"  # whose text the export lacks
 MOST_ROWS = 1000  # of a group: those with the most time

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import Groups, rows_by
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.compare.model import WHOLE_RUN, Aside, Key
 from nsyswrap.analysis.compare.rows import Events, relative
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of, pieces_of, windows
+from nsyswrap.analysis.judged_part import JudgedPart
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.step_budget import STATES, budgets_of
 from nsyswrap.analysis.steps import parse_choice
 from nsyswrap.base.units import NS_PER_S
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import machine_ids
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.judged_part import JudgedPart
-    from nsyswrap.capture.capture import Capture
-
-    Fields = dict[Key, dict[str, Any]]
+Fields = dict[Key, dict[str, Any]]
 
 
 KERNEL_TIME, BUSY, SPAN, PROGRAM = (

@@ -16,17 +16,19 @@ times is over five times the lower one without a trend.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.steps.loops import choices, loops_of
 from nsyswrap.analysis.steps.marked import MARKED, marked_steps
-from nsyswrap.analysis.steps.occurrences import calls_by_process, works_beside
+from nsyswrap.analysis.steps.occurrences import Calls, Occurrences, calls_by_process, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, too_little
 from nsyswrap.analysis.steps.shared_loop import Choice, label_to_name, shared_loop
 from nsyswrap.analysis.steps.spans import step_spans
@@ -34,15 +36,8 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.text import counted, did_you_mean
 from nsyswrap.base.units import duration
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.steps.occurrences import Calls, Occurrences
-    from nsyswrap.capture.capture import Capture
 
 LEAST_STEPS = 3
 _LONG = 1.5  # times the median duration

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, order_by_code
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, Occurrences, optimizer_calls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.steps.occurrences import Calls
-    from nsyswrap.capture.capture import Capture
+from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, Calls, Occurrences, optimizer_calls
+from nsyswrap.capture.capture import Capture
 
 _LEAST = 3  # occurrences
 _LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls

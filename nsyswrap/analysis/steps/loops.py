@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.steps.launch_sequence import every_sequence, repeated_sequence
 from nsyswrap.analysis.steps.marked import marked_steps
-from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY
+from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, Calls, Occurrences
 from nsyswrap.analysis.steps.repeated_range import every_range, repeated_ranges
 from nsyswrap.analysis.steps.shared_loop import Choice
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.steps.occurrences import Calls, Occurrences
-    from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.capture import Capture
 
 _LEAST_PART = 0.1  # of the GPU time or of the time: a loop with less has no line
 _OFTEN, _LEAST_PART_OFTEN = 20, 0.02  # a loop that comes so often needs less

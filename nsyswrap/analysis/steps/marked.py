@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.nvtx_ranges import marks_named, range_labels
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN, SHAPES_END
-from nsyswrap.analysis.steps.occurrences import Occurrences
+from nsyswrap.analysis.steps.occurrences import Calls, Occurrences
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_START_END, PROCESS_MASK
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.steps.occurrences import Calls
-    from nsyswrap.capture.capture import Capture
 
 _STEP = re.compile(r"step (\d+)@nsyswrap")
 _LEAST = 3  # steps without shapes

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import distinct
@@ -13,15 +15,9 @@ from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KINDS, MEMCPY, gpu_oper
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes, call_names
 from nsyswrap.analysis.timing_audit.causation import causing_threads
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 MANY = 10  # occurrences
 KERNEL_CODE = len(KINDS) * 1000  # of a call that launches the first of the names of launches_of

@@ -8,25 +8,20 @@ its own: see ``_loops``.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
 from nsyswrap.analysis.steps.numbered import family, is_numbered, numbered_ranges
-from nsyswrap.analysis.steps.occurrences import MANY, Occurrences, optimizer_calls
+from nsyswrap.analysis.steps.occurrences import MANY, Calls, Occurrences, optimizer_calls
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PROCESS_MASK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.steps.occurrences import Calls
-    from nsyswrap.capture.capture import Capture
 
 _LEAST = 3  # occurrences
 _TWO_PART = 0.8  # of the GPU time: two occurrences with it are steps

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.steps.occurrences import Calls, Occurrences
-    from nsyswrap.capture.capture import Capture
+from nsyswrap.analysis.steps.occurrences import Calls, Occurrences
+from nsyswrap.capture.capture import Capture
 
 _HALF = 0.5  # of the steps: a stream that works in fewer is background
 

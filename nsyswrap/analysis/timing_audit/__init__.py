@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import union
@@ -36,15 +37,17 @@ from nsyswrap.analysis.names import CLASSES, LOAD, SYNCHRONISE, call_class, call
 from nsyswrap.analysis.nvtx_ranges import closed_ranges
 from nsyswrap.analysis.timing_audit.causation import launched_for, ranging_threads
 from nsyswrap.analysis.timing_audit.measured import measured_times
-from nsyswrap.analysis.timing_audit.range_work import nearby_work, operations_of, own_work
+from nsyswrap.analysis.timing_audit.range_work import (
+    NearbyWork,
+    Operations,
+    OwnWork,
+    nearby_work,
+    operations_of,
+    own_work,
+)
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.timing_audit.range_work import NearbyWork, Operations, OwnWork
-    from nsyswrap.capture.capture import Capture
 
 TOLERANCE_NS = 1000
 COMPLETE, LAUNCH_ONLY, EARLIER, MIXED, NOTHING = VERDICTS = (

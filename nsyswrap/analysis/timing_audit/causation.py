@@ -32,11 +32,13 @@ launches count for that thread alone.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending, repeated
 from nsyswrap.analysis.arrays.intervals import union
@@ -44,15 +46,9 @@ from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.names import by_thread, calls_named
 from nsyswrap.analysis.nvtx_ranges import ALL, MAIN_DOMAIN, closed_ranges, own_texts
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import PROCESS_MASK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.capture.capture import Capture
 
 PATTERN_SHARE = 0.9
 _LEAST_BURSTS = 2  # that make a pattern if the worker has ranges of its own

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.spans import Spans
 from nsyswrap.analysis.nvtx_ranges import own_texts
 from nsyswrap.base.constants import MEASURE_MARK, MISSING
 from nsyswrap.base.files import parsed
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PROCESS_MASK
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Key = tuple[int, str]  # global process id and name of a range
 
-    from nsyswrap.analysis.arrays.spans import Spans
-    from nsyswrap.capture.capture import Capture
-
-    Key = tuple[int, str]  # global process id and name of a range
 
 _MARK_EVENT = 34  # NVTX_EVENTS.eventType of a mark
 

@@ -13,27 +13,23 @@ counts as launched at its start.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import ascending, group_keys
 from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.arrays.spans import Inside, Spans
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.constants import MISSING
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PROCESS_MASK
 from nsyswrap.capture.selection import machine_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.arrays.spans import Inside, Spans
-    from nsyswrap.capture.capture import Capture
 
 _BLOCK_ROWS = 1 << 20  # operations processed at a time, to bound memory
 
