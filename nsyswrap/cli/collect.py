@@ -23,7 +23,7 @@ from nsyswrap.base.text import ascii_layout, counted, natural_key, printable, un
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.base.version import pip_install
 from nsyswrap.cli.help import Command, completes, option
-from nsyswrap.cli.options import OUTPUT, SHOW, csv_safe_option, output_option, with_options
+from nsyswrap.cli.options import OUTPUT, SHOW, check_ending, csv_safe_option, output_option, with_options
 from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout, unreadable_noted
 from nsyswrap.record.batch import executors
 
@@ -191,6 +191,9 @@ def command(
     if block:
         collect_blocks.run_block(block, int(patterns[0]), jobs or 1)
         return
+    if output:
+        table = f"{output.stem}/{result_files.RESULTS}"
+        check_ending(output, (), f"-o {output.stem} writes a folder; {table} has a row for each run")
     places = [Path(path) for pattern in patterns for path in expanded(pattern)]
     is_one_batch = len(places) == 1 and paths.is_file(places[0] / BATCH)
     folder = output or (places[0] if is_one_batch else _DEFAULT_OUTPUT)

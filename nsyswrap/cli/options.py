@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -97,6 +97,29 @@ def output_option(
     return option(group, "-o", "--output", type=path, metavar=metavar, help=help_text, **settings)
 
 
+# What the ending of a file promises, and the command that writes such a file.
+_WRITERS = {
+    **dict.fromkeys((".txt", ".csv", ".tsv", ".json", ".md", ".parquet"), "nsyswrap report -o"),
+    **dict.fromkeys((".html", ".htm"), "nsyswrap view -o"),
+    **dict.fromkeys((".png", ".svg", ".pdf"), "nsyswrap plot --kind KIND -o"),
+}
+
+
+def check_ending(output: Path | None, endings: Collection[str], hint: str = "") -> None:
+    """Raise UsageError for an output file whose ending promises what only another command writes."""
+    ending = output.suffix.lower() if output else ""
+    if output and ending in _WRITERS and ending not in endings:
+        raise UsageError(
+            f"this command does not write {ending} files: {output}",
+            hint or f"{_WRITERS[ending]} {output} writes one",
+        )
+
+
+def is_given(name: str) -> bool:
+    """Return True if an option is on the command line, not a default or a setting."""
+    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
 captures_argument = click.argument(
     "captures", nargs=-1, type=click.Path(readable=False, path_type=Path), metavar="[CAPTURE]..."
 )
@@ -166,7 +189,7 @@ def selection_options(clip_default: str) -> Callable[[Callable[..., Any]], Calla
             "--clip",
             type=click.Choice(["no", "yes"]),
             show_default=clip_default,
-            help="Cut events at the edges.",
+            help="Cut events at edges.",
         )
         return _window_options(clip(with_selection))
 

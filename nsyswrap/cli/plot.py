@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -22,6 +22,8 @@ from nsyswrap.cli.options import (
     OUTPUT,
     SHOW,
     captures_argument,
+    check_ending,
+    is_given,
     newest_capture,
     note_replaced,
     open_all,
@@ -61,7 +63,7 @@ FORMATS = ("png", "svg", "pdf")
     metavar="KIND",
     help=f"Draw {', '.join(NAMES[:-1])} or {NAMES[-1]}; repeatable.",
 )
-@output_option("Write DIR/<kind>.<format> [nsyswrap-plots/<label>].")
+@output_option("Write here: DIR or FILE.png [nsyswrap-plots/<label>].")
 @option(
     OUTPUT,
     "--format",
@@ -96,14 +98,22 @@ def command(
             f"a plot shows at most {MOST_CAPTURES} captures, not {len(to_draw)}",
             "name the captures to draw; `nsyswrap collect` takes any number",
         )
-    folder = output or _DEFAULT_OUTPUT / as_file_name(name_of(captures, shortest_labels(to_draw)))
-    links.check(folder)
-    files = {kind: folder / f"{kind}.{form}" for kind in kinds or NAMES}
+    check_ending(output, [f".{ending}" for ending in FORMATS])
+    if output and (ending := output.suffix[1:].lower()) in FORMATS:
+        if len(kinds) != 1:
+            raise UsageError(
+                f"{output} is one picture", "name its kind with --kind, or a folder for several with -o"
+            )
+        if is_given("form") and form != ending:
+            raise UsageError(f"{output} cannot be used with --format {form}", "omit --format")
+        form, files = cast("Format", ending), {kinds[0]: output}
+    else:
+        folder = output or _DEFAULT_OUTPUT / as_file_name(name_of(captures, shortest_labels(to_draw)))
+        links.check(folder)
+        files = {kind: folder / f"{kind}.{form}" for kind in kinds or NAMES}
     taken = [path for path in files.values() if paths.is_taken(path) and not force]
     if taken:
-        raise OutputError(
-            f"{taken[0]} already exists", "use --force to replace it, or name another folder with -o"
-        )
+        raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or another name with -o")
     opened, left_out = open_all(to_draw, opener(selection, shared=True))
     drawn = [kind for kind, path in files.items() if _draw(find_plot(kind), opened, path, form)]
     note_replaced(opened.values())

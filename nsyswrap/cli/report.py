@@ -17,9 +17,11 @@ from nsyswrap.cli.options import (
     OUTPUT,
     SHOW,
     captures_argument,
+    check_ending,
     csv_option,
     csv_safe_option,
     explain_option,
+    is_given,
     newest_capture,
     note_replaced,
     open_all,
@@ -139,7 +141,7 @@ _SCREENS = 5  # of the captures in a folder
     help=f"Write {', '.join(formats.NAMES[:-1])} or {formats.NAMES[-1]}.",
 )
 @output_option(
-    "Write into this file; - is stdout.",
+    "Write into this file; its ending is the format.",
     metavar="FILE",
     callback=lambda _context, _option, path: None if str(path) == "-" else path,
 )
@@ -151,6 +153,7 @@ def command(**options: Any) -> None:
     CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
     newest run. Ranks: a folder and --by rank.
     """
+    options["form"] = _form(options["output"], options["form"])
     asked = report_options.ReportOptions(**options)
     if not asked.format.for_people:  # the user's settings are not about files for programs
         asked = dataclasses.replace(
@@ -187,6 +190,14 @@ def command(**options: Any) -> None:
         _write_tables(captures, requests, asked, given, left_out)
         note_replaced(captures.values())
     sys.exit(not_read.exit_code_of(left_out))
+
+
+def _form(output: Path | None, form: str) -> str:
+    """Return the format that is asked for, or that the ending of the output file names."""
+    if output is None or is_given("form"):
+        return form
+    check_ending(output, formats.ENDINGS)
+    return formats.ENDINGS.get(output.suffix.lower(), form)
 
 
 def _is_setting(name: str) -> bool:

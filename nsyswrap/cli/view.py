@@ -12,7 +12,7 @@ import click
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, UsageError
-from nsyswrap.base.files import write
+from nsyswrap.base.files import head, write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import NotRead, exit_code_of, nothing_read
 from nsyswrap.base.text import shortest_labels
@@ -21,6 +21,7 @@ from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
     OUTPUT,
     SHOW,
+    check_ending,
     newest_capture,
     note_replaced,
     open_all,
@@ -44,6 +45,7 @@ with lazy_imports():
     from nsyswrap.render.page import subject
 
 _MOST = 40  # captures of a page
+_HEAD = 2**11  # bytes, in which a page names what wrote it
 
 
 @click.command(
@@ -58,7 +60,7 @@ _MOST = 40  # captures of a page
 )
 @output_option("Write this file; - is stdout.", metavar="FILE", show_default="<label>.html")
 @option(OUTPUT, "--open", "opening", is_flag=True, help="Open the page in the browser.")
-@option(OUTPUT, "--force", is_flag=True, help="Replace the file if it exists.")
+@option(OUTPUT, "--force", is_flag=True, help="Replace a file that is not named with -o.")
 @selection_options("yes")
 @steps_option
 def command(
@@ -77,7 +79,8 @@ def command(
     file, or a parquetdir or arrowdir folder; by default the newest run. Several captures, or all in DIR,
     stand side by side. Ranks of a job are compared first.
     """
-    to_stdout = str(output) == "-"
+    check_ending(output, (".html", ".htm"))
+    to_stdout, named = str(output) == "-", output is not None
     if to_stdout and opening:
         raise UsageError("--open cannot be used with -o -", "name a file with -o")
     given = _captures_of(captures) if captures or not by else []
@@ -88,7 +91,7 @@ def command(
     members = members if by or len(members) > 1 else ()  # a single capture is a rank only with --by rank
     name = _job_name(opened) if members else name_of(captures, list(opened))
     output = output or Path(f"{as_file_name(name)}.html")
-    if not to_stdout and paths.is_taken(output) and not force:
+    if not (named or force) and paths.is_taken(output) and not _is_page(output):
         raise OutputError(
             f"{output} already exists", "use --force to replace it, or name another file with -o"
         )
@@ -100,11 +103,19 @@ def command(
     if to_stdout:
         print_data(html)
     else:
-        write(output, html)
+        write(output, html, follow=named)
         note(f"wrote {output}")
     if opening and not webbrowser.open(output.absolute().as_uri()):
         note(f"no browser found: open {output} in a browser")
     sys.exit(exit_code_of(left_out))
+
+
+def _is_page(path: Path) -> bool:
+    """Return True if a file is a page that nsyswrap wrote."""
+    try:
+        return not paths.is_link(path) and page.GENERATOR.encode() in head(path, _HEAD)
+    except OSError:
+        return False
 
 
 def _page(

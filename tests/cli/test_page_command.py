@@ -31,7 +31,7 @@ def test_a_name_where_file_names_are_not_utf8(tmp_path: Path, cli: Cli) -> None:
     assert (tmp_path / "kö.html").is_file()
 
 
-def test_a_page_that_is_there_is_replaced_by_force_alone(tmp_path: Path, cli: Cli) -> None:
+def test_a_page_replaces_a_page_and_what_is_named(tmp_path: Path, cli: Cli) -> None:
     export = small(tmp_path / "x.sqlite")
     (tmp_path / "x.html").write_text("mine")
     done = cli("view", export)
@@ -40,8 +40,17 @@ def test_a_page_that_is_there_is_replaced_by_force_alone(tmp_path: Path, cli: Cl
         "nsyswrap: x.html already exists\n  use --force to replace it, or name another file with -o\n"
     )
     assert (tmp_path / "x.html").read_text() == "mine"
-    assert cli("view", export, "--force").returncode == 0
-    assert (tmp_path / "x.html").read_text() != "mine"
+    for options in (("--force",), (), ("-o", "x.html")):  # then it is a page; a named file is replaced, too
+        assert cli("view", export, *options).returncode == 0
+        assert "nsyswrap" in (tmp_path / "x.html").read_text()
+        if not options:
+            (tmp_path / "x.html").write_text("mine")
+    done = cli("view", export, "-o", "x.pdf")
+    assert done.stderr == (
+        "nsyswrap: this command does not write .pdf files: x.pdf\n"
+        "  nsyswrap plot --kind KIND -o x.pdf writes one\n"
+    )
+    assert (done.returncode, (tmp_path / "x.pdf").exists()) == (2, False)
 
 
 def test_a_folder_stands_for_all_captures_in_it(tmp_path: Path, cli: Cli) -> None:

@@ -58,11 +58,26 @@ def test_the_folder_has_the_name_of_the_capture(cli: Cli, tmp_path: Path) -> Non
     assert again.returncode == 73
     assert again.stderr == (
         "nsyswrap: nsyswrap-plots/a/launch.png already exists\n"
-        "  use --force to replace it, or name another folder with -o\n"
+        "  use --force to replace it, or another name with -o\n"
     )
     assert (tmp_path / "nsyswrap-plots/a/launch.png").stat().st_mtime_ns == written
     assert cli(*asked, "--force").returncode == 0
     assert (tmp_path / "nsyswrap-plots/a/launch.png").stat().st_mtime_ns > written
+
+
+def test_the_ending_of_the_file_is_the_format(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.sqlite", *everything())
+    assert cli("plot", "a.sqlite", "--kind", "launch", "-o", "a.SVG").stderr == "wrote a.SVG\n"
+    assert (tmp_path / "a.SVG").read_bytes().startswith(MAGIC["svg"])
+    for options, told in (
+        (("-o", "b.png"), "b.png is one picture\n  name its kind with --kind"),
+        (("-o", "b.png", "--kind", "launch", "--kind", "copies"), "b.png is one picture"),
+        (("-o", "b.png", "--kind", "launch", "--format", "svg"), "cannot be used with --format svg"),
+        (("-o", "b.html"), "does not write .html files: b.html\n  nsyswrap view -o b.html writes one"),
+    ):
+        done = cli("plot", "a.sqlite", *options)
+        assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+    assert not list(tmp_path.glob("b.*"))
 
 
 def test_files_are_overwritten_with_force_alone(cli: Cli, tmp_path: Path) -> None:

@@ -124,6 +124,34 @@ def test_options_of_a_report_stand_behind_its_name(cli: Cli, export: Path, tmp_p
     ]  # b is another process'
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "json", "md", "parquet", "txt", "log"])
+def test_the_ending_of_the_file_is_the_format(cli: Cli, export: Path, tmp_path: Path, ending: str) -> None:
+    forms = {"md": "markdown", "txt": "text", "log": "text"}
+    by_format = ("--format", forms.get(ending, ending), "-o", f"by_format.{ending}")
+    for options in (by_format, ("-o", f"by_ending.{ending}")):
+        done = cli("report", export, "-r", KERNELS, *options)
+        assert done.returncode == 0, done.stderr
+    contents = {path.stem: path.read_bytes() for path in tmp_path.glob(f"*.{ending}")}
+    assert contents["by_ending"] == contents["by_format"]
+
+
+def test_an_ending_of_another_command_is_refused(cli: Cli, export: Path, tmp_path: Path) -> None:
+    done = cli("report", export, "-o", "page.html")
+    assert done.stderr.splitlines() == [
+        "nsyswrap: this command does not write .html files: page.html",
+        "  nsyswrap view -o page.html writes one",
+    ]
+    assert done.returncode == 2
+    done = cli("collect", export, "-o", "t.csv")
+    assert done.stderr.splitlines() == [
+        "nsyswrap: this command does not write .csv files: t.csv",
+        "  -o t writes a folder; t/results.csv has a row for each run",
+    ]
+    assert done.returncode == 2
+    assert not (tmp_path / "page.html").exists()
+    assert not (tmp_path / "t.csv").exists()
+
+
 @pytest.mark.parametrize("options", [[], ["--by", "rank"], ["-o", "all.csv"]])
 @pytest.mark.parametrize("form", ["csv", "tsv"])
 def test_csv_is_of_named_reports(

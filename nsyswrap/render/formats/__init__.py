@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Content = str | bytes | Iterator[bytes]  # an iterator yields a large text in blocks, as UTF-8
 
 NAMES = ("text", "csv", "tsv", "json", "brief", "markdown", "parquet")  # in the order of --help
+_SAME = ("csv", "tsv", "json", "parquet")
+ENDINGS = {".txt": "text", ".md": "markdown", **{f".{name}": name for name in _SAME}}  # of files
 
 
 class Layout(

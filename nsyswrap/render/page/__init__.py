@@ -35,6 +35,7 @@ _READING = ("readout", "measure", "search", "limit", "pointer", "wayback", "time
 _LAST = ("redraw", "icicle", "ranks")
 _SCRIPTS = tuple(f"{name}.js" for name in ("tables", "paper", *_DRAWING, *_READING, *_LAST))
 _NOT_READ = "not_read"  # an anchor
+GENERATOR = 'name="generator" content="nsyswrap '  # how a page begins that was written here
 _RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each
 
 
