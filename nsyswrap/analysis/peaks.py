@@ -15,7 +15,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from nsyswrap.base.run_facts import Peaks, conditions_of
+from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.per_capture import per_capture
 
 
 class _Rates(NamedTuple):
@@ -67,6 +70,27 @@ def peak_bandwidth(whole: Capture) -> float | None:
     """Return the bytes per second of a GPU's memory; None if it is not recorded, or the GPUs differ."""
     found = _amount(whole, "memory_bytes_per_s")
     return found and float(found)
+
+
+@per_capture
+def measured_peaks(whole: Capture) -> Peaks | None:
+    """Return the peaks that were measured before the run; None if there are none, or they differ."""
+    folder = run_of(whole.source)
+    facts = conditions_of(RunFolder(folder).read_run()) if folder else None
+    known = [gpu.peaks for gpu in facts.gpus] if facts else []
+    return known[0] if known and all(one == known[0] for one in known) else None
+
+
+def measured_flops(whole: Capture, kind: str, *, tensor_cores: bool) -> float | None:
+    """Return the measured operations per second with this type; None if they were not measured.
+
+    Libraries multiply matrices on tensor cores in each type that these have.
+    """
+    peaks, capability = measured_peaks(whole), _capability(whole)
+    if peaks is None or capability not in _RATES:
+        return None
+    on_cores = kind in _RATES[capability].tensor_cores
+    return peaks.flop_per_s.get(kind) if on_cores == tensor_cores else None
 
 
 def tf32_speedup(whole: Capture) -> float | None:

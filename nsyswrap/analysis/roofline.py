@@ -13,8 +13,7 @@ from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import MEMORY, arithmetic, unit_of
 from nsyswrap.analysis.known_work import known_work
 from nsyswrap.analysis.names import numbered_names
-from nsyswrap.analysis.peaks import peak_bandwidth, peak_flops
-from nsyswrap.base.units import NS_PER_S
+from nsyswrap.analysis.peaks import measured_flops, measured_peaks, peak_bandwidth, peak_flops
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.stream import looked_up
@@ -22,6 +21,7 @@ from nsyswrap.capture.stream import looked_up
 Floats = NDArray[np.float64]
 
 COMPUTE_ROOF, MEMORY_ROOF = "compute", "memory"
+_NS_PER_S = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Roofline:
     """The work of groups of kernels, an entry each; NaN where it is not known.
 
     ``flop`` and ``bytes`` are means of the kernels whose work is known, the rates their work by their time.
-    ``peak_flop_per_s`` is that of the GPU for the type of the kernel. ``roof`` is empty if not known.
+    ``peak_flop_per_s`` is that of the GPU for the type of the kernel: the measured one if there is one.
     """
 
     flop: Floats
@@ -66,6 +66,7 @@ def roofline_of(capture: Capture, group: NDArray[Any], first: NDArray[Any]) -> R
     kernels of a group have one name.
     """
     whole, work = capture.whole, known_work(capture)
+    measured = measured_peaks(whole)
     start, end = whole.columns(KERNEL, *SPANS).values()
     lasting = end - start  # of whole kernels, whatever the selection cuts
     if capture.view.selection.narrows:
@@ -82,15 +83,18 @@ def roofline_of(capture: Capture, group: NDArray[Any], first: NDArray[Any]) -> R
         flop_per_s,
         bytes_per_s,
         looked_up(peaks, codes[first]),
-        peak_bandwidth(whole) or np.nan,
+        measured.bytes_per_s if measured else peak_bandwidth(whole) or np.nan,
         looked_up(moves, codes[first]),
     )
 
 
 def _peak(whole: Capture, name: str) -> float:
     read = arithmetic(name)
-    cores = read.tensor_cores
-    return np.nan if cores is None else peak_flops(whole, read.input_type, tensor_cores=cores) or np.nan
+    kind, cores = read.input_type, read.tensor_cores
+    if cores is None:
+        return np.nan
+    known = measured_flops(whole, kind, tensor_cores=cores) or peak_flops(whole, kind, tensor_cores=cores)
+    return known or np.nan
 
 
 def _rates(work: Floats, lasting: NDArray[Any], group: NDArray[Any], count: int) -> tuple[Floats, Floats]:
@@ -98,7 +102,7 @@ def _rates(work: Floats, lasting: NDArray[Any], group: NDArray[Any], count: int)
     has = ~np.isnan(work)
     numbers = (work, np.ones(len(work)), lasting)
     total, number, ns = (np.bincount(group[has], values[has], count).astype(float) for values in numbers)
-    return _divided(total, number), _divided(total * NS_PER_S, ns)
+    return _divided(total, number), _divided(total * _NS_PER_S, ns)
 
 
 def _divided(values: Floats, by: Floats) -> Floats:

@@ -16,6 +16,7 @@ A value that the GPU does not report is empty.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -63,12 +64,30 @@ class GpuProcess:
 
 
 @dataclass(frozen=True)
+class Peaks:
+    """The highest rates that were measured on a GPU with this driver.
+
+    ``flop_per_s`` has operations per second of products of matrices, by the type of their numbers.
+    ``bytes_per_s`` counts the bytes that a copy reads and writes.
+    """
+
+    driver: str
+    flop_per_s: Mapping[str, float]
+    bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what is no rate."""
+        if not all(0 < rate < math.inf for rate in (*self.flop_per_s.values(), self.bytes_per_s)):
+            raise ValueError("a peak is not above 0")
+
+
+@dataclass(frozen=True)
 class Gpu:
     """One GPU of the run, as NVML describes it. None and empty texts: not reported.
 
     ``index`` is NVML's number. ``samples`` counts the rows of the GPU in ``conditions.csv``.
     ``pcie_generation`` and ``pcie_lanes`` are the most that GPU and slot allow. ``numa_node`` is that of the
-    slot.
+    slot. ``peaks`` were measured before, on a GPU of this name with this driver.
     """
 
     uuid: str
@@ -84,6 +103,7 @@ class Gpu:
     pcie_generation: int | None = None
     pcie_lanes: int | None = None
     numa_node: int | None = None
+    peaks: Peaks | None = None
 
 
 @dataclass(frozen=True)

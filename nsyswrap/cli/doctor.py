@@ -24,6 +24,7 @@ with lazy_imports():
     from nsyswrap.analysis.diagnostics import examine
     from nsyswrap.api import probe as trial
     from nsyswrap.record import doctor
+    from nsyswrap.record import peaks as measured
 
 FORMAT, VERSION = "nsyswrap-doctor", 1
 _LEVELS = {"ok": "ok", "note": "note", "problem": "problem", "unknown": "not checked"}
@@ -33,9 +34,10 @@ _LEVEL_WIDTH = max(map(len, _LEVELS.values()))
 @click.command(cls=Command, examples=("nsyswrap doctor --probe", "nsyswrap doctor run1"))
 @click.argument("capture", required=False, type=click.Path(readable=False, path_type=Path))
 @option("Checks", "--probe", is_flag=True, help="Also record two seconds of GPU work and read it back.")
+@option("Checks", "--peaks", is_flag=True, help="With --probe, also measure and keep the GPU's peaks.")
 @option("Output", "--json", "as_json", is_flag=True, help="Print JSON: docs/doctor.schema.json.")
 @option("Output", "--skill", is_flag=True, help="Print the skill file for coding agents, and check nothing.")
-def command(capture: Path | None, *, probe: bool, as_json: bool, skill: bool) -> None:
+def command(capture: Path | None, *, probe: bool, peaks: bool, as_json: bool, skill: bool) -> None:
     """Check that this machine can record, or that a CAPTURE can be analyzed.
 
     Each line is a check: ok, a note, a problem, or not checked. A note is good to know. Below a
@@ -47,7 +49,9 @@ def command(capture: Path | None, *, probe: bool, as_json: bool, skill: bool) ->
         return
     if capture and probe:
         raise UsageError("--probe cannot be used with a capture", "omit one of them")
-    groups = _of_capture(capture) if capture else _of_machine(probe=probe)
+    if peaks and not probe:
+        raise UsageError("--peaks needs --probe", "nsyswrap doctor --probe --peaks")
+    groups = _of_capture(capture) if capture else _of_machine(probe=probe, peaks=peaks)
     problems = [check for checks in groups.values() for check in checks if check.level == "problem"]
     if as_json:
         print_data(f"{json.dumps(as_dict(groups), indent=1)}\n")
@@ -56,12 +60,15 @@ def command(capture: Path | None, *, probe: bool, as_json: bool, skill: bool) ->
     sys.exit(1 if problems else 0)
 
 
-def _of_machine(*, probe: bool) -> dict[str, list[Check]]:
+def _of_machine(*, probe: bool, peaks: bool) -> dict[str, list[Check]]:
     with step("checking this machine …"):
         groups = doctor.check_machine()
     if probe:
         with step("recording two seconds …"):
             groups["probe"] = list(trial.probe())
+    if peaks:
+        with step("measuring the GPU …"):
+            groups["probe"] += measured.measure()
     return groups
 
 

@@ -75,6 +75,7 @@ class FakeNvml:
             "nvmlDeviceGetHandleByIndex_v2": self._by_index,
             "nvmlDeviceGetHandleByUUID": self._by_uuid,
             "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda m, out: _write([m.value - _MIG], out),
+            "nvmlSystemGetDriverVersion": self._driver,
             "nvmlDeviceGetUUID": partial(self._text, "uuid"),
             "nvmlDeviceGetName": partial(self._text, "name"),
             "nvmlDeviceGetPciInfo_v3": self._pci,
@@ -101,6 +102,10 @@ class FakeNvml:
     def _by_uuid(self, uuid: bytes, handle: object) -> int:
         owners = [i for i, gpu in enumerate(self.gpus) if uuid.decode() in gpu.migs]
         return _write([owners[0] + 1 + _MIG], handle) if owners else NOT_FOUND
+
+    def _driver(self, buffer: Any, _: int) -> int:  # noqa: ANN401 - ctypes
+        buffer.value = b"580.1"
+        return OK
 
     def _text(self, name: str, handle: Any, buffer: Any, _: int) -> int:  # noqa: ANN401 - ctypes
         buffer.value = getattr(self._gpu(handle), name).encode()

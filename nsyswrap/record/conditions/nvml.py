@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_facts import Gpu
+
+with lazy_imports():
+    from nsyswrap.record import peaks
 
 LIBRARY = "libnvidia-ml.so.1"
 PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -82,10 +86,10 @@ class Device:
 
     def describe(self, index: int) -> Gpu:
         """Return the facts on the GPU, which has NVML's number ``index``."""
-        power_mw = self._number("nvmlDeviceGetEnforcedPowerLimit")
+        power_mw, name = self._number("nvmlDeviceGetEnforcedPowerLimit"), self._text("nvmlDeviceGetName")
         return Gpu(
             uuid=self.uuid,
-            name=self._text("nvmlDeviceGetName"),
+            name=name,
             index=index,
             mig=self._is_on("nvmlDeviceGetMigMode", 2),
             persistence=self._is_on("nvmlDeviceGetPersistenceMode"),
@@ -95,7 +99,15 @@ class Device:
             pcie_generation=self._number("nvmlDeviceGetMaxPcieLinkGeneration"),
             pcie_lanes=self._number("nvmlDeviceGetMaxPcieLinkWidth"),
             numa_node=self._numa_node(),
+            peaks=peaks.stored(name, self._driver()),
         )
+
+    def _driver(self) -> str:
+        buffer = ctypes.create_string_buffer(_TEXT_BYTES)
+        function = getattr(self.library, "nvmlSystemGetDriverVersion", None)
+        if function is None or function(buffer, _TEXT_BYTES):
+            return ""
+        return buffer.value.decode(errors="replace")
 
     def _numa_node(self) -> int | None:
         """Return the NUMA node of the GPU's slot; None if the system does not tell."""

@@ -3,7 +3,8 @@
 A row is a kernel with one grid, one block and one use of registers and shared memory. Blocks per
 multiprocessor and what limits them follow from the rules of CUDA's occupancy calculator. FLOPs and bytes are
 known of operations of PyTorch with recorded shapes (``profile --modules``); a rate is the work of the kernels
-that have it by their time. Peaks are those of the GPU's highest clock, for dense matrices.
+that have it by their time. Peaks are those that ``doctor --probe --peaks`` measured before the run, if any;
+else those of dense matrices at the GPU's highest clock.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from nsyswrap.analysis.kernel_units import kernel_arithmetic
 from nsyswrap.analysis.known_work import known_work
 from nsyswrap.analysis.names import kernel_classes, name_codes, shapes
 from nsyswrap.analysis.occupancy import BLOCK, GRID, LIMITERS, RESOURCES, multiprocessor_of, occupancy_of
+from nsyswrap.analysis.peaks import measured_peaks, peak_flops
 from nsyswrap.analysis.roofline import Roofline, roofline_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
@@ -101,10 +103,15 @@ def _work(work: Roofline) -> dict[str, Values]:
 
 
 def _notes(capture: Capture) -> Iterator[str]:
-    if multiprocessor_of(capture.whole) is None:
+    whole = capture.whole
+    if multiprocessor_of(whole) is None:
         yield "no occupancy: the sizes of the GPU are not recorded, or the GPUs differ"
     if not known_work(capture).recorded:
         yield "no FLOPs and bytes: no operation has recorded shapes; nsyswrap profile --modules records them"
+    elif measured := measured_peaks(whole):
+        yield f"peaks were measured before, by nsyswrap doctor --probe --peaks with driver {measured.driver}"
+    elif peak_flops(whole, "f32", tensor_cores=False):
+        yield "peaks are of the highest clock; nsyswrap doctor --probe --peaks measures them for later runs"
 
 
 SCHEMA = Schema(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conditioned import H200 as FULL
+from conditioned import recorded
 from made_modules import Training
 from tiny_export import KERNEL, changed, kernel, opened, row
 
+from nsyswrap.base.run_facts import Conditions, Peaks
 from nsyswrap.capture.selection import Selection
 
 if TYPE_CHECKING:
@@ -38,6 +42,8 @@ H200 = row(
     memoryBandwidth=10**12,
 )
 NO_SHAPES = "no FLOPs and bytes: no operation has recorded shapes; nsyswrap profile --modules records them"
+CALCULATED = "peaks are of the highest clock; nsyswrap doctor --probe --peaks measures them for later runs"
+MEASURED = "peaks were measured before, by nsyswrap doctor --probe --peaks with driver 580.1"
 NO_SIZES = "no occupancy: the sizes of the GPU are not recorded, or the GPUs differ"
 
 
@@ -69,15 +75,18 @@ def test_a_row_for_each_use_of_registers_and_shared_memory(tmp_path: Path) -> No
     assert capture.report("kernel_efficiency").notes == (NO_SHAPES,)
 
 
-def worked(folder: Path, *gpus: Row) -> Capture:
+def work() -> list[Row]:
     """A product of 2 x 64 x 128 x 256 operations, and an addition of 64 x 256 numbers to as many."""
     made = Training()
     made.operation("aten::mm", 0, 100, sizes="[[64, 128], [128, 256]]")
     made.launch(BF16, 10, 200)
     made.operation("aten::add", 200, 300, sizes="[[64, 256], [64, 256], []]")
     made.launch(ADD, 210, 300)
-    rows = [used(one) if one.table == KERNEL else one for one in made.rows]
-    return opened(folder, *rows, *gpus)
+    return [used(one) if one.table == KERNEL else one for one in made.rows]
+
+
+def worked(folder: Path, *gpus: Row) -> Capture:
+    return opened(folder, *work(), *gpus)
 
 
 def test_rates_and_roofs(tmp_path: Path) -> None:
@@ -109,6 +118,21 @@ def test_the_roof_of_a_product_is_that_of_the_gpu(
     _, product = records(worked(tmp_path, changed(H200, **cells)))
     assert product["roof"] == roof
     assert (product["bandwidth_percent"] is None) == (roof is None)
+
+
+def test_peaks_that_were_measured_come_first(tmp_path: Path) -> None:
+    peaks = Peaks("580.1", {"bf16": 30e12, "f32": 1e12}, 8e11)
+    facts = Conditions((replace(FULL, peaks=peaks), replace(FULL, index=1, peaks=peaks)))
+    capture = recorded(tmp_path / "run", [*work(), H200], None, facts)
+    add, product = records(capture)
+    assert product["peak_percent"] == pytest.approx(100 * 20.97152 / 30)
+    assert product["bandwidth_percent"] == pytest.approx(57.344 / 0.8)
+    assert add["bandwidth_percent"] == pytest.approx(100 * 196_608 / 300e-9 / 8e11)
+    assert capture.report("kernel_efficiency").notes == (MEASURED,)
+    others = Conditions((replace(FULL, peaks=peaks), FULL))  # of two GPUs one was not measured
+    unlike = recorded(tmp_path / "other", [*work(), H200], None, others)
+    assert records(unlike)[1]["peak_percent"] == pytest.approx(100 * 20.97152 / (40.96 * 61 / 66))
+    assert unlike.report("kernel_efficiency").notes == (CALCULATED,)
 
 
 def test_an_unknown_gpu_has_no_peak_and_no_occupancy(tmp_path: Path) -> None:
