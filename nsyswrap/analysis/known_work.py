@@ -6,6 +6,7 @@ to one, those that multiply share it by their time.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,14 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import KERNEL, places_of
 from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.kernel_names.arithmetic import MEMORY, PRODUCTS, arithmetic, unit_of
+from nsyswrap.analysis.kernel_names.arithmetic import (
+    CUDA_CORE,
+    MEMORY,
+    PRODUCTS,
+    TENSOR_CORE,
+    arithmetic,
+    unit_of,
+)
 from nsyswrap.analysis.names import numbered_names
 from nsyswrap.analysis.nvtx_ranges import any_label_has
 from nsyswrap.analysis.operation_work import (
@@ -43,7 +51,8 @@ Ints = NDArray[Any]
 
 READS = {**TREE_READS, KERNEL: (*TREE_READS[KERNEL], *LOOKS, "name")}
 _BYTES = {"f64": 8, "tf32": 4, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "f8": 1, "i8": 1}
-_OTHER, _MOVES, _MULTIPLIES = range(3)  # what a kernel of an operation is for
+_OPAQUE = re.compile(r"OpaqueType<(?:\(unsigned int\))?(\d{1,2})")
+_OTHER, _MOVES, _PRODUCT, _MULTIPLIES = range(4)  # what a kernel of an operation is for
 _WEIGHT = 1  # the input of a convolution after the first
 _NEAR = 12  # ranges after a convolution, one of which has its output
 
@@ -52,11 +61,13 @@ _NEAR = 12  # ranges after a convolution, one of which has its output
 class KnownWork:
     """Floating-point operations and bytes of each kernel, NaN where not known.
 
-    ``recorded`` tells whether any operation has recorded shapes.
+    ``known`` marks the kernels of operations whose work is known: those that another kernel prepares or
+    completes have neither. ``recorded`` tells whether any operation has recorded shapes.
     """
 
     flops: Floats
     bytes: Floats
+    known: NDArray[np.bool_]
     recorded: bool
 
 
@@ -66,7 +77,7 @@ def known_work(capture: Capture) -> KnownWork:
     if not capture.view.selection.narrows:
         return whole
     rows = capture.columns(KERNEL, "row")["row"] - 1
-    return KnownWork(whole.flops[rows], whole.bytes[rows], whole.recorded)
+    return KnownWork(whole.flops[rows], whole.bytes[rows], whole.known[rows], whole.recorded)
 
 
 @per_capture
@@ -74,15 +85,16 @@ def _of_whole(whole: Capture) -> KnownWork:
     count = whole.count(KERNEL) if whole.has(KERNEL) else 0
     unknown = np.full(count, np.nan)
     if not count or not whole.has("api") or not any_label_has(whole, SIZES):
-        return KnownWork(unknown, unknown, recorded=False)
+        return KnownWork(unknown, unknown, np.zeros(count, bool), recorded=False)
     tree = range_tree_of(whole)
     around = tree.range[places_of(whole)[KERNEL]]
-    flops, moved = (values[shape_sources(whole)] for values in _of_operations(whole, tree.ranges, around))
-    return KnownWork(flops, moved, recorded=True)
+    source = shape_sources(whole)
+    flops, moved, known = (values[source] for values in _of_operations(whole, tree.ranges, around))
+    return KnownWork(flops, moved, known, recorded=True)
 
 
-def _of_operations(whole: Capture, ranges: NestedRanges, around: Ints) -> tuple[Floats, Floats]:
-    """Return the work of the kernels that are inside of operations with recorded shapes."""
+def _of_operations(whole: Capture, ranges: NestedRanges, around: Ints) -> tuple[Floats, Floats, Ints]:
+    """Return the FLOPs and bytes of kernels in operations with recorded shapes, and whose are known."""
     operation = np.append(_innermost(ranges), -1)[around]
     known = np.flatnonzero(operation >= 0)
     used, codes = np.unique(operation[known], return_inverse=True)
@@ -93,14 +105,16 @@ def _of_operations(whole: Capture, ranges: NestedRanges, around: Ints) -> tuple[
     most = np.zeros(len(used), np.int64)
     np.maximum.at(most, codes, purpose)
     mine = purpose == most[codes]
-    work *= _directions(ranges, used, codes[purpose == _MULTIPLIES])[:, np.newaxis]
+    work *= _directions(ranges, used, codes[mine & (purpose >= _PRODUCT)])[:, np.newaxis]
     lasting = np.where(mine, np.maximum(end - start, 1), 0)
     share = lasting / np.bincount(codes, lasting, len(used))[codes] if len(used) else lasting.astype(float)
     share[~mine] = np.nan
     flops, moved = (np.full(len(around), np.nan) for _ in range(2))
     flops[known] = work[codes, 0] * share
     moved[known] = work[codes, 1] * share * size
-    return flops, moved
+    is_known = np.zeros(len(around), bool)
+    is_known[known] = np.isfinite(work).sum(axis=1)[codes] > 0
+    return flops, moved, is_known
 
 
 def _innermost(ranges: NestedRanges) -> Ints:
@@ -128,16 +142,21 @@ def _by_name(whole: Capture) -> tuple[Ints, Floats]:
 
 def _purpose(name: str) -> int:
     kind = classify(name)
-    if kind in PRODUCTS and (unit_of(name, kind) != MEMORY or "gemv" in name or "gemmSN_" in name):
+    if kind not in PRODUCTS:
+        return _MOVES
+    unit = unit_of(name, kind)
+    if unit in (TENSOR_CORE, CUDA_CORE):
         return _MULTIPLIES
-    return _OTHER if kind in PRODUCTS or "splitKreduce" in name else _MOVES
+    return _PRODUCT if unit != MEMORY or "gemv" in name or "gemmSN_" in name else _OTHER
 
 
 def _element_bytes(name: str) -> float:
     """Return the bytes of an element; of a conversion the mean of both types, where its name has both."""
-    if "LoadWithCast" in name:
-        return np.nan
+    if opaque := _OPAQUE.search(name):
+        return float(opaque[1])
     size = float(_BYTES.get(arithmetic(name).input_type, np.nan))
+    if "LoadWithCast" in name:  # the name has the type of the output alone
+        return np.nan
     return (size + _BYTES["f16"]) / 2 if "float16_copy_kernel" in name else size
 
 

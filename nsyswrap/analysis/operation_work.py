@@ -183,7 +183,11 @@ _MOVES: dict[str, Callable[[Sequence[Shape]], Work]] = {
     _ATEN + "copy_": _copy,
     _ATEN + "_softmax_backward_data": _times(1.5, inputs=2),
     _ATEN + "_log_softmax_backward_data": _times(1.5, inputs=2),
-    _ATEN + "native_layer_norm": _times(2),
+    **dict.fromkeys(_named("native_layer_norm cudnn_batch_norm native_batch_norm"), _times(2)),
+    **dict.fromkeys(_named("native_layer_norm_backward native_batch_norm_backward"), _times(1.5, inputs=2)),
+    _ATEN + "cudnn_batch_norm_backward": _times(1.5, inputs=2),
+    _ATEN + "native_group_norm": _times(2),
+    _ATEN + "native_dropout": _times(2.25),  # and a mask
     _ATEN + "sum": _times(1),  # and a smaller output
     _ATEN + "mean": _times(1),
     _ATEN + "cat": _of_all(2),

@@ -8,6 +8,7 @@ operations would take at their peaks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import KERNEL, gpu_operations_of, places_of
 from nsyswrap.analysis.judged_part import JudgedPart
-from nsyswrap.analysis.kernel_units import kernel_arithmetic
+from nsyswrap.analysis.kernel_names.arithmetic import arithmetic
 from nsyswrap.analysis.known_work import known_work
+from nsyswrap.analysis.names import numbered_names
 from nsyswrap.analysis.peaks import peak_bandwidth, peak_flops
 from nsyswrap.analysis.range_tree.figures import computing
 from nsyswrap.capture.capture import Capture
@@ -29,6 +31,7 @@ Ints = NDArray[Any]
 
 _KNOWN = 0.8  # of the time of kernels: from here on a rate is given
 _NS = 1e9
+_HALF = re.compile("_w?g?mma_f16_")  # of cuDNN: it writes f16 for bfloat16, too, whose peak is the same
 _ALL = 100.0
 
 
@@ -36,7 +39,8 @@ class Work(NamedTuple):
     """The known work of GPU operations, or sums of it; 0 where it is not known.
 
     ``flop`` are floating-point operations, ``at_peak_ns`` is the time that they take at the peak of their
-    type, NaN without one. ``known_ns`` is the time of kernels with known FLOPs or bytes, ``total_ns`` of all.
+    type, NaN without one. ``known_ns`` is the time of the kernels of operations with known work, ``total_ns``
+    that of all.
     """
 
     flop: Floats
@@ -74,6 +78,15 @@ class Utilization:
     bandwidth_percent: float | None = None
 
 
+def peak_of(whole: Capture, name: str) -> float:
+    """Return the peak FLOP/s of what a kernel of this name computes with; NaN if it is not known."""
+    said = arithmetic(name)
+    kind = said.input_type or ("f16" if _HALF.search(name) else "")
+    if said.tensor_cores is None:
+        return np.nan
+    return peak_flops(whole, kind, tensor_cores=said.tensor_cores) or np.nan
+
+
 @per_capture
 def _work(whole: Capture) -> Work:
     """Return the work of each GPU operation."""
@@ -82,16 +95,13 @@ def _work(whole: Capture) -> Work:
     work = Work(*(np.zeros(len(operations)) for _ in range(4)), lasting)  # type: ignore[call-arg]
     kernels = known_work(whole)
     if kernels.recorded:
-        codes, said = kernel_arithmetic(whole)
-        peaks = np.array(
-            [peak_flops(whole, one.input_type, tensor_cores=bool(one.tensor_cores)) or np.nan for one in said]
-        )
-        peaks[[one.tensor_cores is None for one in said]] = np.nan
+        ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
+        peaks = np.array([peak_of(whole, whole.text(i) or "") for i in ids.tolist()])
         place, none = places_of(whole)[KERNEL], np.isnan(kernels.flops)
         work.flop[place] = np.nan_to_num(kernels.flops)
         work.at_peak_ns[place] = np.where(none, 0, kernels.flops / peaks[codes] * _NS)
         work.bytes[place] = np.nan_to_num(kernels.bytes)
-        work.known_ns[place] = np.where(none & np.isnan(kernels.bytes), 0, lasting[place])
+        work.known_ns[place] = np.where(kernels.known, lasting[place], 0)
     return work
 
 

@@ -171,9 +171,9 @@ _add_options = with_options(
         RECORDING,
         "--modules",
         type=click.IntRange(min=1),
-        left_out=3,
+        left_out=4,
         metavar="[DEPTH]",
-        help="Label GPU work by PyTorch module (3 levels).",
+        help="Label GPU work by PyTorch module (4 levels).",
     ),
     option(RECORDING, "--no-stats", is_flag=True, help="Skip the tables of nsys; faster for large runs."),
     option(

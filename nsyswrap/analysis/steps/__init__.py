@@ -317,7 +317,7 @@ def _warm_up(whole: Capture, process: int, occurrences: Occurrences, ratio: NDAr
 
     Those are unusual that load something, or launch it for the first time and last longer for it, and the
     first ones that are long: ``ratio`` has the times of the usual one. If many later steps load, too, the
-    first one alone can be warm-up. None of up to three ranges is.
+    first one alone can be warm-up. None of up to three ranges is. The hook's steps with shapes are.
     """
     count = len(ratio)
     if occurrences.is_range and count <= LEAST_STEPS:
@@ -331,7 +331,8 @@ def _warm_up(whole: Capture, process: int, occurrences: Occurrences, ratio: NDAr
             break
         warm_up = number + 1
     many = warm_up < count and loads[warm_up:].mean() > _MANY_LOADS
-    return min(int(loads[0]), warm_up) if warm_up >= most or many else warm_up
+    with_shapes = int(occurrences.differs.argmin()) if occurrences.is_marked else 0
+    return max(with_shapes, min(int(loads[0]), warm_up) if warm_up >= most or many else warm_up)
 
 
 def _loads(whole: Capture, process: int, occurrences: Occurrences) -> NDArray[Any]:

@@ -52,17 +52,17 @@ def marked_steps(whole: Capture, process: int, calls: Calls) -> Occurrences | No
         repr(MARKED),
         start,
         ends,
-        differs=_with_shapes(whole, process, start),
+        differs=_with_shapes(whole, process, ends),
         first_uses=np.searchsorted(firsts, ends) > np.searchsorted(firsts, start),
         first=int(number[0]),
         is_marked=True,
     )
 
 
-def _with_shapes(whole: Capture, process: int, start: NDArray[Any]) -> NDArray[np.bool_]:
+def _with_shapes(whole: Capture, process: int, ends: NDArray[Any]) -> NDArray[np.bool_]:
     """Mark the first steps, with shapes of operations, which cost time; none if few others are left."""
     events = whole.columns("nvtx", "start_ns", "global_tid")
     marks = marks_named(whole, SHAPES_END, MODULES_DOMAIN)
     times = events["start_ns"][marks[events["global_tid"][marks] & PROCESS_MASK == process]]
-    differs: NDArray[np.bool_] = start < times.max(initial=0)
+    differs: NDArray[np.bool_] = ends <= (times.min() if len(times) else 0)
     return differs & (np.count_nonzero(~differs) >= _LEAST)

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from . import notes, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 _START = ("_prepare_profiler", "_enable_profiler")  # of torch.autograd.profiler
 _NO_NVTX = "without CUDA"
 _FLAGS = (False,) * 4  # no memory, stacks, floating-point operations, modules
 _MOST_CALLS = 16  # of outermost modules with shapes, where no step ends
+_CALLS, _MOST_SHAPES = 2, 16  # of a module with new shapes after these, and so many different ones
 
 
 def numbers() -> Callable[[], int]:
@@ -37,39 +38,52 @@ class Backward:
 
     def __init__(self, shapes_end: Callable[[], None]) -> None:
         self._shapes_end = shapes_end
-        self.settled = False  # on, and without shapes
-        self._on = False
+        self._on = self._with_shapes = False
         self._is_possible = True
         self._thread = 0
-        self._calls = 0
+        self._calls: dict[tuple[Any, ...], int] = {}  # of an outermost module with inputs of these shapes
         self._last_step: int | None = None  # with shapes
 
-    def begin(self) -> None:
-        """Switch the ranges on, unless a profiler of the program runs in this thread.
+    def begin(self, module: Any, inputs: Iterable[Any]) -> None:  # noqa: ANN401 - no types without torch
+        """Switch the ranges on, with shapes or without; each call of an outermost module does so.
 
-        Each call of an outermost module does so, until they are settled.
+        While a profiler of the program runs in this thread, they stay off.
         """
         self._thread = self._thread or threading.get_ident()
         if not self._is_possible or self._thread != threading.get_ident():
             return
+        shapes, had_shapes = self._wants_shapes(module, inputs), self._on and self._with_shapes
+        if self._on and shapes == had_shapes:
+            return
+        if self._on:
+            self._disable()
+        elif _autograd()._profiler_type() != _profiler().ActiveProfilerType.NONE:  # noqa: SLF001
+            return
+        self._enable(shapes=shapes)
+        if had_shapes:
+            self._shapes_end()
+
+    def _wants_shapes(self, module: Any, inputs: Iterable[Any]) -> bool:  # noqa: ANN401 - no types without torch
+        """Return True in the first steps; where no step ends, for inputs of new shapes."""
         if self._last_step is None:  # the first step of all loads kernels and chooses them
             self._last_step = max(steps.current(), 1)
-        shapes = self._calls < _MOST_CALLS and steps.current() <= self._last_step
-        self._calls += 1
-        if self._on and not shapes:
-            self.settle()
-        profiler: Any = sys.modules["torch"]._C._profiler  # noqa: SLF001
-        if not self._on and _autograd()._profiler_type() == profiler.ActiveProfilerType.NONE:  # noqa: SLF001
-            self._enable(profiler, shapes=shapes)
+        if steps.current() > self._last_step:
+            return False
+        tensor = sys.modules["torch"].Tensor
+        key = (id(module), *(str(value.shape) for value in inputs if isinstance(value, tensor)))
+        count = self._calls.get(key, 0)
+        if count or len(self._calls) < _MOST_SHAPES:
+            self._calls[key] = count + 1
+        return sum(self._calls.values()) <= _MOST_CALLS or (key in self._calls and count < _CALLS)
 
     def settle(self) -> None:
         """Switch from ranges with shapes to those without, in the thread that has them."""
-        if self._on and not self.settled and self._thread == threading.get_ident():
+        if self._on and self._with_shapes and self._thread == threading.get_ident():
             self._disable()
-            self._enable(sys.modules["torch"]._C._profiler, shapes=False)  # noqa: SLF001
-            self._shapes_end()
+            self._enable(shapes=False)
 
-    def _enable(self, profiler: Any, *, shapes: bool) -> None:  # noqa: ANN401 - no types without torch
+    def _enable(self, *, shapes: bool) -> None:
+        profiler = _profiler()
         scopes = {profiler.RecordScope.BACKWARD_FUNCTION, profiler.RecordScope.USER_SCOPE}
         if shapes or not hasattr(_autograd(), "_get_sequence_nr"):
             scopes = set()  # all of them: operations have the numbers
@@ -81,7 +95,7 @@ class Backward:
             if _NO_NVTX not in str(error):
                 raise
         else:
-            self._on, self.settled = True, not shapes
+            self._on, self._with_shapes = True, shapes
 
     def end(self) -> None:
         """Switch them off, if they are on in this thread."""
@@ -89,7 +103,7 @@ class Backward:
             self._disable()
 
     def _disable(self) -> None:
-        self._on = self.settled = False
+        self._on = False
         _autograd()._disable_profiler()  # noqa: SLF001
 
     def give_way(self) -> None:
@@ -113,3 +127,7 @@ class Backward:
 
 def _autograd() -> Any:  # noqa: ANN401 - no types without torch
     return sys.modules["torch"]._C._autograd  # noqa: SLF001
+
+
+def _profiler() -> Any:  # noqa: ANN401 - no types without torch
+    return sys.modules["torch"]._C._profiler  # noqa: SLF001

@@ -101,8 +101,7 @@ class _Marks:
             outermost = thread.outermost
             if outermost is None:
                 thread.outermost = module
-                if not autograd.settled:
-                    _begin(autograd)
+                _begin(autograd, module, (*args, *keywords.values()))
             event, write = begin
             first = event.payload = number()
             write()
