@@ -236,7 +236,6 @@ def _judged_steps(whole: Capture, part: JudgedPart, *, chosen: bool) -> JudgedSt
 
 
 def _gpu_ns(view: Capture, process: int) -> int:
-    """Return the GPU time of a process, summed over its operations."""
     operations = gpu_operations_of(view)
     rows = [rows for (owner, _), rows in operations.rows_of.items() if owner == process]
     return sum(int((operations.end_ns[mine] - operations.start_ns[mine]).sum()) for mine in rows)

@@ -103,7 +103,6 @@ class Gaps:
     segments: Segments
 
     def __len__(self) -> int:
-        """Return the number of gaps."""
         return len(self.start_ns)
 
     @property

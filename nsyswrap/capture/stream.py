@@ -78,7 +78,6 @@ class Extremes:
     """The smallest and largest values of streamed columns, by block, and the sum of all durations."""
 
     def __init__(self) -> None:
-        """Begin without values."""
         self._notes: list[_Note] = []
 
     def noted(self, parts: Iterable[tuple[_Note, Columns]]) -> Iterator[Columns]:

@@ -298,7 +298,6 @@ class Table:
     paragraphs: tuple[Paragraph, ...] = ()
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.data[self.columns[0].name])
 
     @property

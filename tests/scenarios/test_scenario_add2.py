@@ -1,5 +1,3 @@
-"""scenarios/add2.py, as far as it goes without a GPU."""
-
 import argparse
 import os
 import sys

@@ -1,5 +1,3 @@
-"""scenarios/cdist.py, as far as it goes without a GPU."""
-
 from types import ModuleType
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""scenarios/events.py, as far as it goes without a GPU."""
-
 from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace

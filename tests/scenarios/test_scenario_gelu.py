@@ -1,5 +1,3 @@
-"""scenarios/gelu.py, as far as it goes without a GPU."""
-
 import argparse
 import importlib.util
 import os

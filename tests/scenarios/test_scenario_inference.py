@@ -1,5 +1,3 @@
-"""scenarios/inference.py, as far as it goes without a GPU."""
-
 import argparse
 from types import ModuleType
 from typing import Any

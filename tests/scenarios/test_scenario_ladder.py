@@ -1,5 +1,3 @@
-"""scenarios/ladder.py, as far as it goes without a GPU."""
-
 from __future__ import annotations
 
 import argparse

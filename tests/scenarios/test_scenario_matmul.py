@@ -1,5 +1,3 @@
-"""scenarios/matmul.py, as far as it goes without a GPU."""
-
 import argparse
 from types import ModuleType
 from typing import Any

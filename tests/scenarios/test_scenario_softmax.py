@@ -1,5 +1,3 @@
-"""scenarios/softmax.py, as far as it goes without a GPU."""
-
 import argparse
 import importlib.util
 import os

@@ -1,5 +1,3 @@
-"""scenarios/square.py, as far as it goes without a GPU."""
-
 import argparse
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace

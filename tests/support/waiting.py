@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 
 PATIENCE_S = 240  # bounds a wait for what goes wrong; it checks nothing
-OUTLASTS_S = 600  # how long a program goes on that has to be stopped
 
 
 def wait_until(is_so: Callable[[], object]) -> None:

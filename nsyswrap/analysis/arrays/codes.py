@@ -40,7 +40,6 @@ class Factorizer:
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """Return how many distinct values have come."""
         return len(self._numbers)
 
     def of(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -22,7 +22,6 @@ class Columns:
     """
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(getattr(self, fields(self)[0].name) if self.rows is None else self.rows)
 
     @property

@@ -41,7 +41,6 @@ class MedianStep:
     length_ns: NDArray[Any]
 
     def __len__(self) -> int:
-        """Return the number of operations."""
         return len(self.names)
 
 

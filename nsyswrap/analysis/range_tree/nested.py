@@ -47,7 +47,6 @@ class NestedRanges:
     _last: NDArray[Any]  # the last one with the same times, for each
 
     def __len__(self) -> int:
-        """Return the number of ranges."""
         return len(self.parent)
 
     @property

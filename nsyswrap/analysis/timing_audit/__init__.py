@@ -99,7 +99,6 @@ class Audit:
     uncaused_ns: NDArray[Any]
 
     def __len__(self) -> int:
-        """Return the number of ranges."""
         return len(self.row)
 
     def of(self, rows: NDArray[Any]) -> Audit:

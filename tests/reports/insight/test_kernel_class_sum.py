@@ -1,5 +1,3 @@
-"""kernel_class_sum: GPU time by what kernels compute."""
-
 from pathlib import Path
 
 from report_tables import csv_of

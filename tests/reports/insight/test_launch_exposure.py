@@ -1,5 +1,3 @@
-"""launch_exposure: GPU idle time due to launches, by stream."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""launch_overhead: what launching cost, by kernel."""
-
 from pathlib import Path
 
 import pytest

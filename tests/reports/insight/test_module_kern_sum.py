@@ -1,5 +1,3 @@
-"""module_kern_sum: kernels by module, phase and operation with its input shapes."""
-
 from pathlib import Path
 
 from made_modules import ENGINE, Training, training

@@ -1,5 +1,3 @@
-"""nvtx_phases: what the launches inside NVTX ranges cost, per instance."""
-
 from pathlib import Path
 
 from report_tables import csv_of

@@ -1,5 +1,3 @@
-"""cuda_api_gpu_sum: API calls, kernels and memory operations in one list."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""cuda_api_sum: CPU time by CUDA API function."""
-
 from pathlib import Path
 
 from report_tables import STATISTICS, csv_of, names_of, rows_of

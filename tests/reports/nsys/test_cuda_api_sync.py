@@ -1,5 +1,3 @@
-"""cuda_api_sync: calls that wait until a device or a stream is idle."""
-
 from pathlib import Path
 
 from report_tables import csv_of, notes_text, rows_of, starts_of

@@ -1,5 +1,3 @@
-"""cuda_api_trace: every CUDA API call."""
-
 from pathlib import Path
 
 from report_tables import csv_of, notes_of, rows_of

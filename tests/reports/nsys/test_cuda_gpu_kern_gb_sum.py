@@ -1,5 +1,3 @@
-"""cuda_gpu_kern_gb_sum: GPU time by kernel name, grid and block."""
-
 from pathlib import Path
 
 from report_tables import STATISTICS, csv_of

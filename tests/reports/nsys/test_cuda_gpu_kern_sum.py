@@ -1,5 +1,3 @@
-"""cuda_gpu_kern_sum: GPU time by kernel name."""
-
 from pathlib import Path
 
 import pytest

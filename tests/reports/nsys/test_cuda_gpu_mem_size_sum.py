@@ -1,5 +1,3 @@
-"""cuda_gpu_mem_size_sum: bytes by memory operation."""
-
 from pathlib import Path
 
 from report_tables import csv_of

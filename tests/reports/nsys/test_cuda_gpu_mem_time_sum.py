@@ -1,5 +1,3 @@
-"""cuda_gpu_mem_time_sum: GPU time by memory operation."""
-
 from pathlib import Path
 
 from report_tables import STATISTICS, csv_of, rows_of

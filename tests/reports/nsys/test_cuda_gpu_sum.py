@@ -1,5 +1,3 @@
-"""cuda_gpu_sum: kernels and memory operations in one list."""
-
 from pathlib import Path
 
 from report_tables import STATISTICS, csv_of

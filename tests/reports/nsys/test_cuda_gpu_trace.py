@@ -1,5 +1,3 @@
-"""cuda_gpu_trace: every kernel, copy and memset."""
-
 from pathlib import Path
 from typing import Any
 

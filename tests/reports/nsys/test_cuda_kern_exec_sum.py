@@ -1,5 +1,3 @@
-"""cuda_kern_exec_sum: launches by API function and kernel, with the phases of each."""
-
 from pathlib import Path
 
 from report_tables import csv_of, rows_of

@@ -1,5 +1,3 @@
-"""cuda_kern_exec_trace: each launch with the phases of API call, queue and kernel."""
-
 from pathlib import Path
 
 from report_tables import csv_of, rows_of

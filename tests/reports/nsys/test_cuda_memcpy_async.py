@@ -1,5 +1,3 @@
-"""cuda_memcpy_async: asynchronous copies of pageable memory."""
-
 from pathlib import Path
 
 from report_tables import csv_of, notes_of, notes_text, rows_of, starts_of

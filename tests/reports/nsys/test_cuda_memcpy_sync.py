@@ -1,5 +1,3 @@
-"""cuda_memcpy_sync: copies that block the host."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""cuda_memset_sync: memsets that block the host."""
-
 from pathlib import Path
 
 import pytest

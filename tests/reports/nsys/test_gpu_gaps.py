@@ -1,5 +1,3 @@
-"""gpu_gaps: times in which a GPU had nothing to do."""
-
 from pathlib import Path
 
 import pytest

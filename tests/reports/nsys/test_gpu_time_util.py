@@ -1,5 +1,3 @@
-"""gpu_time_util: stretches in which a GPU was hardly used."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""mpi_event_sum: MPI calls by class and function."""
-
 from pathlib import Path
 
 from report_tables import STATISTICS, capture_of, csv_of

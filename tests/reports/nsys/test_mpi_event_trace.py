@@ -1,5 +1,3 @@
-"""mpi_event_trace: every MPI call."""
-
 from pathlib import Path
 
 from report_tables import capture_of, csv_of, rows_of

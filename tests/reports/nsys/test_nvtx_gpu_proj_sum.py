@@ -1,5 +1,3 @@
-"""nvtx_gpu_proj_sum: NVTX ranges by name, projected onto the GPU."""
-
 from pathlib import Path
 
 from report_tables import csv_of

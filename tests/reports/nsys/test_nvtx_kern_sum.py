@@ -1,5 +1,3 @@
-"""nvtx_kern_sum: kernels by the NVTX range around their launch."""
-
 from pathlib import Path
 
 from report_tables import STATISTICS, csv_of

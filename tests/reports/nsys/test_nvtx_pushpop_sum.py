@@ -1,5 +1,3 @@
-"""nvtx_pushpop_sum: push/pop ranges by name."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""nvtx_pushpop_trace: every push/pop range, and the ranges inside it."""
-
 from pathlib import Path
 
 from report_tables import csv_of, table_of, values_of

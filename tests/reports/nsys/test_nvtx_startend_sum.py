@@ -1,5 +1,3 @@
-"""nvtx_startend_sum: start/end ranges by name."""
-
 from pathlib import Path
 
 import pytest

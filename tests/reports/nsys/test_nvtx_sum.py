@@ -1,5 +1,3 @@
-"""nvtx_sum: NVTX ranges by name and style."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""openacc_sum: OpenACC events by kind and source line."""
-
 from pathlib import Path
 
 from report_tables import STATISTICS, capture_of, csv_of

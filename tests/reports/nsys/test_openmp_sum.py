@@ -1,5 +1,3 @@
-"""openmp_sum: OpenMP events by kind."""
-
 from pathlib import Path
 
 from report_tables import STATISTICS, capture_of, csv_of

@@ -1,5 +1,3 @@
-"""osrt_sum: OS runtime calls by function."""
-
 from pathlib import Path
 
 from report_tables import STATISTICS, capture_of, csv_of

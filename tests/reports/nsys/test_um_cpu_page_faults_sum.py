@@ -1,5 +1,3 @@
-"""um_cpu_page_faults_sum: page faults on the CPU by the instruction that faulted."""
-
 from pathlib import Path
 
 from report_tables import capture_of, csv_of, rows_of

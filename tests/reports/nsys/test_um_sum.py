@@ -1,5 +1,3 @@
-"""um_sum: migrations and page faults of unified memory by address."""
-
 from pathlib import Path
 
 from report_tables import capture_of, csv_of, rows_of

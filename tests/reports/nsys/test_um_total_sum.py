@@ -1,5 +1,3 @@
-"""um_total_sum: migrations and page faults of unified memory in one row."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""rank_skew: the slowest and the fastest rank in ranges and kernels."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""rank_steps: the slowest and the fastest rank in each step."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""rank_waiting: how long each rank waits for the others in collectives."""
-
 import json
 import struct
 from pathlib import Path

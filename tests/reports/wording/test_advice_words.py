@@ -39,7 +39,6 @@ LATE = {
     "other": "process 200",
     "hidden_percent": 0.0,
 }
-DOUBT = {"outcome": "doubtful", "doubt": "why"}
 IDLE = {"idle_ns": 300, "computes": True}
 PRODUCTS = {"kernels": 3, "kernels_ns": 300, "time_percent": 60.0, "longest_kernel": "k<{0}>"}
 LAUNCH = {**IDLE, "cause": "launch"}
