@@ -43,36 +43,17 @@ _ENDS = (
 )
 _COST = Column("cost_ns", "Cost/Run", Unit.NS, "new minus base, total of a run", signed=True)
 _STEP_COST = Column("step_cost_ns", "Cost/Step", Unit.NS, "new minus base, in a steady step", 1, signed=True)
-_NAME_HEADERS: dict[Group, str] = {
-    "total": "Time",
-    "step": "Step",
-    "budget": "Cause",
-    "launch": "Part",
-    "module": "Module",
-    "kernel": "Kernel",
-    "api": "Call",
-    "copy": "Copy",
-    "range": "Range",
-}
-# What the columns Base and New are the time of, by group.
-_EACH_HEADERS: dict[Group, str] = {
-    "launch": "One Launch",
-    "module": "One Call",
-    "kernel": "One Launch",
-    "api": "One Call",
-    "copy": "One Copy",
-    "range": "One Range",
-}
-_EACH: dict[Group, str] = {
-    "total": "a run",
-    "step": "a step",
-    "budget": "a step",
-    "launch": "one launch",
-    "module": "one call",
-    "kernel": "one launch",
-    "api": "one call",
-    "copy": "one copy",
-    "range": "one range",
+# Of each group: the header of the names; the header and the words for what Base and New are the time of.
+_WORDS: dict[Group, tuple[str, str, str]] = {
+    "total": ("Time", "", "a run"),
+    "step": ("Step", "", "a step"),
+    "budget": ("Cause", "", "a step"),
+    "launch": ("Part", "One Launch", "one launch"),
+    "module": ("Module", "One Call", "one call"),
+    "kernel": ("Kernel", "One Launch", "one launch"),
+    "api": ("Call", "One Call", "one call"),
+    "copy": ("Copy", "One Copy", "one copy"),
+    "range": ("Range", "One Range", "one range"),
 }
 
 
@@ -105,7 +86,8 @@ def _by_cost(pair: Pair) -> tuple[float, float, float]:
 
 def _columns(group: Group, names: Sequence[object], pairs: Sequence[Pair]) -> Iterator[Column]:
     """Yield the columns: what is spent in a step or a run, how often, then the time of one."""
-    yield Column("name", _NAME_HEADERS[group], Unit.TEXT, "the row")
+    name_header, each_header, one = _WORDS[group]
+    yield Column("name", name_header, Unit.TEXT, "the row")
     if group == "kernel":
         alone = len(set(names)) == len(names)  # else only the detail tells rows of one name apart
         drop_order = 6 if alone else 0
@@ -125,13 +107,11 @@ def _columns(group: Group, names: Sequence[object], pairs: Sequence[Pair]) -> It
     if any(_bytes(pair.base) != _bytes(pair.new) for pair in pairs):
         yield Column("sizes", "Bytes", Unit.TEXT, "bytes in a run, of base and new where they differ")
     if not each and group != "budget":
-        yield Column("base_ns", "Base", Unit.NS, f"mean time of {_EACH[group]}, mean over the runs")
-        yield Column("new_ns", "New", Unit.NS, f"mean time of {_EACH[group]}, mean over the runs")
+        yield Column("base_ns", "Base", Unit.NS, f"mean time of {one}, mean over the runs")
+        yield Column("new_ns", "New", Unit.NS, f"mean time of {one}, mean over the runs")
     if each:
-        yield Column("each", _EACH_HEADERS[group], Unit.TEXT, f"time of {_EACH[group]}, base and new", 3)
-    yield replace(
-        _CHANGE, help=f"change of the time of {_EACH[group]}, of the base", drop_order=2 if each else 0
-    )
+        yield Column("each", each_header, Unit.TEXT, f"time of {one}, base and new", 3)
+    yield replace(_CHANGE, help=f"change of the time of {one}, of the base", drop_order=2 if each else 0)
     yield _BETWEEN
     if group == "copy":
         yield Column("rate", "Rate", Unit.TEXT, "bytes by time of the copies, base and new", 5)

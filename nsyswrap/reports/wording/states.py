@@ -20,13 +20,9 @@ CAUSE_NAMES = {
     "unknown": "unexplained: no recorded call launched the next operation",
 }
 IDLE_NAMES = {
-    "profiler": "profiler overhead",
+    **CAUSE_NAMES,
     "load": "loading modules",
     "allocate": "allocating",
-    "synchronise": "synchronizing",
-    "launch": "launch latency",
-    "copy": "copy or memset calls",
-    "call": "other CUDA calls",
     "host": "host code",
     "queued": "between queued operations",
     "migration": "page migration",
