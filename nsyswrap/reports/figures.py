@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from nsyswrap.analysis.answer import Answer, JudgedSteps
+from nsyswrap.analysis.answer import Answer, JudgedSteps
 
 
 class Figure(NamedTuple):

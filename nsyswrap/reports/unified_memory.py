@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
-    from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.capture import Capture
 
 
 def migrations(capture: Capture, direction: int) -> dict[str, NDArray[Any]]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from nsyswrap.analysis.compare.model import RunFigures, Side
 from nsyswrap.analysis.steps.shared_loop import Choice, label_to_name, shared_loop
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nsyswrap.analysis.compare.model import RunFigures, Side
 
 
 def with_one_loop(sides: Sequence[Side]) -> tuple[list[Side], str]:

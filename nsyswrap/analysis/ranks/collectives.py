@@ -18,29 +18,24 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import text_codes
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
 from nsyswrap.analysis.kernel_names import classify
+from nsyswrap.analysis.ranks.members import Member
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture import schema
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.export import Export
+from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.open import open_export
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.ranks.members import Member
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.capture.export import Export
-    from nsyswrap.capture.intervals import IntervalSet
-
 
 UNKNOWN = ""
 _ID = "NCCL communicator ID"

@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.nvtx_ranges import ALL, own_texts
 from nsyswrap.analysis.range_texts import of_an_operation
+from nsyswrap.analysis.ranks.job import GpuTimes, Job
 from nsyswrap.base.constants import MISSING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.ranks.job import GpuTimes, Job
-    from nsyswrap.capture.capture import Capture
-
+from nsyswrap.capture.capture import Capture
 
 _LIBRARY = re.compile(r"nccl[A-Z]")  # NCCL marks its own calls
 _FEWEST_RANKS = 2

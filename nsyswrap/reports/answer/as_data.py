@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps
+from nsyswrap.analysis.finding import Finding
 from nsyswrap.base.constants import MISSING
 from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.answer import Answer, DeviceTime, JudgedSteps
-    from nsyswrap.analysis.finding import Finding
 
 FORMAT = "nsyswrap-answer"
 VERSION = 1  # raised with every key that is removed or changes its meaning, and every one not at an end

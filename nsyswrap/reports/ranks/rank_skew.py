@@ -11,27 +11,24 @@ rank that is early, see rank_waiting. A kernel that a rank does not have counts 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.ranks.collectives import communicates, selected_kernels
+from nsyswrap.analysis.ranks.job import Job
+from nsyswrap.analysis.ranks.members import Member
 from nsyswrap.analysis.ranks.waiting import late_rank, slowest, steps
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, RankResult
 from nsyswrap.reports.table import Column, Schema
 from nsyswrap.reports.wording.ranks import waiting_sentence
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+Row = tuple[object, ...]
 
-    from numpy.typing import NDArray
-
-    from nsyswrap.analysis.ranks.job import Job
-    from nsyswrap.analysis.ranks.members import Member
-
-    Row = tuple[object, ...]
 
 RANGE_GPU, RANGE_CPU, KERNEL = "range (GPU)", "range (CPU)", "kernel"
 

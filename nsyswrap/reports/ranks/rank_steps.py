@@ -6,20 +6,16 @@ that name, the duration of the range counts. rank_skew adds these times up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
+from nsyswrap.analysis.ranks.job import Job
 from nsyswrap.analysis.ranks.waiting import Steps, steps
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, RankResult
 from nsyswrap.reports.ranks.rank_skew import RANGE_CPU, RANGE_GPU
 from nsyswrap.reports.table import Column, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nsyswrap.analysis.ranks.job import Job
 
 SCHEMA = Schema(
     name="rank_steps",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from nsyswrap.analysis.finding import FindingKind
 from nsyswrap.analysis.frameworks import JAX, PYTORCH
 from nsyswrap.analysis.program_language import CUDA, CUPY, OPENACC, PYTHON
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+Texts = tuple[str, str]  # what to do, and a line of code
 
-    from nsyswrap.analysis.finding import FindingKind
-
-    Texts = tuple[str, str]  # what to do, and a line of code
 
 _NO_TEXT = ""  # that of the catalogue holds
 _LOADED = (_NO_TEXT, "CUDA_MODULE_LOADING=EAGER ./program  # or one launch of each kernel before the loop")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from nsyswrap.analysis.finding import Numbers
 from nsyswrap.analysis.ranks.waiting import MATTERS_PERCENT
 from nsyswrap.base.units import duration
 from nsyswrap.reports.wording.numbers import filled
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.finding import Numbers
 
 _LONGER = 1.1  # times the own GPU time of the others: less counts as equal
 _MOST = 0.5  # of the wait: a smaller difference in own GPU time is not the whole reason
