@@ -12,8 +12,15 @@ from pathlib import Path
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, NotACapture
-from nsyswrap.base.text import did_you_mean_file
+from nsyswrap.base.text import did_you_mean_file, quoted
 
+_COMPRESSED = {
+    b"\x1f\x8b": ("compressed by gzip", "gunzip -k"),
+    b"\xfd7zXZ": ("compressed by xz", "unxz -k"),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "unzstd -k"),
+    b"BZh": ("compressed by bzip2", "bunzip2 -k"),
+    b"PK\x03\x04": ("a zip archive", "unzip"),
+}
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
 _WAL, _ROLLBACK = "-wal", "-journal"
@@ -88,9 +95,17 @@ def check_magic(path: Path) -> None:
             "wait until nsys ends; if it has ended, export the .nsys-rep again with `nsys export`",
         )
     if not header.startswith(_MAGIC):
+        for magic, (kind, command) in _COMPRESSED.items():
+            if header.startswith(magic):
+                raise NotACapture(
+                    f"{path} is not a capture: it is {kind}", f"use {command} {quoted(str(path))}"
+                )
+        is_program = path.suffix in (".py", ".cu")
         raise NotACapture(
             f"{path} is not a capture: it is not an SQLite database",
-            "give a .sqlite, a .nsys-rep or a run folder",
+            f"to record it: nsyswrap profile {quoted(str(path))}"
+            if is_program
+            else "give a .sqlite, a .nsys-rep or a run folder",
         )
 
 

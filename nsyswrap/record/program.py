@@ -19,6 +19,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import NotExecutable, ProgramNotFound, Unreadable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.text import quoted
 from nsyswrap.record.exec_program import STARTED
 
 if TYPE_CHECKING:
@@ -37,6 +38,20 @@ _DETACHING = {
     "podman": "the container's processes are started outside nsys' process tree",
     "sudo": "sudo removes environment variables that nsys needs",
     "srun": "the step's processes are started by slurmd",
+}
+# Files that are no program by their ending, and what to do. {} is the path, {stem} that without the ending.
+_NO_PROGRAMS = {
+    (".c", ".cc", ".cpp", ".cxx"): (
+        "C or C++ source",
+        "compile it and profile the executable, or rename it to .cu",
+    ),
+    (".f", ".f90", ".go", ".rs"): ("source code", "compile it and profile the executable"),
+    (".ipynb",): ("a notebook", "jupyter nbconvert --to script {}, then: nsyswrap profile {stem}.py"),
+    (".gz",): ("compressed", "gunzip -k {}, then profile the result"),
+    (".xz",): ("compressed", "unxz -k {}, then profile the result"),
+    (".zip", ".tar", ".tgz", ".whl"): ("an archive", "unpack it and profile a program of it"),
+    (".sqlite", ".nsys-rep", ".qdrep"): ("a capture", "nsyswrap report {}"),
+    (".toml",): ("a file of settings", "if it is a plan: nsyswrap batch run {}"),
 }
 _READ_BYTES = 64  # of what the launcher reports
 
@@ -176,8 +191,17 @@ def _check_executable(name: str) -> None:
     if shutil.which(name):
         return
     path = Path(name)
+    if _is(paths.is_folder, path) and os.sep not in name:
+        _check_readable(path)
+    for endings, (kind, cure) in _NO_PROGRAMS.items():
+        if path.suffix in endings and _is(paths.is_file, path) and not os.access(path, os.X_OK):
+            raise NotExecutable(
+                f"{name} is {kind}", cure.format(quoted(name), stem=quoted(str(path.with_suffix(""))))
+            )
     if os.sep not in name:
         here = f"use ./{name} for the one in this folder" if _is(paths.exists, path) else ""
+        if here and not os.access(path, os.X_OK):
+            here = f"use chmod +x {quoted(name)}, then ./{quoted(name)}; or name its interpreter"
         raise ProgramNotFound(f"{name} not found on PATH", here)
     if not _is(paths.exists, path):
         raise ProgramNotFound(f"{name} not found")
