@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 import click
 
 from nsyswrap.base import limits, paths
-from nsyswrap.base.errors import NsyswrapError, OutputError, UsageError
+from nsyswrap.base.errors import NsyswrapError, OutputError, Unreadable, UsageError
 from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
 from nsyswrap.base.text import did_you_mean, printable, unknown
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
@@ -29,12 +29,15 @@ from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warnin
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
     import json
     import shlex
+    import shutil
     import traceback
 
     from click import shell_completion
 
     from nsyswrap.base import settings
     from nsyswrap.base import version as versions
+    from nsyswrap.base.nsys import translation
+    from nsyswrap.cli import recording
     from nsyswrap.cli import show_config as _config
 
 # Words of other tools and of sub-commands -> the command to use.
@@ -42,12 +45,21 @@ _OTHER_WORDS = {
     "analyze": "nsyswrap report --advice",
     "cancel": "nsyswrap batch cancel DIR",
     "diff": "nsyswrap compare BASE NEW",
+    "launch": "nsyswrap profile PROGRAM",
     "list": "nsyswrap runs",
+    "ncu": "nsyswrap report --ncu",
+    "record": "nsyswrap profile PROGRAM",
     "run": "nsyswrap profile PROGRAM",
     "stats": "nsyswrap report",
     "status": "nsyswrap batch status DIR",
     "sweep": "nsyswrap batch sweep",
+    "ui": "nsyswrap view",
+    "version": "nsyswrap --version",
 }
+# Other forms of options.
+_OTHER_FLAGS = {"-V": "--version", "-v": "--version", "-?": "--help", "-help": "--help"}
+_OF_NSYS = {"-f": "--format names a format;", "-t": "nsyswrap profile --trace says what to record;"}
+_PROGRAMS, _CAPTURES = (".py", ".cu"), (".sqlite", ".nsys-rep", ".qdrep")
 _EPILOG = """\
 Exit codes:
   0 success; 1 a check failed; 2 wrong usage; 3 gate undecided; 65 no capture;
@@ -81,6 +93,11 @@ class LazyGroup(Group):
 
     def _refuse_before_command(self, error: click.NoSuchOption, typed: tuple[str, ...]) -> None:
         """Raise UsageError for an option that belongs behind a command, if that command has it."""
+        flag = error.option_name
+        if typed[0] in _OTHER_FLAGS:
+            raise UsageError(
+                f"no option named {typed[0]!r}", f"use nsyswrap {_OTHER_FLAGS[typed[0]]}"
+            ) from None
         name = next((word for word in typed if word in COMMANDS), "report")
         command = self.get_command(error.ctx, name) if error.ctx else None
         options = [flag for parameter in command.params for flag in parameter.opts] if command else []
@@ -92,6 +109,9 @@ class LazyGroup(Group):
                 f"no option named {error.option_name!r} before the command",
                 f"options follow the command: nsyswrap {shlex.join([name, *rest])}",
             ) from None
+        if error.ctx and translation.option_of_nsys(flag):
+            advice = self._advice_for_nsys(error.ctx, typed)
+            raise UsageError(f"{flag} is an option of nsys, not of nsyswrap", advice) from None
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
@@ -120,10 +140,24 @@ class LazyGroup(Group):
             noted.add(text)
         return command
 
-    def refuse(self, ctx: click.Context, name: str) -> NoReturn:
-        """Raise UsageError for a command that does not exist."""
+    def refuse(self, ctx: click.Context, name: str, *rest: str) -> NoReturn:
+        """Raise UsageError for a command that does not exist, and the words behind it."""
         message, hint = unknown("command", name, self.list_commands(ctx))
-        raise UsageError(message, f"use {_OTHER_WORDS[name]}" if name in _OTHER_WORDS else hint)
+        if (name, *rest[:1]) == ("nsys", "profile"):
+            raise UsageError(message, self._advice_for_nsys(ctx, rest[1:]))
+        known = rest[0] if name == "nsys" and rest else name
+        is_similar = did_you_mean(name, self.list_commands(ctx))
+        if name == "help":
+            hint = f"use nsyswrap {shlex.join([*rest, '--help'])}"
+        elif known in _OTHER_WORDS:
+            hint = f"use {_OTHER_WORDS[known]}"
+        elif command := _command_for(name) or ("profile" if not is_similar and shutil.which(name) else ""):
+            hint = f"use nsyswrap {shlex.join([command, name, *rest])}"
+        raise UsageError(message, hint)
+
+    def _advice_for_nsys(self, ctx: click.Context, words: Sequence[str]) -> str:
+        command = self.get_command(ctx, "profile")
+        return recording.advice_for_nsys(command, "nsyswrap profile", words) if command else ""
 
     def command_sections(self, _ctx: click.Context) -> dict[str, dict[str, str]]:
         """Return the commands with their lines, without importing them."""
@@ -139,6 +173,14 @@ class LazyGroup(Group):
         items = [shell_completion.CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items()]
         begun = [item for item in items if item.value.startswith(incomplete)]
         return [*begun, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def _command_for(name: str) -> str:
+    """Return the command for a program or a capture by its name; empty for other names."""
+    with suppress(Unreadable):
+        if name.endswith(_CAPTURES) or paths.is_folder(name):
+            return "report"
+    return "profile" if name.endswith(_PROGRAMS) else ""
 
 
 def _show_config(context: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
@@ -357,6 +399,7 @@ def _usage_refusal(error: click.ClickException) -> _Refusal:
     if isinstance(error, click.NoSuchOption) and context:
         options = [flag for one in context.command.get_params(context) for flag in one.opts]
         message, hint = (f"no option named {error.option_name!r}", did_you_mean(error.option_name, options))
+        hint = hint or _OF_NSYS.get(error.option_name, "")
     if context:
         hint = f"{hint} {context.command_path} --help shows all options"
     return _Refusal("UsageError", f"{message[:1].lower()}{message[1:]}", hint.strip())

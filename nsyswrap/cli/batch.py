@@ -11,7 +11,7 @@ import click
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.cli.help import Group, option
 from nsyswrap.cli.options import SHOW, output_option, with_options
-from nsyswrap.cli.recording import PROGRAM, code_option, module_option, recording_options
+from nsyswrap.cli.recording import PROGRAM, RecordingCommand, code_option, module_option, recording_options
 from nsyswrap.record.batch import executors
 
 with lazy_imports():  # --help needs none of these
@@ -49,7 +49,7 @@ _running_options = with_options(
             type=click.IntRange(min=1) if one.is_count else None,
             metavar=one.metavar or None,
             is_flag=one.is_flag,
-            hidden=one.is_hidden,
+            rare=one.is_hidden,
             help=one.help,
         )
         for executor in _EXECUTORS.values()
@@ -104,6 +104,7 @@ def run(plan: Path, **options: Any) -> None:
 
 @command.command(
     "sweep",
+    cls=RecordingCommand,
     context_settings={"allow_interspersed_args": False},
     examples=("nsyswrap batch sweep -p n=1,2 -p s=yes,no -- add.py --n {n} --sync {s}",),
 )
@@ -117,7 +118,7 @@ def run(plan: Path, **options: Any) -> None:
     metavar="NAME=V,V",
     help="Replace {NAME} by each value; repeatable.",
 )
-@option(BATCH, "--name", default="", metavar="NAME", help="Name the batch.", hidden=True)
+@option(BATCH, "--name", default="", metavar="NAME", help="Name the batch.", rare=True)
 @option(PROGRAM, "--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Run each N times.")
 @code_option
 @module_option

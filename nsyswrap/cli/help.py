@@ -17,25 +17,37 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 GENERAL = "General"  # the heading of options without one
+_RARE = "Less common"  # the heading of those in --help-all
+_ALSO_RARE = "Show this message; --help-all: more options."
 _WIDEST = 26  # columns of an option and its value
 
 
 class Option(click.Option):
     """An option with a heading, ``group``. The help shows its default if ``show_default`` is set.
 
-    ``left_out``: the number that counts if none follows the option.
+    ``left_out``: the number that counts if none follows the option. ``rare``: only --help-all shows it.
     """
 
     def __init__(
-        self, *args: Any, group: str = GENERAL, left_out: int | None = None, **settings: Any
+        self,
+        *args: Any,
+        group: str = GENERAL,
+        left_out: int | None = None,
+        rare: bool = False,
+        **settings: Any,
     ) -> None:
         super().__init__(*args, **settings)
+        self.hidden = self.hidden or rare
         self.group = group
         self.left_out = left_out
+        self.rare = rare
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the option with its metavar, and its help."""
+        shows_rare = self.rare and ctx.meta.get(_RARE)
+        self.hidden, hidden = self.hidden and not shows_rare, self.hidden
         record = super().get_help_record(ctx)
+        self.hidden = hidden
         if record is None:
             return None
         shown = self.show_default if isinstance(self.show_default, str) else self.default
@@ -93,12 +105,22 @@ def completes(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
     return complete
 
 
+def _show_all(context: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
+    context.meta[_RARE] = value
+    if (help_option := context.command.get_help_option(context)) and help_option.callback:
+        help_option.callback(context, help_option, value)
+
+
 class Command(click.Command):
     """A command whose help has headings and examples."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.examples = tuple(examples)
+        self.has_rare = any(getattr(parameter, "rare", False) for parameter in self.params)
+        if self.has_rare:
+            settings = {"is_flag": True, "is_eager": True, "expose_value": False, "hidden": True}
+            self.params.append(click.Option(["--help-all"], callback=_show_all, **settings))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. click would take the program for the number that is left out before it."""
@@ -120,9 +142,14 @@ class Command(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record and isinstance(parameter, click.Option):
-                groups.setdefault(getattr(parameter, "group", GENERAL), {}).update([record])
+                is_rare = getattr(parameter, "rare", False)
+                title = _RARE if is_rare else getattr(parameter, "group", GENERAL)
+                groups.setdefault(title, {}).update([record])
         general = groups.pop(GENERAL, {})
-        return {**groups, GENERAL: general}
+        if self.has_rare and _RARE not in groups:
+            general = {term: _ALSO_RARE if "--help" in term else text for term, text in general.items()}
+        rare = {_RARE: groups.pop(_RARE)} if _RARE in groups else {}
+        return {**groups, **rare, GENERAL: general}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings without blank lines, all in columns of the same width."""
@@ -164,11 +191,11 @@ class Group(Command, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the arguments name. Raises UsageError with similar names."""
         if not ctx.resilient_parsing and not args[0].startswith("-") and not self.get_command(ctx, args[0]):
-            self.refuse(ctx, args[0])
+            self.refuse(ctx, *args)
         return super().resolve_command(ctx, args)
 
-    def refuse(self, ctx: click.Context, name: str) -> NoReturn:
-        """Raise UsageError for a command that does not exist."""
+    def refuse(self, ctx: click.Context, name: str, *_rest: str) -> NoReturn:
+        """Raise UsageError for a command that does not exist, and the words behind it."""
         raise UsageError(*unknown("command", name, self.list_commands(ctx)))
 
     def sections(self, ctx: click.Context) -> dict[str, dict[str, str]]:

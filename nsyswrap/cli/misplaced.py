@@ -21,35 +21,61 @@ with lazy_imports():
     from nsyswrap.reports import ranks
 
 
-def note_misplaced_report(program: Sequence[str]) -> bool:
-    """Print a note if ``-r`` with the name of a report is behind PROGRAM. Return False if it is not."""
+# Options whose names hardly another program has.
+_DISTINCTIVE = frozenset(
+    (
+        *("capture-range", "compare-bare", "discard-rep", "follow-forks", "keep-environment", "modules"),
+        *("no-stats", "nsys", "nsys-arg", "nvcc", "step-at", "then-stop", "um-faults"),
+    )
+)
+
+
+def note_misplaced_before(program: Sequence[str]) -> bool:
+    """Print a note if an option behind PROGRAM is certainly ours. Return False if none is.
+
+    That is ``-r`` with the name of a report, and a distinctive option that PROGRAM's file does not mention.
+    """
     names = (*reports.NAMES, *ranks.NAMES)
-    for option, words in _own_options(program):
+    own = list(_own_options(program))
+    for option, words in own:
         value = words[-1].rpartition("=")[2] if len(words) == 1 else words[-1]
         if option in ("-r", "--report") and re.split("[:,]", value)[0] in names:
-            _note(option, words, program)
+            _note([(option, words)], program)
             return True
+    if any(option[2:] in _DISTINCTIVE for option, _ in own):
+        return note_misplaced_option(program, certain=True)
     return False
 
 
-def note_misplaced_option(program: Sequence[str]) -> None:
-    """Print a note if a long option is behind PROGRAM, whose file does not mention it: why a run failed."""
+def note_misplaced_option(program: Sequence[str], *, certain: bool = False) -> bool:
+    """Print a note if long options are behind PROGRAM, whose file does not mention them. Return False if not.
+
+    They are why a run failed. With ``certain`` one of them has to be distinctive.
+    """
     content = b""
     with suppress(OSError):
         content = small_file(shutil.which(program[0]) or program[0]).replace(b"-", b"_")
-    for option, words in _own_options(program):
-        if content and option.startswith("--") and option[2:].replace("-", "_").encode() not in content:
-            _note(option, words, program)
-            return
+    unknown = [
+        (option, words)
+        for option, words in _own_options(program)
+        if content and option.startswith("--") and option[2:].replace("-", "_").encode() not in content
+    ]
+    if not unknown or (certain and not any(option[2:] in _DISTINCTIVE for option, _ in unknown)):
+        return False
+    _note(unknown, program)
+    return True
 
 
-def _note(option: str, words: Sequence[str], program: Sequence[str]) -> None:
-    """Print where the option went, and the command with the option's words in front of PROGRAM."""
+def _note(options: Sequence[tuple[str, Sequence[str]]], program: Sequence[str]) -> None:
+    """Print where the first of these options went, and the command with their words in front of PROGRAM."""
     given = sys.argv[2 : -len(program)]  # behind the name of the command
-    start = next(i for i in range(1, len(program)) if [*program[i : i + len(words)]] == [*words])
-    rest = [*program[:start], *program[start + len(words) :]]
-    note(f"nsyswrap: {option} was passed to {program[0]}: options of nsyswrap go before PROGRAM")
-    note(f"  {click.get_current_context().command_path} {shlex.join([*given, *words, *rest])}")
+    rest = [*program]
+    for _, words in options:
+        start = next(i for i in range(1, len(rest)) if rest[i : i + len(words)] == [*words])
+        del rest[start : start + len(words)]
+    moved = [word for _, words in options for word in words]
+    note(f"nsyswrap: {options[0][0]} was passed to {program[0]}: options of nsyswrap go before PROGRAM")
+    note(f"  {click.get_current_context().command_path} {shlex.join([*given, *moved, *rest])}")
 
 
 def _own_options(program: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
@@ -62,12 +88,13 @@ def _own_options(program: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     options = {
         flag: option
         for option in click.get_current_context().command.params
-        if isinstance(option, click.Option) and not option.hidden
+        if isinstance(option, click.Option) and option.help
         for flag in option.opts
     }
     words = list(itertools.takewhile(lambda word: word != "--", program[1:]))
     for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
         flag, equals, _ = word.partition("=") if word.startswith("--") else (word, "", "")
         if flag in options:
-            has_value = following and not equals and not options[flag].is_flag
+            is_value = following.isdecimal() or getattr(options[flag], "left_out", None) is None
+            has_value = following and is_value and not equals and not options[flag].is_flag
             yield flag, [word, following] if has_value else [word]

@@ -19,7 +19,7 @@ from nsyswrap.base.errors import ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, Status, check_share, default_output
 from nsyswrap.base.text import quoted
-from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.help import option
 from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
 from nsyswrap.cli.output import (
     check_csv_folder,
@@ -39,7 +39,9 @@ from nsyswrap.cli.output import (
 from nsyswrap.cli.recording import (
     FOLDER,
     PROGRAM,
+    RecordingCommand,
     RecordingOptions,
+    advice_for_nsys,
     code_option,
     module_option,
     recording_options,
@@ -115,7 +117,7 @@ class ProfileOptions:
 
 
 @click.command(
-    cls=Command,
+    cls=RecordingCommand,
     context_settings={"allow_interspersed_args": False},
     examples=("nsyswrap profile -o run1 --trace cuda,nvtx,osrt -- ./a.out 512",),
 )
@@ -131,7 +133,7 @@ class ProfileOptions:
     help="Run N times, into DIR/run-1, ...; show the spread.",
 )
 @option(PROGRAM, "--compare-bare", is_flag=True, help="Run without nsys too (asks first, or --yes).")
-@option(PROGRAM, "--yes", "confirmed", is_flag=True, hidden=True, help="Run it without nsys without asking.")
+@option(PROGRAM, "--yes", "confirmed", is_flag=True, rare=True, help="Run without nsys without asking.")
 @output_option("Use this folder, not nsyswrap-runs/<program>-<time>.", group=FOLDER)
 @option(FOLDER, "--force", is_flag=True, help="Replace the run in the folder.")
 @recording_options
@@ -145,6 +147,9 @@ def command(**options: Any) -> None:
     PROGRAM is a script, module, .cu file or executable, after all options.
     """
     asked = ProfileOptions(**options)
+    if os.path.basename(asked.program[0]) == "nsys" and asked.program[1:2] == ("profile",):  # noqa: PTH119 - of any text
+        advice = advice_for_nsys(command, "nsyswrap profile", asked.program[2:])
+        raise UsageError("nsyswrap profile starts nsys itself", advice)
     check_csv_folder(asked.csv_folder)
     one_rank = profile_rank.detect_rank(asked.ranks)
     if asked.repeat or asked.compare_bare:
@@ -171,8 +176,8 @@ def command(**options: Any) -> None:
     if program.warning and speaks:
         note(f"nsyswrap: {program.warning}")
     asked = _without_ranges_of_jax(asked, program, note if speaks else lambda _: None)
-    has_report = any(word.startswith(("-r", "--report")) for word in asked.program)
-    is_noted = speaks and has_report and misplaced.note_misplaced_report(asked.program)
+    has_options = any(word.startswith(("-r", "--")) for word in asked.program)
+    is_noted = speaks and has_options and misplaced.note_misplaced_before(asked.program)
     if one_rank and not one_rank.profiled:
         if asked.dry_run:
             print_data(f"{_shell_line(program.argv, env)}\n")

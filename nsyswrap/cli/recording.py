@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.cli.help import completes, option
+from nsyswrap.cli.help import Command, completes, option
 from nsyswrap.cli.options import with_options
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.base.nsys import command as nsys_command
+    from nsyswrap.base.nsys import translation
     from nsyswrap.record import nvcc_options
 
 
@@ -103,10 +104,10 @@ _add_options = with_options(
         PROGRAM,
         "--nvcc",
         metavar="OPTIONS",
-        hidden=True,
+        rare=True,
         help="Compile a .cu PROGRAM with these options of nvcc.",
     ),
-    click.option("--arch", hidden=True),  # --nvcc -arch=sm_XY
+    option(PROGRAM, "--arch", metavar="SM", rare=True, help="Compile a .cu PROGRAM for this GPU: sm_90."),
     option(
         PROGRAM,
         "--timeout",
@@ -121,14 +122,14 @@ _add_options = with_options(
         RECORDING,
         "--um-faults",
         is_flag=True,
-        hidden=True,  # the reports that need it name it
+        rare=True,  # the reports that need it name it
         help="Record unified-memory page faults (slow).",
     ),
     option(
         RECORDING,
         "--follow-forks",
         is_flag=True,
-        hidden=True,
+        rare=True,
         help="Record forked workers, too (may deadlock them).",
     ),
     option(
@@ -182,7 +183,7 @@ _add_options = with_options(
         "nsys_path",
         metavar="PATH",
         show_default="$NSYSWRAP_NSYS, PATH",
-        hidden=True,
+        rare=True,
         help="Use this nsys.",
     ),
     option(
@@ -197,14 +198,14 @@ _add_options = with_options(
         FOLDER,
         "--keep-environment",
         is_flag=True,
-        hidden=True,
+        rare=True,
         help="Keep environment variables in the export.",
     ),
     option(
         FOLDER,
         "--discard-rep",
         is_flag=True,
-        hidden=True,
+        rare=True,
         help="Delete the .nsys-rep, which cannot be redacted.",
     ),
     option(
@@ -224,8 +225,34 @@ def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _add_options(with_recording)
 
 
+class RecordingCommand(Command):
+    """A command that records a program. Options of nsys get the command line that nsyswrap has for them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. Raises UsageError for an option of nsys."""
+        typed = tuple(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if not translation.option_of_nsys(error.option_name):
+                raise
+            advice = advice_for_nsys(self, ctx.command_path, typed)
+            raise UsageError(f"{error.option_name} is an option of nsys, not of nsyswrap", advice) from None
+
+
+def advice_for_nsys(command: click.Command, path: str, words: Sequence[str]) -> str:
+    """Return the command line of ours that says the same as the words of `nsys profile`."""
+    options = (one for one in command.params if isinstance(one, click.Option))
+    own = {flag: not one.is_flag for one in options for flag in one.opts}
+    ours = translation.translate(words, own)
+    advice = f"omit {', '.join(ours.defaults)} (default here):" if ours.defaults else "use"
+    return f"{advice} {path} {shlex.join(ours.words)}"
+
+
 def _refuse_code(context: click.Context, _option: click.Parameter, code: str | None) -> None:
     if code is not None and not context.resilient_parsing:
+        if translation.is_range(code):
+            raise UsageError("-c is an option of nsys, not of nsyswrap", f"use --capture-range {code}")
         raise UsageError(
             f"{context.command_path} takes a program, not the code of -c",
             f"{context.command_path} -- python3 -c {shlex.quote(code)}",

@@ -45,6 +45,18 @@ def test_other_options_get_no_note_before_the_run(cli: Cli, tmp_path: Path) -> N
     assert noted(cli, "train.py", "-o", "out", "--timeout", "5", "--top") == []
 
 
+def test_an_option_that_only_nsyswrap_has_gets_a_note_with_all_that_the_program_does_not_mention(
+    cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("import sys; top = sys.argv\n")
+    assert noted(cli, "train.py", "--modules", "--steps", "10-13", "--top", "3") == [
+        "nsyswrap: --modules was passed to train.py: options of nsyswrap go before PROGRAM",
+        "  nsyswrap profile --dry-run -o run --modules --steps 10-13 train.py --top 3",
+    ]
+    (tmp_path / "train.py").write_text("parser.add_argument('--modules')\n")
+    assert noted(cli, "train.py", "--modules", "--steps", "10-13") == []
+
+
 def test_the_name_of_a_report_is_ours_whatever_the_program(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys; print(sys.argv)")
     assert "-r was passed to train.py" in noted(cli, "train.py", "-r", "cuda_gpu_kern_sum:base")[0]

@@ -82,7 +82,7 @@ def options_page() -> str:
     return "\n".join(
         [
             "# Commands and options\n",
-            "All commands with their options, as `nsyswrap COMMAND --help` prints them.",
+            "All commands with their options, as `nsyswrap COMMAND --help` or `--help-all` prints them.",
             f"`{COMMAND}` writes this page from the code.\n",
             *_helps(cli, context),
         ]
@@ -91,7 +91,8 @@ def options_page() -> str:
 
 def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
     """Yield the section of a command, then those of its sub-commands."""
-    shown = run(f"{context.command_path} --help").stdout.rstrip()
+    option = "--help-all" if getattr(command, "has_rare", False) else "--help"
+    shown = run(f"{context.command_path} {option}").stdout.rstrip()
     yield f"## {context.command_path}\n\n```text\n{shown}\n```\n"
     if not isinstance(command, click.Group):
         return

@@ -86,6 +86,11 @@ _FAULTS = (
         "this nsys says: {}",
         "see `nsys profile --help` and --nsys-arg",
     ),
+    (
+        r"Illegal --trace argument 'nccl'",
+        "this nsys cannot trace nccl",
+        "--trace cuda,nvtx records NCCL's kernels and ranges; for more use a newer nsys",
+    ),
     (r"Illegal --.*", "nsys says: {}", "see `nsys profile --help`"),
     (r"Failed to create '.*", "nsys says: {}", "check that the output folder is writable"),
     (r".*(?:Importation|Exportation) (?:failed|error).*", "nsys says: {}", ""),
@@ -123,6 +128,11 @@ class Options:
     modules: int | None = None
 
     def __post_init__(self) -> None:
+        if self.capture_range in ("nvtx", NVTX_RANGE):
+            raise UsageError(
+                f"invalid --capture-range {self.capture_range!r}: the name of the range is missing",
+                "use nvtx:NAME, for example --capture-range nvtx:step",
+            )
         if self.step_at is not None:
             steps.check_step_at(self.step_at)
         if self.steps is None:

@@ -1,0 +1,401 @@
+"""A hundred mistakes in command lines: the first line of the answer, and the exit code.
+
+What people type from habit: options of nsys, the words of other tools, files of other kinds, wrong numbers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import shlex
+from pathlib import Path
+
+import pytest
+from conftest import RunIn
+from tiny_export import call, kernel, nvtx, write
+from warm_cli import WarmCli
+
+PATIENCE_S = 60
+OF_NSYS = """\
+profile -t cuda,nvtx train.py
+  use nsyswrap profile --trace cuda,nvtx train.py
+profile -o x -t cuda,nvtx,osrt -f true train.py
+  use nsyswrap profile -o x --trace cuda,nvtx,osrt --force train.py
+profile -w true train.py
+  omit --show-output=true (default here): nsyswrap profile train.py
+profile -s none train.py
+  omit --sample=none (default here): nsyswrap profile train.py
+profile -s cpu train.py
+  use nsyswrap profile --nsys-arg=--sample=cpu train.py
+profile -x true train.py
+  omit --stop-on-exit=true (default here): nsyswrap profile train.py
+profile -y 5 train.py
+  use nsyswrap profile --delay 5 train.py
+profile -d 5 train.py
+  use nsyswrap profile --duration 5 train.py
+profile -e A=1,B=2 train.py
+  use nsyswrap profile --env A=1 --env B=2 train.py
+profile -c cudaProfilerApi train.py
+  use --capture-range cudaProfilerApi
+profile -c nvtx -p step train.py
+  use nsyswrap profile --capture-range nvtx:step train.py
+profile -p step train.py
+  use nsyswrap profile --capture-range nvtx:step train.py
+profile -n true train.py
+  omit --inherit-environment=true (default here): nsyswrap profile train.py
+profile -b dwarf train.py
+  use nsyswrap profile --nsys-arg=--backtrace=dwarf train.py
+profile --stats=true train.py
+  omit --stats=true (default here): nsyswrap profile train.py
+profile --stats=false train.py
+  use nsyswrap profile --no-stats train.py
+profile --sample=none train.py
+  omit --sample=none (default here): nsyswrap profile train.py
+profile --sample=process-tree train.py
+  use nsyswrap profile --nsys-arg=--sample=process-tree train.py
+profile --cpuctxsw=none train.py
+  omit --cpuctxsw=none (default here): nsyswrap profile train.py
+profile --export=sqlite train.py
+  omit --export=sqlite (default here): nsyswrap profile train.py
+profile --force-overwrite=true train.py
+  use nsyswrap profile --force train.py
+profile --show-output=true train.py
+  omit --show-output=true (default here): nsyswrap profile train.py
+profile --cuda-graph-trace=node train.py
+  use nsyswrap profile --graphs node train.py
+profile --cuda-memory-usage=true train.py
+  use nsyswrap profile --nsys-arg=--cuda-memory-usage=true train.py
+profile --cuda-um-gpu-page-faults=true train.py
+  use nsyswrap profile --um-faults train.py
+profile --capture-range-end=stop train.py
+  use nsyswrap profile --nsys-arg=--capture-range-end=stop train.py
+profile --gpu-metrics-devices=all train.py
+  use nsyswrap profile --nsys-arg=--gpu-metrics-devices=all train.py
+profile --mpi-impl=openmpi train.py
+  use nsyswrap profile --nsys-arg=--mpi-impl=openmpi train.py
+profile --cudabacktrace=all train.py
+  use nsyswrap profile --nsys-arg=--cudabacktrace=all train.py
+profile --pytorch=autograd-nvtx train.py
+  use nsyswrap profile --nsys-arg=--pytorch=autograd-nvtx train.py
+profile --python-sampling=true train.py
+  use nsyswrap profile --nsys-arg=--python-sampling=true train.py
+profile --kill=none train.py
+  use nsyswrap profile --nsys-arg=--kill=none train.py
+profile --wait=primary train.py
+  use nsyswrap profile --nsys-arg=--wait=primary train.py
+profile --trace-fork-before-exec=true train.py
+  use nsyswrap profile --follow-forks train.py
+profile --env-var=A=1 train.py
+  use nsyswrap profile --env A=1 train.py
+profile --nvtx-capture=step train.py
+  use nsyswrap profile --capture-range nvtx:step train.py
+batch sweep -p n=1,2 -t cuda train.py
+  use nsyswrap batch sweep -p n=1,2 --trace cuda train.py
+profile nsys profile -t cuda python train.py
+  use nsyswrap profile --trace cuda python train.py
+nsys profile -t cuda --stats=true python train.py
+  omit --stats=true (default here): nsyswrap profile --trace cuda python train.py
+nsys stats x.sqlite
+  use nsyswrap report
+-t cuda train.py
+  use nsyswrap profile --trace cuda train.py
+--trace cuda train.py
+  use nsyswrap profile --trace cuda train.py
+"""
+MISTAKES = """\
+-V
+  2 no option named '-V'
+-v
+  2 no option named '-v'
+-?
+  2 no option named '-?'
+-help
+  2 no option named '-help'
+help
+  2 no command named 'help'
+help report
+  2 no command named 'help'
+version
+  2 no command named 'version'
+--hlep
+  2 no option named '--hlep'
+train.py
+  2 no command named 'train.py'
+train.py --lr 3
+  2 no command named 'train.py'
+./train.py
+  2 no command named './train.py'
+python3 train.py
+  2 no command named 'python3'
+add.cu
+  2 no command named 'add.cu'
+x.sqlite
+  2 no command named 'x.sqlite'
+run
+  2 no command named 'run'
+record train.py
+  2 no command named 'record'
+launch train.py
+  2 no command named 'launch'
+ncu ./a.out
+  2 no command named 'ncu'
+stats x.sqlite
+  2 no command named 'stats'
+analyze x.sqlite
+  2 no command named 'analyze'
+ui x.sqlite
+  2 no command named 'ui'
+reprot x.sqlite
+  2 no command named 'reprot'
+profile
+  2 missing argument '[--] PROGRAM [ARGS]...'
+profile nowhere.py
+  127 nowhere.py not found
+profile nowhere
+  127 nowhere not found on PATH
+profile ./nowhere
+  127 ./nowhere not found
+profile folder
+  126 folder is a folder
+profile folder/
+  126 folder is a folder
+profile main.cpp
+  126 main.cpp is C or C++ source
+profile ./main.cpp
+  126 ./main.cpp is C or C++ source
+profile book.ipynb
+  126 book.ipynb is a notebook
+profile train.py.gz
+  126 train.py.gz is compressed
+profile train.py.xz
+  126 train.py.xz is compressed
+profile all.zip
+  126 all.zip is an archive
+profile x.sqlite
+  126 x.sqlite is a capture
+profile plan.toml
+  126 plan.toml is a file of settings
+profile run.sh
+  127 run.sh not found on PATH
+profile ./run.sh
+  126 ./run.sh is not executable
+profile data.json
+  127 data.json not found on PATH
+profile -m
+  2 missing argument '[--] PROGRAM [ARGS]...'
+profile -c print(1)
+  2 nsyswrap profile takes a program, not the code of -c
+profile --capture-range nvtx train.py
+  2 invalid --capture-range 'nvtx': the name of the range is missing
+profile --capture-range nvtx: train.py
+  2 invalid --capture-range 'nvtx:': the name of the range is missing
+profile --steps 10:13 train.py
+  2 invalid --steps '10:13': expected steps, for example 10-13
+profile --steps 13-10 train.py
+  2 invalid --steps '13-10': expected steps, for example 10-13
+profile --steps train.py
+  2 missing argument '[--] PROGRAM [ARGS]...'
+profile --modules 0 train.py
+  2 invalid --modules '0': expected a whole number from 1
+profile --then-stop train.py
+  2 --then-stop needs the steps to record
+profile --step-at optimizer --steps 3 train.py
+  2 invalid --step-at 'optimizer'
+profile --steps 3 --delay 1 train.py
+  2 --steps cannot be used with --delay: both say what to record
+profile --timeout -1 train.py
+  2 invalid --timeout '-1': expected a number above 0
+profile --timeout 0 train.py
+  2 invalid --timeout '0': expected a number above 0
+profile --timeout ten train.py
+  2 invalid --timeout 'ten': expected a number above 0
+profile --repeat 0 train.py
+  2 invalid --repeat '0': expected a whole number from 1
+profile --repeat 2 -r gpu_time train.py
+  2 --repeat cannot be used with --report or --csv: it shows the spread over all runs
+profile --graphs nodes train.py
+  2 invalid --graphs 'nodes': expected graph, node
+profile --env A train.py
+  2 invalid --env 'A': expected K=V, for example CUDA_VISIBLE_DEVICES=0
+profile --share all train.py
+  2 invalid --share 'all': expected group
+profile --nvcc -lcublas train.py
+  2 --nvcc needs a .cu file as PROGRAM, not train.py
+profile --top 0 train.py
+  2 invalid --top '0': expected a whole number from 1
+profile -r gpu_tim train.py
+  2 no report named 'gpu_tim'
+profile --repotr gpu_time train.py
+  2 no option named '--repotr'
+profile --nsys /nowhere/nsys train.py
+  69 --nsys names /nowhere/nsys, which is not an executable
+profile --output
+  2 option '--output' requires an argument
+profile -r rank_skew train.py
+  2 rank_skew compares ranks, and this is one program
+report nowhere.sqlite
+  65 nowhere.sqlite not found
+report empty.sqlite
+  65 empty.sqlite is not complete: nsys is still writing it, or was interrupted
+report zeros.sqlite
+  65 zeros.sqlite is not complete: nsys is still writing it, or was interrupted
+report x.sqlite.gz
+  65 x.sqlite.gz is not a capture: it is compressed by gzip
+report x.sqlite.xz
+  65 x.sqlite.xz is not a capture: it is compressed by xz
+report train.py
+  65 train.py is not a capture: it is not an SQLite database
+report notes.txt
+  65 notes.txt is not a capture: it is not an SQLite database
+report folder
+  65 no capture in folder
+report cut.sqlite
+  65 cut.sqlite is cut off: 10,240 of 20,480 bytes
+report x.sqlite -r cuda_gpu_kernsum
+  2 no report named 'cuda_gpu_kernsum'
+report x.sqlite -r kernels
+  2 no report named 'kernels'
+report x.sqlite --format jsn
+  2 invalid --format 'jsn': expected text, csv, tsv, json, brief, markdown, parquet
+report x.sqlite -f csv
+  2 no option named '-f'
+report x.sqlite --top many
+  2 invalid --top 'many': expected a whole number from 1
+report x.sqlite --device gpu0
+  2 invalid --device 'gpu0': expected a whole number
+report x.sqlite --device 7
+  65 x.sqlite: no GPU 7
+report x.sqlite --process 7
+  65 x.sqlite: no process 7
+report x.sqlite --time 2-3
+  2 invalid --time '2-3': expected [START]/[END], for example 1s/2.5s, 10ms/ or /300us
+report x.sqlite --time 9s/8s
+  2 invalid --time '9s/8s': the end is before the start
+report x.sqlite --nvtx stap
+  65 x.sqlite: no NVTX range named 'stap'
+report x.sqlite --steps 3-1
+  2 invalid --steps '3-1': step 1 is before step 3
+report x.sqlite --by node
+  2 invalid --by 'node': expected rank
+report x.sqlite --timeunit hours
+  2 invalid --timeunit 'hours': expected auto, ns, us, ms, s
+report --explain gpu_idel
+  2 no report named 'gpu_idel'
+report x.sqlite --ncu nothing
+  2 no kernel named 'nothing'
+report x.sqlite --format csv
+  2 --format csv needs the name of a report
+report x.sqlite -t cuda
+  2 no option named '-t'
+compare x.sqlite
+  2 NEW is missing
+compare x.sqlite nowhere.sqlite
+  65 nowhere.sqlite not found
+compare
+  2 BASE is missing
+export x.sqlite
+  2 no output is named
+export x.sqlite --perfetto
+  2 option '--perfetto' requires an argument
+export x.sqlite --metrics prometheus
+  2 invalid --metrics 'prometheus': expected openmetrics, github-benchmark
+plot x.sqlite --kind time
+  2 invalid --kind 'time': expected top-kernels, timeline, launch, copies
+collect nowhere
+  65 nowhere not found
+redact x.sqlite
+  2 no output is named
+redact
+  2 missing argument 'CAPTURE'
+baseline save
+  2 missing argument 'NAME|FILE'
+runs prune
+  2 nothing selected
+batch run nowhere.toml
+  78 plan nowhere.toml not found
+batch run train.py
+  78 train.py is not valid TOML: Expected '=' after a key in a key/value pair (at line 1, column 6)
+batch run plan.toml
+  78 plan.toml: invalid runs = 3: expected a list with at least one table
+batch sweep -p n train.py
+  2 invalid -p 'n': expected NAME=V,V,..., for example n=1024,1048576
+batch wait folder
+  73 folder is not a batch folder: batch.json is missing
+scenarios run ad2
+  2 no scenario named 'ad2'
+doctor nowhere.sqlite
+  65 nowhere.sqlite not found
+demo --vraiant
+  2 no option named '--vraiant'
+"""
+
+
+def pairs(table: str) -> list[tuple[str, str]]:
+    """Return the command lines of a table with the lines below them."""
+    lines = table.splitlines()
+    return [(typed, answer.strip()) for typed, answer in zip(lines[::2], lines[1::2], strict=True)]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one file of each kind."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    write(folder / "x.sqlite", nvtx("step", 0, 40), call("cudaLaunchKernel", 0, 5, 1), kernel("k", 10, 30, 1))
+    capture = (folder / "x.sqlite").read_bytes()
+    (folder / "cut.sqlite").write_bytes(capture[: len(capture) // 2])
+    (folder / "empty.sqlite").touch()
+    (folder / "zeros.sqlite").write_bytes(bytes(4096))
+    (folder / "train.py").write_text("print(1)\n")
+    (folder / "plan.toml").write_text("runs = 3\n")
+    for name in ("add.cu", "main.cpp", "book.ipynb", "all.zip", "run.sh", "data.json", "notes.txt"):
+        (folder / name).write_text("no capture and no program\n")
+    for name in ("x.sqlite", "train.py"):
+        content = (folder / name).read_bytes()
+        (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+        (folder / f"{name}.xz").write_bytes(lzma.compress(content))
+    (folder / "folder").mkdir()
+    return folder
+
+
+def answer(warm_cli: WarmCli, folder: Path, typed: str) -> tuple[int, list[str]]:
+    done = warm_cli.run(shlex.split(typed), folder, "", {}, PATIENCE_S)
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) <= 2
+    return done.returncode, [line.strip() for line in done.stderr.splitlines()]
+
+
+@pytest.mark.parametrize(("typed", "expected"), pairs(MISTAKES), ids=lambda text: text.partition("\n")[0])
+def test_a_mistake_has_an_answer(warm_cli: WarmCli, folder: Path, typed: str, expected: str) -> None:
+    code, lines = answer(warm_cli, folder, typed)
+    assert f"{code} {lines[0]}" == expected.replace(" ", " nsyswrap: ", 1)
+
+
+@pytest.mark.parametrize(("typed", "advice"), pairs(OF_NSYS), ids=lambda text: text.partition("\n")[0])
+def test_options_of_nsys_are_translated(warm_cli: WarmCli, folder: Path, typed: str, advice: str) -> None:
+    """What is advised is a command line of nsyswrap."""
+    code, lines = answer(warm_cli, folder, typed)
+    assert (code, lines[1]) == (2, advice)
+    if "nsyswrap profile" in advice:
+        command, _, rest = advice.partition("nsyswrap ")[2].partition(" ")
+        done = warm_cli.run(
+            [command, "--dry-run", *shlex.split(rest)],
+            folder,
+            "",
+            {"NSYSWRAP_NSYS": "/nowhere/nsys"},
+            PATIENCE_S,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_file_without_rights(ordinary: RunIn, tmp_path: Path) -> None:
+    for name in ("train.py", "x.sqlite"):
+        (tmp_path / name).touch(mode=0)
+    tmp_path.chmod(0o755)
+    profiled, shown = ordinary(tmp_path, "profile", "train.py"), ordinary(tmp_path, "report", "x.sqlite")
+    assert (profiled.returncode, shown.returncode) == (126, 65)
+    assert profiled.stderr.splitlines()[0] == "nsyswrap: train.py cannot be read"
+    assert shown.stderr.splitlines()[0] == "nsyswrap: x.sqlite cannot be read: Permission denied"
+
+
+def test_the_table_is_long_enough() -> None:
+    assert len(pairs(MISTAKES)) + len(pairs(OF_NSYS)) >= 100
