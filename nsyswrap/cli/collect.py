@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import sys
 import time
 from collections import Counter
@@ -19,12 +18,13 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import exit_code_of, nothing_read
 from nsyswrap.base.run_folder import BATCH, outcome_words
 from nsyswrap.base.temporary import temporary_folder
-from nsyswrap.base.text import ascii_layout, counted, natural_key, printable, unknown
+from nsyswrap.base.text import ascii_layout, counted, printable, unknown
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.base.version import pip_install
+from nsyswrap.cli.folders import expanded
 from nsyswrap.cli.help import Command, completes, option
 from nsyswrap.cli.options import OUTPUT, SHOW, check_ending, csv_safe_option, output_option, with_options
-from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout, unreadable_noted
+from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
 from nsyswrap.record.batch import executors
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
     multiple=True,
     metavar="NAME",
     shell_complete=completes(lambda: all_reports.SUMMARIES),
-    help="Write only this report to summaries.csv; repeatable.",
+    help="Write this report, or all, to summaries.csv; repeatable.",
 )
 @csv_safe_option(OUTPUT)
 @option(
@@ -274,28 +274,6 @@ def collect(
     return exit_code_of(left_out)
 
 
-def expanded(pattern: str) -> list[Path]:
-    """Return the paths that match a pattern, or the path itself. Raises CaptureError without a match."""
-    path = Path(pattern)
-    if not glob.has_magic(pattern) or paths.exists(path):
-        return [path]
-    with unreadable_noted() as skip:
-        matches = sorted(paths.matching(*_rooted(pattern), skip), key=natural_key)
-    folders = {match for match in matches if paths.is_folder(match)}
-    captures = [match for match in matches if match in folders or match.suffix in find.CAPTURES]
-    captures = [match for match in captures if folders.isdisjoint(match.parents)]  # collected with the folder
-    if not captures:
-        raise CaptureError(
-            f"no files match {pattern}", "put the pattern in quotes, for example 'runs/**/*.sqlite'"
-        )
-    return captures
-
-
-def _rooted(pattern: str) -> tuple[Path, str]:
-    """Return the folder in which a pattern is looked for, and the pattern there."""
-    return Path("/" if pattern.startswith("/") else ""), "/".join(filter(None, pattern.split("/")))
-
-
 def _make(folder: Path) -> bool:
     """Make the output folder before anything is read, which can take long; return True if it is new.
 
@@ -310,8 +288,11 @@ def _make(folder: Path) -> bool:
 
 def _summaries(names: Sequence[str]) -> set[str]:
     """Return the reports for summaries.csv. Raises UsageError for a report that is not a summary."""
-    wanted = {name for part in names for name in part.split(",")}
+    asked = [name for part in names for name in part.split(",")]
+    wanted = {name for one in asked for name in all_reports.matching(one, all_reports.SUMMARIES)}
     summaries = f"summaries: {' '.join(all_reports.SUMMARIES)}"
+    if "all" in wanted:
+        return set(all_reports.SUMMARIES)
     for name in wanted - set(all_reports.SUMMARIES):
         if name in all_reports.NAMES:
             raise UsageError(f"{name} has a row for each event: summaries.csv cannot hold it", summaries)

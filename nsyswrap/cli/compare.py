@@ -21,8 +21,8 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import exit_code_of
 from nsyswrap.base.text import ascii_layout, printable
 from nsyswrap.cli import compare_run, gate
-from nsyswrap.cli.collect import expanded
 from nsyswrap.cli.compare_run import run_options
+from nsyswrap.cli.folders import expanded
 from nsyswrap.cli.gate import gate_options
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (

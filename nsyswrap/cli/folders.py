@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from nsyswrap.base.errors import NotACapture, UsageError
+from nsyswrap.base.errors import CaptureError, NotACapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, FILES, REPORT
 from nsyswrap.base.text import natural_key, printable
-from nsyswrap.cli.output import note
+from nsyswrap.cli.output import note, unreadable_noted
 
 with lazy_imports():
     from nsyswrap.analysis.ranks import members
@@ -23,11 +24,34 @@ _READ = (EXPORT, REPORT)
 
 
 def captures_in(given: Sequence[Path]) -> list[Path]:
-    """Return the captures that are named, and those in each folder that is not a capture itself.
+    """Return the captures that are named or match, and those in each folder that is not a capture itself.
 
-    Raises NotACapture for a folder without captures.
+    Raises NotACapture for a folder without captures, CaptureError for a pattern without a match.
     """
-    return [capture for path in given for capture in (_captures_of(path) if is_folder(path) else [path])]
+    named = [path for one in given for path in expanded(str(one))]
+    return [capture for path in named for capture in (_captures_of(path) if is_folder(path) else [path])]
+
+
+def expanded(pattern: str) -> list[Path]:
+    """Return the paths that match a pattern, or the path itself. Raises CaptureError without a match."""
+    path = Path(pattern)
+    if not glob.has_magic(pattern) or paths.exists(path):
+        return [path]
+    with unreadable_noted() as skip:
+        matches = sorted(paths.matching(*_rooted(pattern), skip), key=natural_key)
+    folders = {match for match in matches if paths.is_folder(match)}
+    captures = [match for match in matches if match in folders or match.suffix in find.CAPTURES]
+    captures = [match for match in captures if folders.isdisjoint(match.parents)]  # read with the folder
+    if not captures:
+        raise CaptureError(
+            f"no files match {pattern}", "put the pattern in quotes, for example 'runs/**/*.sqlite'"
+        )
+    return captures
+
+
+def _rooted(pattern: str) -> tuple[Path, str]:
+    """Return the folder in which a pattern is looked for, and the pattern there."""
+    return Path("/" if pattern.startswith("/") else ""), "/".join(filter(None, pattern.split("/")))
 
 
 def check_number(captures: Sequence[Path], given: Sequence[Path], most: int, what: str, advice: str) -> None:

@@ -40,13 +40,14 @@ with lazy_imports():  # none of these for --help and completion
     import shlex
     import textwrap
 
-    from nsyswrap.analysis import no_gpu_work
+    from nsyswrap.analysis import gpu_operations, no_gpu_work
     from nsyswrap.analysis.no_gpu_work import evidence
-    from nsyswrap.base import command_name, files
+    from nsyswrap.base import command_name, files, units
     from nsyswrap.render import formats, summary_screen
     from nsyswrap.render.formats import csv
     from nsyswrap.render.formats import text as text_format
     from nsyswrap.reports import answer, make, summary
+    from nsyswrap.reports import table as report_table
 
 _PIPE_WIDTH = 100  # columns, where there is no terminal to ask
 _LEAST_WIDTH = 40
@@ -281,7 +282,7 @@ def summary_text(
     with ascii_layout(active=layout.ascii):
         with step(f"reading {capture.source} …"):
             made = summary.summarize(capture, alone=True)
-        note_tables([table for table, _ in made.tables])
+        note_tables([table for table, _ in made.tables], [capture])
         if not with_ending:
             made = dataclasses.replace(made, ending="")
         if not in_file:
@@ -328,7 +329,7 @@ def make_tables(
     made.of_several = of_several
     tables = made.combined()
     _note_missing(made.missing, captures)
-    note_tables(tables)
+    note_tables(tables, captures.values())
     return tables, made.missing
 
 
@@ -351,7 +352,7 @@ def tables_in_turn(
         while tables:
             yield tables.pop(0)
     _note_missing(missing, captures)
-    note_tables(without_rows)
+    note_tables(without_rows, captures.values())
     check_made(without_rows, captures)
     note_selection(without_rows)
 
@@ -390,14 +391,23 @@ def _note_missing(missing: Sequence[Missing], captures: Mapping[str, Capture]) -
         note(f"nsyswrap: no {', '.join(names)}: {listed} {text}")
 
 
-def note_tables(tables: Sequence[Table]) -> None:
-    """Print the notes of tables, each text once with the tables it belongs to."""
+def note_tables(tables: Sequence[Table], captures: Iterable[Capture] = ()) -> None:
+    """Print the notes of tables, each text once with the tables it belongs to.
+
+    If nothing lies in a selected time, say where the GPU work of the captures is.
+    """
     labels_by_text: dict[str, list[str]] = {}
     for table in tables:
         for remark in table.notes:
             labels_by_text.setdefault(remark, []).append(table.label)
     for remark, labels in labels_by_text.items():
         note(f"nsyswrap: {', '.join(labels)}: {remark}")
+    for capture in captures if report_table.NOTHING_SELECTED in labels_by_text else ():
+        operations = gpu_operations.gpu_operations_of(capture.whole)
+        if capture.view.selection.time and not capture.view.selection.nvtx and len(operations):
+            ends = int(operations.start_ns.min()), int(operations.end_ns.max())
+            first, last = map(units.duration, ends)
+            note(f"nsyswrap: {capture.source} has GPU work from {first} to {last}; --time 1/2 is in ns")
 
 
 def tables_text(tables: Sequence[Table], layout: Layout) -> str:

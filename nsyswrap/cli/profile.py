@@ -314,7 +314,7 @@ def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
         )
     for name in of_one:
         if name not in ("all", *reports.NAMES):
-            reports.parse(name)
+            reports.parse_all([name])
 
 
 def _show(run: Run, asked: ProfileOptions) -> None:
@@ -343,7 +343,9 @@ def _show_capture(run: Run, asked: ProfileOptions) -> None:
     """Print the summary, or the requested reports."""
     layout, capture = terminal_layout(asked.top), run.capture
     wanted = asked.reports or asked.csv_folder
-    tables = make_tables({"": capture}, reports.parse_all(asked.reports))[0] if wanted else []
+    tables = (
+        make_tables({"": capture}, reports.parse_all(asked.reports or reports.SUMMARIES))[0] if wanted else []
+    )
     if not asked.reports:
         say(summary_text(capture, layout, with_ending=not run.status.message), styled=True)
     elif not asked.csv_folder:

@@ -64,7 +64,7 @@ class OneRank:
         try:
             if csv_folder and paths.exists(run.folder / EXPORT):
                 of_one, over_ranks = ranks.split(named)
-                requests = reports.parse_all(of_one) if of_one or not over_ranks else []
+                requests = reports.parse_all(of_one or reports.SUMMARIES) if of_one or not over_ranks else []
                 tables, _ = make_tables({"": run.capture}, requests)
                 write_csv(csv_folder / self.rank.folder, tables, terminal_layout())
         finally:

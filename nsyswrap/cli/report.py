@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 with lazy_imports():
     import dataclasses
 
-    from nsyswrap.base import files, links, not_read
+    from nsyswrap import reports
+    from nsyswrap.base import files, links, not_read, paths
     from nsyswrap.cli import explain, folders, ncu, repeats, report_options, report_ranks
     from nsyswrap.render import names
     from nsyswrap.reports import ranks, summary
@@ -153,6 +154,7 @@ def command(**options: Any) -> None:
     CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
     newest run. Ranks: a folder and --by rank.
     """
+    options |= _with_more_reports(options["captures"], options["reports"])
     options["form"] = _form(options["output"], options["form"])
     asked = report_options.ReportOptions(**options)
     if not asked.format.for_people:  # the user's settings are not about files for programs
@@ -190,6 +192,14 @@ def command(**options: Any) -> None:
         _write_tables(captures, requests, asked, given, left_out)
         note_replaced(captures.values())
     sys.exit(not_read.exit_code_of(left_out))
+
+
+def _with_more_reports(captures: Sequence[Path], named: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Return captures and reports: behind ``-r A`` also B is a report, unless there is such a file."""
+    known = {"all", *reports.NAMES, *ranks.NAMES} if named else set()
+    more = [path for path in captures if str(path).partition(":")[0] in known and not paths.exists(path)]
+    others = tuple(path for path in captures if path not in more)
+    return {"captures": others, "reports": (*named, *map(str, more))}
 
 
 def _form(output: Path | None, form: str) -> str:

@@ -101,7 +101,8 @@ class ReportOptions:
     def requests(self) -> list[Request]:
         """The reports to make of each capture. Raises UsageError for an unknown one.
 
-        If none is named, files hold all, and a document that begins with the answer those of the screen.
+        If none is named, files hold all summaries, and a document that begins with the answer those of the
+        screen.
         """
         if self.format.without_reports:
             return []
@@ -110,6 +111,7 @@ class ReportOptions:
             if self.by_rank or self.is_screen:
                 return []
             names = [name for name, _ in summary.SECTIONS] if self.begins_with_answer else []
+        names = names or (list(reports.SUMMARIES) if self.csv_folder and not self.rank_reports else [])
         return [] if self.by_rank and not names else reports.parse_all(names)
 
     @property

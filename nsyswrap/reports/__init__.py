@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import UsageError
@@ -96,12 +97,24 @@ def parse(text: str) -> Request:
 def parse_all(texts: Sequence[str]) -> list[Request]:
     """Read the values of ``-r``, each one or several requests separated by commas.
 
-    Return each request once. No text and ``all`` mean every report. Raises UsageError.
+    Return each request once. No text and ``all`` mean every report, ``*_sum`` all with such a name. Raises
+    UsageError.
     """
     wanted = [request for text in texts for request in text.split(",")]
     if not wanted or "all" in wanted:
         wanted = [*NAMES, *(request for request in wanted if request != "all")]
-    return [parse(request) for request in dict.fromkeys(wanted)]
+    return [parse(one) for one in dict.fromkeys(name for request in wanted for name in matching(request))]
+
+
+def matching(request: str, names: Sequence[str] = NAMES) -> list[str]:
+    """Return the reports that a pattern matches, with its options, or the request if it is no pattern."""
+    pattern, colon, options = request.partition(":")
+    if not set(pattern) & set("*?["):
+        return [request]
+    matches = [f"{name}{colon}{options}" for name in names if fnmatchcase(name, pattern)]
+    if not matches:
+        raise UsageError(f"no report matches {pattern!r}", "nsyswrap report --list lists them")
+    return matches
 
 
 def _integer(text: str, value: str) -> int:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Values = NDArray[Any] | Sequence[str | None]
 
-_NOTHING_SELECTED = "no events in the selection"
+NOTHING_SELECTED = "no events in the selection"
 
 
 @dataclass(frozen=True)
@@ -227,12 +227,12 @@ class Report:
 
     def _result(self, viewed: Capture, options: Mapping[str, int]) -> Result:
         if self._nothing_selected(viewed):
-            return Result(_no_rows(self.schema), (_NOTHING_SELECTED,))
+            return Result(_no_rows(self.schema), (NOTHING_SELECTED,))
         with viewed.exact():
             result = self.compute(viewed, **options)
         notes = [*self._name_notes(viewed), *result.notes]
         if viewed.view.selection.narrows and not self._rows(result.data):
-            notes.append(_NOTHING_SELECTED)
+            notes.append(NOTHING_SELECTED)
         return replace(result, notes=tuple(dict.fromkeys(notes)))
 
     def _rows(self, data: Mapping[str, Values]) -> int:

@@ -18,7 +18,7 @@ from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli import output as show
 from nsyswrap.cli.explain import OUTSIDE
-from nsyswrap.reports import NAMES, find_report
+from nsyswrap.reports import NAMES, SUMMARIES, find_report
 
 pytestmark = pytest.mark.slow
 
@@ -122,6 +122,44 @@ def test_options_of_a_report_stand_behind_its_name(cli: Cli, export: Path, tmp_p
         "a/first",
         "second",
     ]  # b is another process'
+
+
+def test_files_without_a_name_are_those_of_the_summaries(cli: Cli, export: Path, tmp_path: Path) -> None:
+    for folder, options in (("default", ()), ("all", ("-r", "all")), ("sums", ("-r", "*_sum,gpu_*"))):
+        assert cli("report", export, "--csv", folder, *options).returncode == 0
+    folders = ("default", "all", "sums")
+    written = {name: {path.stem for path in (tmp_path / name).iterdir()} for name in folders}
+    assert written["default"] == written["all"] & set(SUMMARIES)
+    assert written["all"] - set(SUMMARIES) >= {"cuda_gpu_trace", "gpu_gaps"}
+    assert written["sums"] == {name for name in written["all"] if re.match(r"gpu_|.*_sum$", name)}
+    done = cli("report", export, "-r", "x*")
+    assert (done.returncode, "no report matches 'x*'" in done.stderr) == (2, True)
+
+
+def test_names_behind_the_first_report_are_reports(cli: Cli, export: Path, tmp_path: Path) -> None:
+    asked = ("--format", "csv")
+    both = cli("report", export, "-r", KERNELS, "-r", "gpu_gaps:gap=1", *asked).stdout
+    assert cli("report", export, "-r", KERNELS, "gpu_gaps:gap=1", *asked).stdout == both
+    (tmp_path / "gpu_time").mkdir()
+    write(tmp_path / "gpu_time" / "a.sqlite", kernel("k", 0, 5))
+    assert cli("report", "-r", KERNELS, "gpu_time", *asked).stdout.endswith("k\n")  # a file of that name
+    assert cli("report", export, "gpu_idle").returncode == 65
+
+
+def test_a_quoted_pattern_names_captures(cli: Cli, tmp_path: Path) -> None:
+    for name in ("a1", "a2", "b1"):
+        write(tmp_path / f"{name}.sqlite", kernel(name, 0, 5))
+    done = cli("report", "a*.sqlite", "-r", KERNELS, "--format", "csv")
+    assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["Capture", "a1", "a2"]
+    assert "no files match c*.sqlite" in cli("report", "c*.sqlite").stderr
+    assert cli("view", "?1.sqlite", "-o", "x.html").returncode == 0
+
+
+def test_a_time_without_events_says_where_the_gpu_works(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.sqlite", kernel("k", 2_600_000_000, 2_700_000_000))
+    for options in ((), ("-r", KERNELS), ("-r", KERNELS, "--format", "csv")):
+        done = cli("report", "a.sqlite", "--time", "1/2", *options)
+        assert "a.sqlite has GPU work from 2.60 s to 2.70 s; --time 1/2 is in ns\n" in done.stderr
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "json", "md", "parquet", "txt", "log"])
