@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import lzma
 import sqlite3
 from math import ceil, inf
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,12 +19,11 @@ from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import EXPORT
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tiny_export import Row
 
     from nsyswrap.analysis.occupancy import Occupancy
 
+NCU = Path(__file__).resolve().parents[1] / "data" / "occupancy"
 REGISTERS, SHARED, WARPS, BLOCKS = LIMITERS
 # What a multiprocessor holds, by the table of compute capabilities in the CUDA programming guide: bytes of
 # shared memory, warps, blocks.
@@ -165,6 +167,47 @@ def test_equal_gpus_and_any_order_of_rows(tmp_path: Path) -> None:
     rows = [launch(256, 32), launch(256, 33), launch(128, 255)]
     whole = open_capture(write(tmp_path / "one.sqlite", gpu("8.0"), gpu("8.0", id=1), *rows))
     assert occupancy_of(whole, np.array([2, 0, 1, 0])).blocks.tolist() == [2, 8, 6, 8]
+
+
+COLUMNS = (
+    "registersPerThread",
+    "staticSharedMemory",
+    "dynamicSharedMemory",
+    "sharedMemoryExecuted",
+    "launchType",
+)
+
+
+def of_ncu() -> list[dict[str, str]]:
+    """The launches that Nsight Compute was asked about, and what it says."""
+    with (NCU / "ncu.tsv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+@pytest.mark.parametrize("one", of_ncu(), ids=lambda one: one["kernel"][:40])
+def test_nsight_compute_says_the_same(one: dict[str, str], tmp_path: Path) -> None:
+    cells: dict[str, object] = {name: int(one[name]) for name in COLUMNS}
+    for what in ("grid", "block"):
+        cells |= zip((f"{what}{axis}" for axis in "XYZ"), map(int, one[what].split("x")), strict=True)
+    of = occupied(tmp_path, gpu("9.0", smCount=132), changed(kernel("k", 0, 1), **cells))
+    limits = [int(one[name]) for name in LIMITERS]
+    assert of.blocks.tolist() == [min(limits)]
+    assert of.limits[:, 0].tolist() == [limit == min(limits) for limit in limits]
+    assert of.percent[0] == pytest.approx(float(one["occupancy_percent"]))
+    assert of.waves[0] == pytest.approx(float(one["waves"]), abs=0.005)  # ncu writes hundredths
+
+
+def test_nsight_compute_says_the_same_of_a_recording(tmp_path: Path) -> None:
+    export = tmp_path / EXPORT
+    export.write_bytes(lzma.decompress((NCU / f"{EXPORT}.xz").read_bytes()))
+    table = open_capture(export).report("kernel_efficiency").records()
+    expected = {one["kernel"]: one for one in of_ncu()}
+    assert len(table) == 12
+    for one in table:
+        ncu = expected[one["name"].split("(")[0]]
+        assert one["blocks_per_sm"] == min(int(ncu[limit]) for limit in LIMITERS)
+        assert one["waves"] == pytest.approx(float(ncu["waves"]), abs=0.005)
+        assert one["registers"] == int(ncu["registersPerThread"])
 
 
 class _Sizes(NamedTuple):
