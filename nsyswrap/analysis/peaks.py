@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from nsyswrap.analysis.kernel_names.arithmetic import arithmetic
 from nsyswrap.base.run_facts import Peaks, conditions_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
@@ -53,6 +54,7 @@ _HALVED = ("GeForce", {"f16", "bf16", "tf32", "f8"})
 # 1755 MHz by NVIDIA's H100 paper, others by their data sheets.
 _TENSOR_CLOCK = (((9, 0), r"NVL\b", 0.8655), ((9, 0), "", 61 / 66), ((10, 0), r"\bB200", 0.944))
 # What has other rates than its capability, or a part of a GPU.
+_HALF = re.compile("_w?g?mma_f16_")  # of cuDNN: it writes f16 for bfloat16, too, whose peak is the same
 _UNKNOWN = re.compile(r"\b(?:MIG|CMP|H20|H800|L20?|RTX [45]090 D|RTX 5880)\b")
 
 
@@ -81,16 +83,24 @@ def measured_peaks(whole: Capture) -> Peaks | None:
     return known[0] if known and all(one == known[0] for one in known) else None
 
 
-def measured_flops(whole: Capture, kind: str, *, tensor_cores: bool) -> float | None:
-    """Return the measured operations per second with this type; None if they were not measured.
+def peak_of(whole: Capture, name: str, *, measured: bool = False) -> float | None:
+    """Return the peak operations per second of what a kernel of this name computes with; None if not known.
 
-    Libraries multiply matrices on tensor cores in each type that these have.
+    ``measured``: a measured peak comes first.
     """
-    peaks, capability = measured_peaks(whole), _capability(whole)
-    if peaks is None or capability not in _RATES:
+    said = arithmetic(name)
+    kind, cores = said.input_type or ("f16" if _HALF.search(name) else ""), said.tensor_cores
+    if cores is None:
         return None
-    on_cores = kind in _RATES[capability].tensor_cores
-    return peaks.flop_per_s.get(kind) if on_cores == tensor_cores else None
+    return (measured and _measured(whole, kind, cores)) or peak_flops(whole, kind, tensor_cores=cores)
+
+
+def _measured(whole: Capture, kind: str, cores: bool) -> float | None:  # noqa: FBT001
+    """Return a measured peak. Libraries multiply on tensor cores in each type that these have."""
+    peaks, capability = measured_peaks(whole), _capability(whole)
+    if peaks is None or capability not in _RATES or cores != (kind in _RATES[capability].tensor_cores):
+        return None
+    return peaks.flop_per_s.get(kind)
 
 
 def tf32_speedup(whole: Capture) -> float | None:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import KERNEL
 from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.kernel_names.arithmetic import MEMORY, arithmetic, unit_of
+from nsyswrap.analysis.kernel_names.arithmetic import MEMORY, unit_of
 from nsyswrap.analysis.known_work import known_work
 from nsyswrap.analysis.names import numbered_names
-from nsyswrap.analysis.peaks import measured_flops, measured_peaks, peak_bandwidth, peak_flops
+from nsyswrap.analysis.peaks import measured_peaks, peak_bandwidth, peak_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.stream import looked_up
@@ -74,7 +74,7 @@ def roofline_of(capture: Capture, group: NDArray[Any], first: NDArray[Any]) -> R
     ids, codes = numbered_names(capture.viewed(names="full"), KERNEL)
     names = [capture.text(i) or "" for i in ids.tolist()]
     moves = np.array([unit_of(name, classify(name)) == MEMORY for name in names], bool)
-    peaks = np.array([_peak(whole, name) for name in names], float)
+    peaks = np.array([peak_of(whole, name, measured=True) for name in names], float)
     flop, flop_per_s = _rates(work.flops, lasting, group, len(first))
     moved, bytes_per_s = _rates(work.bytes, lasting, group, len(first))
     return Roofline(
@@ -86,15 +86,6 @@ def roofline_of(capture: Capture, group: NDArray[Any], first: NDArray[Any]) -> R
         measured.bytes_per_s if measured else peak_bandwidth(whole) or np.nan,
         looked_up(moves, codes[first]),
     )
-
-
-def _peak(whole: Capture, name: str) -> float:
-    read = arithmetic(name)
-    kind, cores = read.input_type, read.tensor_cores
-    if cores is None:
-        return np.nan
-    known = measured_flops(whole, kind, tensor_cores=cores) or peak_flops(whole, kind, tensor_cores=cores)
-    return known or np.nan
 
 
 def _rates(work: Floats, lasting: NDArray[Any], group: NDArray[Any], count: int) -> tuple[Floats, Floats]:

@@ -8,7 +8,6 @@ operations would take at their peaks.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,10 +17,9 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import KERNEL, gpu_operations_of, places_of
 from nsyswrap.analysis.judged_part import JudgedPart
-from nsyswrap.analysis.kernel_names.arithmetic import arithmetic
 from nsyswrap.analysis.known_work import known_work
 from nsyswrap.analysis.names import numbered_names
-from nsyswrap.analysis.peaks import peak_bandwidth, peak_flops
+from nsyswrap.analysis.peaks import peak_bandwidth, peak_of
 from nsyswrap.analysis.range_tree.figures import computing
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
@@ -31,7 +29,6 @@ Ints = NDArray[Any]
 
 _KNOWN = 0.8  # of the time of kernels: from here on a rate is given
 _NS = 1e9
-_HALF = re.compile("_w?g?mma_f16_")  # of cuDNN: it writes f16 for bfloat16, too, whose peak is the same
 _ALL = 100.0
 
 
@@ -78,15 +75,6 @@ class Utilization:
     bandwidth_percent: float | None = None
 
 
-def peak_of(whole: Capture, name: str) -> float:
-    """Return the peak FLOP/s of what a kernel of this name computes with; NaN if it is not known."""
-    said = arithmetic(name)
-    kind = said.input_type or ("f16" if _HALF.search(name) else "")
-    if said.tensor_cores is None:
-        return np.nan
-    return peak_flops(whole, kind, tensor_cores=said.tensor_cores) or np.nan
-
-
 @per_capture
 def _work(whole: Capture) -> Work:
     """Return the work of each GPU operation."""
@@ -96,7 +84,7 @@ def _work(whole: Capture) -> Work:
     kernels = known_work(whole)
     if kernels.recorded:
         ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
-        peaks = np.array([peak_of(whole, whole.text(i) or "") for i in ids.tolist()])
+        peaks = np.array([peak_of(whole, whole.text(i) or "") for i in ids.tolist()], float)
         place, none = places_of(whole)[KERNEL], np.isnan(kernels.flops)
         work.flop[place] = np.nan_to_num(kernels.flops)
         work.at_peak_ns[place] = np.where(none, 0, kernels.flops / peaks[codes] * _NS)
