@@ -1,5 +1,6 @@
 """The FLOPs and bytes of kernels, by the shapes of their operations."""
 
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from made_modules import ENGINE, MAIN, Training
+from report_tables import table_of
 from tiny_export import opened
 
+from nsyswrap import open_capture
 from nsyswrap.analysis.known_work import known_work
 from nsyswrap.capture.selection import Selection
 
+RECORDED = Path(__file__).parents[1] / "data" / "flops"
 SGEMM, BF16 = "ampere_sgemm_128x64_tn", "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_tn"
 SPLIT = (
     "void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, true>(cublasSplitKParams<float>)"
@@ -213,3 +217,23 @@ def test_a_step_has_the_flops_that_pytorch_counts(
     made.add(profiler.function_events)
     capture = opened(tmp_path, *made.rows)
     assert np.nansum(known_work(capture).flops) == counter.get_total_flops()
+
+
+# What torch.utils.flop_counter counted in these programs; a formula for each layer gives the same.
+COUNTED = {"gpt": (2, 1_389_958_791_168), "resnet": (1, 777_570_484_224)}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_recorded_steps_have_the_flops_that_the_program_counted(tmp_path: Path, name: str) -> None:
+    """Forward and backward of a GPT and of ResNet-50; the shapes of the second step are not recorded."""
+    export = tmp_path / "report.sqlite"
+    export.write_bytes(lzma.decompress((RECORDED / f"{name}.sqlite.xz").read_bytes()))
+    capture = open_capture(export)
+    work, (steps, flops) = known_work(capture), COUNTED[name]
+    assert np.nansum(work.flops) == pytest.approx(steps * flops, rel=1e-9)
+    parts = np.array_split(work.flops, steps)
+    assert [np.nansum(part) for part in parts] == pytest.approx([flops] * steps, rel=1e-9)
+    times = capture.columns("kernel", "start_ns", "end_ns")
+    lasting = times["end_ns"] - times["start_ns"]
+    assert lasting[work.known].sum() > 0.8 * lasting.sum()
+    assert 5 < table_of(capture, "nvtx_tree").frame.peak_percent[0] < 100  # of the whole model
