@@ -101,6 +101,8 @@ class GpuOperations(Columns):
     @cached_property
     def rows_of(self) -> Mapping[tuple[int, ...], NDArray[np.int32]]:
         """The positions of the operations of each pair of global process id and device id, ascending."""
+        if self.rows is not None and len(self.source.rows_of) == 1 and len(self):
+            return {pair: np.arange(len(self), dtype=np.int32) for pair in self.source.rows_of}
         owner, keys = group_keys(self.streams.global_pid, self.streams.device_id)
         pairs = list(zip(*(key.tolist() for key in keys), strict=True))
         codes = looked_up(owner.astype(np.min_scalar_type(len(pairs))), self.stream)
@@ -440,15 +442,15 @@ def previous_ends(operations: GpuOperations) -> NDArray[Any]:
 def communicating(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
     """Mark the communication kernels, classified by their full names."""
     marks = np.zeros(len(operations), dtype=bool)
-    kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
-    if len(kernels):
-        marks[kernels] = _communicating_kernels(capture.whole)[operations.row[kernels]]
+    communicates = _communicating_kernels(capture.whole) if capture.whole.has(KERNEL) else None
+    if communicates is not None:
+        kernels = np.flatnonzero(operations.kind == KINDS.index(KERNEL))
+        marks[kernels] = communicates[operations.row[kernels]]
     return marks
 
 
 @per_capture
-def _communicating_kernels(whole: Capture) -> NDArray[Any]:
+def _communicating_kernels(whole: Capture) -> NDArray[np.bool_] | None:
+    """Mark the communication kernels; None without any."""
     codes, classes = kernel_classes(whole.viewed(classes=()))
-    return (
-        codes == classes.index("communication") if "communication" in classes else np.zeros(len(codes), bool)
-    )
+    return codes == classes.index("communication") if "communication" in classes else None

@@ -135,8 +135,8 @@ def _kernels(context: AdviceContext, matches: Callable[[str], bool]) -> NDArray[
     """
     named = context.kernels
     chosen, known, left = np.zeros(len(named.names), bool), 0, int(named.total_ns.sum())
-    for code in np.argsort(-named.total_ns, kind="stable").tolist():
-        took = int(named.total_ns[code])
+    order = np.argsort(-named.total_ns, kind="stable")
+    for code, took in zip(order.tolist(), named.total_ns[order].astype(np.int64).tolist(), strict=True):
         if not took or not context.worth(known + left):
             break
         left -= took

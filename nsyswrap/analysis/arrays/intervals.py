@@ -57,12 +57,17 @@ def difference(cover: IntervalSet, taken: IntervalSet) -> IntervalSet:
 
 def joined(*covers: IntervalSet) -> IntervalSet:
     """Return the time that at least one cover covers."""
-    start = np.concatenate([cover.start for cover in covers])
-    order = np.argsort(start, kind="stable")
-    start = start[order]
-    end = np.concatenate([cover.end for cover in covers])[order]
-    del order  # union needs the memory
-    return union(start, end)
+    start, end = (np.concatenate(times) for times in zip(*covers, strict=True))
+    filled = start < end
+    if not filled.all():
+        start, end = start[filled], end[filled]
+    start.sort(kind="stable")
+    end.sort(kind="stable")
+    # The n-th end precedes the next start only if the first n intervals are over: then there is a gap.
+    edges = np.flatnonzero(start[1:] > end[:-1])
+    if len(edges) + 1 >= len(start):
+        return IntervalSet(start, end)
+    return IntervalSet(start[np.append(0, edges + 1)], end[np.append(edges, len(end) - 1)])
 
 
 def gaps(start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -251,7 +251,7 @@ def _xmma(match: re.Match[str], text: str) -> Arithmetic:
 
 def _native(name: str, text: str) -> Arithmetic:
     """Read PyTorch's own kernels: those of a memory-bound class have no products."""
-    kind, kernel = classify(name), parse(text)
+    kind, kernel = classify(name), parse(name if len(text) < _LONGEST else text)  # most know the former
     plain_loops = kind in (*_MEMORY_BOUND, "rng", "sort") or "depthwise" in kernel.base
     arguments = [argument for argument in kernel.arguments if not is_number(argument)]
     types = [short_type(argument) for argument in arguments[:1]]

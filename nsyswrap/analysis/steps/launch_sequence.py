@@ -13,6 +13,7 @@ from nsyswrap.analysis.arrays.groups import distinct, order_by_code
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, Calls, Occurrences, optimizer_calls
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.per_capture import per_capture
 
 _LEAST = 3  # occurrences
 _LEAST_EQUAL = 0.6  # of the intervals between occurrences hold the same calls
@@ -85,12 +86,17 @@ def every_sequence(whole: Capture, calls: Calls) -> Iterator[Occurrences]:
 def _numbers(whole: Capture, calls: Calls) -> NDArray[np.uint64]:
     """Return a number of what each call does, the same in each run; the sum of some tells what they do."""
     ids, codes = distinct(calls.code)
-    texts = [(name or "").encode(errors="replace") for name in launches_of(whole).names]
-    known = [
-        (crc32(texts[code - KERNEL_CODE]) << 1) + 1 if code >= KERNEL_CODE else code << 1
-        for code in ids.tolist()
-    ]
-    return _scrambled(np.array(known, np.int64).astype(np.uint64))[codes]  # type: ignore[no-any-return]
+    launches = np.flatnonzero(ids >= KERNEL_CODE)
+    known = ids.astype(np.int64) << 1
+    known[launches] = (_name_checksums(whole)[ids[launches] - KERNEL_CODE] << 1) + 1
+    return _scrambled(known.astype(np.uint64))[codes]  # type: ignore[no-any-return]
+
+
+@per_capture
+def _name_checksums(whole: Capture) -> NDArray[np.int64]:
+    """Return a number of each name of launches, the same in each run."""
+    texts = ((name or "").encode(errors="replace") for name in launches_of(whole).names)
+    return np.fromiter(map(crc32, texts), np.int64)
 
 
 def _best(calls: Calls, numbers: NDArray[np.uint64]) -> _Anchor | None:

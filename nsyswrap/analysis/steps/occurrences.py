@@ -139,7 +139,7 @@ def optimizer_calls(whole: Capture, calls: Calls) -> NDArray[Any]:
 def _of_optimizers(whole: Capture) -> NDArray[np.bool_]:
     """Mark the names of launches that are kernels of an optimizer."""
     names = [(name or "").lower() for name in launches_of(whole).names]
-    return np.array([any(part in name for part in _OPTIMIZERS) for name in names], bool)
+    return np.array([any(map(name.__contains__, _OPTIMIZERS)) for name in names], bool)
 
 
 def works_beside(whole: Capture, calls: Calls, occurrences: Occurrences) -> bool:
