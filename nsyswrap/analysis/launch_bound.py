@@ -113,7 +113,7 @@ def ended_by(launches: Launches, gaps: Gaps) -> NDArray[Any]:
         return np.full(len(gaps), -1)
     call = gaps.call
     launch = np.full(
-        max(int(launches.call.max()), int(call.max(initial=0))) + 2, -1
+        max(int(launches.call.max()), int(call.max(initial=0))) + 2, -1, np.int32
     )  # the last is that of -1
-    launch[launches.call] = np.arange(len(launches))
+    launch[launches.call] = np.arange(len(launches), dtype=np.int32)
     return launch[call]  # type: ignore[no-any-return]

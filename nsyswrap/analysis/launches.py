@@ -185,7 +185,8 @@ def _all_launches(capture: Capture) -> Launches:
 
 def _sums(codes: NDArray[Any], durations: NDArray[Any], calls: int) -> NDArray[Any]:
     """Return the sum of the durations for each call. Raises OverflowError for more than 104 days."""
-    if np.bincount(codes, np.abs(durations), calls).max(initial=0) > EXACT:
+    longest = float(np.abs(durations).max(initial=0))
+    if len(codes) * longest > EXACT and np.bincount(codes, np.abs(durations), calls).max() > EXACT:
         raise OverflowError
     return np.bincount(codes, durations, calls).astype(np.int64)
 
@@ -198,12 +199,13 @@ def _graphs(capture: Capture, operations: GpuOperations) -> NDArray[Any]:
         if not len(mine):
             continue
         field = "graph_exec_id" if kind == GRAPH else "graph_node_id"
-        values = capture.columns(kind, field)[field][operations.row[mine]]
+        values = capture.columns(kind, field)[field]
         if kind == GRAPH:
+            values = values[operations.row[mine]]
             ids[mine] = np.where(values == MISSING, 0, values)
-        else:
-            nodes = np.flatnonzero((values != MISSING) & (values != 0))
-            ids[mine[nodes]] = values[nodes] >> _GRAPH_SHIFT
+        elif (nodes := (values != MISSING) & (values != 0)).any():
+            mine = mine[nodes[operations.row[mine]]]
+            ids[mine] = values[operations.row[mine]] >> _GRAPH_SHIFT
     return ids
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import NOTHING, difference, intersection, joined, union
 from nsyswrap.analysis.gil import gil_parts
-from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
+from nsyswrap.analysis.gpu_gaps import CAUSES, Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
     KERNEL,
@@ -98,12 +98,11 @@ def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | Non
         mine = operations.of(rows)
         start, end = intervals or windows(view, mine)
         here = slice(*np.searchsorted(gaps.segments.gap, gaps.rows_of(process, device)))
-        _, begins, ends, number = (part[here] for part in gaps.segments)
         sharing = owners_of_gpus(view.whole)[process, device]
         of_others = (whole.rows_of[pair] for pair in sharing if pair != (process, device))
         others = whole.of(np.concatenate([rows[:0], *of_others]))
-        idle = _with_others((_covered(begins, ends, number == i) for i in range(len(CAUSES))), others)
-        made = _budget((process, device), (start, end), _layers(view, mine), idle)
+        idle = _with_others(_idle(gaps, here), others)
+        made = _budget((process, device), (start, end), _Busy(view, mine), idle)
         budgets.append(replace(made, gil_ns=_gil(view, gaps.rows_of(process, device), (start, end))))
     return budgets
 
@@ -132,7 +131,15 @@ def shared_budget(parts: Sequence[tuple[Capture, Budget]]) -> Budget:
             taken = joined(taken, cover)
 
     owner = (MISSING, parts[0][1].device_id)
-    return _budget(owner, (window.start, window.end), _layers(view, mine), idle())
+    return _budget(owner, (window.start, window.end), _Busy(view, mine), idle())
+
+
+def _idle(gaps: Gaps, here: slice) -> Iterator[IntervalSet]:
+    """Yield the time of each of CAUSES in these segments of gaps."""
+    for cause in CAUSES:
+        rows = gaps.segments_of[cause]
+        rows = rows[slice(*np.searchsorted(rows, (here.start, here.stop)))]
+        yield union(gaps.segments.start_ns[rows], gaps.segments.end_ns[rows])
 
 
 def _covered(start: NDArray[Any], end: NDArray[Any], marks: NDArray[Any]) -> IntervalSet:
@@ -151,20 +158,42 @@ def _gil(
     return found
 
 
-def _layers(view: Capture, mine: GpuOperations) -> Iterator[tuple[str, IntervalSet]]:
-    """Yield the time of each busy state, whatever runs at the same time, in the order of precedence."""
-    state = np.full(len(mine), BUSY.index(MEMCPY), np.uint8)
-    for kind in (MEMSET, GRAPH):
-        state[mine.kind == KINDS.index(kind)] = BUSY.index(kind)
-    kernels = np.flatnonzero(mine.kind == KINDS.index(KERNEL))
-    if len(kernels):
-        codes, classes = kernel_classes(view.whole)
-        known = [name if name in CLASSES else OTHER for name in classes]
-        names = [COMMUNICATION if name == COMMUNICATION else f"{name}_kernel" for name in known]
-        of_class = np.array([BUSY.index(name) for name in names], np.uint8)
-        state[kernels] = of_class[codes[mine.row[kernels]]]
-    for i in np.flatnonzero(np.bincount(state)).tolist():
-        yield BUSY[i], _covered(mine.start_ns, mine.end_ns, state == i)
+class _Busy:
+    """The busy states of a device, of operations that run alone and of those that run at the same time.
+
+    Most run alone, and need no order of precedence.
+    """
+
+    def __init__(self, view: Capture, mine: GpuOperations) -> None:
+        self._start, self._end = mine.start_ns, mine.end_ns
+        apart = self._start[1:] >= np.maximum.accumulate(self._end)[:-1]
+        self._alone = (np.append(True, apart) & np.append(apart, True))[: len(mine)]
+        self._state = np.full(len(mine), BUSY.index(MEMCPY), np.uint8)
+        for kind in (MEMSET, GRAPH):
+            self._state[mine.kind == KINDS.index(kind)] = BUSY.index(kind)
+        kernels = np.flatnonzero(mine.kind == KINDS.index(KERNEL))
+        if len(kernels):
+            codes, classes = kernel_classes(view.whole)
+            known = [name if name in CLASSES else OTHER for name in classes]
+            names = [COMMUNICATION if name == COMMUNICATION else f"{name}_kernel" for name in known]
+            of_class = np.array([BUSY.index(name) for name in names], np.uint8)
+            self._state[kernels] = of_class[codes[mine.row[kernels]]]
+
+    def alone(self) -> Iterator[tuple[str, IntervalSet]]:
+        """Yield the time of each state in which one operation ran."""
+        for name, rows in self._rows(self._alone):
+            yield name, IntervalSet(self._start[rows], self._end[rows])
+
+    def at_once(self) -> Iterator[tuple[str, IntervalSet]]:
+        """Yield the time of each state of the others, whatever runs beside, in the order of precedence."""
+        for name, rows in self._rows(~self._alone):
+            yield name, union(self._start[rows], self._end[rows])
+
+    def _rows(self, marks: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
+        chosen = np.flatnonzero(marks)
+        state = self._state[chosen]
+        for i in np.flatnonzero(np.bincount(state)).tolist():
+            yield BUSY[i], chosen[state == i]
 
 
 def _with_others(idle: Iterator[IntervalSet], others: GpuOperations) -> Iterator[tuple[str, IntervalSet]]:
@@ -186,14 +215,14 @@ def _with_others(idle: Iterator[IntervalSet], others: GpuOperations) -> Iterator
 def _budget(
     owner: tuple[int, int],
     interval: tuple[NDArray[Any], NDArray[Any]],
-    layers: Iterator[tuple[str, IntervalSet]],
+    busy: _Busy,
     idle: Iterator[tuple[str, IntervalSet]],
 ) -> Budget:
     start, end = interval
     state_ns = {state: np.zeros(len(start), np.int64) for state in STATES}
     overlapped_ns = {state: np.zeros(len(start), np.int64) for state in (COMMUNICATION, COPY)}
     so_far, copies, before = NOTHING, NOTHING, np.zeros(len(start), np.int64)
-    for state, cover in layers:
+    for state, cover in busy.at_once():
         so_far = joined(so_far, cover)
         taken = so_far.within(start, end)
         state_ns[state] = taken - before
@@ -204,6 +233,8 @@ def _budget(
             exposed = state_ns[MEMCPY] + state_ns[MEMSET]
             overlapped_ns[COPY] = copies.within(start, end) - exposed
         before = taken
+    for state, cover in busy.alone():
+        state_ns[state] += cover.within(start, end)
     for cause, cover in idle:
         state_ns[f"idle_{cause}"] = cover.within(start, end)
     return Budget(*owner, start, end, state_ns, overlapped_ns, {})

@@ -229,7 +229,7 @@ class GapKinds:
 
 def _launch_call_ns(context: AdviceContext) -> float:
     """Return the median time in repeated launch calls; without any, in calls that start GPU work; in ns."""
-    repeats = context.launches.api_ns[~context.launches.first]
+    repeats = context.launches.narrow_api_ns[~context.launches.first]
     if len(repeats):
         return float(np.median(repeats))
     calls = ascending(context.operations.call[context.operations.call >= 0])
