@@ -217,7 +217,10 @@ def _names(
     plain = capture.viewed(names="full", nvtx_names=False)
     full = codes if plain is capture else _kernel_names(plain, operations, graphs)[0]
     known = (np.flatnonzero(np.bincount(codes + 1)) - 1).tolist()
-    name, names = number_texts(codes, [GRAPH_NAME if code < 0 else texts[code] for code in known])
+    if known == list(range(len(texts))):  # no graphs, and all kernels have launches
+        name, names = codes, texts
+    else:
+        name, names = number_texts(codes, [GRAPH_NAME if code < 0 else texts[code] for code in known])
     owners = distinct(operations.streams.global_pid)[1].astype(np.int32)[operations.stream]
     kinds, _ = group_keys(full, owners, *([graphs] if (graphs != MISSING).any() else []))
     backwards = np.argsort(start, kind="stable")[::-1].astype(np.int32)

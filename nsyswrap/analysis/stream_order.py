@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import order_by_code
+from nsyswrap.analysis.arrays.groups import ascending, order_by_code
 from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.names import calls_named
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _WAIT = re.compile(r"cu(da)?StreamWaitEvent")
 _STREAM = ("global_pid", "device_id", "context_id", "stream_id")
+UNSURE = -2
 _MOST_HOPS = 64  # operations between one that waits and what it waits for
 _MOST_WAITS = 256  # awaited events that are followed for one operation
 
@@ -65,6 +66,23 @@ class StreamOrder:
         known = self._call[rows] >= 0
         times[known] = self._called_ns[self._call[rows[known]]]
         return times
+
+    def before(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the operation that was launched into the stream of each one before; -1 without one.
+
+        UNSURE where several can be, as nodes of a graph, and where the stream awaited events.
+        """
+        found = np.full(len(rows), UNSURE)
+        streams, launched = self.stream[rows], self.launched_ns(rows)
+        for stream in ascending(streams).tolist():
+            if stream in self._waits:
+                continue
+            mine = np.flatnonzero((streams == stream) & (launched != MISSING))
+            every, times = self._in_order(stream)
+            place = np.searchsorted(times, launched[mine]) - 1
+            alone = (place <= 0) | (times[place - 1] < times[place])
+            found[mine[alone]] = np.where(place >= 0, every[place], -1)[alone]
+        return found
 
     def waited_for(self, row: int, start_ns: int, end_ns: int) -> int:
         """Return the operation that ran in this time and that another one waited for then; -1 for none.

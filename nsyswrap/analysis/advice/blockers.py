@@ -10,7 +10,7 @@ from nsyswrap.analysis.arrays.groups import largest_first
 from nsyswrap.analysis.arrays.intervals import intersection, union
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of, positions_of
 from nsyswrap.analysis.packed import packed_names
-from nsyswrap.analysis.stream_order import stream_order
+from nsyswrap.analysis.stream_order import UNSURE, stream_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,7 +118,12 @@ def _blocked(
         start, end = operations.start_ns[asked], operations.end_ns[asked]
         since = np.maximum(start, order.launched_ns(waiting))
         held = np.flatnonzero(since < end)
+        before = order.before(waiting[held])
+        # What ran right before is mostly the one, or did not run after it.
+        passed = (before == UNSURE) | ((before >= 0) & (order.start_ns[before] >= end[held]))
         columns = (values[held].tolist() for values in (place[asked], waiting, start, end, since))
-        for blocker, waiter, begin, until, launched in zip(*columns, strict=True):
-            if order.waited_for(waiter, begin, until) == blocker:
+        for last, by_far, (blocker, waiter, begin, until, launched) in zip(
+            before.tolist(), passed.tolist(), zip(*columns, strict=True), strict=True
+        ):
+            if last == blocker or (by_far and order.waited_for(waiter, begin, until) == blocker):
                 yield blocker, waiter, launched, until

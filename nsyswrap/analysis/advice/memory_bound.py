@@ -7,7 +7,7 @@ belongs to one finding alone: attention comes before updates of parameters, then
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -103,18 +103,36 @@ def _arrays(name: str) -> int:
     return min(max(int(arrays[1]), 1), _MOST) if arrays else 3
 
 
-@per_capture
-def _names(whole: Capture) -> tuple[NDArray[Any], ...]:
-    """Return role, elements of a block, and arrays of each name, in the order of ``numbered_names``."""
+def _texts(whole: Capture) -> list[str]:
+    """Return the full names of kernels in the order of ``numbered_names``, as do the next three."""
     ids, _ = numbered_names(whole.viewed(names="full"), KERNEL)
-    texts = [text or "" for text in whole.texts(ids)]
-    roles = [_role(text) for text in texts]
-    elements = [
-        _elements_of_block(text) if role in (ELEMENTWISE, CAST, _STRIDED, _CLONE) else 0
-        for text, role in zip(texts, roles, strict=True)
-    ]
-    arrays = [_arrays(text) if role in _IN_CHAIN else 1 for text, role in zip(texts, roles, strict=True)]
-    return np.array(roles, np.int8), np.array(elements, np.int32), np.array(arrays, np.int32)
+    return [text or "" for text in whole.texts(ids)]
+
+
+@per_capture
+def _roles(whole: Capture) -> NDArray[Any]:
+    """Return the role of each name."""
+    return np.array(list(map(_role, _texts(whole))), np.int8)
+
+
+@per_capture
+def _block_elements(whole: Capture) -> NDArray[Any]:
+    """Return the number of elements of a block of each name; 0 if it is not known."""
+    sized = _roles(whole), (ELEMENTWISE, CAST, _STRIDED, _CLONE)
+    return _of_texts(whole, _elements_of_block, np.isin(*sized), 0)
+
+
+@per_capture
+def _array_counts(whole: Capture) -> NDArray[Any]:
+    """Return the number of arrays of each name."""
+    return _of_texts(whole, _arrays, np.isin(_roles(whole), _IN_CHAIN), 1)
+
+
+def _of_texts(
+    whole: Capture, read: Callable[[str], int], chosen: NDArray[Any], otherwise: int
+) -> NDArray[Any]:
+    texts = zip(_texts(whole), chosen.tolist(), strict=True)
+    return np.array([read(text) if known else otherwise for text, known in texts], np.int32)
 
 
 class _Work:
@@ -132,7 +150,7 @@ class _Work:
         self._order = order_by_code(operations.stream[row], len(operations.streams.stream_id))
         role = np.zeros(len(row), np.int8)
         if len(self._kernels):
-            role[self._kernels] = self._of_names(0)
+            role[self._kernels] = self._of_names(_roles)
         role[np.searchsorted(row, _clones(context))] = _CLONE
         self.row, self.role = row[self._order], role[self._order]
         self.free, self.updates = ~context.claimed[self.row], False
@@ -149,12 +167,16 @@ class _Work:
         if not len(rows):
             return np.zeros(len(self.row), np.int64)
         blocks = blocks_of(whole)[self._context.operations.row[rows]].astype(np.int64)
-        return self._of_kernels(self._of_names(1) * blocks, 0)
+        return self._of_kernels(self._of_names(_block_elements) * blocks, 0)
 
     @cached_property
     def arrays(self) -> NDArray[Any]:
         """The number of arrays that each kernel reads and writes."""
-        return self._of_kernels(self._of_names(2), 1) if len(self._kernels) else np.ones(len(self.row), int)
+        return (
+            self._of_kernels(self._of_names(_array_counts), 1)
+            if len(self._kernels)
+            else np.ones(len(self.row), int)
+        )
 
     @cached_property
     def place(self) -> NDArray[Any]:
@@ -184,9 +206,9 @@ class _Work:
         known[list(roles)] = True
         return known[self.role]
 
-    def _of_names(self, number: int) -> NDArray[Any]:
-        """Return one of the columns of ``_names`` for each of ``AdviceContext.kernels``."""
-        return looked_up(_names(self._context.capture.whole)[number], self._context.kernels.code)
+    def _of_names(self, column: Callable[[Capture], NDArray[Any]]) -> NDArray[Any]:
+        """Return a column of the names for each of ``AdviceContext.kernels``."""
+        return looked_up(column(self._context.capture.whole), self._context.kernels.code)
 
     def _of_kernels(self, values: NDArray[Any], of_copies: int) -> NDArray[Any]:
         """Put values of ``AdviceContext.kernels`` into the order of the rows."""
@@ -210,7 +232,7 @@ def _time_by_role(context: AdviceContext) -> NDArray[Any]:
     """Return the time of the kernels and copies of each role in ns."""
     total = np.zeros(_CLONE + 1)
     if len(context.kernels.rows):
-        total += np.bincount(_names(context.capture.whole)[0], context.kernels.total_ns, len(total))
+        total += np.bincount(_roles(context.capture.whole), context.kernels.total_ns, len(total))
     total[_CLONE] += context.duration_ns(_clones(context)).sum()
     return total
 

@@ -136,7 +136,7 @@ def _typed(pattern: str) -> re.Pattern[str]:
 
 # volta_fp16_s884gemm_fp16_128x128: the letter is that of the sums, digits are the shape of one instruction of
 # the tensor cores, the type after them that of the inputs.
-_LETTER = _typed(
+_LETTER = (
     r"(?<![A-Za-z])(?P<builder>cutlass(?:3x_sm\d+_|_(?:\d+_)?)|(?:maxwell|pascal|volta|turing|ampere|ada|hopper|sm\d+)_)"
     r"(?P<op>(?:wmma_|sp|bs)?tensorop_|simt_)?(?:TYPE_)?(?P<sum>[sdhczi])(?P<shape>\d*)(?P<inner>TYPE)?"
     r"(?P<kind>gemm|cudnn|[fdw](?:prop|grad))(?P<rest>\w*)"
@@ -183,6 +183,11 @@ def _compiled() -> list[tuple[str, bool | None, re.Pattern[str]]]:
     return [(library, cores, _typed(pattern)) for library, cores, pattern in RULES]
 
 
+@cache
+def _letter_form() -> re.Pattern[str]:
+    return _typed(_LETTER)  # takes milliseconds
+
+
 def _readings(name: str, text: str) -> Iterator[Arithmetic]:
     if _NATIVE.match(text):
         yield _native(name, text)
@@ -194,7 +199,7 @@ def _readings(name: str, text: str) -> Iterator[Arithmetic]:
             kind = _type(groups.get("inner") or groups.get("input"), tensor_cores=cores)
             tile = re.sub("_|, ", "x", groups["tile"])
             yield Arithmetic(kind, _type(groups.get("sum")), cores, _alignment(text), tile, library)
-    if match := _LETTER.search(text):
+    if match := _letter_form().search(text):
         yield _letter(match, text)
 
 

@@ -114,11 +114,12 @@ def _every_call(whole: Capture) -> tuple[Calls, NDArray[Any]]:
     works[operations.call[known]] = True
     first[launches.call[launches.first]] = True
     graph[launches.call] = np.array([name == GRAPH_NAME for name in launches.names], bool)[launches.name]
-    gpu_ns = np.zeros(len(code), np.int64)
     lasting = operations.end_ns[known] - operations.start_ns[known]
-    gpu_ns[operations.call[known]] = lasting
     if np.count_nonzero(works) < len(known):  # a graph's kernels have one call
         gpu_ns = np.bincount(operations.call[known], weights=lasting, minlength=len(code)).astype(np.int64)
+    else:
+        gpu_ns = np.zeros(len(code), np.int64)
+        gpu_ns[operations.call[known]] = lasting
     gpu_end = api["end_ns"].copy()
     np.maximum.at(gpu_end, operations.call[known], operations.end_ns[known])
     rows = np.flatnonzero(code != -1)
