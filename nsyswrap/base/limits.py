@@ -1,13 +1,24 @@
-"""Name what of the system is used up when an error says so: open files, memory, or processes."""
+"""Name what of the system is used up when an error says so: open files, memory, or processes.
+
+A program can keep the memory that it has freed.
+"""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from nsyswrap.base.errors import Unavailable
+from nsyswrap.base.lazy import lazy_imports
 
+with lazy_imports():
+    import ctypes
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt in glibc's malloc.h
+_KEPT_BYTES = 2**29  # free at the end of the heap
+_IN_HEAP_BYTES = 2**25  # of a block; glibc takes no larger number
 LEAST_FILES = 64  # nsys' agent waits for ever with 24 open files, and stops with 28
 
 
@@ -27,6 +38,18 @@ _RESOURCES = {
     errno.EAGAIN: _Resource("no further process or thread can be started", "RLIMIT_NPROC", "-u", 1),
 }
 _NO_THREAD = "can't start new thread"  # of a RuntimeError
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep freed memory of this process: arrays of some MB then come without page faults.
+
+    By default it gives each of them back to the system, which clears the pages of the next one. As it
+    concerns the whole process, only a program may ask for it, not a library.
+    """
+    with suppress(AttributeError, OSError, TypeError):  # another C library, or another system
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, _IN_HEAP_BYTES)
+        libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def lack(error: BaseException) -> Unavailable | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import steps
-    from nsyswrap.base import not_read, recent_runs, run_folder
+    from nsyswrap.base import limits, not_read, recent_runs, run_folder
     from nsyswrap.capture import capture as captures
     from nsyswrap.capture import selection as selections
     from nsyswrap.reports import ranks
@@ -229,6 +229,7 @@ def opener(selection: Selection, **view: object) -> Callable[[Path], Capture]:
         )
 
     def open_one(path: Path) -> Capture:
+        limits.keep_freed_memory()
         capture = captures.open_capture(path).viewed(**view, selection=selection)
         _ = capture.window  # finds the NVTX range, or raises
         captures.check_owners(capture)

@@ -120,10 +120,10 @@ def _blocked(
         held = np.flatnonzero(since < end)
         before = order.before(waiting[held])
         # What ran right before is mostly the one, or did not run after it.
-        passed = (before == UNSURE) | ((before >= 0) & (order.start_ns[before] >= end[held]))
+        maybe = (before == UNSURE) | ((before >= 0) & (order.start_ns[before] >= end[held]))
         columns = (values[held].tolist() for values in (place[asked], waiting, start, end, since))
-        for last, by_far, (blocker, waiter, begin, until, launched) in zip(
-            before.tolist(), passed.tolist(), zip(*columns, strict=True), strict=True
+        for last, unsure, (blocker, waiter, begin, until, launched) in zip(
+            before.tolist(), maybe.tolist(), zip(*columns, strict=True), strict=True
         ):
-            if last == blocker or (by_far and order.waited_for(waiter, begin, until) == blocker):
+            if last == blocker or (unsure and order.waited_for(waiter, begin, until) == blocker):
                 yield blocker, waiter, launched, until
