@@ -43,7 +43,7 @@ _CONTROL = (
 )
 # What GitHub's runner takes for a command, also behind blanks, and in either stream.
 _COMMAND = r"(?m)^([^\S\n]*):(?=:)|#(?=#\[)"
-_STYLE = "(?:[0124]|3[1236])"  # of our screens
+_STYLE = "(?:[0124]|3[125])"  # of our screens
 _STYLE_OR_CONTROL = rf"\x1b\[{_STYLE}(?:;{_STYLE})*m|{_CONTROL}"
 _NOT_UTF8 = range(0xDC80, 0xDD00)  # how Python keeps the bytes from 0x80 on
 _NARROW = "[ -~µ…\u00d7]*"

@@ -48,7 +48,7 @@ _SCREEN_ROWS: dict[Group, int] = {
     "copy": 4,
     "range": 5,
 }
-_STYLES = {"slower": "red", "faster": "green", "same": "green", "cannot tell": "yellow", "clock": "yellow"}
+_STYLES = {"slower": "red", "faster": "green", "same": "green", "cannot tell": "magenta", "clock": "magenta"}
 DIFFER = "Besides your change, these differ:"
 _ALL_ROWS = "all rows and columns: --format csv"
 MOST_LINES = 60
@@ -230,10 +230,10 @@ def screen(comparison: Comparison, *, width: int = 100, color: bool = False, top
     shown = ComparisonRows(comparison)
     made = shown.conclusion
     lines = [
-        line for text in shown.left_out for line in wrapped(f"left out of {text}", width, "yellow", "  ")
+        line for text in shown.left_out for line in wrapped(f"left out of {text}", width, "magenta", "  ")
     ]
-    lines += wrapped(DIFFER, width, "yellow") if shown.obstacles else []
-    lines += [line for text in shown.obstacles for line in wrapped(f"  {text}", width, "yellow", "    ")]
+    lines += wrapped(DIFFER, width, "magenta") if shown.obstacles else []
+    lines += [line for text in shown.obstacles for line in wrapped(f"  {text}", width, "magenta", "    ")]
     verdict, *others = made.lines
     first, *rest = wrapped(verdict, width, "", "  ")
     lines.append(headed(str(first), _STYLES.get(made.outcome, ""), made.heading))
@@ -249,7 +249,7 @@ def screen(comparison: Comparison, *, width: int = 100, color: bool = False, top
         lines += ["", *table_lines(table, width, top=top or rows, whole="")]
     lines.append("")
     for remark in comparison.remarks:
-        lines += wrapped(f"note: {remark}", width, "yellow")
+        lines += wrapped(f"note: {remark}", width, "magenta")
     lines += wrapped(shown.basis, width, "dim") if shown.basis else []
     lines += wrapped(_ALL_ROWS, width, "dim")
     return styled(lines, color=color)

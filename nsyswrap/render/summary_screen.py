@@ -11,7 +11,7 @@ from rich.text import Text
 from nsyswrap.base.text import clip, printable, screen_width, shorten
 from nsyswrap.render.formats.text import headed, styled, table_lines, wrapped
 from nsyswrap.render.names import readable_tables
-from nsyswrap.reports.answer import WIDTH, screen_texts
+from nsyswrap.reports.answer import WIDTH
 from nsyswrap.reports.answer.line import CELLS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _AND = "; "  # separates the parts of a selection
 _LEAST_BAR = 10  # columns
-_STYLES = {"bad": "red", "warning": "yellow", "good": "green", "": ""}
+_STYLES = {"bad": "red", "warning": "magenta", "good": "green", "": ""}
 
 
 def render(
@@ -41,10 +41,10 @@ def render(
         lines.append(Text(shorten(printable(summary.command), width), style="dim"))
     lines += answer_texts(summary.lines, width)
     lines += wrapped(summary.origin, width, "")
-    lines += wrapped(f"selected: {_AND.join(selected)}", width, "yellow") if any(selected) else []
+    lines += wrapped(f"selected: {_AND.join(selected)}", width, "magenta") if any(selected) else []
     checked, *warnings = summary.trust.lines
     lines += wrapped(checked, width, "green")
-    lines += [Text(clip(printable(line), width), "yellow") for line in warnings]
+    lines += [Text(clip(printable(line), width), "magenta") for line in warnings]
     lines += answer_texts(summary.more, width)
     for table, rows in summary.tables:
         rest = [part for part in table.selection.split(_AND) if part not in selected]
@@ -60,11 +60,12 @@ def answer_texts(lines: Iterable[AnswerLine], width: int = WIDTH) -> Iterator[Li
         if line.typed:
             yield from _typed_texts(line, width, style)
             continue
-        for number, part in enumerate(screen_texts(line)):
-            text = f"{part}{_bar(line, min(width, WIDTH))}"
-            first, *rest = [text] if screen_width(text) <= width else wrapped(text, width, style, "    ")
-            yield headed(str(first), style, "" if number else line.heading)
-            yield from rest
+        columns = min(width, WIDTH)
+        text = f"{line}{_bar(line, columns)}"
+        indent = "  " if width >= WIDTH else "    "
+        first, *rest = [text] if screen_width(text) <= columns else wrapped(text, columns, style, indent)
+        yield headed(str(first), style, line.heading)
+        yield from rest
 
 
 def _typed_texts(line: AnswerLine, width: int, style: str) -> Iterator[Line]:

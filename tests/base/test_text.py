@@ -138,7 +138,7 @@ def test_control_characters_become_escapes() -> None:
 
 
 def test_only_the_styles_of_our_screens_stay() -> None:
-    ours, hidden, up = "\x1b[1;36mtitle\x1b[0m", "\x1b[8m", "\x1b[2A"
+    ours, hidden, up = "\x1b[1;35mtitle\x1b[0m", "\x1b[8m", "\x1b[2A"
     assert printable(ours + hidden + up, colors=True) == ours + r"\x1b[8m\x1b[2A"
 
 

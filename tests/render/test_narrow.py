@@ -17,6 +17,7 @@ from nsyswrap.render import summary_screen
 from nsyswrap.render.formats import csv, json, text
 from nsyswrap.render.names import abbreviated
 from nsyswrap.reports import NAMES
+from nsyswrap.reports.answer import Line
 from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
@@ -189,3 +190,18 @@ def test_a_short_name_stays_whole_beside_a_long_one_and_figures_in_a_text_move_t
     assert second == "    1.00 s  4096    1    1  256  short"
     narrow = lines_of(table_of(Schema("a", "A", columns), rows[1:]), 34)[2]
     assert narrow == "    1.00 s  4096 1 1 256  short"
+
+
+def test_a_sentence_of_the_answer_is_wrapped_once() -> None:
+    words = " ".join(f"word{number:02}" for number in range(20))
+    texts = summary_screen.answer_texts([Line(words, "verdict", heading="No GPU work")], 60)
+    lines = [str(line) for line in texts]
+    assert all(len(line) > 60 - len(" word00") for line in lines[:-1])
+    assert [line[:4] for line in lines[1:]] == ["    "] * (len(lines) - 1)
+
+
+def test_what_matters_is_neither_yellow_nor_cyan(tmp_path: Path) -> None:
+    """These have a contrast of 1.7 : 1 or less to a white ground."""
+    screen = summary_screen.render(summarize(opened(tmp_path, *everything())), color=True)
+    styles = {code for codes in re.findall(r"\x1b\[([\d;]*)m", screen) for code in codes.split(";")}
+    assert styles <= {"0", "1", "2", "4", "31", "32", "35"}

@@ -152,7 +152,7 @@ def fitted_columns(table: Table, cells: list[list[str]], width: int) -> dict[int
 def title(table: Table, width: int, remark: str = "") -> Text:
     """Return the line above a table."""
     line = rich_text.Text()
-    line.append(table.schema.title, style="bold cyan")
+    line.append(table.schema.title, style="bold")
     line.append(f"  {table.label}{remark}", style="dim")
     if line.cell_len > width:
         line.truncate(width - len(ellipsis()))
