@@ -347,7 +347,8 @@ def _show_capture(run: Run, asked: ProfileOptions) -> None:
         make_tables({"": capture}, reports.parse_all(asked.reports or reports.SUMMARIES))[0] if wanted else []
     )
     if not asked.reports:
-        say(summary_text(capture, layout, with_ending=not run.status.message), styled=True)
+        says_ending = run.status.outcome == "program_failed" or not run.status.message
+        say(summary_text(capture, layout, with_ending=says_ending), styled=True)
     elif not asked.csv_folder:
         say(tables_text(tables, layout), styled=True)
     note_silence(capture, on_screen=not asked.reports)
