@@ -104,7 +104,7 @@ def _limits(
     shared = _rounded(shared, 128 if reserves else 256)
     executed, in_graph = of["executed_shared_bytes"], of["graph_node_id"] > 0
     memory = np.where((executed >= shared) & ~in_graph, executed, gpu.shared_bytes)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # without shared memory
         return (
             np.floor(np.floor(gpu.registers // parts / per_warp) * parts / warps),
             np.where(shared == 0, np.inf, np.floor(memory / shared)),

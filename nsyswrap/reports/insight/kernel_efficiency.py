@@ -49,7 +49,7 @@ def compute(capture: Capture) -> Result:
             "med_ns": times.med,
             **_arithmetic(capture, first),
             "registers": registers,
-            "shared_bytes": np.where((static < 0) | (dynamic < 0), MISSING, static + dynamic),
+            "shared_bytes": np.where(np.minimum(static, dynamic) < 0, MISSING, static + dynamic),
             **_occupancy(capture, first),
             **_work(roofline_of(capture, codes, first)),
             "grid_xyz": [grids[code] for code in grid],
