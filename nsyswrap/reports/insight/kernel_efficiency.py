@@ -10,6 +10,7 @@ else those of dense matrices at the GPU's highest clock.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,13 +120,15 @@ SCHEMA = Schema(
     title="Kernel efficiency: occupancy, waves, and shares of the peak",
     columns=(
         TIME_PERCENT,
-        TOTAL_TIME,
-        Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
-        Column("med_ns", "Med", Unit.NS, "median of the durations", drop_order=3),
-        Column("class", "Class", Unit.TEXT, "class by kernel name", drop_order=4),
-        Column("type", "Type", Unit.TEXT, "type of the factors, by the name of the kernel", drop_order=5),
+        replace(TOTAL_TIME, drop_order=2),
         Column(
-            "tensor_cores", "Tensor Cores", Unit.TEXT, "yes or no, by the name of the kernel", drop_order=6
+            "instances", "Instances", Unit.COUNT, "number of executions, graph nodes included", drop_order=5
+        ),
+        Column("med_ns", "Med", Unit.NS, "median of the durations", drop_order=4),
+        Column("class", "Class", Unit.TEXT, "class by kernel name", drop_order=6),
+        Column("type", "Type", Unit.TEXT, "type of the factors, by the name of the kernel", drop_order=7),
+        Column(
+            "tensor_cores", "Tensor Cores", Unit.TEXT, "yes or no, by the name of the kernel", drop_order=7
         ),
         Column("registers", "Regs", Unit.COUNT, "registers per thread", drop_order=9),
         Column(
@@ -139,23 +142,11 @@ SCHEMA = Schema(
             drop_order=8,
         ),
         Column(
-            "limiter", "Limiter", Unit.TEXT, "what allows no more blocks per multiprocessor", drop_order=2
+            "limiter", "Limiter", Unit.TEXT, "what allows no more blocks per multiprocessor", drop_order=1
         ),
-        Column(
-            "occupancy_percent",
-            "Occupancy",
-            Unit.PERCENT,
-            "warps of these blocks, of those possible",
-            drop_order=1,
-        ),
-        Column(
-            "waves",
-            "Waves",
-            Unit.RATIO,
-            "blocks of the grid, by those that the GPU holds at once",
-            drop_order=1,
-        ),
-        Column("tail_percent", "Tail", Unit.PERCENT, "share of the last wave that is empty", drop_order=5),
+        Column("occupancy_percent", "Occupancy", Unit.PERCENT, "warps of these blocks, of those possible"),
+        Column("waves", "Waves", Unit.RATIO, "blocks of the grid, by those that the GPU holds at once"),
+        Column("tail_percent", "Tail", Unit.PERCENT, "share of the last wave that is empty", drop_order=6),
         Column(
             "avg_flop",
             "FLOP",
@@ -171,23 +162,11 @@ SCHEMA = Schema(
             drop_order=9,
         ),
         Column(
-            "flop_per_s",
-            "FLOP/s",
-            Unit.FLOP_PER_S,
-            "operations by the time of the kernels",
-            drop_order=2,
+            "flop_per_s", "FLOP/s", Unit.FLOP_PER_S, "operations by the time of the kernels", drop_order=2
         ),
-        Column(
-            "bytes_per_s",
-            "Bytes/s",
-            Unit.BYTES_PER_S,
-            "bytes by the time of the kernels",
-            drop_order=4,
-        ),
+        Column("bytes_per_s", "Bytes/s", Unit.BYTES_PER_S, "bytes by the time of the kernels", drop_order=5),
         Column("intensity", "FLOP/Byte", Unit.RATIO, "operations for each byte", drop_order=8),
-        Column(
-            "peak_percent", "Of Peak", Unit.PERCENT, "share of the GPU's peak for this type", drop_order=1
-        ),
+        Column("peak_percent", "Of Peak", Unit.PERCENT, "share of the GPU's peak for this type"),
         Column(
             "bandwidth_percent",
             "Of Bandwidth",
@@ -200,9 +179,9 @@ SCHEMA = Schema(
             "Roof",
             Unit.TEXT,
             "what bounds it by operations for each byte: compute or memory",
-            drop_order=7,
+            drop_order=6,
         ),
-        Column("grid_xyz", "GridXYZ", Unit.TEXT, "blocks in the grid, by dimension", drop_order=3),
+        Column("grid_xyz", "GridXYZ", Unit.TEXT, "blocks in the grid, by dimension", drop_order=4),
         Column("block_xyz", "BlockXYZ", Unit.TEXT, "threads in a block, by dimension", drop_order=7),
         Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
     ),
