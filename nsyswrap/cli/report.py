@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import ascii_layout, printable
+from nsyswrap.base.text import ascii_layout, counted, printable
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.options import (
     OUTPUT,
@@ -64,7 +66,6 @@ with lazy_imports():
     from nsyswrap.render import names
     from nsyswrap.reports import ranks, summary
 
-NAMES = "Names and units"  # a heading of the help
 _OF_ANY_CAPTURE = "nsyswrap report CAPTURE -"  # in a line of code of the advice
 _UNSET: dict[str, Any] = {"readable": False, "top": None}
 _MOST_NAMES = 3  # of reports, in a note
@@ -74,16 +75,15 @@ _SCREENS = 5  # of the captures in a folder
 
 @click.command(
     cls=Command,
-    examples=(
-        "nsyswrap report -r cuda_gpu_kern_sum --top 5     # of the newest run",
-        "nsyswrap report run1 run2 -r gpu_time --format csv",
-    ),
+    examples=("nsyswrap report run1 run2 -r cuda_gpu_kern_sum --match '*gemm*' -o k.csv",),
 )
 @captures_argument
 @report_option
 @option(SHOW, "--advice", is_flag=True, help="Say what to change, the largest saving first (-r advice).")
 @option(SHOW, "--by", type=click.Choice(["rank"]), help="Show reports by rank, and compare the ranks.")
 @top_option
+@option(SHOW, "--sort", metavar="COLUMN", default="", help="Order rows by this column; -COLUMN: upwards.")
+@option(SHOW, "--match", metavar="GLOB", default="", help="Show rows with such a name: '*gemm*'.")
 @option(
     SHOW, "--list", "listing", is_flag=True, help="List available reports, and the events that others lack."
 )
@@ -99,24 +99,24 @@ _SCREENS = 5  # of the captures in a folder
 @selection_options("yes; nsys' reports: no")
 @steps_option
 @option(
-    NAMES,
+    OUTPUT,
     "--names",
     type=click.Choice(["full", "base", "mangled"]),
     default="full",
     metavar="FORM",
     help="Write kernel names in full, base or mangled form.",
 )
-@option(NAMES, "--nvtx-names", is_flag=True, help="Put the innermost NVTX range before each kernel name.")
-@option(NAMES, "--readable", is_flag=True, help="Shorten kernel names for reading; #1, #2 tell them apart.")
+@option(OUTPUT, "--nvtx-names", is_flag=True, help="Put the innermost NVTX range before each kernel name.")
+@option(OUTPUT, "--readable", is_flag=True, help="Shorten kernel names for reading; #1, #2 tell them apart.")
 @option(
-    NAMES,
+    OUTPUT,
     "--classes",
     type=click.Path(readable=False, path_type=Path),
     metavar="FILE",
     help="Classify kernels by the rules in this TOML file first.",
 )
 @option(
-    NAMES,
+    OUTPUT,
     "--timeunit",
     "time_unit",
     type=click.Choice(["auto", "ns", "us", "ms", "s"]),
@@ -125,7 +125,7 @@ _SCREENS = 5  # of the captures in a folder
     help="Write times in auto, ns, us, ms or s; JSON stays in ns.",
 )
 @option(
-    NAMES,
+    OUTPUT,
     "--rounding",
     type=click.Choice(["2025", "legacy"]),
     default="2025",
@@ -147,12 +147,12 @@ _SCREENS = 5  # of the captures in a folder
     callback=lambda _context, _option, path: None if str(path) == "-" else path,
 )
 @csv_option(OUTPUT)
+@option(OUTPUT, "--like-nsys", is_flag=True, help="Name files as nsys, by --csv PREFIX.")
 @csv_safe_option(OUTPUT)
 def command(**options: Any) -> None:
     """Show captures: one screen, or reports in any format.
 
-    CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
-    newest run. Ranks: a folder and --by rank.
+    CAPTURE is a run folder or any file of nsys; by default the newest run.
     """
     options |= _with_more_reports(options["captures"], options["reports"])
     options["form"] = _form(options["output"], options["form"])
@@ -241,7 +241,11 @@ def _write_tables(
     left_out: Sequence[NotRead],
 ) -> None:
     if asked.writes_in_turn:
-        _write_in_turn(tables_in_turn(captures, requests, of_several=bool(left_out)), asked)
+        made = map(asked.arranged, tables_in_turn(captures, requests, of_several=bool(left_out)))
+        if asked.like_nsys:
+            _write_like_nsys(made, asked, [request.report.name + request.suffix for request in requests])
+        else:
+            _write_in_turn(made, asked)
         return
     selection, answers = asked.selection, {}
     if asked.begins_with_answer:  # the tables are of the same part, as on the screen
@@ -306,6 +310,7 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
     prints_selection = asked.prints_tables and (asked.format.for_people or asked.format.has_envelope)
     if not prints_selection:
         note_selection(document.tables)
+    document = document._replace(tables=list(map(asked.arranged, document.tables)))
     if asked.csv_folder:
         write_csv(asked.csv_folder, document.tables, asked.layout)
     if not asked.prints_tables:
@@ -337,6 +342,21 @@ def _write_in_turn(tables: Iterator[Table], asked: ReportOptions) -> None:
         write_csv(asked.csv_folder, tables, asked.layout)
     else:
         _emit(formats.in_one(_contents(tables, asked)), asked.output, is_data=True)
+
+
+def _write_like_nsys(tables: Iterator[Table], asked: ReportOptions, names: Sequence[str]) -> None:
+    """Write the files of `nsys stats --format csv -o PREFIX`, empty ones for reports without a table."""
+    prefix, missing = asked.csv_folder or Path(), set(names)
+    links.check(prefix.parent)
+    with suppress(NotInCapture):  # nsys ends with 0
+        while (table := next(tables, None)) is not None:
+            (content,) = formats.find_format("csv").render(formats.Document([table]), asked.layout).values()
+            files.write(prefix.with_name(f"{prefix.name}_{table.label}.csv"), content, follow=False)
+            missing.discard(table.label)
+            del table, content
+    for name in missing:
+        files.write(prefix.with_name(f"{prefix.name}_{name}.csv"), "", follow=False)
+    note(f"wrote {counted(len(names), 'CSV files')} {prefix}_*.csv")
 
 
 def _contents(tables: Iterator[Table], asked: ReportOptions) -> Iterator[Content]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.text import unknown
 from nsyswrap.cli.folders import are_ranks, captures_in, listed
 from nsyswrap.cli.options import opener, selecting
 from nsyswrap.cli.output import check_csv_folder, note, terminal_layout
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     from nsyswrap.capture.selection import KernelNames, Selection
     from nsyswrap.render.formats import Format, Layout
     from nsyswrap.reports import Request
+    from nsyswrap.reports.table import Table
 
 with lazy_imports():
     from nsyswrap import reports
     from nsyswrap.analysis import kernel_names
-    from nsyswrap.reports import ranks, summary
+    from nsyswrap.reports import make, ranks, summary
+    from nsyswrap.reports import table as report_table
 
 _RANK_ROWS = 20  # rows of each table over ranks, if no report is named
 
@@ -40,6 +43,8 @@ class ReportOptions:
     reports: tuple[str, ...]
     csv_folder: Path | None
     top: int | None
+    sort: str
+    match: str
     by: str | None
     advice: bool
     listing: bool
@@ -56,6 +61,7 @@ class ReportOptions:
     time_unit: TimeUnit
     rounding: Rounding
     csv_safe: bool
+    like_nsys: bool
 
     @cached_property
     def format(self) -> Format:
@@ -111,8 +117,13 @@ class ReportOptions:
             if self.by_rank or self.is_screen:
                 return []
             names = [name for name, _ in summary.SECTIONS] if self.begins_with_answer else []
-        names = names or (list(reports.SUMMARIES) if self.csv_folder and not self.rank_reports else [])
+        if self.csv_folder and not (names or self.rank_reports):
+            names = [name for name in reports.SUMMARIES if name in reports.NSYS or not self.like_nsys]
         return [] if self.by_rank and not names else reports.parse_all(names)
+
+    def arranged(self, table: Table) -> Table:
+        """Return a table with the rows of --match in the order of --sort."""
+        return report_table.arranged(table, self.sort, self.match) if self.sort or self.match else table
 
     @property
     def selecting(self) -> list[str]:
@@ -174,7 +185,10 @@ class ReportOptions:
 
     def check(self) -> None:
         """Raise UsageError for options that do not go together, and OutputError for a wrong folder."""
-        check_csv_folder(self.csv_folder)
+        if not self.like_nsys:
+            check_csv_folder(self.csv_folder)
+        elif not self.csv_folder or self.form != "text" or self.by:
+            raise UsageError("--like-nsys needs --csv PREFIX, without --format and --by", "add --csv PREFIX")
         if self.format.is_binary and not self.output:
             raise UsageError(
                 f"--format {self.form} needs -o", "name a file, or a folder for several reports, with -o"
@@ -208,6 +222,23 @@ class ReportOptions:
                 "omit --readable, or use --format text or markdown",
             )
 
+        self._check_rows()
+
+    def _check_rows(self) -> None:
+        """Raise UsageError for --sort by a column of no report, and for both without reports."""
+        if not (self.sort or self.match):
+            return
+        if not (self.named_reports or self.csv_folder):
+            option = "--sort" if self.sort else "--match"
+            raise UsageError(f"{option} needs the name of a report", "use -r NAME")
+        schemas = [request.report.schema for request in self.requests]
+        schemas += [ranks.find_rank_report(name).schema for name in self.rank_reports]
+        columns = [column for schema in schemas for column in schema.columns]
+        name = self.sort.removeprefix("-")
+        if self.sort and not report_table.column_named([*columns, make.CAPTURE], name):
+            names = dict.fromkeys(column.name for column in columns)
+            raise UsageError(*unknown("column", name, names, f"columns: {', '.join(names)}"))
+
     def check_alone(self) -> None:
         """Raise UsageError for options that have no use beside --list, --explain and --ncu."""
         option = "--explain" if self.explain else "--list" if self.listing else "--ncu"
@@ -219,6 +250,8 @@ class ReportOptions:
             "--advice": self.advice,
             "--csv": self.csv_folder,
             "--by": self.by,
+            "--sort": self.sort,
+            "--match": self.match,
         }
         for other in filter(others.get, others):
             raise UsageError(f"{option} cannot be used with {other}", f"omit {other}")

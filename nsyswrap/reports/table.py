@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from math import isnan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -378,6 +379,48 @@ def _reorder(data: dict[str, Values], order: Order, rounding: Rounding) -> None:
         return
     rows = np.argsort(key, kind="stable")
     data.update((name, rows_of(data.pop(name), rows)) for name in tuple(data))
+
+
+def arranged(table: Table, sort: str = "", match: str = "") -> Table:
+    """Return a table with the rows of which a text matches, in the order of a column.
+
+    ``match`` is a pattern such as ``*gemm*``; a text without wildcards is looked for anywhere. ``sort`` is
+    the name or the header of a column, the largest number first; a minus before it reverses that. A table
+    without such a column stays in its order. What is missing comes last.
+    """
+    rows = np.arange(len(table))
+    if match:
+        texts = [Texts.of(table.data[one.name]) for one in table.columns if one.unit is Unit.TEXT]
+        rows = np.flatnonzero(np.any([_matching(one, match) for one in texts], axis=0)) if texts else rows
+        found = f"{match!r} matches {len(rows):,} of {len(table):,} rows"
+        table = replace(table, selection="; ".join(filter(None, (table.selection, found))))
+    if column := column_named(table.columns, sort.removeprefix("-")):
+        rows = rows[_order(table.plain(column, slice(None)), rows, ascending=sort.startswith("-"))]
+    data = {name: rows_of(values, rows) for name, values in table.data.items()}
+    paragraphs = tuple(table.paragraphs[row] for row in rows.tolist()) if table.paragraphs else ()
+    return replace(table, data=data, paragraphs=paragraphs)
+
+
+def column_named(columns: Iterable[Column], name: str) -> Column | None:
+    """Return the column with this name or header; None if there is none."""
+    return next((column for column in columns if name in (column.name, column.header)), None)
+
+
+def _matching(texts: Texts, pattern: str) -> NDArray[Any]:
+    """Return for each row whether its text matches."""
+    wanted = pattern if set(pattern) & set("*?[") else f"*{pattern}*"
+    matches = [text is not None and fnmatchcase(text.lower(), wanted.lower()) for text in texts.texts]
+    return np.array(matches, bool)[np.asarray(texts.codes)]
+
+
+def _order(values: Sequence[Any], rows: NDArray[np.intp], *, ascending: bool) -> NDArray[np.intp]:
+    """Return the places of these rows in order; equal rows keep theirs. Texts ascend."""
+    cells = [values[row] for row in rows.tolist()]
+    known = [place for place, cell in enumerate(cells) if cell is not None]
+    missing = [place for place, cell in enumerate(cells) if cell is None]
+    are_texts = bool(known) and isinstance(cells[known[0]], str)
+    known.sort(key=cells.__getitem__, reverse=ascending == are_texts)
+    return np.array([*known, *missing], np.intp)
 
 
 def rounded_tenths(values: NDArray[Any], rounding: Rounding) -> NDArray[Any]:

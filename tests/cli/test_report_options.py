@@ -15,6 +15,7 @@ from recorded import PICTURED
 from report_tables import read_csv
 from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
 
+from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli import output as show
 from nsyswrap.cli.explain import OUTSIDE
@@ -124,6 +125,40 @@ def test_options_of_a_report_stand_behind_its_name(cli: Cli, export: Path, tmp_p
     ]  # b is another process'
 
 
+def test_rows_are_sorted_and_matched_in_every_format(cli: Cli, tmp_path: Path) -> None:
+    shutil.copy(PICTURED / EXPORT, tmp_path / "x.sqlite")
+    frame = open_capture(tmp_path / "x.sqlite").report("cuda_api_sum").frame
+    wanted = frame[frame.name.str.lower().str.contains("stream")].sort_values("med_ns", ascending=False)
+    assert 1 < len(wanted) < len(frame)
+    asked = ("report", "x.sqlite", "-r", "cuda_api_sum", "--match", "STREAM", "--sort")
+    for form in ("csv", "json", "text", "markdown"):
+        out = cli(*asked, "med_ns", "--format", form).stdout
+        assert re.findall(r"\bcu\w*Stream\w*", out)[: len(wanted)] == list(wanted.name)
+        up = cli(*asked, "-Med", "--format", form).stdout
+        assert re.findall(r"\bcu\w*Stream\w*", up)[: len(wanted)] == list(wanted.name)[::-1]
+    assert f"'STREAM' matches {len(wanted)} of {len(frame)} rows" in cli(*asked, "med_ns").stdout
+    assert cli(*asked, "med_ns", "--csv", "out", "--top", "1").returncode == 0
+    assert len(read_csv((tmp_path / "out" / "cuda_api_sum.csv").read_text())) == len(wanted)
+    none = cli("report", "x.sqlite", "-r", "cuda_api_sum", "--match", "cu?z*", "--format", "csv")
+    assert (none.returncode, len(none.stdout.splitlines())) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("-r", KERNELS, "--sort", "medns"), "no column named 'medns'\n  did you mean 'med_ns'?"),
+        (("--sort", "med_ns"), "--sort needs the name of a report"),
+        (("--match", "*k*"), "--match needs the name of a report"),
+        (("--list", "--match", "*k*"), "--list cannot be used with --match"),
+    ],
+)
+def test_a_sort_without_such_a_column_is_refused(
+    cli: Cli, export: Path, options: tuple[str, ...], told: str
+) -> None:
+    done = cli("report", export, *options)
+    assert (done.returncode, done.stdout, told in done.stderr) == (2, "", True), done.stderr
+
+
 def test_files_without_a_name_are_those_of_the_summaries(cli: Cli, export: Path, tmp_path: Path) -> None:
     for folder, options in (("default", ()), ("all", ("-r", "all")), ("sums", ("-r", "*_sum,gpu_*"))):
         assert cli("report", export, "--csv", folder, *options).returncode == 0
@@ -134,6 +169,22 @@ def test_files_without_a_name_are_those_of_the_summaries(cli: Cli, export: Path,
     assert written["sums"] == {name for name in written["all"] if re.match(r"gpu_|.*_sum$", name)}
     done = cli("report", export, "-r", "x*")
     assert (done.returncode, "no report matches 'x*'" in done.stderr) == (2, True)
+
+
+def test_files_like_those_of_nsys(cli: Cli, export: Path, tmp_path: Path) -> None:
+    asked = ("-r", f"{KERNELS}:base,mpi_event_sum", "--csv")
+    done = cli("report", export, *asked, "out/x", "--like-nsys")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "wrote 2 CSV files out/x_*.csv")
+    cli("report", export, *asked, "plain")
+    names = {f"x_{KERNELS}_base.csv", "x_mpi_event_sum.csv"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == names
+    same = (tmp_path / "out" / f"x_{KERNELS}_base.csv").read_bytes()
+    assert same == (tmp_path / "plain" / f"{KERNELS}_base.csv").read_bytes()
+    assert (tmp_path / "out" / "x_mpi_event_sum.csv").read_bytes() == b""
+    assert cli("report", export, "-r", "mpi_event_sum", "--csv", "y", "--like-nsys").returncode == 0
+    assert (tmp_path / "y_mpi_event_sum.csv").read_bytes() == b""
+    refused = cli("report", export, "-r", KERNELS, "--like-nsys")
+    assert (refused.returncode, "--like-nsys needs --csv PREFIX" in refused.stderr) == (2, True)
 
 
 def test_names_behind_the_first_report_are_reports(cli: Cli, export: Path, tmp_path: Path) -> None:
