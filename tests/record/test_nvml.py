@@ -32,6 +32,11 @@ def test_the_numa_node_of_a_gpu(
     assert Nvml(lacking).devices()[0].describe(0).numa_node is None
 
 
+def test_the_version_of_the_driver() -> None:
+    assert Nvml(FakeNvml(FakeGpu())).driver == "580.1"
+    assert not Nvml(FakeNvml(FakeGpu(), lacking=("nvmlSystemGetDriverVersion",))).driver
+
+
 def test_a_sample_has_the_columns_of_the_file() -> None:
     device = Nvml(FakeNvml(FakeGpu())).devices()[0]
     assert device.sample() == Sample(1980, 3201, 80_500, 30, 4)

@@ -11,11 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_facts import Gpu
-
-with lazy_imports():
-    from nsyswrap.record import peaks
 
 LIBRARY = "libnvidia-ml.so.1"
 PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -86,10 +82,10 @@ class Device:
 
     def describe(self, index: int) -> Gpu:
         """Return the facts on the GPU, which has NVML's number ``index``."""
-        power_mw, name = self._number("nvmlDeviceGetEnforcedPowerLimit"), self._text("nvmlDeviceGetName")
+        power_mw = self._number("nvmlDeviceGetEnforcedPowerLimit")
         return Gpu(
             uuid=self.uuid,
-            name=name,
+            name=self._text("nvmlDeviceGetName"),
             index=index,
             mig=self._is_on("nvmlDeviceGetMigMode", 2),
             persistence=self._is_on("nvmlDeviceGetPersistenceMode"),
@@ -99,15 +95,7 @@ class Device:
             pcie_generation=self._number("nvmlDeviceGetMaxPcieLinkGeneration"),
             pcie_lanes=self._number("nvmlDeviceGetMaxPcieLinkWidth"),
             numa_node=self._numa_node(),
-            peaks=peaks.stored(name, self._driver()),
         )
-
-    def _driver(self) -> str:
-        buffer = ctypes.create_string_buffer(_TEXT_BYTES)
-        function = getattr(self.library, "nvmlSystemGetDriverVersion", None)
-        if function is None or function(buffer, _TEXT_BYTES):
-            return ""
-        return buffer.value.decode(errors="replace")
 
     def _numa_node(self) -> int | None:
         """Return the NUMA node of the GPU's slot; None if the system does not tell."""
@@ -196,6 +184,15 @@ class Nvml:
             for index, handle in handles.items()
             if not self.library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle))
         }
+
+    @property
+    def driver(self) -> str:
+        """Return the version of the driver; empty if it does not tell."""
+        buffer = ctypes.create_string_buffer(_TEXT_BYTES)
+        function = getattr(self.library, "nvmlSystemGetDriverVersion", None)
+        if function is None or function(buffer, _TEXT_BYTES):
+            return ""
+        return buffer.value.decode(errors="replace")
 
     def close(self) -> None:
         """Release the GPUs: an open one stays initialized, which changes the start of the next program."""

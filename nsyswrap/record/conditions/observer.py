@@ -19,10 +19,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nsyswrap.base import git, paths
 from nsyswrap.base.errors import Unreadable
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_facts import COLUMNS, INTERVAL_S, Conditions, Gpu, GpuProcess
 from nsyswrap.base.version import version, version_at_once
 from nsyswrap.record import guard, proc
 from nsyswrap.record.conditions import LIMIT_S, describe_host, is_python, load_average, nvml, versions
+
+with lazy_imports():  # used when the program has ended
+    from nsyswrap.record import peaks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -131,6 +135,7 @@ class Sampler:
     def __init__(self, environment: Mapping[str, str], token: str, file: Path) -> None:
         self._environment, self._file = environment, file
         self._gpus: list[Gpu] = []
+        self._driver = ""
         self._devices: list[nvml.Device] = []
         self._rows: list[int] = []
         self._processes = Processes(token)
@@ -149,7 +154,12 @@ class Sampler:
         """Return the GPUs with the samples in the file and the processes noted so far."""
         written = os.access(self._file, os.F_OK)  # the program may have removed it
         return tuple(
-            replace(gpu, samples=rows if written else 0, processes=self._processes.of_gpu(position))
+            replace(
+                gpu,
+                samples=rows if written else 0,
+                processes=self._processes.of_gpu(position),
+                peaks=peaks.stored(gpu.name, self._driver),
+            )
             for position, (gpu, rows) in enumerate(zip(self._gpus, self._rows, strict=False))
         )
 
@@ -171,7 +181,7 @@ class Sampler:
 
     def _find_gpus(self, library: nvml.Nvml) -> bool:
         """Note the GPUs that the program sees; return False if it sees none."""
-        devices = library.devices()
+        devices, self._driver = library.devices(), library.driver
         known = [device.describe(index) for index, device in devices.items()]
         seen = nvml.visible(self._environment, known, library.parent_of_mig)
         self._devices = [list(devices.values())[position] for position in seen]

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_nvml import FakeGpu, FakeNvml
+from fake_nvml import FakeGpu, FakeNvml, use
 from scenario_scripts import torch_on_cpu
 
 from nsyswrap.base.run_facts import Peaks
 from nsyswrap.record import gpus, peaks
-from nsyswrap.record.conditions.nvml import Nvml
+from nsyswrap.record.conditions.observer import Sampler
 from nsyswrap.record.gpus import Devices
 
 if TYPE_CHECKING:
@@ -48,8 +48,11 @@ def test_runs_find_what_was_measured_by_name_and_driver(
     assert peaks.stored(GPU, DRIVER) == Peaks(DRIVER, RATES, 3.1e12)
     assert peaks.stored(GPU, "581") is None
     assert peaks.stored("another", DRIVER) is None
-    device = Nvml(FakeNvml(FakeGpu())).devices()[0]
-    assert device.describe(0).peaks == Peaks(DRIVER, RATES, 3.1e12)
+    use(monkeypatch, FakeNvml(FakeGpu()))
+    sampler = Sampler({}, "mark", tmp_path / "samples")
+    sampler.stop()
+    sampler.run()
+    assert [gpu.peaks for gpu in sampler.gpus()] == [Peaks(DRIVER, RATES, 3.1e12)]
 
 
 @pytest.mark.parametrize(
