@@ -135,7 +135,6 @@ def _end(folder: Path, number: int, rank: int | None = None) -> None:
     # Captures that started at one time, of one size, count as copies.
     write(folder / EXPORT, *kernels, row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=EPOCH + (rank or 0)))
     os.utime(folder / EXPORT, ns=(_EXPORT_TIME, _EXPORT_TIME))
-    write_digest(folder)
     run = RunFolder(folder)
     facts = {"rank": rank, "local_rank": rank, "world_size": 2, "profiled": None}
     run.write(
@@ -158,6 +157,7 @@ def _end(folder: Path, number: int, rank: int | None = None) -> None:
             "gpu_error": "",
         },
     )
+    write_digest(folder)  # which has facts of run.json, too
     _claim(folder)
     run.write_status(Status("done", 0, 0, 0))
 

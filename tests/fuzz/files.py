@@ -103,7 +103,7 @@ def subjects() -> tuple[Subject, ...]:
         Subject("batch", batch, prune, (0,), file_answers.anything),
         Subject("spec", first / SPEC, collect, (0, 65), file_answers.as_spec),
         Subject("spec", first / SPEC, [*dry_run, "-o", str(SWEEP)], (0,), file_answers.anything),
-        Subject("status", first / STATUS, collect, (0,), file_answers.as_status),
+        Subject("status", first / STATUS, collect, (0, 65), file_answers.as_status),
         Subject("status", first / STATUS, status, (0,), file_answers.as_status_list),
         Subject("status", first / STATUS, ["report", str(first)], (0,), file_answers.anything),
         Subject("status", first / STATUS, listed, (0,), file_answers.anything),

@@ -15,7 +15,8 @@ from fuzz.planted import FAULTS
 
 FUZZ = Path(__file__).resolve().parent
 CASES, CHUNK = 100, 25
-OWN = {"hostile": 200, "tables": 100, "baselines": 100}  # cases of kinds that are seldom among the others
+# Cases of kinds that are seldom among the others, or whose answers change with the commands.
+OWN = {"hostile": 200, "tables": 100, "baselines": 100, "files": 100}
 CHUNKS = [f"{first} {CHUNK}" for first in range(0, CASES, CHUNK)]
 CHUNKS += [
     f"{CASES + first} {CHUNK} {kind}" for kind, cases in OWN.items() for first in range(0, cases, CHUNK)
