@@ -36,6 +36,7 @@ from nsyswrap.analysis.operation_work import (
     shapes_of,
     work_of,
 )
+from nsyswrap.analysis.peaks import HALF
 from nsyswrap.analysis.range_texts import MODULE, SIZES
 from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.nested import NestedRanges
@@ -154,7 +155,7 @@ def _element_bytes(name: str) -> float:
     """Return the bytes of an element; of a conversion the mean of both types, where its name has both."""
     if opaque := _OPAQUE.search(name):
         return float(opaque[1])
-    size = float(_BYTES.get(arithmetic(name).input_type, np.nan))
+    size = float(_BYTES.get("f16" if HALF.search(name) else arithmetic(name).input_type, np.nan))
     if "LoadWithCast" in name:  # the name has the type of the output alone
         return np.nan
     return (size + _BYTES["f16"]) / 2 if "float16_copy_kernel" in name else size

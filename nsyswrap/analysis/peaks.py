@@ -54,7 +54,7 @@ _HALVED = ("GeForce", {"f16", "bf16", "tf32", "f8"})
 # 1755 MHz by NVIDIA's H100 paper, others by their data sheets.
 _TENSOR_CLOCK = (((9, 0), r"NVL\b", 0.8655), ((9, 0), "", 61 / 66), ((10, 0), r"\bB200", 0.944))
 # What has other rates than its capability, or a part of a GPU.
-_HALF = re.compile("_w?g?mma_f16_")  # of cuDNN: it writes f16 for bfloat16, too, whose peak is the same
+HALF = re.compile("_w?g?mma_f16_")  # of cuDNN: it writes f16 for bfloat16, too, whose peak is the same
 _UNKNOWN = re.compile(r"\b(?:MIG|CMP|H20|H800|L20?|RTX [45]090 D|RTX 5880)\b")
 
 
@@ -89,7 +89,7 @@ def peak_of(whole: Capture, name: str, *, measured: bool = False) -> float | Non
     ``measured``: a measured peak comes first.
     """
     said = arithmetic(name)
-    kind, cores = said.input_type or ("f16" if _HALF.search(name) else ""), said.tensor_cores
+    kind, cores = said.input_type or ("f16" if HALF.search(name) else ""), said.tensor_cores
     if cores is None:
         return None
     return (measured and _measured(whole, kind, cores)) or peak_flops(whole, kind, tensor_cores=cores)

@@ -61,7 +61,7 @@ FORMATS = ("png", "svg", "pdf")
     type=click.Choice(NAMES),
     multiple=True,
     metavar="KIND",
-    help=f"Draw {', '.join(NAMES[:-1])} or {NAMES[-1]}; repeatable.",
+    help=f"Draw {', '.join(NAMES[:-1])} or {NAMES[-1]}.",
 )
 @output_option("Write here: DIR or FILE.png [nsyswrap-plots/<label>].")
 @option(
@@ -85,7 +85,7 @@ def command(
     force: bool,
     selection: Selection,
 ) -> None:
-    """Draw captures: kernels, timeline, launches, copies.
+    """Draw captures: kernels, timeline, launches, copies, roofline.
 
     CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
     newest run. Several captures are drawn next to one another. Without --kind, every kind with data is
@@ -115,7 +115,9 @@ def command(
     if taken:
         raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or another name with -o")
     opened, left_out = open_all(to_draw, opener(selection, shared=True))
-    drawn = [kind for kind, path in files.items() if _draw(find_plot(kind), opened, path, form)]
+    drawn = [
+        kind for kind, path in files.items() if _draw(find_plot(kind), opened, path, form, asked=bool(kinds))
+    ]
     note_replaced(opened.values())
     if not drawn and opened:
         names = ", ".join(str(capture.source) for capture in opened.values())
@@ -123,7 +125,7 @@ def command(
     sys.exit(exit_code_of(left_out))
 
 
-def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format) -> bool:
+def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format, *, asked: bool) -> bool:
     """Draw the captures that have the events for it. Return False if none has."""
     quantities: dict[str, object] = {}
     for label, capture in captures.items():
@@ -131,7 +133,8 @@ def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format)
             with step(f"reading {capture.source} for {plot.name} …"):
                 quantities[label] = plot.compute(capture.decided())
         except NotInCapture as error:
-            note(f"nsyswrap: no {plot.name}: {error.message}; {error.hint}")
+            if asked or not plot.if_possible:
+                note(f"nsyswrap: no {plot.name}: {error.message}; {error.hint}")
     if quantities:
         with step(f"drawing {plot.name} …"):
             picture = figure.content(plot.draw_data(quantities), form)

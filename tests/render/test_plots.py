@@ -1,5 +1,6 @@
 """Figures: values agree with the reports, text fits, and odd names do no harm."""
 
+import lzma
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,6 +32,10 @@ HOSTILE: tuple[str | bytes, ...] = (
     "",
     b"not \xff UTF-8",
 )
+
+
+OF_EVENTS = [name for name in NAMES if not find_plot(name).if_possible]
+RECORDED = Path(__file__).parents[1] / "data" / "flops"
 
 
 def recorded_capture(name: str, scratch: Path) -> Capture:
@@ -146,10 +151,34 @@ def test_captures_stand_side_by_side(tmp_path: Path) -> None:
     assert widths == set(totals)
     texts = drawn(figure).texts
     assert {*captures, " not in this capture"} <= set(texts)
-    for kind in NAMES:
+    for kind in OF_EVENTS:
         shown = drawn(find_plot(kind).draw(captures))
         assert (shown.cut_off(), shown.overlapping()) == ([], []), kind
         assert any("2 captures" in text for text in shown.texts), kind
+
+
+def test_kernels_stand_under_the_roofs_of_their_gpu(tmp_path: Path) -> None:
+    """Products of bf16 and the attention of a GPT; TF32 and FP32 of ResNet-50."""
+    captures = {}
+    for name in ("gpt", "resnet"):
+        packed = (RECORDED / f"{name}.sqlite.xz").read_bytes()
+        (tmp_path / f"{name}.sqlite").write_bytes(lzma.decompress(packed))
+        captures[name] = open_capture(tmp_path / f"{name}.sqlite")
+    plot = find_plot("roofline")
+    gpt = plot.compute(captures["gpt"])
+    assert set(gpt.classes) == {"gemm", "attention"}
+    assert list(gpt.roofs) == ["bf16, f16"]
+    assert (gpt.flop_per_s < gpt.roofs["bf16, f16"]).all()
+    assert list(plot.compute(captures["resnet"]).roofs) == ["tf32", "f32"]
+    figure = plot.draw(captures)
+    shown = drawn(figure)
+    assert (shown.cut_off(), shown.overlapping()) == ([], [])
+    assert any("2 captures" in text for text in shown.texts)
+    assert content(plot.draw(captures), "svg") == content(plot.draw(captures), "svg")
+    selected = captures["gpt"].select(time="0s/1s")
+    assert any("selected: time" in text for text in drawn(selected.plot("roofline")).texts)
+    with pytest.raises(NotInCapture, match="floating-point operations"):
+        opened(tmp_path, kernel("k", 0, 20)).plot("roofline")
 
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
@@ -293,7 +322,7 @@ def test_names_are_shown_literally(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "form"), [*((kind, "svg") for kind in NAMES), ("timeline", "png"), ("timeline", "pdf")]
+    ("kind", "form"), [*((kind, "svg") for kind in OF_EVENTS), ("timeline", "png"), ("timeline", "pdf")]
 )
 @pytest.mark.slow
 def test_a_picture_is_the_same_each_time_whatever_the_user_has_set(
@@ -389,7 +418,7 @@ def test_kernels_have_readable_names_and_what_is_empty_is_not_drawn(tmp_path: Pa
 
 def test_what_is_selected_is_said(tmp_path: Path) -> None:
     capture = opened(tmp_path, *everything()).select(time="0s/1ms")
-    for kind in NAMES:
+    for kind in OF_EVENTS:
         assert any("selected: time" in text for text in drawn(capture.plot(kind)).texts), kind
 
 

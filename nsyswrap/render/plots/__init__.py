@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Table
 
 
-NAMES = ("top-kernels", "timeline", "launch", "copies")
+NAMES = ("top-kernels", "timeline", "launch", "copies", "roofline")
 MOST_CAPTURES = 12  # in one figure
 
 
@@ -38,12 +38,14 @@ class Plot:
     """A kind of figure.
 
     ``compute`` returns the data of one capture. It raises NotInCapture if the capture lacks the events.
-    ``figure`` draws the data of one or several captures by label.
+    ``figure`` draws the data of one or several captures by label. ``if_possible``: few captures have what it
+    needs, so that its absence is worth a line only if the user asks for this kind.
     """
 
     name: str
     compute: Callable[[Capture], Any]
     figure: Callable[[Mapping[str, Any]], Sheet]
+    if_possible: bool = False
 
     def draw(self, captures: Mapping[str, Capture]) -> Sheet:
         """Return the figure of captures by label; raises NotInCapture."""
