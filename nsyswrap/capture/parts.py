@@ -3,21 +3,25 @@
 Which rows are selected is decided block by block, from the few columns that this needs. For a window, only
 the times of all rows are read, once for each file, and the other columns where a block has a row in it. What
 is selected is read from the pages that hold it. Damage elsewhere in the file is then not found.
+
+Rows can lie in any order and last for any time, so the times of all rows are read. That takes most of the
+time of a window, therefore the first and the last time in each block are stored: see ``stored_times``.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture
-from nsyswrap.capture.block_times import block_times
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.selection import select
 from nsyswrap.capture.sqlite_pages import Leaves
+from nsyswrap.capture.stored_times import BlockTimes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
     from nsyswrap.capture.export import Export
     from nsyswrap.capture.schema import FieldKind
     from nsyswrap.capture.selection import Selection
-    from nsyswrap.capture.stored_times import BlockTimes
     from nsyswrap.capture.window import Window
 
     Columns = dict[str, NDArray[Any]]
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 _BLOCK_ROWS = 1 << 19  # at a time, so that deciding takes little memory
 _MOST = 0.5  # of a table's pages, from which on all are read and kept for other views
 _OWNERS = ("global_tid", "global_pid")
+_KNOWN: WeakKeyDictionary[Export, dict[str, BlockTimes]] = (
+    WeakKeyDictionary()
+)  # the times of blocks, for all windows
 
 
 def selected_rows(
@@ -51,7 +57,7 @@ def selected_rows(
         return None
     times = [sources.get(field) for field in SPANS]
     timed = selection.windowed and all(time and time[1] == "time" for time in times)
-    spans = block_times(export, table, times) if timed else None  # type: ignore[arg-type]
+    spans = _block_times(export, table, times) if timed else None  # type: ignore[arg-type]
     leaves = export.leaves(table)  # counted again, or None, if that found damage
     if leaves is None:
         return None
@@ -69,6 +75,23 @@ def selected_rows(
     if len(owned) > 1 or (owned == {False} and not crossing.all()):
         return None  # the rule is another one if no row of the table has an owner
     return np.concatenate(selected)
+
+
+def _block_times(export: Export, table: str, times: Wanted) -> BlockTimes:
+    """Return the times of all blocks of a table; ``times`` are its columns of start and end."""
+    known = _KNOWN.setdefault(export, {})
+    if table not in known:
+        known[table] = export.stored(table).times() or _computed(export, table, times)
+    return known[table]
+
+
+def _computed(export: Export, table: str, times: Wanted) -> BlockTimes:
+    def span(columns: Columns) -> Columns:
+        start, end = (columns[name] for name, _ in times)
+        first, last = min(start.min(), end.min()), max(start.max(), end.max())
+        return {"rows": np.array([len(start)]), "first": np.array([first]), "last": np.array([last])}
+
+    return BlockTimes(**export.stream(table, times, span))
 
 
 def _crossing(leaves: Leaves, spans: BlockTimes, window: Window) -> NDArray[np.bool_]:
