@@ -21,6 +21,10 @@ from nsyswrap.reports.summary import summarize
 
 # Results of calls are streamed. They are read as a column only where launches lack their work, as here.
 RESULTS = {("diagnostics", "api"): ("return_value",)}
+_GRID = {f"grid_{axis}" for axis in "xyz"}
+_SHAPES = {*_GRID, *(f"block_{axis}" for axis in "xyz"), "graph_node_id"}
+# Columns of kernels that only captures with recorded shapes, or with few blocks, need: these are none.
+SOMETIMES = {"nvtx_tree": _SHAPES, "module_budget": _SHAPES, "module_kern_sum": _SHAPES, "advice": _GRID}
 
 
 def _advise(capture: Capture) -> object:
@@ -49,7 +53,9 @@ def test_what_it_reads_ahead_is_what_it_asks_for(
     monkeypatch.setattr(Capture, "stream", streamed)
     replace(report, reads={}).make(opened(tmp_path, *everything()))
     for kind, fields in report.reads.items():  # a table that it does not name is small
-        assert asked[kind] == {*fields, *RESULTS.get((name, kind), ())}
+        known = {*fields, *RESULTS.get((name, kind), ())}
+        assert asked[kind] <= known
+        assert known - asked[kind] <= (SOMETIMES.get(name, set()) if kind == "kernel" else set())
 
 
 def test_reports_that_are_made_in_turn_free_what_no_later_one_reads(tmp_path: Path) -> None:

@@ -88,7 +88,11 @@ def modules_of(package: ModuleType) -> set[str]:
     return {module.name for module in pkgutil.iter_modules(package.__path__)}
 
 
-TABLE_FORMATS = {name: importlib.import_module(f"nsyswrap.render.formats.{name}") for name in formats.NAMES}
+TABLE_FORMATS = {
+    name: importlib.import_module(f"nsyswrap.render.formats.{name}")
+    for name in formats.NAMES
+    if not formats.find_format(name).without_reports
+}
 
 
 def _fields(content: str, delimiter: str) -> int:
