@@ -45,8 +45,9 @@ _AT_ONCE = 10_000  # rows of kernels.csv: writing a table has a cost for each of
 _FIRST_COLUMNS = f"{RUN.name},{LABEL.name},"  # how results.csv begins, the first file that is written
 
 
-# Without those that hold the rows of others.
-WRITTEN = tuple(name for name in SUMMARIES if name not in ("cuda_gpu_sum", "cuda_api_gpu_sum"))
+# Without those that hold the rows of others, and one with several rows for each kernel.
+_LARGE = ("cuda_gpu_sum", "cuda_api_gpu_sum", "kernel_histogram")
+WRITTEN = tuple(name for name in SUMMARIES if name not in _LARGE)
 
 
 class Wanted(NamedTuple):

@@ -42,7 +42,7 @@ class Column:
     never is.
     ``era``: only the tables of that era have the column. ``kernels``: some of its texts are kernel names.
     ``is_sentence``: its texts are sentences. Such a column comes last. ``signed``: its values are
-    differences, which people read with a sign.
+    differences, which people read with a sign. ``bar``: they are percentages that a screen draws, too.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Column:
     kernels: bool = False
     is_sentence: bool = False
     signed: bool = False
+    bar: bool = False
 
     @property
     def is_timestamp(self) -> bool:

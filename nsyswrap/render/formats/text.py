@@ -30,6 +30,7 @@ _GAP = "  "
 _NAME_WIDTH = 44  # a name column gets this much before columns of figures are left out
 _NAME_LEAST, _NAME_MORE = 8, 12  # and this much before all of them are: more on a screen of 80 columns
 _WIDE = 80
+_BAR = 20  # columns
 _NAME_WHOLE = 16  # a column of names no wider than this is not cut if the others keep their least
 NAMING = ("name", "operation", "range")  # ends of columns with names: a missing text there is "(no name)"
 
@@ -170,9 +171,16 @@ def column_cells(table: Table, top: int | None, time_unit: TimeUnit) -> list[lis
     rows = table.rows(top)
     turned = list(zip(*rows, strict=True)) or [()] * len(table.columns)
     return [
-        [_cell(value, column, time_unit) for value in values]
+        _with_bars(values) if column.bar else [_cell(value, column, time_unit) for value in values]
         for column, values in zip(table.columns, turned, strict=True)
     ]
+
+
+def _with_bars(percentages: Sequence[object]) -> list[str]:
+    """Return percentages with bars behind them, all equally wide. A bar of 100 % fills its room."""
+    shares = [value if isinstance(value, float) else 0.0 for value in percentages]
+    bars = ["█" * round(_BAR * share / 100) or "·" for share in shares]
+    return [f"{human(share, Unit.PERCENT):>5} {bar:{_BAR}}" for share, bar in zip(shares, bars, strict=True)]
 
 
 def heading(column: Column) -> str:

@@ -12,6 +12,7 @@ NAMES = (
     "memcpy_bandwidth",
     "um_migrations",
     "kernel_class_sum",
+    "kernel_histogram",
     "kernel_efficiency",
     "nvtx_phases",
     "nvtx_tree",
