@@ -116,7 +116,7 @@ def _soundness(groups: dict[str, list[Check]]) -> str:
         return "Ready to analyze."
     if "probe" not in groups:
         return "No problem found; `nsyswrap doctor --probe` tries a recording."
-    untried = any(check.level != "ok" for check in groups["probe"])
+    untried = any(check.level != "ok" for check in groups["probe"] if check.subject != measured.SUBJECT)
     return "No problem found." if untried else "Ready to record."
 
 

@@ -26,7 +26,7 @@ from nsyswrap.record import gpus
 PROGRAM = Path(__file__).parent / "doctor" / "programs" / "peaks.py"
 _TIMEOUT_S = 120
 _COMMAND = "python -m nsyswrap doctor --probe --peaks"
-_SUBJECT, _FOLDER = "peaks", "peaks"
+SUBJECT, _FOLDER = "peaks", "peaks"
 
 
 def stored(name: str, driver: str) -> Peaks | None:
@@ -46,12 +46,12 @@ def measure() -> Iterator[Check]:
     """Measure the first GPU in a process of its own, keep the rates, and tell them."""
     devices = gpus.query()
     if devices.error:
-        yield Check("unknown", _SUBJECT, f"not measured: {devices.error}")
+        yield Check("unknown", SUBJECT, f"not measured: {devices.error}")
         return
     try:
         done = run_tool([sys.executable, PROGRAM], _TIMEOUT_S)
     except (OSError, subprocess.SubprocessError) as error:
-        yield Check("problem", _SUBJECT, f"not measured: {error}")
+        yield Check("problem", SUBJECT, f"not measured: {error}")
         return
     if done.returncode:
         yield _failed(done.stderr)
@@ -60,11 +60,11 @@ def measure() -> Iterator[Check]:
         name, peaks = _read(done.stdout, devices.driver)
         write(cache_dir(_FOLDER) / _file(name, devices.driver), json.dumps(asdict(peaks)))
     except (ValueError, NsyswrapError) as error:
-        yield Check("problem", _SUBJECT, f"not kept: {error}")
+        yield Check("problem", SUBJECT, f"not kept: {error}")
         return
     rates = [f"{kind} {human(rate, Unit.FLOP_PER_S)}" for kind, rate in peaks.flop_per_s.items()]
     listed = ", ".join([*rates, f"memory {human(peaks.bytes_per_s, Unit.BYTES_PER_S)}"])
-    yield Check("ok", _SUBJECT, f"{name}: {listed}; runs on GPUs of this name keep them")
+    yield Check("ok", SUBJECT, f"{name}: {listed}; runs on GPUs of this name keep them")
 
 
 def _read(output: str, driver: str) -> tuple[str, Peaks]:
@@ -80,7 +80,7 @@ def _failed(errors: str) -> Check:
     if "No module named 'torch'" in errors:
         text = f"not measured: {sys.executable} has no PyTorch, which multiplies the matrices"
         return Check(
-            "unknown", _SUBJECT, text, "python -m nsyswrap doctor --probe --peaks  # with PyTorch's Python"
+            "unknown", SUBJECT, text, "python -m nsyswrap doctor --probe --peaks  # with PyTorch's Python"
         )
     last = errors.strip().rpartition("\n")[2]
-    return Check("problem", _SUBJECT, f"not measured: {last}")
+    return Check("problem", SUBJECT, f"not measured: {last}")

@@ -84,6 +84,14 @@ def test_only_a_recording_shows_that_the_machine_is_ready(groups: tuple[str, ...
     assert list(screen({group: [sound] for group in groups}))[-1] == conclusion
     if "probe" in groups:
         assert list(screen({group: [sound, untried] for group in groups}))[-1] == "No problem found."
+        peaks = Check("unknown", "peaks", "no PyTorch")  # which a recording does not need
+        assert list(screen({group: [sound, peaks] for group in groups}))[-1] == conclusion
+
+
+def test_peaks_are_part_of_the_probe(cli: Cli) -> None:
+    done = cli("doctor", "--peaks")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--peaks needs --probe" in done.stderr
 
 
 def test_long_subjects_move_the_texts_together(monkeypatch: pytest.MonkeyPatch) -> None:
