@@ -164,7 +164,9 @@ SCHEMA = Schema(
         Column(
             "flop_per_s", "FLOP Rate", Unit.FLOP_PER_S, "operations by the time of the kernels", drop_order=2
         ),
-        Column("bytes_per_s", "Byte Rate", Unit.BYTES_PER_S, "bytes by the time of the kernels", drop_order=5),
+        Column(
+            "bytes_per_s", "Byte Rate", Unit.BYTES_PER_S, "bytes by the time of the kernels", drop_order=5
+        ),
         Column("intensity", "FLOP/Byte", Unit.RATIO, "operations for each byte", drop_order=8),
         Column("peak_percent", "Of Peak", Unit.PERCENT, "share of the GPU's peak for this type"),
         Column(
