@@ -6,19 +6,17 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from nsyswrap.base.check import Check
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import printable
 from nsyswrap.base.version import version
 from nsyswrap.cli.help import Command, option
 from nsyswrap.cli.output import print_data, say, step, wrapped
-
-if TYPE_CHECKING:
-    from nsyswrap.base.check import Check
 
 with lazy_imports():
     from nsyswrap.analysis.diagnostics import examine

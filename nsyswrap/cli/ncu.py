@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from nsyswrap.analysis.kernel_instance import judged_kernels, median_instance
+from nsyswrap.analysis.kernel_instance import KernelInstance, judged_kernels, median_instance
 from nsyswrap.analysis.kernel_names import readable
 from nsyswrap.analysis.no_gpu_work.evidence import Evidence, run_facts
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.text import counted, printable, shorten, unknown
 from nsyswrap.base.units import duration
+from nsyswrap.capture.capture import Capture
 from nsyswrap.cli.output import note
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nsyswrap.analysis.kernel_instance import KernelInstance
-    from nsyswrap.capture.capture import Capture
 
 _PRODUCTS = ("gemm", "convolution", "attention")
 _OTHER = "other"

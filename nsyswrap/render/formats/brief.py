@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from nsyswrap.render.formats import Format
+from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.reports.brief import FORMAT as NAME
 from nsyswrap.reports.brief import VERSION, as_text, brief_of
-
-if TYPE_CHECKING:
-    from nsyswrap.render.formats import Document, Layout
 
 
 def render(document: Document, _: Layout) -> dict[str, str]:

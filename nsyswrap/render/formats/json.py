@@ -8,20 +8,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nsyswrap.analysis.answer import Answer
+from nsyswrap.base.not_read import NotRead
 from nsyswrap.base.version import version
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import EVERYTHING, Selection
 from nsyswrap.render.delimited import rows_in_blocks
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.reports.answer import as_dict
 from nsyswrap.reports.make import Missing, combine
 from nsyswrap.reports.table import Table
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.answer import Answer
-    from nsyswrap.base.not_read import NotRead
-    from nsyswrap.capture.capture import Capture
 
 ENVELOPE = "nsyswrap-reports"
 VERSION = 3  # raised with every key that is added, removed or changes its meaning

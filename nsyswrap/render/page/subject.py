@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
+from nsyswrap.analysis.ranks.job import Job
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit
+from nsyswrap.capture.capture import Capture
 from nsyswrap.reports import find_report, summary
 from nsyswrap.reports.make import MadeReports, combine
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.ranks.job import Job
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.summary import Summary
-    from nsyswrap.reports.table import Report, Table, Values
-
+from nsyswrap.reports.summary import Summary
+from nsyswrap.reports.table import Report, Table, Values
 
 # The tables that take columns which are freed as soon as the summary is made; None: with all rows.
 _TABLES = (("memcpy_bandwidth", None), ("launch_overhead", None), ("diagnostics", None))

@@ -11,21 +11,18 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from numpy.typing import NDArray
 
 from nsyswrap.base.files import replacing
 from nsyswrap.base.threads import in_threads
 from nsyswrap.render.perfetto import packets
+from nsyswrap.render.perfetto.packets import Block
+from nsyswrap.render.perfetto.trace import Trace
+from nsyswrap.render.perfetto.tracks import Slices, Track
 from nsyswrap.render.timeline.packing import by_lane
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from nsyswrap.render.perfetto.packets import Block
-    from nsyswrap.render.perfetto.trace import Trace
-    from nsyswrap.render.perfetto.tracks import Slices, Track
 
 _CHROME_ROWS = 20_000  # about 2 MB of text
 _NS_PER_US = 1_000

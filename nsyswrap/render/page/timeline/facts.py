@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,9 @@ from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSE
 from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
+from nsyswrap.capture.capture import Capture
+from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.names import CALLS, KERNELS
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.render.timeline.lanes import Lane
 
 _SHAPE = tuple(f"{part}_{axis}" for part in ("grid", "block") for axis in "xyz")
 _MEMORY = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
