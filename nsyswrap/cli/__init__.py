@@ -364,24 +364,15 @@ class _Refusal(NamedTuple):
         return f"nsyswrap: {self.what}" + (f"\n  {self.do}" if self.do else "")
 
 
-def _is_for_program(words: Sequence[str]) -> bool:
-    """Return True if a command line asks for JSON: then its error is an object, too."""
+def _print_refusal(refusal: _Refusal, code: str | int | None, words: Sequence[str]) -> None:
+    """Print an error for people; also as an object if the command line asks for JSON."""
+    _print_error(refusal.text)
     own = list(takewhile("--".__ne__, words))
     forms = {
         *(word.partition("=")[2] for word in own if word.startswith("--format=")),
-        *_behind("--format", own),
+        *[word for before, word in pairwise(own) if before == "--format"],
     }
-    return own[:1] != ["profile"] and ("--json" in own or not forms.isdisjoint(("json", "brief")))
-
-
-def _behind(option: str, words: Sequence[str]) -> list[str]:
-    return [word for before, word in pairwise(words) if before == option]
-
-
-def _print_refusal(refusal: _Refusal, code: str | int | None, words: Sequence[str]) -> None:
-    """Print an error for people, and for the program that asked for JSON."""
-    _print_error(refusal.text)
-    if _is_for_program(words):
+    if own[:1] != ["profile"] and ("--json" in own or not forms.isdisjoint(("json", "brief"))):
         fields = {"format": "nsyswrap-error", "version": 1, "code": code, **refusal._asdict()}
         with suppress(OSError):
             print_data(f"{json.dumps(fields)}\n")

@@ -72,7 +72,20 @@ def save(name: str, given: Sequence[str], *, force: bool) -> None:
     side = comparing.load_side(given)
     side = replace(side, name=path.stem)
     write(path, baseline.baseline_text(side))
-    _note_weaknesses(side)
+    # What a comparison with this baseline will not be able to tell, or will refuse.
+    obstacles = comparability.obstacles_of(side, side)
+    for found in obstacles:
+        note(f"nsyswrap: {found.about}: {found.base}")
+    if obstacles:
+        note("  comparisons with this baseline will be refused without --anyway")
+    best = model.RECOMMENDED_RUNS
+    if len(side.runs) < best:
+        fewest = (
+            f"a verdict needs {model.FEWEST_RUNS} runs a side, better {best}"
+            if len(side.runs) < model.FEWEST_RUNS
+            else f"{best} runs tell smaller changes"
+        )
+        note(f"nsyswrap: {counted(len(side.runs), 'runs')}: {fewest}: nsyswrap profile --repeat {best}")
     kernels = len({key for run in side.runs for key in run.rows if key.group == "kernel"})
     size = human(paths.size(path), Unit.BYTES)
     note(f"nsyswrap: saved {path}: {counted(len(side.runs), 'runs')}, {counted(kernels, 'kernels')}, {size}")
@@ -240,23 +253,6 @@ def _check_free(path: Path, *, force: bool) -> None:
         raise OutputError(f"{path} is not a baseline; it is not replaced", "use another name")
     if not force:
         raise OutputError(f"{path} already exists", "use --force to replace it, or another name")
-
-
-def _note_weaknesses(side: Side) -> None:
-    """Print what a comparison with this baseline will not be able to tell, or will refuse."""
-    obstacles = comparability.obstacles_of(side, side)
-    for found in obstacles:
-        note(f"nsyswrap: {found.about}: {found.base}")
-    if obstacles:
-        note("  comparisons with this baseline will be refused without --anyway")
-    best = model.RECOMMENDED_RUNS
-    if len(side.runs) < best:
-        fewest = (
-            f"a verdict needs {model.FEWEST_RUNS} runs a side, better {best}"
-            if len(side.runs) < model.FEWEST_RUNS
-            else f"{best} runs tell smaller changes"
-        )
-        note(f"nsyswrap: {counted(len(side.runs), 'runs')}: {fewest}: nsyswrap profile --repeat {best}")
 
 
 def _listed(path: Path, side: Side) -> tuple[str, ...]:

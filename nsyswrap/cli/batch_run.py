@@ -76,7 +76,13 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
     combinations.chosen_measure([], options["by"])  # raises UsageError before any run is started
     folder: Path = options["output"] or DEFAULT_BASE / plan.name
     executor = executors.find_executor(options["executor"])
-    _note_plan(plan, executor)
+    for text in plan.notes:
+        note(f"nsyswrap: {text}")
+    for_nodes = [key for key in ("setup", "wrapper", "python") if getattr(plan, key)]
+    if for_nodes and not executor.uses_node:
+        with_nodes = [name for name, one in executors.by_name().items() if one.uses_node]
+        only = f"used only with --executor {' or '.join(with_nodes)}"
+        note(f"nsyswrap: [node] {', '.join(for_nodes)}: {only}")
     if not options["output"]:
         _check_program(folder, plan)
     if options["dry_run"]:
@@ -171,17 +177,6 @@ def _check_executor_options(options: Mapping[str, Any]) -> None:
         for option in executor.options:
             if name != options["executor"] and options[option.name]:
                 raise UsageError(option.refusal, advice.get(option.flag, ""))
-
-
-def _note_plan(plan: Plan, executor: executors.Executor) -> None:
-    """Print the notes of the plan, and which of its settings the executor does not use."""
-    for text in plan.notes:
-        note(f"nsyswrap: {text}")
-    for_nodes = [key for key in ("setup", "wrapper", "python") if getattr(plan, key)]
-    if for_nodes and not executor.uses_node:
-        with_nodes = [name for name, one in executors.by_name().items() if one.uses_node]
-        only = f"used only with --executor {' or '.join(with_nodes)}"
-        note(f"nsyswrap: [node] {', '.join(for_nodes)}: {only}")
 
 
 def _check_program(folder: Path, plan: Plan) -> None:

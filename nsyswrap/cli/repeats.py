@@ -56,7 +56,7 @@ def show(folder: Path, open_one: Callable[[Path], Capture] | None = None) -> int
     runs = repeats_in(folder)
     if not runs:  # the first was not started
         return 0
-    done = [run for run in runs if _is_done(run)]
+    done = [run for run in runs if paths.exists(run / EXPORT) and not ending(run)]
     if not_done := [run.name for run in runs if run not in done]:
         note(f"nsyswrap: not done, not included: {', '.join(not_done)}")
     of_runs, left_out = _opened(done, open_one)
@@ -87,10 +87,6 @@ def show_cost(runs: Sequence[Path]) -> None:
         say("\n".join(["", *_cost_lines(cost)]))
     else:
         note(f"nsyswrap: cost of profiling not known: {why_not}")
-
-
-def _is_done(run: Path) -> bool:
-    return paths.exists(run / EXPORT) and not ending(run)
 
 
 def _opened(

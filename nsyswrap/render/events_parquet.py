@@ -103,7 +103,14 @@ def _write_kind(capture: Capture, kind: str, path: Path) -> None:
         pa.field(name, part(slice(0)).type, metadata={"unit": _unit(name, part(slice(0)).type).value})
         for name, part in columns.items()
     ]
-    form = pa.schema(fields, _metadata(capture, kind))
+    metadata = {
+        "kind": kind,
+        "title": schema.EVENTS[kind].title,
+        "selection": capture.selected,
+        "capture": json.dumps(describe(capture.source.name, capture)),
+        "version": version(),
+    }
+    form = pa.schema(fields, {f"nsyswrap.{key}": value for key, value in metadata.items()})
     with path.open("wb") as out, parquet.ParquetWriter(out, form) as writer:  # pyarrow wants UTF-8
         for start in range(0, capture.count(kind), GROUP_ROWS):
             rows = slice(start, start + GROUP_ROWS)
@@ -162,14 +169,3 @@ def _unit(field: str, kind: pa.DataType) -> Unit:
     if kind != pa.int64():
         return Unit.TEXT
     return next((unit for ending, unit in _UNITS.items() if field.endswith(ending)), Unit.NUMBER)
-
-
-def _metadata(capture: Capture, kind: str) -> dict[str, str]:
-    metadata = {
-        "kind": kind,
-        "title": schema.EVENTS[kind].title,
-        "selection": capture.selected,
-        "capture": json.dumps(describe(capture.source.name, capture)),
-        "version": version(),
-    }
-    return {f"nsyswrap.{key}": value for key, value in metadata.items()}

@@ -58,7 +58,19 @@ def _parquet(table: Table, captures: Sequence[dict[str, Any]]) -> bytes:
         )
         for column in table.columns
     ]
-    schema = pa.schema(fields, _metadata(table, captures))
+    facts = {
+        "report": table.schema.name,
+        "label": table.label,
+        "title": table.schema.title,
+        "layer": table.schema.layer,
+        "rounding": table.rounding,
+        "selection": table.selection,
+        "verdict": table.verdict,
+        "notes": json.dumps(table.notes),
+        "captures": json.dumps(captures),
+        "version": version(),
+    }
+    schema = pa.schema(fields, {f"nsyswrap.{key}": value for key, value in facts.items()})
     out = io.BytesIO()
     with parquet.ParquetWriter(out, schema) as writer:
         for first in range(0, max(len(table), 1), _ROWS):
@@ -109,22 +121,6 @@ def _utf8(text: str | None) -> str | None:
 
 def _column_facts(column: Column) -> dict[str, str]:
     return {"header": column.header, "unit": column.unit.value, "help": column.help}
-
-
-def _metadata(table: Table, captures: Sequence[dict[str, Any]]) -> dict[str, str]:
-    facts = {
-        "report": table.schema.name,
-        "label": table.label,
-        "title": table.schema.title,
-        "layer": table.schema.layer,
-        "rounding": table.rounding,
-        "selection": table.selection,
-        "verdict": table.verdict,
-        "notes": json.dumps(table.notes),
-        "captures": json.dumps(captures),
-        "version": version(),
-    }
-    return {f"nsyswrap.{key}": value for key, value in facts.items()}
 
 
 def _document(document: Document, _: Layout) -> dict[str, bytes]:

@@ -63,21 +63,17 @@ def document(
         element("link", rel="icon", href="data:,"),
         element("style", style),
     )
+    links = (element("a", name, href=f"#{anchor}") for anchor, name, _ in sections)
     body = element(
         "body",
         textures(),
-        element("header", element("h1", title), _navigation(sections)),
+        element("header", element("h1", title), element("nav", *links, aria_label="Sections")),
         element("noscript", element("p", needs_scripts)),
         element("main", *(markup for _, _, markup in sections)),
         element("footer", element("p", f"nsyswrap {version()}")),
         element("script", script),
     )
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _navigation(sections: Sequence[tuple[str, str, Markup]]) -> Markup:
-    links = (element("a", name, href=f"#{anchor}") for anchor, name, _ in sections)
-    return element("nav", *links, aria_label="Sections")
 
 
 def _static(names: tuple[str, ...]) -> Markup:

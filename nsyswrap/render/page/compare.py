@@ -78,7 +78,7 @@ def growth(rows: ComparisonRows) -> Markup | None:
     shown = rows.largest(_MOST)
     if not shown:
         return None
-    longest = max(abs(end) for part in shown for end in _ends(part))
+    longest = max(abs(end) for part in shown for end in (part.cost_ns, *(part.interval or ())))
     verdicts = [name for name in VERDICTS if name in {part.verdict for part in shown}]
     more = len(rows.parts) - len(shown)
     return section(
@@ -99,10 +99,6 @@ def growth(rows: ComparisonRows) -> Markup | None:
         if more > 0
         else None,
     )
-
-
-def _ends(part: ChangedPart) -> tuple[float, ...]:
-    return (part.cost_ns, *(part.interval or ()))
 
 
 def _bar(part: ChangedPart, longest: float) -> Markup:

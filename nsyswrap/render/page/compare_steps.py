@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from nsyswrap.analysis.compare.median_step import MedianStep, aligned
+from nsyswrap.analysis.compare.median_step import Match, MedianStep, aligned
+from nsyswrap.analysis.compare.model import RunFigures, Side
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import VERDICTS, Style
@@ -16,10 +16,6 @@ from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.timeline.names import kind_of, name_of, style_of
 from nsyswrap.reports.compare.conclusion import signed
 from nsyswrap.reports.table import Column, Schema, Table, table_of
-
-if TYPE_CHECKING:
-    from nsyswrap.analysis.compare.median_step import Match
-    from nsyswrap.analysis.compare.model import RunFigures, Side
 
 _SHARE, _LEAST_NS = 0.05, 1_000  # a difference is marked if it is larger than both
 _LANE, _MARK, _MOST_LANES = 22, 7, 4  # pixels; streams of a side
@@ -89,7 +85,7 @@ def median_steps(rows: ComparisonRows) -> Markup | None:
     steps = (base.median_step, new.median_step)
     pairs = aligned(*steps)
     marks = [_mark(*steps, pair) for pair in pairs]
-    length = max(_length(step) for step in steps)
+    length = max(max(int((step.start_ns + step.length_ns).max()), 1) for step in steps)
     drawn = zip(("Base", "New"), (base, new), steps, strict=True)
     of_side = [{pair[side]: mark for pair, mark in zip(pairs, marks, strict=True)} for side in (0, 1)]
     return section(
@@ -110,10 +106,6 @@ def _run(side: Side) -> RunFigures | None:
     runs = [run for run in side.runs if run.median_step]
     runs.sort(key=lambda run: run.median_step.duration_ns if run.median_step else 0)
     return runs[(len(runs) - 1) // 2] if runs else None
-
-
-def _length(step: MedianStep) -> int:
-    return max(int((step.start_ns + step.length_ns).max()), 1)
 
 
 def _mark(base: MedianStep, new: MedianStep, pair: Match) -> str:

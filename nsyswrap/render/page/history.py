@@ -291,6 +291,12 @@ class _Scale:
 def _trend(history: History, series: Series, name: str) -> Markup:
     """Return the picture of a series with the ends of both axes."""
     scale = _Scale(series)
+    known = [
+        (point.label, ns)
+        for point, ns in zip(history.points, series.medians_ns, strict=True)
+        if ns is not None
+    ]
+    (first, start), (last, end) = known[0], known[-1]
     svg = element(
         "svg",
         element(
@@ -307,7 +313,7 @@ def _trend(history: History, series: Series, name: str) -> Markup:
         class_="trend",
         height=_HEIGHT,
         role="img",
-        aria_label=_in_words(history, series, name),
+        aria_label=f"{name}: {duration(start)} at {first}, {duration(end)} at {last}",
     )
     ends = [duration(scale.high), duration(scale.low)]
     labels = (history.points[0].label, history.points[-1].label) if len(history.points) > 1 else ("", "")
@@ -385,13 +391,3 @@ def _points(history: History, series: Series, scale: _Scale) -> Iterator[Markup]
             ),
             class_="point",
         )
-
-
-def _in_words(history: History, series: Series, name: str) -> str:
-    known = [
-        (point.label, ns)
-        for point, ns in zip(history.points, series.medians_ns, strict=True)
-        if ns is not None
-    ]
-    (first, start), (last, end) = known[0], known[-1]
-    return f"{name}: {duration(start)} at {first}, {duration(end)} at {last}"

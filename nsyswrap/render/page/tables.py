@@ -43,10 +43,22 @@ def open_table(
     ``whole`` is the option that gives all rows; by default the report is named.
     """
     name = title or table.schema.title
-    order = _reading_order(table.columns)
+    # Text columns first: a phone shows only the first columns.
+    texts = [i for i, column in enumerate(table.columns) if column.unit is Unit.TEXT]
+    order = [*texts, *(i for i in range(len(table.columns)) if i not in texts)]
     columns = [table.columns[i] for i in order]
     rows = [tuple(row[i] for i in order) for row in table.rows(top)]
-    head, body = _head(columns), _body(columns, rows)
+    cells = (
+        element(
+            "th",
+            element("button", heading(column), type="button", title=column.help),
+            scope="col",
+            class_=_classes(column),
+            data_name=column.name,
+        )
+        for column in columns
+    )
+    head, body = element("thead", element("tr", *cells)), _body(columns, rows)
     caption = element("caption", name, class_="unseen")
     grid = element("table", caption, head, body, data_report=table.label)
     scroller = element(
@@ -62,12 +74,6 @@ def open_table(
         _notes(table, top, whole or f"-r {table.schema.name}"),
         class_="table",
     )
-
-
-def _reading_order(columns: Sequence[Column]) -> list[int]:
-    """Return the positions of the columns, text columns first: a phone shows only the first columns."""
-    texts = [i for i, column in enumerate(columns) if column.unit is Unit.TEXT]
-    return [*texts, *(i for i in range(len(columns)) if i not in texts)]
 
 
 def _tools(table: Table, name: str, rows: int) -> Markup:
@@ -88,20 +94,6 @@ def _tools(table: Table, name: str, rows: int) -> Markup:
         data_rows=every,
     )
     return element("div", field if rows >= _FILTERED else None, count, save, class_="tools")
-
-
-def _head(columns: Sequence[Column]) -> Markup:
-    cells = (
-        element(
-            "th",
-            element("button", heading(column), type="button", title=column.help),
-            scope="col",
-            class_=_classes(column),
-            data_name=column.name,
-        )
-        for column in columns
-    )
-    return element("thead", element("tr", *cells))
 
 
 def _body(columns: Sequence[Column], rows: Sequence[tuple[object, ...]]) -> Markup:

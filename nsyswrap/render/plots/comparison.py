@@ -77,7 +77,12 @@ def _notes(rows: ComparisonRows, shown: Sequence[ChangedPart]) -> list[str]:
 
 def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
     """Draw new minus base of each part, the largest on top."""
-    labels = _labels(parts)
+    names = fitted([part.name for part in parts], _NAME_COLUMNS)
+    # The grid stands below the name where kernels share one.
+    labels = [
+        f"{name}\n{drawable(part.detail)}" if names.count(name) > 1 else name
+        for name, part in zip(names, parts, strict=True)
+    ]
     for row, part in enumerate(parts):
         axes.barh(row, part.cost_ns, height=_BAR, **paint(VERDICTS[part.verdict]))
         if part.interval:
@@ -92,15 +97,6 @@ def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
     axes.grid(visible=False, axis="y")
     longest = max((abs(part.cost_ns) for part in parts), default=1.0)
     time_axis(axes.xaxis, longest, f"new minus base in a {unit}", ticks=5)
-
-
-def _labels(parts: Sequence[ChangedPart]) -> list[str]:
-    """Return the names, with the grid below it where kernels share one."""
-    names = fitted([part.name for part in parts], _NAME_COLUMNS)
-    return [
-        f"{name}\n{drawable(part.detail)}" if names.count(name) > 1 else name
-        for name, part in zip(names, parts, strict=True)
-    ]
 
 
 def _causes_bars(axes: Axes, causes: Sequence[Cause], unit: str) -> None:

@@ -255,7 +255,10 @@ def _calls(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:
     codes, names = number_texts(np.arange(len(called.texts)), list(map(strip_version, called.texts)))
     codes = codes.astype(np.int32)[called.codes]
     events = _Events(Spans(*fields.values()), codes, _name_texts(names), row, call_classes(capture))
-    launching = _launching(capture)[row]
+    marks = np.zeros(capture.whole.count("api"), dtype=bool)  # calls that launched a selected operation
+    calls = gpu_operations_of(capture).call
+    marks[calls[calls >= 0]] = True
+    launching = marks[row]
     for thread, every in events.by_thread():
         mine = every[events.outermost(every) | launching[every]]
         kinds = [(CALLS, kind) for kind in CLASSES]
@@ -273,14 +276,6 @@ def _other_calls(capture: Capture, kind: str, owners: dict[int, str]) -> Iterato
     for thread, every in events.by_thread():
         mine = every[events.outermost(every)]
         yield events.lane(capture, mine, (OTHERS, thread, owners[thread], title), [(OTHERS, title)])
-
-
-def _launching(capture: Capture) -> NDArray[Any]:
-    """Return a mask over all API calls that is True if a call launched a selected operation."""
-    marks = np.zeros(capture.whole.count("api"), dtype=bool)
-    calls = gpu_operations_of(capture).call
-    marks[calls[calls >= 0]] = True
-    return marks
 
 
 def _ranges(capture: Capture, owners: dict[int, str]) -> Iterator[Lane]:

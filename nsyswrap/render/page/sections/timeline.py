@@ -54,7 +54,21 @@ def timeline(subject: Subject) -> Markup:
     frames: list[Markup] = []
     tables: dict[str, Table] = {}
     for label, picture, left_out in _pictures(subject, drawn):
-        tables[label] = _table(picture)
+        tables[label] = table_of(
+            LANE_TABLE,
+            [
+                (
+                    lane.group,
+                    lane.title,
+                    len(lane),
+                    lane.busy_ns,
+                    int((lane.end_ns - lane.start_ns).max()),
+                    int(lane.start_ns.min()),
+                    len(rows),
+                )
+                for lane, rows in zip(picture.lanes, picture.kept.rows, strict=True)
+            ],
+        )
         content = script_data(drawn[label], picture, _CELLS // len(drawn))
         frames.append(_frame(label, f"timeline-{len(frames)}", content, left_out, is_first=not frames))
     all_lanes = subject.as_one(tables)
@@ -104,24 +118,6 @@ def _busiest(every: list[Lane]) -> list[Lane]:
     """Return the lanes with the most events, in the order given."""
     order = np.argsort([-len(lane) for lane in every], kind="stable")[:_LANES]
     return [every[i] for i in sorted(order.tolist())]
-
-
-def _table(picture: Picture) -> Table:
-    return table_of(
-        LANE_TABLE,
-        [
-            (
-                lane.group,
-                lane.title,
-                len(lane),
-                lane.busy_ns,
-                int((lane.end_ns - lane.start_ns).max()),
-                int(lane.start_ns.min()),
-                len(rows),
-            )
-            for lane, rows in zip(picture.lanes, picture.kept.rows, strict=True)
-        ],
-    )
 
 
 def _frame(
