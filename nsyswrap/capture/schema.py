@@ -370,7 +370,7 @@ EVENTS: dict[str, Events] = {
 # NVTX_EVENTS.eventType: ranges (the second number: imported from text), and the creation of a domain.
 NVTX_PUSH_POP = (59, 70)
 NVTX_START_END = (60, 71)
-NVTX_DOMAIN = 75
+NVTX_DOMAIN, NVTX_DOMAIN_END = 75, 76
 NVTX_MARK = 34
 OSRT_CALL = 27  # OSRT_API.eventClass of a traced call
 

@@ -19,6 +19,7 @@ from nsyswrap.analysis.nvtx_ranges import xla_broke_import
 from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
+from nsyswrap.base.nsys.options import FIRST_GOOD_NSYS, SILENT_NVTX
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.info import message_level, newer_than_known
@@ -36,6 +37,7 @@ _LOST_BY_XLA = (
     " nsys could not import the NVTX ranges of XLA, and lost events with them; record with --trace cuda."
 )
 
+_CURE_OF_SILENT_NVTX = "use nsys 2025 or newer, or pip install 'nvtx<0.2.12'"
 _ENDS_CONTEXT = {214, 700, 702, 710, 714, 715, 716, 717, 718, 719}
 # Codes that are an answer rather than a failure, and the functions for which they are.
 _ANSWERS = {
@@ -145,11 +147,32 @@ def _ranges(capture: Capture) -> Check:
     ends = range_ends(capture)
     total, count = len(ends), marked(ends == MISSING)
     if not total:
-        return ok(RANGES, "no NVTX ranges")
+        silent = silent_nvtx(capture)
+        return (
+            warning(RANGES, 0, f"{silent}; {_CURE_OF_SILENT_NVTX}")
+            if silent
+            else ok(RANGES, "no NVTX ranges")
+        )
     if not count:
         return ok(RANGES, f"all {total:,} ranges have an end" if total > 1 else "the only range has an end")
     open_ended = f"{count:,} of {total:,} ranges have no end"
     return warning(RANGES, count, f"{open_ended}; nsys' own reports end them at the last NVTX event")
+
+
+def silent_nvtx(capture: Capture) -> str:
+    """Return that a Python program's package nvtx possibly recorded nothing; empty if it did.
+
+    It creates domains, and asks whether they are enabled before it opens a range. nsys 2024 does not answer.
+    """
+    release = tuple(map(int, re.findall(r"\d+", capture.info.exporter_version)))
+    is_python = any("python" in word or word.endswith(".py") for word in capture.info.command)
+    if not is_python or not release or release >= FIRST_GOOD_NSYS or not capture.whole.has("nvtx"):
+        return ""
+    kinds = capture.whole.columns("nvtx", "event_type")["event_type"]
+    if not len(kinds) or not np.isin(kinds, (schema.NVTX_DOMAIN, schema.NVTX_DOMAIN_END)).all():
+        return ""
+    package = f"the package nvtx {'.'.join(map(str, SILENT_NVTX))} or newer"
+    return f"no NVTX ranges, only domains: possibly {package}, which is silent under nsys 2024"
 
 
 def range_ends(capture: Capture) -> NDArray[Any]:

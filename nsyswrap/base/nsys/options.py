@@ -39,6 +39,9 @@ KNOWN = (
 )
 _HELP = r"(?s)-t, --trace=\s+Possible values are (.*?)\."
 _TIMEOUT_S = 10
+# The first version of the Python package nvtx that records no range under an older nsys, and those nsys.
+SILENT_NVTX = (0, 2, 12)
+LAST_SILENT_NSYS, FIRST_GOOD_NSYS = (2024, 2, 3), (2025,)
 STEPS_DOMAIN = "nsyswrap"  # NVTX domain of the steps that the hook in the program marks
 _RANGE = r"(\d{1,9})(?:-(\d{1,9}))?"
 _STEP_AT = r"(?s)module|nvtx:.+|call:[\w.]+:[\w.]+"

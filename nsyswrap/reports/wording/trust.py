@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.diagnostics.capture_checks import silent_nvtx
 from nsyswrap.analysis.diagnostics.check import counted, marked
 from nsyswrap.analysis.diagnostics.launch_checks import check_launches
 from nsyswrap.analysis.diagnostics.run_checks import doubts
@@ -52,6 +53,7 @@ def trust(capture: Capture) -> Trust:
     is_complete = has_gpu_work(capture) and not (remarks or lost)
     diagnosis = _diagnosis(capture, is_complete=is_complete)
     remarks += [f"  {doubt}" for doubt in doubts(capture)]
+    remarks += [f"  {silent}" for silent in [silent_nvtx(capture)] if silent]
     return Trust(f"{', '.join(_event_counts(capture))}; {diagnosis}", bool(remarks or lost), remarks)
 
 
