@@ -165,7 +165,10 @@ def torch() -> Any:  # noqa: ANN401 - torch is not installed for the type checke
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment with a home and a cache of its own, no terminal, in which nsyswrap can be imported."""
     home = tmp_path_factory.mktemp("home")
-    left_out = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+    left_out = (
+        *("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"),
+        *("VIRTUAL_ENV", "CONDA_PREFIX"),
+    )
     outside = {name: value for name, value in os.environ.items() if name not in left_out}
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return {**outside, "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "PYTHONPATH": path}

@@ -164,7 +164,11 @@ def command(**options: Any) -> None:
     env = recording.environment
     try:
         program = record_program.resolve(
-            asked.program, module=asked.module, arch=recording.arch, nvcc_words=recording.nvcc_words
+            asked.program,
+            module=asked.module,
+            arch=recording.arch,
+            nvcc_words=recording.nvcc_words,
+            chooses_python=True,
         )
     except ProgramNotFound as error:
         if recording.modules is None or error.hint or not asked.program[1:]:

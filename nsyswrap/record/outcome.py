@@ -120,7 +120,7 @@ def _cut_short(words: str, lack: str, spec: RunSpec, evidence: Evidence) -> tupl
     if lack and not evidence.launcher_ran:
         return f"{words}; nsys had not started the program", temporary_room(spec.env)
     if lack and spec.options.steps is not None and evidence.steps.first is None:
-        return f"{words}; {hooked.why_none(spec.options, evidence.steps, spec.program.name)[0]}", ""
+        return f"{words}; {_why_no_steps(spec, evidence)[0]}", ""
     if lack:
         return f"{words}; no report: {lack}", _read_command(spec, evidence)
     missing = hooked.shortfall(spec.options, evidence.steps, spec.program.name)
@@ -135,7 +135,7 @@ def _failure(spec: RunSpec, evidence: Evidence, lack: str) -> tuple[str, str]:
     parts = (cure, _read_command(spec, evidence) if lack else "", f"output of nsys: {spec.output / LOG}")
     hint = "; ".join(filter(None, parts))
     if lack:
-        if meaning and meaning == hooked.why_none(spec.options, evidence.steps, spec.program.name)[0]:
+        if meaning and meaning == _why_no_steps(spec, evidence)[0]:
             return meaning, hint
         return f"nsys wrote no complete export: {meaning or lack}", hint
     if not evidence.launcher_ran:
@@ -198,7 +198,7 @@ def _cause_in_options(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
     if not evidence.launcher_ran:
         return (f"nsys says: {words}" if words else ""), ""
     if options.steps is not None and command.RANGE_STARTED not in log:
-        return hooked.why_none(options, evidence.steps, spec.program.name)
+        return _why_no_steps(spec, evidence)
     if options.capture_range and command.RANGE_STARTED not in log:
         return (
             f"the capture range {options.capture_range} never started",
@@ -210,6 +210,15 @@ def _cause_in_options(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
         return "nsys ended without a report and without a message", ""
     words = f"{spec.program.name} ended before the recording started: --delay is {options.delay:g} s"
     return words, "use a shorter --delay"
+
+
+def _why_no_steps(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
+    """Return why no step was recorded: the program failed before, or what the hook in it noted."""
+    code, name = evidence.ending.code, spec.program.name
+    if 0 < code < _SIGNALLED and not evidence.steps.steps and not evidence.steps.failures:
+        words = f"steps {spec.options.steps} were not recorded: {name} ended with {_exit_code_text(code)}"
+        return words, spec.program.if_it_fails
+    return hooked.why_none(spec.options, evidence.steps, name)
 
 
 def temporary_room(env: Mapping[str, str]) -> str:

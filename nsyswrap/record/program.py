@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.run_folder import Share
 
 with lazy_imports():
-    from nsyswrap.record import nvcc, nvcc_options
+    from nsyswrap.record import nvcc, nvcc_options, pythons
 
 # These start the program in another container, as a child of another user, or on another node.
 _DETACHING = {
@@ -121,22 +121,32 @@ class Callbacks:
 
 
 def resolve(
-    command: Sequence[str], *, module: bool = False, arch: str | None = None, nvcc_words: Sequence[str] = ()
+    command: Sequence[str],
+    *,
+    module: bool = False,
+    arch: str | None = None,
+    nvcc_words: Sequence[str] = (),
+    chooses_python: bool = False,
 ) -> Program:
     """Return the program of ``command``; a .cu file is compiled, for ``arch`` (``sm_90``) if given.
 
-    ``nvcc_words`` are further options of nvcc. Raises UsageError if they cannot be used, ProgramNotFound or
-    NotExecutable, and for a .cu file the errors of ``nvcc.build``.
+    ``nvcc_words`` are further options of nvcc. With ``chooses_python`` the Python that the user means is
+    looked for, else a script or module runs with ours. Raises UsageError if these options cannot be used,
+    ProgramNotFound or NotExecutable, and for a .cu file the errors of ``nvcc.build``.
     """
     name, *rest = command
     if nvcc_words:
         nvcc_options.check(name, nvcc_words, module=module)
-    if module:
-        return Program((sys.executable, "-m", name, *rest), name, if_it_fails=_other_python(f"-m {name}"))
     path = Path(name)
-    if path.suffix == ".py":
-        _check_readable(path)
-        return Program((sys.executable, name, *rest), path.stem, if_it_fails=_other_python(name))
+    if module or path.suffix == ".py":
+        if not module:
+            _check_readable(path)
+        words = ("-m", name) if module else (name,)
+        python = pythons.choose(command, module=module) if chooses_python else None
+        warning = f"{name} runs with {python.path} ({python.source})" if python and python.source else ""
+        cure = _other_python(" ".join(words), python)
+        argv = (python.path if python else sys.executable, *words, *rest)
+        return Program(argv, name if module else path.stem, warning, cure)
     if path.suffix == ".cu":
         _check_readable(path)
         built = nvcc.build(path, (*nvcc_words, *nvcc.architecture(arch)))
@@ -162,12 +172,16 @@ def execute_bare(program: Program, env: Mapping[str, str]) -> NoReturn:
         raise NotExecutable(f"{program.name} could not be executed: {error.strerror}") from None
 
 
-def _other_python(words: str) -> str:
-    """Return a hint that ``words`` ran with our Python; empty if that is also the Python on PATH."""
+def _other_python(words: str, chosen: pythons.Python | None) -> str:
+    """Return a hint on the Python that ran ``words``: what it lacks, or that another one is on PATH."""
+    ran = chosen.path if chosen else sys.executable
+    if chosen and chosen.lacks:
+        cure = f"install it there, or name the Python that has it: nsyswrap profile PYTHON {words}"
+        return f"{ran} has no {chosen.lacks}: {cure}"
     other = shutil.which("python") or shutil.which("python3")
-    if other is None or Path(other).parent == Path(sys.executable).parent:
+    if other is None or Path(other).parent == Path(ran).parent:
         return ""
-    return f"the program ran with {sys.executable}; to use {other}: nsyswrap profile {other} {words}"
+    return f"the program ran with {ran}; to use {other}: nsyswrap profile {other} {words}"
 
 
 def _check_readable(path: Path) -> None:

@@ -141,10 +141,13 @@ def interpreter(argv: Sequence[str], environment: Mapping[str, str]) -> str | No
     """
     search = environment.get("PATH")
     path = shutil.which(argv[0], path=search)
-    if path is None or is_python(path):
-        return path
+    return path if path is None or is_python(path) else shebang(Path(path), search)
+
+
+def shebang(script: Path, search: str | None) -> str | None:
+    """Return the path of the Python in the first line of a script; None if it names none that is there."""
     try:
-        with Path(path).open("rb") as file:
+        with script.open("rb") as file:
             words = file.read(_FIRST_LINE_BYTES).partition(b"\n")[0].decode(errors="replace").split()
     except OSError:
         return None

@@ -28,9 +28,10 @@ from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError, Unavailable
 from nsyswrap.base.nsys import find
 from nsyswrap.base.nsys.find import Nsys
+from nsyswrap.base.nsys.options import FIRST_GOOD_NSYS, LAST_SILENT_NSYS, SILENT_NVTX
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.text import clip
-from nsyswrap.record import nvcc, scenarios
+from nsyswrap.record import conditions, nvcc, pythons, scenarios
 from nsyswrap.record.doctor import gpu, system
 
 # Release -> what it does wrong.
@@ -45,12 +46,11 @@ _MODULES = ("nsysstats.py", "gpustats.py")
 _STATS_TIMEOUT_S = 20
 _INSTALL = "apt-cache search nsight-systems  # install one, or: export NSYSWRAP_NSYS=/path/to/nsys"
 PROGRAMS = Path(__file__).parent / "programs"
+_SCRIPT = ("SCRIPT.py",)  # stands for any
 _TIMEOUT_S = 120
 _FAULT_WIDTH = 200  # characters of a program's last line
 _UNTRIED = "not tried: no GPU"
 _ADDED = "adds two vectors on the GPU"
-_SILENT_NVTX = (0, 2, 12)  # the first that records nothing under an older nsys
-_LAST_SILENT_NSYS, _FIRST_GOOD_NSYS = (2024, 2, 3), (2025,)
 
 
 def check_machine() -> dict[str, list[Check]]:
@@ -186,6 +186,9 @@ def version(name: str) -> str:
 
 def python() -> Check:
     """Return the check of the Python that `nsyswrap profile script.py` uses."""
+    chosen = pythons.choose(_SCRIPT)
+    if chosen.source:
+        return Check("ok", "Python", f"{chosen.path} ({chosen.source}) runs your scripts")
     text = f"{sys.version.split()[0]} at {sys.executable} runs your scripts"
     other = shutil.which("python") or shutil.which("python3")
     if other is None or Path(other).parent == Path(sys.executable).parent:
@@ -199,22 +202,24 @@ def nvtx_of(installed: str, nsys: Nsys | None) -> Check:
     if not installed:
         return Check("note", "nvtx", "not installed; only Python programs that import it need it")
     numbers = tuple(int(part) for part in installed.split(".") if part.isdigit())
-    if nsys is None or numbers < _SILENT_NVTX or nsys.release >= _FIRST_GOOD_NSYS:
+    if nsys is None or numbers < SILENT_NVTX or nsys.release >= FIRST_GOOD_NSYS:
         return Check("ok", "nvtx", installed)
-    if nsys.release > _LAST_SILENT_NSYS:
+    if nsys.release > LAST_SILENT_NSYS:
         return Check("unknown", "nvtx", f"{installed} possibly records no ranges under nsys {nsys.version}")
     cure = shlex.join([sys.executable, "-m", "pip", "install", "nvtx<0.2.12"])
     return Check("problem", "nvtx", f"{installed} records no ranges under nsys {nsys.version}", cure)
 
 
 def package(name: str, title: str, *, has_gpu: bool) -> Check:
-    """Return the check of a Python package: found, and its vector addition on the GPU."""
-    installed = version(name)
+    """Return the check of a package in the Python of scripts: found, and its vector addition on the GPU."""
+    python = pythons.choose(_SCRIPT)
+    of_another = python.source and conditions.versions([python.path], os.environ, _TIMEOUT_S).get(name, "")
+    installed = of_another if python.source else version(name)
     if not installed:
-        return Check("note", title, "not installed in this Python")
+        return Check("note", title, f"not installed in {python.path if python.source else 'this Python'}")
     if not has_gpu:
         return Check("unknown", title, f"{installed}, {_UNTRIED}")
-    command = [sys.executable, str(PROGRAMS / f"{name}_sum.py")]
+    command = [python.path, str(PROGRAMS / f"{name}_sum.py")]
     if fault := failure(command):
         return Check("problem", title, f"{installed}: {fault}", shlex.join(command))
     return Check("ok", title, f"{installed} {_ADDED}")

@@ -49,6 +49,19 @@ def test_another_python_on_path_is_noted(tmp_path: Path, monkeypatch: pytest.Mon
     assert (python().level, python().cure) == ("note", f"nsyswrap profile {other} SCRIPT")
 
 
+def test_packages_are_those_of_the_active_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bin" / "python"
+    path.parent.mkdir()
+    path.write_text('#!/bin/sh\necho \'["3.12.1", {"torch": "2.9"}]\'\n')
+    path.chmod(0o755)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))
+    assert (python().level, python().text) == ("ok", f"{path} (active environment) runs your scripts")
+    assert package("torch", "PyTorch", has_gpu=False).text == "2.9, not tried: no GPU"
+    assert package("triton", "Triton", has_gpu=False).text == f"not installed in {path}"
+
+
 @pytest.mark.usefixtures("torch")
 def test_a_pytorch_for_the_cpu_cannot_add_on_the_gpu() -> None:
     if import_module("torch").version.cuda:

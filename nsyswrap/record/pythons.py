@@ -1,0 +1,94 @@
+"""Find the Python that the user means for a script or a module: it need not be the one of nsyswrap.
+
+nsyswrap can be installed in an environment of its own, by pipx or uv, or beside the one that has PyTorch. In
+this order count the active environment, the first line of the script, and the Python of nsyswrap or, if that
+is only for nsyswrap, the first on PATH. A Python without the GPU package that the program imports is passed
+over if another one has it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nsyswrap.base.run_tool import run_tool
+from nsyswrap.record import python_imports
+from nsyswrap.record.conditions import shebang
+
+_ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
+_TOOLS = ("pipx/venvs/", "uv/tools/")  # in the path of an environment for one tool
+_PACKAGES = python_imports.JAX | {"torch", "cupy", "numba", "tensorflow", "triton"}
+_HAS = "import sys, importlib.util; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+_LIMIT_S = 10
+
+
+@dataclass(frozen=True)
+class Python:
+    """An interpreter. ``source`` says why it was taken, or is empty for our own.
+
+    ``lacks`` is a package that the program imports, and that no Python has that was looked at.
+    """
+
+    path: str
+    source: str = ""
+    lacks: str = ""
+
+
+def choose(
+    command: Sequence[str], *, module: bool = False, environment: Mapping[str, str] = os.environ
+) -> Python:
+    """Return the Python for a script, or for a module and its arguments."""
+    candidates: dict[str, Python] = {}
+    for python in _candidates("" if module else command[0], environment):
+        candidates.setdefault(os.path.realpath(_prefix(python.path)), python)
+    first, *others = candidates.values()
+    package = python_imports.first_import(["python3", *(["-m"] if module else []), *command], _PACKAGES)
+    if not package or _has(first, package):
+        return first
+    for other in others:
+        if _has(other, package):
+            return Python(other.path, f"{first.path} has no {package}") if other.source else other
+    return Python(first.path, first.source, package)
+
+
+def _candidates(script: str, environment: Mapping[str, str]) -> Iterator[Python]:
+    """Yield the Pythons in the order in which they count. ``#!/usr/bin/env python3`` names none of them."""
+    search = environment.get("PATH", os.defpath).split(os.pathsep)
+    active = [f"{environment[name]}/bin" for name in _ENVIRONMENTS if environment.get(name)]
+    for folder in sorted(active, key=lambda one: search.index(one) if one in search else len(search)):
+        yield from _named(_first_in(folder), "active environment")
+    if script:
+        yield from _named(shebang(Path(script), search=""), "first line of the script")
+    ours, on_path = Python(sys.executable), _named(_first_in(os.pathsep.join(search)), "first on PATH")
+    is_tool = any(place in f"{Path(sys.prefix).as_posix()}/" for place in _TOOLS)
+    yield from [*on_path, ours] if is_tool else [ours, *on_path]
+
+
+def _named(path: str | None, source: str) -> Iterator[Python]:
+    if path:
+        is_ours = os.path.realpath(_prefix(path)) == os.path.realpath(sys.prefix)
+        yield Python(sys.executable) if is_ours else Python(path, source)
+
+
+def _first_in(search: str) -> str | None:
+    return shutil.which("python", path=search) or shutil.which("python3", path=search)
+
+
+def _prefix(path: str) -> str:
+    return str(Path(path).parent.parent)
+
+
+def _has(python: Python, package: str) -> bool:
+    """Return True if a Python can import a package, which is not imported."""
+    if not python.source:
+        return importlib.util.find_spec(package) is not None
+    try:
+        return run_tool([python.path, "-c", _HAS, package], _LIMIT_S).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False

@@ -1,0 +1,108 @@
+"""The Python that a script or a module runs with."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Cli
+
+from nsyswrap.record.pythons import Python, choose
+
+OURS = Python(sys.executable)
+WITH, WITHOUT = 0, 1  # what a Python answers to the question for a package
+
+
+def python(folder: Path, code: int = WITH) -> str:
+    """Return a Python in ``folder``/bin that has each package or none."""
+    path = folder / "bin" / "python"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#!/bin/sh\nexit {code}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A script that imports CuPy, which is not installed for the tests."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "train.py"
+    path.write_text("import cupy\n")
+    return path
+
+
+def test_the_active_environment_counts_first(tmp_path: Path) -> None:
+    venv, conda = python(tmp_path / "venv"), python(tmp_path / "conda")
+    active = {"VIRTUAL_ENV": f"{tmp_path}/venv", "CONDA_PREFIX": f"{tmp_path}/conda", "PATH": "/nowhere"}
+    assert choose(["train.py"], environment=active) == Python(venv, "active environment")
+    assert choose(["train"], module=True, environment=active) == Python(venv, "active environment")
+    on_path = {**active, "PATH": f"{tmp_path}/conda/bin:{tmp_path}/venv/bin"}
+    assert choose(["train.py"], environment=on_path) == Python(conda, "active environment")
+
+
+def test_an_interpreter_in_the_first_line_counts_next(tmp_path: Path, script: Path) -> None:
+    named = python(tmp_path / "other")
+    script.write_text(f"#!{named}\nimport cupy\n")
+    assert choose(["train.py"], environment={"PATH": "/nowhere"}) == Python(named, "first line of the script")
+    venv = python(tmp_path / "venv")
+    active = {"VIRTUAL_ENV": f"{tmp_path}/venv", "PATH": "/nowhere"}
+    assert choose(["train.py"], environment=active) == Python(venv, "active environment")
+
+
+@pytest.mark.parametrize("line", ["#!/usr/bin/env python3", "#!/bin/sh", "#!/nowhere/python", ""])
+def test_other_first_lines_name_no_interpreter(tmp_path: Path, script: Path, line: str) -> None:
+    python(tmp_path / "other")
+    script.write_text(f"{line}\nprint()\n")
+    assert choose(["train.py"], environment={"PATH": f"{tmp_path}/other/bin"}) == OURS
+
+
+def test_the_package_that_the_program_imports_decides(tmp_path: Path, script: Path) -> None:
+    venv, other = python(tmp_path / "venv", WITHOUT), python(tmp_path / "other")
+    places = {"VIRTUAL_ENV": f"{tmp_path}/venv", "PATH": f"{tmp_path}/other/bin"}
+    assert choose(["train.py"], environment=places) == Python(other, f"{venv} has no cupy")
+    alone = {**places, "PATH": "/nowhere"}
+    assert choose(["train.py"], environment=alone) == Python(venv, "active environment", "cupy")
+    assert choose(["train.py"], environment={"PATH": "/nowhere"}) == Python(sys.executable, lacks="cupy")
+    script.write_text("import json\n")
+    assert choose(["train.py"], environment=places) == Python(venv, "active environment")
+
+
+def test_an_environment_for_nsyswrap_alone_is_not_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = python(tmp_path / "other")
+    (tmp_path / "train.py").write_text("import json\n")
+    on_path = {"PATH": f"{tmp_path}/other/bin"}
+    assert choose(["train.py"], environment=on_path) == OURS
+    for place in (".local/share/pipx/venvs/nsyswrap", ".local/share/uv/tools/nsyswrap"):
+        monkeypatch.setattr(sys, "prefix", str(tmp_path / place))
+        assert choose(["train.py"], environment=on_path) == Python(other, "first on PATH")
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_our_own_environment_is_not_another(variable: str) -> None:
+    assert choose(["json.tool"], module=True, environment={variable: sys.prefix, "PATH": "/nowhere"}) == OURS
+    assert choose(["json.tool"], module=True, environment={variable: "/nowhere", "PATH": "/nowhere"}) == OURS
+
+
+def test_the_screen_names_another_python(cli: Cli, tmp_path: Path) -> None:
+    path = python(tmp_path / "venv")
+    environment = {"VIRTUAL_ENV": f"{tmp_path}/venv", "NSYSWRAP_NSYS": "/nowhere/nsys"}
+    done = cli("profile", "--dry-run", "-o", "run", "train.py", "--lr", "3", **environment)
+    assert done.stderr.startswith(f"nsyswrap: train.py runs with {path} (active environment)\n")
+    assert done.stdout.endswith(f" {path} train.py --lr 3\n")
+    named = cli("profile", "--dry-run", "-o", "run", "python3", "train.py", **environment)
+    assert "runs with" not in named.stderr
+    assert named.stdout.endswith(" python3 train.py\n")
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_package_that_no_python_has_is_named(cli: Cli) -> None:
+    done = cli("profile", "--no-stats", "--steps", "3", "train.py", PATH="/usr/bin:/bin")
+    assert done.returncode == 70
+    assert "steps 3 were not recorded: train ended with exit code 1\n" in done.stderr
+    assert (
+        "has no cupy: install it there, or name the Python that has it: nsyswrap profile PYTHON train.py"
+        in done.stderr
+    )
