@@ -42,6 +42,11 @@ def stat_columns(
     )
 
 
+def time_columns(count: Column, *others: Column) -> tuple[Column, ...]:
+    """Return the columns of nsys' time summaries: share and sum of the time, count, statistics, others."""
+    return (TIME_PERCENT, TOTAL_TIME, count, *stat_columns(), *others)
+
+
 def stat_values(statistics: Statistics, prefix: str = "", unit: Unit = Unit.NS) -> dict[str, NDArray[Any]]:
     """Return the values of ``stat_columns``. Min and max are missing in a group without values."""
     empty = statistics.count == 0

@@ -19,18 +19,13 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import SPANS
 from nsyswrap.capture.stream import looked_up, narrow
-from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
+from nsyswrap.reports.columns import share, stat_values, time_columns
 from nsyswrap.reports.table import Column, Result, Values
 
 MEMORY = ("memcpy", "memset")
 NVTX_RANGE = Column("range", "Range", Unit.TEXT, "domain and name of the range")
 NVTX_READS = {"nvtx": READS["nvtx"]}
-NVTX_TIMES = (
-    TIME_PERCENT,
-    TOTAL_TIME,
-    Column("instances", "Instances", Unit.COUNT, "number of ranges of this name"),
-    *stat_columns(),
-)
+NVTX_TIMES = time_columns(Column("instances", "Instances", Unit.COUNT, "number of ranges of this name"))
 
 
 @dataclass(frozen=True)

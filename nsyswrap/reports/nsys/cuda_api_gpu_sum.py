@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED, SPANS
-from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.columns import KERNEL_NAMES, time_columns
 from nsyswrap.reports.summaries import api_calls, gpu_operations, memory_notes, pooled, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -22,11 +22,8 @@ def compute(capture: Capture) -> Result:
 SCHEMA = Schema(
     name="cuda_api_gpu_sum",
     title="CUDA Summary (API/Kernels/MemOps)",
-    columns=(
-        TIME_PERCENT,
-        TOTAL_TIME,
+    columns=time_columns(
         Column("instances", "Instances", Unit.COUNT, "number of calls or executions"),
-        *stat_columns(),
         Column("category", "Category", Unit.TEXT, "CUDA_API, CUDA_KERNEL or MEMORY_OPER", drop_order=6),
         Column(
             "operation",

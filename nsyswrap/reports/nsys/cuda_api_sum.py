@@ -7,7 +7,7 @@ from nsyswrap.analysis.packed import packed_events
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
-from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.columns import time_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -22,11 +22,8 @@ def compute(capture: Capture) -> Result:
 SCHEMA = Schema(
     name="cuda_api_sum",
     title="CUDA API Summary",
-    columns=(
-        TIME_PERCENT,
-        TOTAL_TIME,
+    columns=time_columns(
         Column("calls", "Num Calls", Unit.COUNT, "number of calls"),
-        *stat_columns(),
         Column("name", "Name", Unit.TEXT, "API function, without a version suffix of four digits"),
     ),
 )

@@ -7,7 +7,7 @@ from nsyswrap.analysis.names import name_codes, shapes
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
-from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.columns import KERNEL_NAMES, time_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -31,11 +31,8 @@ def compute(capture: Capture) -> Result:
 SCHEMA = Schema(
     name="cuda_gpu_kern_gb_sum",
     title="CUDA GPU Kernel/Grid/Block Summary",
-    columns=(
-        TIME_PERCENT,
-        TOTAL_TIME,
+    columns=time_columns(
         Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
-        *stat_columns(),
         Column("grid_xyz", "GridXYZ", Unit.TEXT, "blocks in the grid, by dimension"),
         Column("block_xyz", "BlockXYZ", Unit.TEXT, "threads in a block, by dimension"),
         Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
-from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.columns import KERNEL_NAMES, time_columns
 from nsyswrap.reports.summaries import kernels, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -18,11 +18,8 @@ def compute(capture: Capture) -> Result:
 SCHEMA = Schema(
     name="cuda_gpu_kern_sum",
     title="CUDA GPU Kernel Summary",
-    columns=(
-        TIME_PERCENT,
-        TOTAL_TIME,
+    columns=time_columns(
         Column("instances", "Instances", Unit.COUNT, "number of executions, graph nodes included"),
-        *stat_columns(),
         Column("name", "Name", Unit.TEXT, "kernel name (demangled, base or mangled)", kernels=True),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
-from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.columns import time_columns
 from nsyswrap.reports.summaries import MEMORY, memory_notes, memory_operations, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -18,11 +18,8 @@ def compute(capture: Capture) -> Result:
 SCHEMA = Schema(
     name="cuda_gpu_mem_time_sum",
     title="CUDA GPU MemOps Summary (by Time)",
-    columns=(
-        TIME_PERCENT,
-        TOTAL_TIME,
+    columns=time_columns(
         Column("count", "Count", Unit.COUNT, "number of operations"),
-        *stat_columns(),
         Column("operation", "Operation", Unit.TEXT, "direction of the copy, or memset"),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED, SPANS
-from nsyswrap.reports.columns import KERNEL_NAMES, TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.columns import KERNEL_NAMES, time_columns
 from nsyswrap.reports.summaries import gpu_operations, memory_notes, pooled, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -21,11 +21,8 @@ def compute(capture: Capture) -> Result:
 SCHEMA = Schema(
     name="cuda_gpu_sum",
     title="CUDA GPU Summary (Kernels/MemOps)",
-    columns=(
-        TIME_PERCENT,
-        TOTAL_TIME,
+    columns=time_columns(
         Column("instances", "Instances", Unit.COUNT, "number of executions"),
-        *stat_columns(),
         Column("category", "Category", Unit.TEXT, "CUDA_KERNEL or MEMORY_OPER", drop_order=6),
         Column(
             "operation", "Operation", Unit.TEXT, "kernel name, direction of the copy, or memset", kernels=True

@@ -11,7 +11,7 @@ from nsyswrap.analysis.arrays.groups import group_keys, grouped
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, share, stat_columns, stat_values
+from nsyswrap.reports.columns import share, stat_values, time_columns
 from nsyswrap.reports.table import Column, Report, Result, Schema
 
 # nsys' names of the classes, in the order in which rows of equal total stand.
@@ -59,11 +59,8 @@ def _calls(capture: Capture) -> tuple[NDArray[Any], ...]:
 SCHEMA = Schema(
     name="mpi_event_sum",
     title="MPI Event Summary",
-    columns=(
-        TIME_PERCENT,
-        TOTAL_TIME,
+    columns=time_columns(
         Column("instances", "Instances", Unit.COUNT, "number of calls"),
-        *stat_columns(),
         Column("source", "Source", Unit.TEXT, "point-to-point, start or wait, collective, or other"),
         Column("name", "Name", Unit.TEXT, "MPI function"),
     ),

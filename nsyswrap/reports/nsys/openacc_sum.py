@@ -6,7 +6,7 @@ from nsyswrap.analysis.arrays.groups import group_keys, number_texts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.columns import time_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -32,11 +32,8 @@ def _name(capture: Capture, name_id: int, file_id: int, line: int) -> str | None
 SCHEMA = Schema(
     name="openacc_sum",
     title="OpenACC Summary",
-    columns=(
-        TIME_PERCENT,
-        TOTAL_TIME,
+    columns=time_columns(
         Column("calls", "Num Calls", Unit.COUNT, "number of events"),
-        *stat_columns(),
         Column("name", "Name", Unit.TEXT, "kind of event, with the directive's file and line where known"),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.columns import time_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -23,11 +23,8 @@ def compute(capture: Capture) -> Result:
 SCHEMA = Schema(
     name="openmp_sum",
     title="OpenMP Summary",
-    columns=(
-        TIME_PERCENT,
-        TOTAL_TIME,
+    columns=time_columns(
         Column("count", "Count", Unit.COUNT, "number of events"),
-        *stat_columns(),
         Column("name", "Name", Unit.TEXT, "kind of event, as the OpenMP runtime reports it"),
     ),
 )

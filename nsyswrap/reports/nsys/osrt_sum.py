@@ -6,7 +6,7 @@ from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import OSRT_CALL
-from nsyswrap.reports.columns import TIME_PERCENT, TOTAL_TIME, stat_columns
+from nsyswrap.reports.columns import time_columns
 from nsyswrap.reports.summaries import Grouped, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
@@ -22,11 +22,8 @@ def compute(capture: Capture) -> Result:
 SCHEMA = Schema(
     name="osrt_sum",
     title="OS Runtime Summary",
-    columns=(
-        TIME_PERCENT,
-        TOTAL_TIME,
+    columns=time_columns(
         Column("calls", "Num Calls", Unit.COUNT, "number of calls"),
-        *stat_columns(),
         Column("name", "Name", Unit.TEXT, "function of the C or threads library"),
     ),
 )
