@@ -38,9 +38,8 @@ from nsyswrap.analysis.operation_work import (
 )
 from nsyswrap.analysis.peaks import HALF
 from nsyswrap.analysis.range_texts import MODULE, SIZES
-from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.nested import NestedRanges
-from nsyswrap.analysis.range_tree.shape_sources import LOOKS, shape_sources
+from nsyswrap.analysis.range_tree.shape_sources import shape_sources
 from nsyswrap.analysis.range_tree.tree import range_tree_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
@@ -50,7 +49,6 @@ from nsyswrap.capture.stream import looked_up
 Floats = NDArray[np.float64]
 Ints = NDArray[Any]
 
-READS = {**TREE_READS, KERNEL: (*TREE_READS[KERNEL], *LOOKS, "name")}
 _BYTES = {"f64": 8, "tf32": 4, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "f8": 1, "i8": 1}
 _OPAQUE = re.compile(r"OpaqueType<(?:\(unsigned int\))?(\d{1,2})")
 _OTHER, _MOVES, _PRODUCT, _MULTIPLIES = range(4)  # what a kernel of an operation is for

@@ -22,9 +22,8 @@ from nsyswrap.reports.summary import summarize
 # Results of calls are streamed. They are read as a column only where launches lack their work, as here.
 RESULTS = {("diagnostics", "api"): ("return_value",)}
 _GRID = {f"grid_{axis}" for axis in "xyz"}
-_SHAPES = {*_GRID, *(f"block_{axis}" for axis in "xyz"), "graph_node_id"}
-# Columns of kernels that only captures with recorded shapes, or with few blocks, need: these are none.
-SOMETIMES = {"nvtx_tree": _SHAPES, "module_budget": _SHAPES, "module_kern_sum": _SHAPES, "advice": _GRID}
+# Columns of kernels that only captures with few blocks need: this is none.
+SOMETIMES = {"advice": _GRID}
 
 
 def _advise(capture: Capture) -> object:

@@ -22,7 +22,7 @@ from nsyswrap.capture.per_capture import per_capture
 
 Ints = NDArray[Any]
 
-LOOKS = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")  # what is read of kernels
+_LOOKS = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")  # what is read of kernels
 
 
 @per_capture
@@ -34,7 +34,7 @@ def shape_sources(whole: Capture) -> Ints:
     has_shapes = np.append(recorded, [False])[tree.range[place]].astype(bool)
     if not has_shapes.any() or has_shapes.all() or not tree.has_modules:
         return source
-    columns = whole.columns(KERNEL, *LOOKS)
+    columns = whole.columns(KERNEL, *_LOOKS)
     look, _ = group_keys(whole.viewed(names="full").name_ids(KERNEL), *columns.values())
     known: dict[bytes, Ints] = {}
     others = []

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
-from nsyswrap.analysis.known_work import READS
-from nsyswrap.analysis.range_tree import NOWHERE
+from nsyswrap.analysis.range_tree import NOWHERE, READS
 from nsyswrap.analysis.range_tree.budget import STATES, NodeTime, node_times
 from nsyswrap.analysis.range_tree.labels import node_labels, numbered
 from nsyswrap.analysis.range_tree.tree import RangeTree, range_tree_of

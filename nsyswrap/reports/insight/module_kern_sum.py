@@ -21,7 +21,6 @@ from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, READS, operation_notes
 from nsyswrap.analysis.judged_part import chosen_views
-from nsyswrap.analysis.known_work import READS as WORK_READS
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.kernels import node_kernels_of
@@ -104,7 +103,7 @@ REPORT = Report(
     qualifiers=("base", "mangled"),
     reads={
         **READS,
-        KERNEL: WORK_READS[KERNEL],
+        KERNEL: (*READS[KERNEL], "name"),
         "api": (*READS["api"], *SPANS),
         "nvtx": TREE_READS["nvtx"],
     },

@@ -32,8 +32,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import chosen_views
-from nsyswrap.analysis.known_work import READS
-from nsyswrap.analysis.range_tree import NOWHERE, TreeFigures, tree_figures_of
+from nsyswrap.analysis.range_tree import NOWHERE, READS, TreeFigures, tree_figures_of
 from nsyswrap.analysis.range_tree.figures import with_children
 from nsyswrap.analysis.range_tree.labels import outside_label
 from nsyswrap.analysis.utilization import Work, summed
