@@ -111,6 +111,18 @@ def test_the_long_form_is_what_pandas_makes_of_the_exports(collected: Path) -> N
         pd.testing.assert_frame_equal(mine, kept.fillna(0.0), check_dtype=False, check_names=False)
 
 
+def test_pandas_reads_both_tables_with_the_types_of_parquet(collected: Path) -> None:
+    for name, dates in (("results", ["started"]), ("summaries", [])):
+        read = pd.read_csv(collected / f"{name}.csv", dtype_backend="numpy_nullable", parse_dates=dates)
+        parquet = pd.read_parquet(collected / f"{name}.parquet", dtype_backend="numpy_nullable")
+        for day in dates:
+            parquet[day] = pd.to_datetime(parquet[day]).astype(read[day].dtype)
+        known = [column for column in read if read[column].notna().any()]  # others have no type in CSV
+        pd.testing.assert_frame_equal(read[known], parquet[known])
+        kinds = {str(kind) for kind in read[known].dtypes}
+        assert kinds <= {"Int64", "Float64", "string", "datetime64[us]", "datetime64[ns]"}
+
+
 def test_unlike_programs_are_shown_by_busy_time_and_not_ranked(
     collected: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
