@@ -256,7 +256,7 @@ report x.sqlite -r cuda_gpu_kernsum
 report x.sqlite -r kernels
   2 no report named 'kernels'
 report x.sqlite --format jsn
-  2 invalid --format 'jsn': expected text, csv, tsv, json, brief, markdown, parquet
+  2 invalid --format 'jsn': expected text, ...
 report x.sqlite -f csv
   2 no option named '-f'
 report x.sqlite --top many
@@ -300,7 +300,7 @@ export x.sqlite --perfetto
 export x.sqlite --metrics prometheus
   2 invalid --metrics 'prometheus': expected openmetrics, github-benchmark
 plot x.sqlite --kind time
-  2 invalid --kind 'time': expected top-kernels, timeline, launch, copies
+  2 invalid --kind 'time': expected top-kernels, ...
 collect nowhere
   65 nowhere not found
 redact x.sqlite
@@ -367,7 +367,12 @@ def answer(warm_cli: WarmCli, folder: Path, typed: str) -> tuple[int, list[str]]
 @pytest.mark.parametrize(("typed", "expected"), pairs(MISTAKES), ids=lambda text: text.partition("\n")[0])
 def test_a_mistake_has_an_answer(warm_cli: WarmCli, folder: Path, typed: str, expected: str) -> None:
     code, lines = answer(warm_cli, folder, typed)
-    assert f"{code} {lines[0]}" == expected.replace(" ", " nsyswrap: ", 1)
+    expected = expected.replace(" ", " nsyswrap: ", 1)
+    answered = f"{code} {lines[0]}"
+    if expected.endswith("..."):  # a list of all names
+        assert answered.startswith(expected[:-3])
+    else:
+        assert answered == expected
 
 
 @pytest.mark.parametrize(("typed", "advice"), pairs(OF_NSYS), ids=lambda text: text.partition("\n")[0])
