@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.columns import Columns
 from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.arrays.spans import Inside, Spans, one_axis
@@ -61,8 +62,8 @@ _MOST_THREADS = 1_024  # with ranges, each of which is compared with all operati
 _NO_LOAD = "Get|Set"  # in names of calls that load nothing: queries, and settings made repeatedly
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, eq=False)
+class Audit(Columns):
     """One entry per range that ended on its thread, by start; times in ns, MISSING if there is none.
 
     - ``row``: position among the whole capture's NVTX events
@@ -97,13 +98,6 @@ class Audit:
     events_ns: NDArray[Any]
     adopted: NDArray[Any]
     uncaused_ns: NDArray[Any]
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def of(self, rows: NDArray[Any]) -> Audit:
-        """Return the ranges at these positions, or with True at theirs."""
-        return Audit(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @property
     def host_ns(self) -> NDArray[Any]:
