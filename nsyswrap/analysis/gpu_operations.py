@@ -95,7 +95,6 @@ class GpuOperations(Columns):
         return self._of_stream(self.streams.stream_id)
 
     def _of_stream(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return the id of each operation's stream."""
         return looked_up(ids, self.stream)
 
     @cached_property

@@ -158,7 +158,6 @@ def own_texts(
 
 @per_capture
 def _all_texts(capture: Capture, *, registered: bool) -> Texts:
-    """Return the text of every NVTX event."""
     events = capture.columns("nvtx", "text", "text_id")
     own = Texts.of(events["text"])
     texts = [text if isinstance(text, str) else None for text in own.texts]

@@ -102,7 +102,6 @@ def _named(capture: Capture, kind: str) -> Named:
 
 @per_capture
 def _with_launches(capture: Capture) -> tuple[Named, Named, Launched | None]:
-    """Return API calls, kernels, and their launches."""
     threads = Factorizer(sparse=True)
     calls, columns = _read(capture, "api", CALL_FIELDS, lambda block: _joined_on(block, threads))
     of_threads, columns["thread"] = threads.ranked(columns["thread"])

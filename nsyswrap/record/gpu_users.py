@@ -110,11 +110,9 @@ class GpuUsers:
             self._users[pid] = GpuUser(pid, name, process.parent_pid, forked, _rank(pid))
 
     def _maps(self, pid: int) -> bool:
-        """Return True if a process has mapped the device."""
         return f" {self._device}\n".encode() in proc.contents(f"/proc/{pid}/maps")
 
     def _opened(self, pid: int) -> set[str]:
-        """Return the descriptors of the device."""
         folder = f"/proc/{pid}/fd"
         return {number for number in proc.names(folder) if proc.link(f"{folder}/{number}") == self._device}
 

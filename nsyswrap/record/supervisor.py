@@ -333,7 +333,6 @@ def _group_of(pid: int) -> int:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Return True if a process was stopped, as by SIGSTOP."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

@@ -146,7 +146,6 @@ def _until_the_next(spans: Spans, parent: NDArray[Any], codes: NDArray[Any], tex
 
 
 def _depths(parent: NDArray[Any]) -> NDArray[Any]:
-    """Return the number of ancestors of each range."""
     top = np.where(parent < 0, np.arange(len(parent)), parent)
     depth = (parent >= 0).astype(np.int64)
     for _ in range(len(parent).bit_length()):  # each step doubles the distance climbed

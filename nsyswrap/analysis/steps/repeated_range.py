@@ -140,7 +140,6 @@ def _families(ranges: Sequence[_Range]) -> list[list[_Range]]:
 
 
 def _together(variants: Sequence[_Range]) -> _Range:
-    """Return the ranges of a family as one."""
     if len(variants) == 1:
         return variants[0]
     start, end = (np.concatenate([one[field] for one in variants]) for field in (1, 2))

@@ -134,7 +134,6 @@ def _figures(answer: Answer, texts: Mapping[str, str]) -> tuple[Figure, ...]:
 
 
 def _saved(finding: Finding, answer: Answer) -> tuple[Figure, ...]:
-    """Return what a finding can save."""
     number = next(i for i, other in enumerate(answer.findings) if other is finding)
     saved = whole_percent(finding.ceiling_percent or 0.0)
     return _figures(answer, {f"findings.{number}.potential_percent": saved})

@@ -271,7 +271,6 @@ def _stored_run(run: RunFigures) -> dict[str, object]:
 
 
 def _setup(setup: Setup) -> dict[str, Any]:
-    """Return what is known of a setup."""
     unknown = asdict(Setup())
     return {name: value for name, value in asdict(setup).items() if value != unknown[name]}
 

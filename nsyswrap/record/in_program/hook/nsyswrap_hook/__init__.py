@@ -69,7 +69,6 @@ def _torch_imported() -> None:
 
 
 def _steps() -> Steps:
-    """Return the steps of this process."""
     from .steps import Steps
 
     if not _made:
