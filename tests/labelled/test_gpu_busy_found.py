@@ -25,6 +25,7 @@ FIRST = {
     "features_streamed": "copy_bound",
     "gpt2_float32": "fp32_products",
     "gpt2_vocabulary": "misaligned_products",
+    "jax_chain": "elementwise_chains",
     "layer_norm_written_out": "elementwise_chains",
     "lightning_float32": "fp32_products",
     "odd_width": "misaligned_products",
@@ -44,9 +45,8 @@ ALONE = {
     "softmax_strided",
     "triton_small_tiles",
 }  # in one kernel
-# Events of jax_float64 were lost, llama_dynamic_cache loads kernels in each step, and what XLA could fuse in
-# the chain of jax_chain is not judged.
-OTHERS = {"jax_float64", "llama_dynamic_cache", "jax_chain"}
+# Events of jax_float64 were lost, and llama_dynamic_cache loads kernels in each step.
+OTHERS = {"jax_float64", "llama_dynamic_cache"}
 TRUE = {  # which are there, in a fourteenth of a step
     "healthy_dinov2_inference": "elementwise_chains",
     "healthy_vgg_channels_last": "elementwise_chains",

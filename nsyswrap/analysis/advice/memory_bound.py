@@ -27,8 +27,11 @@ from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import WITHIN_DEVICE
 from nsyswrap.capture.stream import looked_up
 
-# What a kernel or copy does. FUSED are elementwise kernels that a compiler made.
+# What a kernel or copy does. FUSED are elementwise kernels that a compiler made. XLA makes WRAPPED of one
+# operation, and LOOP of several, or of one and a number.
 OTHER, PRODUCT, ATTENTION, SOFTMAX, NORM, REDUCE, ELEMENTWISE, FUSED, RANDOM, CAST, *_LAYOUT = range(14)
+_OF_XLA = WRAPPED, LOOP = range(14, 16)
+_COUNT = 16
 _CONVERSION, _STRIDED, _CONCATENATION, _CLONE = _LAYOUT
 _IN_ATTENTION = (ELEMENTWISE, FUSED, RANDOM, CAST, _STRIDED, _CLONE)  # and a softmax, between two products
 _IN_UPDATE = (ELEMENTWISE, REDUCE, CAST, _CLONE)
@@ -55,6 +58,11 @@ _SOURCES = {
 _TRAINS = re.compile(r"[Bb]ackward|_bwd|_bprop|dgrad|wgrad|multi_tensor_apply|(?<![Hh])[Aa]dam")
 # The first truth value after the types of the warp template says whether it takes the logarithm.
 _LOG_SOFTMAX = re.compile(r"[Ll]og_?[Ss]oft|softmax_warp_\w+<(?:[^,<]+, ){4}(?:\(bool\))?[1t]")
+_WRAPPED = re.compile(
+    "wrapped_(?:add|subtract|multiply|divide|maximum|minimum|power|remainder|negate|abs|exponential|log|tanh"
+    "|logistic|sqrt|rsqrt|cbrt|sine|cosine|tan|atan2|erf|select|compare|and|or|xor|not|clamp|sign|floor|ceil)"
+    r"(?![a-z])"
+)
 _CONVERTS = re.compile(r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor", re.IGNORECASE)
 _ARRAYS = re.compile(r"(?:std::array|at::detail::Array)<char \*, (?:\([a-z ]+\))?(\d{1,9})")
 _SIZES = re.compile(r"elementwise_kernel(?:_manual_unroll)?<(?:\(int\))?(\d{1,9}), (?:\(int\))?(\d{1,9})")
@@ -69,6 +77,8 @@ def _role(name: str) -> int:
         return OTHER
     if kind == "copy":
         return _role_of_copy(name)
+    if kind == "elementwise" and name.startswith(("wrapped_", "loop_")):
+        return WRAPPED if _WRAPPED.match(name) else LOOP if name.startswith("loop_") else OTHER
     pytorch = "at::native::" in name or "cudnn::" in name
     if kind == "elementwise" and pytorch and "multi_tensor_apply" not in name:
         return ELEMENTWISE
@@ -88,7 +98,12 @@ def _role_of_copy(name: str) -> int:
 
 
 def _elements_of_block(name: str) -> int:
-    """Return the number of elements of a block of PyTorch's elementwise kernels; 0 if not known."""
+    """Return the number of elements of a block of PyTorch's elementwise kernels; 0 if not known.
+
+    Blocks of XLA's kernels count as one: they tell whether sizes are equal.
+    """
+    if name.startswith(("wrapped_", "loop_")):
+        return 1
     if "unrolled_elementwise_kernel<" in name:
         return 4 * _THREADS
     if "vectorized_elementwise_kernel<" in name:  # older releases name their arrays at::detail::Array
@@ -118,14 +133,14 @@ def _roles(whole: Capture) -> NDArray[Any]:
 @per_capture
 def _block_elements(whole: Capture) -> NDArray[Any]:
     """Return the number of elements of a block of each name; 0 if it is not known."""
-    sized = _roles(whole), (ELEMENTWISE, CAST, _STRIDED, _CLONE)
+    sized = _roles(whole), (ELEMENTWISE, CAST, _STRIDED, _CLONE, *_OF_XLA)
     return _of_texts(whole, _elements_of_block, np.isin(*sized), 0)
 
 
 @per_capture
 def _array_counts(whole: Capture) -> NDArray[Any]:
     """Return the number of arrays of each name."""
-    return _of_texts(whole, _arrays, np.isin(_roles(whole), _IN_CHAIN), 1)
+    return _of_texts(whole, _arrays, np.isin(_roles(whole), (*_IN_CHAIN, *_OF_XLA)), 1)
 
 
 def _of_texts(
@@ -202,7 +217,7 @@ class _Work:
 
     def marked(self, *roles: int) -> NDArray[Any]:
         """Mark the rows of these roles."""
-        known = np.zeros(_CLONE + 1, bool)
+        known = np.zeros(_COUNT, bool)
         known[list(roles)] = True
         return known[self.role]
 
@@ -230,7 +245,7 @@ def _clones(context: AdviceContext) -> NDArray[Any]:
 
 def _time_by_role(context: AdviceContext) -> NDArray[Any]:
     """Return the time of the kernels and copies of each role in ns."""
-    total = np.zeros(_CLONE + 1)
+    total = np.zeros(_COUNT)
     if len(context.kernels.rows):
         total += np.bincount(_roles(context.capture.whole), context.kernels.total_ns, len(total))
     total[_CLONE] += context.duration_ns(_clones(context)).sum()
@@ -335,7 +350,7 @@ def _layout(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     left_out = {one for one, out in ((_STRIDED, attends), (_CLONE, few)) if out}
     marks = work.marked(*(one for one in _LAYOUT if one not in left_out)) & work.free
     kinds = ("conversions_ns", "strided_ns", "concatenations_ns", "clones_ns")
-    times = np.bincount(work.role[marks], work.ns[marks], minlength=_CLONE + 1)[_LAYOUT].astype(int).tolist()
+    times = np.bincount(work.role[marks], work.ns[marks], minlength=_COUNT)[_LAYOUT].astype(int).tolist()
     yield from _finding(context, work, "layout_copies", marks, **dict(zip(kinds, times, strict=True)))
 
 
@@ -344,7 +359,7 @@ def _chains(context: AdviceContext, work: _Work) -> Iterator[Finding]:
 
     It saves what each of them writes and the next one reads.
     """
-    linked = _linked(work)
+    linked = _linked(work, of_xla=_calls_operations(context, work))
     at = np.flatnonzero(linked)
     if not len(at):
         return
@@ -369,10 +384,27 @@ def _chains(context: AdviceContext, work: _Work) -> Iterator[Finding]:
     )
 
 
-def _linked(work: _Work) -> NDArray[Any]:
-    """Mark the rows that form a chain with the next row: neither is shorter than the gap between them."""
+def _calls_operations(context: AdviceContext, work: _Work) -> bool:
+    """Return True if a program calls XLA's operations one by one: a kernel of one runs twice in each step.
+
+    A compiled program names each of its kernels otherwise, and has what it could fuse fused.
+    """
+    wrapped = work.name[work.marked(WRAPPED)]
+    steps = len(context.part.typical[0]) if context.part.steps.found else 0
+    return bool(steps and len(wrapped) and np.bincount(wrapped).max() >= 2 * steps)
+
+
+def _linked(work: _Work, *, of_xla: bool) -> NDArray[Any]:
+    """Mark the rows that form a chain with the next row: neither is shorter than the gap between them.
+
+    Kernels of XLA do ``of_xla``, if one of the two is a single operation.
+    """
     can = work.marked(*_IN_CHAIN) & work.free
-    linked: NDArray[Any] = can[1:] & can[:-1] & (work.place[1:] == work.place[:-1])
+    linked: NDArray[Any] = can[1:] & can[:-1]
+    if of_xla:
+        can, one = work.marked(*_OF_XLA) & work.free, work.marked(WRAPPED)
+        linked |= can[1:] & can[:-1] & (one[1:] | one[:-1])
+    linked &= work.place[1:] == work.place[:-1]
     at = np.flatnonzero(linked)
     idle = work.start_ns[at + 1] - work.end_ns[at]
     elements, ns = ((values[at], values[at + 1]) for values in (work.elements, work.ns))
@@ -422,5 +454,5 @@ _ROLES = {
     _updates: _IN_UPDATE,
     _casts: (CAST,),
     _layout: _LAYOUT,
-    _chains: _IN_CHAIN,
+    _chains: (*_IN_CHAIN, *_OF_XLA),
 }

@@ -166,6 +166,7 @@ _IN_JAX: Mapping[FindingKind, Texts] = {
     "timed_earlier_work": (_NO_TEXT, "jax.block_until_ready(state)  # as the last line before the range"),
     "idle_queued": (_NO_TEXT, _JITTED),
     "idle_synchronise": (_NO_TEXT, _LATER),
+    "elementwise_chains": ("put the function under jax.jit, which fuses its operations", _JITTED),
     "idle_launch": ("put the whole step under jax.jit, and loops into lax.scan", _JITTED),
     "idle_host": ("put the whole step under jax.jit, or queue more steps before waiting for one", _JITTED),
     "idle_copy": (_NO_TEXT, "following = pool.submit(jax.device_put, batch)  # while the GPU works"),

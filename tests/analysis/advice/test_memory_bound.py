@@ -70,6 +70,12 @@ def kinds(folder: Path, *work: tuple[str, int] | tuple[str, int, int]) -> dict[s
         (SOFTMAX.replace("(bool)0, (bool)0", "true, false").replace("(int)", ""), OTHER),
         ("void at::native::<unnamed>::cunn_SoftMaxForward<(int)4, LogSoftMaxForwardEpilogue>(T4 *)", OTHER),
         (TRITON_CAST, memory_bound.FUSED),
+        ("wrapped_add", memory_bound.WRAPPED),
+        ("wrapped_exponential_minus_one_2", memory_bound.WRAPPED),
+        ("loop_add_multiply_fusion_1", memory_bound.LOOP),
+        ("wrapped_broadcast", OTHER),
+        ("wrapped_convert", OTHER),
+        ("wrapped_addition", OTHER),
         ("triton_per_fused_native_layer_norm_3", OTHER),
         ("triton_per_fused__softmax_3", memory_bound.SOFTMAX),
         (FLASH, memory_bound.ATTENTION),
@@ -222,6 +228,28 @@ def test_a_norm_is_part_of_a_chain_if_it_takes_about_as_long(tmp_path: Path) -> 
 )
 def test_no_chain(work: list[tuple[str, int]], tmp_path: Path) -> None:
     assert kinds(tmp_path, *work) == {}
+
+
+def test_operations_that_jax_calls_one_by_one_are_a_chain(tmp_path: Path) -> None:
+    work = [("wrapped_add", 300), ("loop_multiply_fusion", 300), ("wrapped_add", 300)]
+    assert kinds(tmp_path, *work)["elementwise_chains"] == 3 * 400
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        [
+            ("wrapped_add", 300),
+            ("loop_multiply_fusion", 300),
+            ("wrapped_subtract", 300),
+        ],  # of one program
+        [("loop_add_fusion", 300), ("loop_multiply_fusion", 300)] * 2,  # a compiled loop
+        [("wrapped_add", 200), ("gemm_fusion_dot_1", 250), ("wrapped_add", 200)],
+        [("wrapped_add", 300, 1), ("loop_multiply_fusion", 300, 3), ("wrapped_add", 300, 1)],  # blocks
+    ],
+)
+def test_compiled_kernels_of_jax_are_no_chain(work: list[tuple[str, int]], tmp_path: Path) -> None:
+    assert "elementwise_chains" not in kinds(tmp_path, *work)
 
 
 @pytest.mark.parametrize(("idle", "expected"), [(160, {"elementwise_chains": 3 * 320}), (161, {})])
