@@ -147,6 +147,18 @@ def thread_ranges(whole: Capture) -> tuple[NDArray[Any], Spans]:
     return rows, Spans(events["global_tid"][rows], events["start_ns"][rows], ends)
 
 
+def moved_notes(whole: Capture) -> tuple[str, ...]:
+    """Return a note if ranges ended on another thread than they began on: they hold no launches."""
+    if not whole.has("nvtx"):
+        return ()
+    events = whole.columns("nvtx", *_TIMES)
+    rows = _of_types(events, ALL)
+    ended_by = events["end_global_tid"][rows]
+    moved = int(((ended_by != MISSING) & (ended_by != events["global_tid"][rows])).sum())
+    text = f"NVTX ranges that ended on another thread than they began on: {moved:,}; no GPU work is theirs"
+    return (text,) if moved else ()
+
+
 def own_texts(
     capture: Capture, rows: NDArray[Any], *, registered: bool = True
 ) -> tuple[NDArray[Any], list[str | None]]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.selection import Selection
 
 with lazy_imports():
+    from nsyswrap.analysis import nvtx_ranges
     from nsyswrap.analysis.compare import run_figures
     from nsyswrap.analysis.ranks import members
     from nsyswrap.capture import schema
@@ -247,8 +248,10 @@ def _write_flamegraph(captures: Sequence[Capture], labels: Sequence[str], path: 
         print_data(content)
     else:
         write(path, content)
+    for text in {text: None for capture in captures for text in nvtx_ranges.moved_notes(capture.whole)}:
+        note(f"nsyswrap: {text}")
     lines = content.count("\n")
-    note(f"wrote {'stdout' if _is_stdout(path) else path}: {lines:,} stacks of GPU time in ns")
+    note(f"wrote {'stdout' if _is_stdout(path) else path}: {counted(lines, 'stacks')} of GPU time in ns")
 
 
 def _write_events(capture: Capture, folder: Path) -> None:

@@ -26,7 +26,7 @@ from nsyswrap.analysis.arrays.spans import Inside, Spans
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes
-from nsyswrap.analysis.nvtx_ranges import closed_ranges, own_texts
+from nsyswrap.analysis.nvtx_ranges import closed_ranges, moved_notes, own_texts
 from nsyswrap.analysis.timing_audit.causation import adopted_notes, launched_for
 from nsyswrap.analysis.timing_audit.range_work import covered, members
 from nsyswrap.base.units import Unit
@@ -57,7 +57,7 @@ def compute(capture: Capture) -> Result:
     appearance = np.argsort(np.unique(codes, return_index=True)[1], kind="stable")
     return Result(
         {name: rows_of(values, appearance) for name, values in data.items()},
-        (*operation_notes(capture), *adopted_notes(adopted)),
+        (*operation_notes(capture), *moved_notes(capture.whole), *adopted_notes(adopted)),
     )
 
 

@@ -32,6 +32,7 @@ import numpy as np
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
 from nsyswrap.analysis.judged_part import chosen_views
+from nsyswrap.analysis.nvtx_ranges import moved_notes
 from nsyswrap.analysis.range_tree import NOWHERE, READS, TreeFigures, tree_figures_of
 from nsyswrap.analysis.range_tree.figures import with_children
 from nsyswrap.analysis.range_tree.labels import outside_label
@@ -83,7 +84,7 @@ def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - a
             "flop_per_s": flop_per_s,
             "peak_percent": peak_percent,
         },
-        (*operation_notes(capture), *_notes(capture, figures)),
+        (*operation_notes(capture), *moved_notes(capture.whole), *_notes(capture, figures)),
         left_out=max(left_out, 0),
     )
 

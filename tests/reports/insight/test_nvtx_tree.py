@@ -239,3 +239,16 @@ def test_a_range_that_did_not_end_says_so(tmp_path: Path) -> None:
     assert times(tree, "total")["step *"] == (1,)
     assert times(tree, "total", "own")["step * (not ended)"] == (6, 2)
     assert times(tree, "total")["step * (not ended)/part"] == (4,)
+
+
+@pytest.mark.parametrize(("ended_by", "ns"), [(PID, 20), (PID + 1, 0)])
+def test_a_start_end_range_holds_the_launches_of_its_thread_or_a_note_says_why_not(
+    tmp_path: Path, ended_by: int, ns: int
+) -> None:
+    """A range from 0 to 50 with a launch at 10 of a kernel of 20 ns."""
+    ended = nvtx("encode", 0, 50, eventType=60, endGlobalTid=global_id(PID, ended_by))
+    capture = opened(tmp_path, ended, call("cudaLaunchKernel", 10, 12, 1), kernel("k", 20, 40, 1))
+    assert times(tree_of(capture), "total").get("encode", (0,)) == (ns,)
+    for name in ("nvtx_tree", "nvtx_phases"):
+        text = "ended on another thread than they began on: 1; no GPU work is theirs"
+        assert (text in notes_text(capture, name)) is (ns == 0)
