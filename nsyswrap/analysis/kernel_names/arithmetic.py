@@ -259,7 +259,7 @@ def _native(name: str, text: str) -> Arithmetic:
     kind, kernel = classify(name), parse(name if len(text) < _LONGEST else text)  # most know the former
     plain_loops = kind in (*_MEMORY_BOUND, "rng", "sort") or "depthwise" in kernel.base
     arguments = [argument for argument in kernel.arguments if not is_number(argument)]
-    types = [short_type(argument) for argument in arguments[:1]]
+    types = [name for name in map(short_type, arguments) if not name[:1].isupper()][:1]  # not functors: Var
     if "elementwise_kernel" in kernel.base:
         types = operation(arguments[kernel.base.endswith("_with_index")])[1]
     elif kernel.base == "multi_tensor_apply_kernel":
