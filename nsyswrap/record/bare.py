@@ -64,16 +64,12 @@ def _wait(
             timed_out = not received and deadline is not None and now > deadline
             if received or timed_out:
                 stopped_at = now
-                _signal(process, received[0] if received else signal.SIGTERM)
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, received[0] if received else signal.SIGTERM)
         elif now > stopped_at + (REPEAT_S if len(received) > 1 else STOP_PROGRAM_S):
             guard.kill(members.living())
         timed.pause(POLL_S)
     return timed_out
-
-
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
 
 
 def _status(spec: RunSpec, code: int, received: list[signal.Signals], *, timed_out: bool) -> Status:

@@ -297,14 +297,10 @@ def delete_other_processes(db: sqlite3.Connection, export: Export) -> None:
     used = used_strings(export, without=[*OUTPUT_TABLES, "ThreadNames"])
     if "nameId" in export.tables.get("ThreadNames", ()):
         used |= {name for (name,) in db.execute("SELECT DISTINCT nameId FROM ThreadNames")}
-    _delete_strings(db, _process_strings(export) - used)
-
-
-def _process_strings(export: Export) -> set[int]:
-    """Return the ids of names of processes and threads, including those that no row refers to."""
+    # Names of processes and threads go too if no row refers to them any more.
     rows = set(_distinct(export, "PROCESSES", "name"))
     strings = {i for i, text in export.strings.items() if (text,) in rows}
-    return strings | values(export, "ThreadNames", "nameId")
+    _delete_strings(db, (strings | values(export, "ThreadNames", "nameId")) - used)
 
 
 def blank_personal(db: sqlite3.Connection, export: Export) -> None:

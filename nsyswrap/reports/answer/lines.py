@@ -78,7 +78,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
         *(_withheld(answer.withheld) if answer.withheld else (*first, *_moving(answer))),
         *loop_lines(answer),
         *start_up_lines(answer),
-        *(() if _has_spikes(answer) else outlier_lines(answer)),
+        *(() if any(finding.kind == _SPIKES for finding in _shown(answer)) else outlier_lines(answer)),
         *(line for lines in others for line in lines),
         *_facts(answer),
         *_notes(answer),
@@ -262,11 +262,6 @@ def _facts(answer: Answer) -> Iterator[Line]:
             yield Line("command for Nsight Compute", "detail", typed="--ncu")
         elif fact.kind != _UNKNOWN:
             yield Line(sentence, "fact", report=fact.source)
-
-
-def _has_spikes(answer: Answer) -> bool:
-    """Return True if the lines of the findings tell of the outlier steps."""
-    return any(finding.kind == _SPIKES for finding in _shown(answer))
 
 
 def _finding_lines(answer: Answer) -> Iterator[list[Line]]:

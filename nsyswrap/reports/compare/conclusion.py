@@ -143,7 +143,7 @@ def title(pair: Pair) -> str:
 
 def _verdict(comparison: Comparison, pair: Pair) -> tuple[str, str]:
     """Return the heading of the verdict and its figures."""
-    judged, tolerance = pair.judgement, _share(comparison.limits.max_slower)
+    judged, tolerance = pair.judgement, f"{comparison.limits.max_slower * PERCENT:g} %"
     change = change_percent(pair)
     figures = f"{title(pair)} {arrow(*map(duration, each_ns(pair)))}"
     figures += f", {percent(change / PERCENT)} %" if change is not None else ""
@@ -345,7 +345,3 @@ def _some(texts: Sequence[str]) -> str:
 def signed(ns: float) -> str:
     """Return a difference of times with its sign."""
     return f"{'+' if ns > 0 else '-' if ns < 0 else ''}{duration(abs(ns))}"
-
-
-def _share(share: float) -> str:
-    return f"{share * PERCENT:g} %"
