@@ -11,8 +11,9 @@ from made_modules import ENGINE, MAIN, Training
 from report_tables import table_of
 from tiny_export import opened
 
-from nsyswrap import open_capture
+from nsyswrap import Capture, open_capture
 from nsyswrap.analysis.known_work import known_work
+from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.capture.selection import Selection
 
 RECORDED = Path(__file__).parents[1] / "data" / "flops"
@@ -219,16 +220,36 @@ def test_a_step_has_the_flops_that_pytorch_counts(
     assert np.nansum(known_work(capture).flops) == counter.get_total_flops()
 
 
-# What torch.utils.flop_counter counted in these programs; a formula for each layer gives the same.
-COUNTED = {"gpt": (2, 1_389_958_791_168), "resnet": (1, 777_570_484_224)}
+# What torch.utils.flop_counter counted in these programs, and a formula for each layer; of the Llama, whose
+# grouped heads the counter refuses, the formula alone, with the product of frequencies and 512 positions.
+LLAMA = 1_042_603_311_104 + 2 * 32 * 512
+COUNTED = {"gpt": (2, 1_389_958_791_168), "resnet": (1, 777_570_484_224), "llama": (1, LLAMA)}
+# FLOPs of a call, and TFLOP/s by CUDA events around 40 calls in the program.
+TIMED = {"gemm": (2 * 8192**3, 715.1), "convolution": (473_520_144_384, 773.2), "attention": (2**40, 465.5)}
+
+
+def recorded(folder: Path, name: str) -> Capture:
+    export = folder / "report.sqlite"
+    export.write_bytes(lzma.decompress((RECORDED / f"{name}.sqlite.xz").read_bytes()))
+    return open_capture(export)
+
+
+@pytest.mark.parametrize("kind", TIMED)
+def test_recorded_loops_have_the_rate_that_the_program_measured(tmp_path: Path, kind: str) -> None:
+    """A product, a convolution and attention in bfloat16; each of 60 calls is known by the first ones."""
+    flops, tflops = TIMED[kind]
+    capture = recorded(tmp_path, "loops")
+    codes, classes = kernel_classes(capture)
+    mine = np.flatnonzero(codes == classes.index(kind))
+    assert known_work(capture).flops[mine] == pytest.approx([flops] * 60)
+    start, end = (times[mine[-40:]] for times in capture.columns("kernel", "start_ns", "end_ns").values())
+    assert 40 * flops / (end - start).sum() / 1e3 == pytest.approx(tflops, rel=0.03)
 
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_recorded_steps_have_the_flops_that_the_program_counted(tmp_path: Path, name: str) -> None:
-    """Forward and backward of a GPT and of ResNet-50; the shapes of the second step are not recorded."""
-    export = tmp_path / "report.sqlite"
-    export.write_bytes(lzma.decompress((RECORDED / f"{name}.sqlite.xz").read_bytes()))
-    capture = open_capture(export)
+    """Forward and backward of a GPT, ResNet-50 and a Llama; a second step has no shapes of its own."""
+    capture = recorded(tmp_path, name)
     work, (steps, flops) = known_work(capture), COUNTED[name]
     assert np.nansum(work.flops) == pytest.approx(steps * flops, rel=1e-9)
     parts = np.array_split(work.flops, steps)
