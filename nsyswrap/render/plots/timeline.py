@@ -1,27 +1,33 @@
 """Plot a timeline: a lane for each GPU stream above lanes for each host thread.
 
-The height of a kind of event is its part of each bin. Long NVTX ranges are drawn one by one. The window is
+The lanes are those of ``render.timeline``. The height of a kind of event is its part of each bin of time: at
+most BINS values, however many events there are. Sub-lanes of a stream are drawn as one, and so are a thread's
+calls of other kinds left out. Long NVTX ranges are drawn one by one. The window is
 that of ``gpu_time``, extended back to the API call of the first operation. Without GPU work the window covers
 all host events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib.patches import StepPatch
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.answer import judged_steps
+from nsyswrap.analysis.answer import JudgedSteps, judged_steps
+from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_part import main_steps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import duration, moment, percent
+from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import SPANS
+from nsyswrap.render.colors import Style
 from nsyswrap.render.plots import Plot, nothing_selected
 from nsyswrap.render.plots.figure import (
     MONO,
@@ -34,18 +40,161 @@ from nsyswrap.render.plots.figure import (
     sheet,
     time_axis,
 )
-from nsyswrap.render.plots.lanes import BINS, NVTX_RANGE, Kind, Lane, bins, gpu_lanes, host_lanes, host_times
-from nsyswrap.render.timeline.names import NO_NAME, gpu_name
+from nsyswrap.render.timeline import lanes as model
+from nsyswrap.render.timeline import names
+from nsyswrap.render.timeline.names import (
+    CALLS,
+    COPIES,
+    KERNELS,
+    NO_NAME,
+    RANGES,
+    gpu_name,
+    name_of,
+    style_of,
+)
 from nsyswrap.reports import find_report
 from nsyswrap.reports.figures import step_figures
-from nsyswrap.reports.table import read_ahead
+from nsyswrap.reports.table import Values, read_ahead
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from nsyswrap.analysis.answer import JudgedSteps
-    from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.table import Values
+BINS = 600  # each about a pixel on a screen
+
+MOST_STREAMS = 16
+MOST_THREADS, MOST_LEVELS = 6, 3
+_FAMILIES = (KERNELS, COPIES, CALLS, RANGES)  # in the order of the legend
+_SINGLE = 4  # bins; a longer NVTX range is drawn by itself
+
+
+class Kind(NamedTuple):
+    """A kind of event, sorted as in the legend. A kind that ``hangs`` is drawn from the lane's upper edge."""
+
+    order: int
+    label: str
+    color: Style
+    hangs: bool = False
+
+
+def _kind(kind: names.Kind) -> Kind:
+    family, _ = kind
+    name = name_of(kind)
+    complete = family not in (KERNELS, CALLS) or name == "CUDA graph" or name.endswith(" products")
+    label = name if complete else f"{name} {family}"
+    return Kind(_FAMILIES.index(family), label, style_of(kind), hangs=family == COPIES)
+
+
+NVTX_RANGE = _kind((RANGES, "range"))
+
+
+class Range(NamedTuple):
+    """An NVTX range that is drawn by itself; times in ns."""
+
+    start_ns: int
+    end_ns: int
+    name: str | None
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One row of the timeline: for each kind the part of each bin that it takes, and single ranges."""
+
+    label: str
+    shares: dict[Kind, NDArray[Any]]
+    ranges: list[Range] = field(default_factory=list)
+
+
+def bins(start_ns: int, end_ns: int) -> NDArray[Any]:
+    """Return the BINS + 1 bin edges of a window in ns. A window shorter than BINS ns has fewer."""
+    return np.unique(np.linspace(start_ns, max(end_ns, start_ns + 1), BINS + 1).round().astype(np.int64))
+
+
+def gpu_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
+    """Return a lane for each of the busiest streams, and the number of streams without a lane."""
+    streams: list[list[model.Lane]] = []
+    for lane in model.streams(capture):
+        if lane.level == 0:
+            streams.append([])
+        streams[-1].append(lane)
+    kept = _busiest([_time(parts) for parts in streams], MOST_STREAMS)
+    lanes = [
+        Lane(f"{gpu_name(capture, parts[0].device, model=False)} {parts[0].title}", _shares(parts, edges))
+        for parts in (streams[i] for i in kept)
+    ]
+    return lanes, len(streams) - len(kept)
+
+
+def host_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
+    """Return the lanes of the busiest threads, and the number of threads without a lane.
+
+    The NVTX lanes of a thread are above its API lane.
+    """
+    drawn = [lane for lane in model.threads(capture) if lane.family in (CALLS, RANGES)]
+    threads = [list(parts) for _, parts in groupby(drawn, lambda lane: lane.owner)]
+    kept = _busiest([_time(parts) for parts in threads], MOST_THREADS)
+    lanes = [lane for i in kept for part in threads[i] for lane in _host_lane(part, edges)]
+    return lanes, len(threads) - len(kept)
+
+
+def host_times(capture: Capture) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return start and end of all CUDA API calls and NVTX ranges that have a lane, in ns."""
+    drawn = [lane for lane in model.threads(capture) if lane.family in (CALLS, RANGES)]
+    none = np.empty(0, np.int64)
+    start, end = ([none, *(getattr(lane, name) for lane in drawn)] for name in ("start_ns", "end_ns"))
+    return np.concatenate(start), np.concatenate(end)
+
+
+def _time(lanes: Sequence[model.Lane]) -> int:
+    return sum(int((lane.end_ns - lane.start_ns).sum()) for lane in lanes)
+
+
+def _busiest(time_ns: Sequence[int], most: int) -> list[int]:
+    """Return the positions of the ``most`` longest times, ascending."""
+    return sorted(np.argsort(-np.array(time_ns), kind="stable")[:most].tolist())
+
+
+def _host_lane(lane: model.Lane, edges: NDArray[Any]) -> Iterator[Lane]:
+    """Yield the lane of calls or of one level of ranges if it has something in the bins."""
+    if lane.family == CALLS:
+        if taken := _shares([lane], edges):
+            yield Lane(f"{lane.group} API", taken)
+        return
+    if lane.level >= MOST_LEVELS:
+        return
+    long = (
+        (lane.end_ns - lane.start_ns >= _SINGLE * np.diff(edges).max())
+        & (lane.end_ns > edges[0])
+        & (lane.start_ns < edges[-1])
+    )
+    taken = _shares([lane], edges, ~long)
+    single = np.flatnonzero(long).tolist()
+    names = [lane.names[lane.name[i]].removeprefix(":") for i in single]
+    spans = zip(lane.start_ns[long].tolist(), lane.end_ns[long].tolist(), names, strict=True)
+    ranges = [Range(*span) for span in spans]
+    if taken or ranges:
+        yield Lane("" if lane.level else f"{lane.group} NVTX", taken, ranges)
+
+
+def _shares(
+    lanes: Sequence[model.Lane], edges: NDArray[Any], which: NDArray[Any] | slice = slice(None)
+) -> dict[Kind, NDArray[Any]]:
+    """Return for each kind the part of every bin in which at least one of its events was open.
+
+    The lanes have the same kinds. Events outside all bins are left out.
+    """
+    start, end, series = (
+        np.concatenate([getattr(lane, name)[which] for lane in lanes])
+        for name in ("start_ns", "end_ns", "series")
+    )
+    share_of: dict[Kind, NDArray[Any]] = {}
+    for number in np.flatnonzero(np.bincount(series)).tolist():
+        mine = series == number
+        cover = union(start[mine], end[mine])
+        taken = overlap(cover.start, cover.end, edges[:-1], edges[1:])
+        if taken.any():
+            kind = _kind(lanes[0].kinds[number])
+            share_of[kind] = share_of.get(kind, 0) + taken / np.diff(edges)
+    return share_of
 
 
 HEIGHTS = (

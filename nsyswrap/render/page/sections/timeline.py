@@ -19,9 +19,7 @@ from nsyswrap.render.page.charts import swatch
 from nsyswrap.render.page.html import Markup, Section, data, element, section
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.tables import folded_table
-from nsyswrap.render.page.timeline.content import Picture, script_data
-from nsyswrap.render.page.timeline.focus import focus, longest_gaps
-from nsyswrap.render.page.timeline.kept import Kept
+from nsyswrap.render.page.timeline.content import Kept, Picture, focus, longest_gaps, script_data
 from nsyswrap.render.timeline.curves import curves, idle, steps
 from nsyswrap.render.timeline.lanes import Lane, ranges_left_out, streams, threads
 from nsyswrap.reports.table import Column, Schema, Table, table_of

@@ -1,6 +1,8 @@
-"""Make what the page's script draws: lanes, kept events column by column, and bins of all events.
+"""Make what the page's script draws: lanes, kept events with their details, and bins of all events.
 
-All times are in ns after ``origin``, the first time of the picture.
+A small capture keeps all events. A large one keeps all events of some windows of time, and the longest of
+each lane. A bin says how much of it is taken, and what begins in it. The picture opens where a reader should
+look. All times are in ns after ``origin``, the first time of the picture.
 """
 
 from __future__ import annotations
@@ -16,16 +18,425 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.arrays.groups import group_keys, largest_first
+from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.finding import Finding
+from nsyswrap.analysis.gpu_gaps import gaps_of
+from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
+from nsyswrap.analysis.judged_part import main_steps
+from nsyswrap.analysis.nvtx_paths import call_paths
+from nsyswrap.analysis.steps import Steps
+from nsyswrap.base.constants import MISSING
+from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.intervals import IntervalSet
+from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.render.names import distinct_names
 from nsyswrap.render.page.html import plain
 from nsyswrap.render.page.tables import clipped
-from nsyswrap.render.page.timeline.facts import facts_of
-from nsyswrap.render.page.timeline.focus import Focus, lane_of
-from nsyswrap.render.page.timeline.kept import PER_MILLE, Kept, Level, finest, lane_density
 from nsyswrap.render.timeline.curves import Curve
 from nsyswrap.render.timeline.lanes import Lane
-from nsyswrap.render.timeline.names import CALLS, Kind, name_of, style_of
+from nsyswrap.render.timeline.names import CALLS, KERNELS, RANGES, Kind, name_of, style_of
+
+_GAPS = 8  # the longest GPU gaps
+_OUTLIERS = 4  # the longest outlier steps
+_PLACES = 3  # the longest intervals of a finding
+_LEAST_AROUND_NS = 20_000  # on each side of a spot
+_EDGE = 0.005  # of the time with GPU work: what lies apart by itself at either end
+
+
+class Focus(NamedTuple):
+    """Times in ns. ``opens`` is the time that is seen first, and ``why`` names it.
+
+    ``gpu`` is the time with nearly all GPU work; None without any. ``findings`` has the longest interval of
+    each finding by its name. ``spots`` are times whose events matter, best first.
+    """
+
+    opens: tuple[int, int]
+    why: str
+    gpu: tuple[int, int] | None
+    findings: dict[str, tuple[int, int]]
+    spots: list[tuple[int, int]]
+
+
+def focus(capture: Capture, findings: Sequence[Finding], ends: tuple[int, int]) -> Focus:
+    """Return the focus of a timeline from ``ends[0]`` to ``ends[1]``."""
+    gpu = _gpu_work(capture)
+    steady = main_steps(capture)
+    places: dict[str, tuple[int, int]] = {
+        one.kind: _longest(one, 1)[0] for one in findings if len(one.evidence.start)
+    }
+    top = next(iter(places.values()), None)
+    if capture.view.selection.windowed:
+        opens, why = (capture.window.start_ns, capture.window.end_ns), "selected part"
+    elif steady is not None:
+        opens, why = steady.window, "steady part"
+    elif top is not None:
+        opens, why = _around(*top, share=2), "largest finding"
+    else:
+        opens, why = gpu or ends, "GPU work" if gpu else "all"
+    opens = (max(opens[0], ends[0]), min(opens[1], ends[1]))
+    spots = _spots(capture, findings, steady) if gpu else []
+    return Focus(opens if opens[1] > opens[0] else ends, why, gpu, places, spots)
+
+
+def lane_of(lanes: Sequence[Lane], start_ns: int, end_ns: int) -> int:
+    """Return the position of the lane with the event that is most like a part of time; -1 if none is in it.
+
+    NVTX ranges are not what costs time.
+    """
+    best, found = 0.0, -1
+    for i, lane in enumerate(lanes):
+        part = lane.meeting(start_ns, end_ns)
+        start, end = lane.start_ns[part], lane.end_ns[part]
+        if lane.family == RANGES or not len(start):
+            continue
+        common = np.minimum(end, end_ns) - np.maximum(start, start_ns)
+        both = np.maximum(end, end_ns) - np.minimum(start, start_ns)
+        alike = float((common / np.maximum(both, 1)).max())
+        if alike > best:
+            best, found = alike, i
+    return found
+
+
+def _gpu_work(capture: Capture) -> tuple[int, int] | None:
+    """Return the time in which all but the outermost parts of the GPU work ran."""
+    operations = gpu_operations_of(capture)
+    if not len(operations):
+        return None
+    start, end = operations.start_ns, np.maximum.accumulate(operations.end_ns)
+    work = np.cumsum(operations.end_ns - operations.start_ns)
+    first = int(np.searchsorted(work, _EDGE * work[-1], "right"))
+    last = int(np.searchsorted(work, (1 - _EDGE) * work[-1]))
+    return int(start[min(first, len(start) - 1)]), int(end[min(last, len(end) - 1)])
+
+
+@per_capture
+def longest_gaps(capture: Capture) -> list[tuple[int, int]]:
+    """Return the longest GPU gaps, the longest first."""
+    gaps = gaps_of(capture)
+    return [(int(gaps.start_ns[i]), int(gaps.end_ns[i])) for i in gaps.longest(_GAPS)]
+
+
+def _around(start: int, end: int, share: float = 0.25) -> tuple[int, int]:
+    more = max(int(share * (end - start)), _LEAST_AROUND_NS)
+    return start - more, end + more
+
+
+def _longest(finding: Finding, most: int) -> list[tuple[int, int]]:
+    """Return the longest intervals of the time that a finding is about, the longest first."""
+    cover = finding.evidence
+    order = largest_first(cover.end - cover.start, most)
+    return list(zip(cover.start[order].tolist(), cover.end[order].tolist(), strict=True))
+
+
+def _spots(capture: Capture, findings: Sequence[Finding], steady: Steps | None) -> list[tuple[int, int]]:
+    spots: list[tuple[int, int]] = []
+    if steady is not None:
+        numbers = np.flatnonzero(steady.steady & ~steady.outlier)
+        length = steady.duration_ns
+        typical = numbers[np.argsort(length[numbers], kind="stable")][len(numbers) // 2 :][:1]
+        outliers = np.flatnonzero(steady.outlier)
+        outliers = outliers[np.argsort(-length[outliers], kind="stable")][:_OUTLIERS]
+        rows = [*typical.tolist(), *outliers.tolist()]
+        spots += [(int(steady.start_ns[i]), int(steady.end_ns[i])) for i in rows]
+    for finding in findings:
+        spots += [_around(*place) for place in _longest(finding, _PLACES)]
+    for place in longest_gaps(capture):  # their ends: nothing runs in between
+        spots += [_around(end, end) for end in place]
+    if not steady and not findings:
+        middle = sum(_gpu_work(capture) or (0, 0)) // 2
+        spots.insert(0, _around(middle, middle))
+    return spots
+
+
+Spot = tuple[int, int]  # start and end in ns
+_LONGEST = 0.1  # of all kept events: the longest of each lane
+_SLIGHTLY = 16  # a window does not grow by less than this part of its length
+_LARGEST = 0.1  # of all kept events: those around one spot at most
+PER_MILLE = 1000
+_FINEST_NS = 20_000
+_MOST_BINS = 1 << 17  # of a level
+
+
+class Kept:
+    """The events of each lane that are kept, and the windows in which all are; nothing is left out of them.
+
+    ``rows`` are the positions of the kept events of each lane, ascending.
+    """
+
+    def __init__(self, lanes: Sequence[Lane], spots: Sequence[Spot], limit: int) -> None:
+        """Keep about ``limit`` events of all lanes: all of them, or those around the spots, best first."""
+        self._lanes, self._limit = lanes, limit
+        self.whole = sum(map(len, lanes)) <= limit
+        if self.whole:
+            self.windows: list[Spot] = []
+            self.rows = [np.arange(len(lane)) for lane in lanes]
+            return
+        chosen = self._chosen(spots)
+        self.windows = list(zip(chosen.start.tolist(), chosen.end.tolist(), strict=True))
+        longest = max(int(_LONGEST * limit) // max(len(lanes), 1), 10)
+        kept = [self._kept(lane, longest) for lane in lanes]
+        calls = np.concatenate([lane.call[marks] for lane, marks in zip(lanes, kept, strict=True)])
+        made = [lane for lane in lanes if lane.family == CALLS]
+        launched = np.zeros(max(int(part.max()) for part in (calls, *(lane.row for lane in made))) + 2, bool)
+        launched[calls] = True
+        launched[-1] = False  # what no call launched
+        self.rows = [
+            np.flatnonzero(marks | launched[lane.row] if lane.family == CALLS else marks)
+            for lane, marks in zip(lanes, kept, strict=True)
+        ]
+
+    def _count(self, start: int, end: int) -> int:
+        """Return the number of events that a window meets."""
+        found = [lane.meeting(start, end) for lane in self._lanes]
+        return sum(places.stop - places.start for places in found)
+
+    def _chosen(self, spots: Sequence[Spot]) -> IntervalSet:
+        """Return the windows around the spots that fit; the first grows until nothing more fits."""
+        most = int((1 - 2 * _LONGEST) * self._limit)
+        found: list[Spot] = []
+        left = most
+        for start, end in spots:
+            window = self._shrunk(start, end, int(_LARGEST * self._limit))
+            count = self._count(*window)
+            if count <= left:
+                found.append(window)
+                left -= count
+        if found:
+            (start, end), size = found[0], self._count(*found[0])
+            first = min(int(lane.start_ns[0]) for lane in self._lanes)
+            part = 2  # of its length, by which it grows at both ends
+            while part <= _SLIGHTLY and (more := (end - start) // part):
+                wider = self._count(start - more, end + more)
+                if wider - size > left:
+                    part *= 2
+                    continue
+                if start < first and wider == size:
+                    break
+                start, end = start - more, end + more
+            found[0] = (start, end)
+        times = np.array(found, np.int64).reshape(-1, 2)
+        return union(times[:, 0], times[:, 1])
+
+    def _shrunk(self, start: int, end: int, most: int) -> Spot:
+        """Return a window around the middle of a spot that meets at most about so many events."""
+        while self._count(start, end) > most and end - start > 1000:  # noqa: PLR2004 - a microsecond
+            quarter = (end - start) // 4
+            start, end = start + quarter, end - quarter
+        return start, end
+
+    def _kept(self, lane: Lane, longest: int) -> NDArray[np.bool_]:
+        """Mark a lane's longest events and those in the windows."""
+        marks = np.full(len(lane), len(lane) <= longest)
+        if len(lane) > longest:
+            marks[np.argpartition(lane.start_ns - lane.end_ns, longest)[:longest]] = True
+        for start, end in self.windows:
+            places = lane.meeting(start, end)
+            marks[places] |= lane.end_ns[places] > start
+        return marks
+
+
+class Level(NamedTuple):
+    """Bins of equal width: ``bins`` of them, each ``width_ns`` long, from ``start_ns``."""
+
+    start_ns: int
+    width_ns: int
+    bins: int
+
+    @property
+    def end_ns(self) -> int:
+        """The end of the last bin."""
+        return self.start_ns + self.width_ns * self.bins
+
+
+class Density(NamedTuple):
+    """The bins that hold something, one entry for each series and bin.
+
+    ``taken_ns`` is the event time inside the bin, summed. ``begun`` counts the events that start in the bin.
+    """
+
+    series: NDArray[Any]
+    bin: NDArray[Any]
+    taken_ns: NDArray[Any]
+    begun: NDArray[Any]
+
+
+def level(first_ns: int, last_ns: int, bins: int) -> Level:
+    """Return at most ``bins`` bins of whole ns that cover the time from ``first_ns`` to ``last_ns``."""
+    length = max(last_ns - first_ns, 1)
+    width = -(-length // bins)
+    return Level(first_ns, width, -(-length // width))
+
+
+def density(start: NDArray[Any], end: NDArray[Any], series: NDArray[Any], count: int, of: Level) -> Density:
+    """Return the density of events of ``count`` series. Times outside the level are cut off."""
+    begun = (start >= of.start_ns) & (start < of.end_ns)
+    start, end = (np.clip(times, of.start_ns, of.end_ns) - of.start_ns for times in (start, end))
+    size = of.bins + 1  # the last bin is for events that end with the level
+    first, last = start // of.width_ns, end // of.width_ns
+    key = series * np.int64(size) + first
+    # As if all of an event were in the bin that it starts in. A float sum is exact up to 104 days.
+    taken = np.bincount(key, end - start, count * size)
+    over = np.flatnonzero(first != last)
+    if len(over):
+        left, right = key[over], key[over] + (last - first)[over]
+        moved = end[over] % of.width_ns, (first[over] + 1) * of.width_ns - end[over]
+        taken += np.bincount(np.concatenate((right, left)), np.concatenate(moved), count * size)
+        long = right > left + 1
+        edges, ones = np.concatenate((left[long] + 1, right[long])), np.ones(np.count_nonzero(long))
+        if len(edges):  # the bins in between
+            between = np.bincount(edges, np.concatenate((ones, -ones)), count * size)
+            taken += np.cumsum(between, out=between) * of.width_ns
+    begins = np.bincount(key[begun], minlength=count * size)
+    cell = np.flatnonzero((taken > 0) | (begins > 0))
+    cell = cell[cell % size < of.bins]
+    return Density(*np.divmod(cell, size), taken[cell].astype(np.int64), begins[cell])
+
+
+def lane_density(lane: Lane, of: Level) -> Density:
+    """Return the density of a lane. ``series`` are positions in its ``kinds``, ascending."""
+    meeting = lane.meeting(of.start_ns, of.end_ns)
+    number = np.zeros(len(lane.kinds), np.int32)
+    number[lane.present] = np.arange(len(lane.present))
+    spans = (lane.start_ns[meeting], lane.end_ns[meeting])
+    found = density(*spans, number[lane.series[meeting]], len(lane.present), of)
+    return found._replace(series=np.array(lane.present)[found.series])
+
+
+def finest(lanes: Sequence[Lane], span: tuple[int, int], cells: float) -> tuple[Level, float]:
+    """Return bins for a part of time: about so many filled ones of all lanes and series, none too fine.
+
+    Returns also about how many are filled: as many as if the events began at random.
+    """
+    counts: list[NDArray[Any]] = []
+    times: list[NDArray[Any]] = []
+    for lane in lanes:
+        meeting = lane.meeting(*span)
+        series = lane.series[meeting]
+        counts.append(np.bincount(series))
+        times.append(np.bincount(series, lane.end_ns[meeting] - lane.start_ns[meeting]))
+    count, time = np.concatenate(counts), np.concatenate(times)
+    length, width = max(span[1] - span[0], 1), max(_FINEST_NS, (span[1] - span[0]) // _MOST_BINS)
+
+    def filled() -> float:
+        bins = length / width
+        return float(-bins * np.expm1(-(count + time / width) / bins).sum())
+
+    while filled() > cells and width < length:
+        width += width // 4
+    return level(*span, -(-length // width)), filled()
+
+
+_SHAPE = tuple(f"{part}_{axis}" for part in ("grid", "block") for axis in "xyz")
+_MEMORY = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
+_FIELDS = {
+    KERNEL: (*_SHAPE, *_MEMORY),
+    MEMCPY: ("src_kind", "dst_kind", "bytes"),
+    MEMSET: ("bytes",),
+    GRAPH: (),
+}
+
+
+class Facts(NamedTuple):
+    """One entry per event: codes of ``shapes`` and ``paths``, bytes, and correlation ids; 0 is none."""
+
+    shape: NDArray[Any]
+    path: NDArray[Any]
+    bytes: NDArray[Any]
+    correlation: NDArray[Any]
+    shapes: list[str]
+    paths: list[str]
+
+
+def facts_of(capture: Capture, lanes: Sequence[Lane], kept: Sequence[NDArray[Any]]) -> Facts:
+    """Return the facts of the kept events of all lanes, lane by lane."""
+    whole = capture.whole
+    count = sum(map(len, kept))
+    gpu, calls, launched = (np.full(count, -1) for _ in range(3))
+    first = 0
+    for lane, rows in zip(lanes, kept, strict=True):
+        place = slice(first, first + len(rows))
+        first += len(rows)
+        if lane.family == KERNELS:
+            gpu[place], launched[place] = lane.row[rows], lane.call[rows]
+        elif lane.family == CALLS:
+            calls[place] = launched[place] = lane.row[rows]
+    shape, path, size, correlation = np.zeros((4, count), np.int64)
+    facts = Facts(shape, path, size, correlation, [""], [""])
+    _of_operations(capture, facts, gpu)
+    _of_calls(capture, facts, calls, launched)
+    if whole.has("nvtx") and whole.has("api") and (launched >= 0).any():
+        code, paths = call_paths(whole, launched)
+        facts.path[:] = np.where((code == MISSING) | (launched < 0), 0, code + 1)
+        facts.paths.extend(paths)
+    facts.correlation[facts.correlation == MISSING] = 0
+    return facts
+
+
+def _of_operations(capture: Capture, facts: Facts, gpu: NDArray[Any]) -> None:
+    """Fill in shape, bytes and correlation of the GPU operations at these positions; -1 is none."""
+    places = np.flatnonzero(gpu >= 0)
+    if not len(places):
+        return
+    operations = gpu_operations_of(capture)
+    for number, kind in enumerate(KINDS):
+        mine = places[operations.kind[gpu[places]] == number]
+        rows = operations.row[gpu[mine]]
+        if not len(mine):
+            continue
+        facts.correlation[mine], *found = _at(capture, kind, rows, "correlation_id", *_FIELDS[kind])
+        if kind in (MEMCPY, MEMSET):
+            size = found.pop()
+            facts.bytes[mine] = np.where(size == MISSING, 0, size)
+        if found:
+            code, keys = group_keys(*found)
+            values = zip(*(key.tolist() for key in keys), strict=True)
+            labels = capture.labels("mem_kind")
+            texts = [_shape_text(*key) if kind == KERNEL else _ends_text(labels, key) for key in values]
+            facts.shape[mine] = code + len(facts.shapes)
+            facts.shapes.extend(texts)
+
+
+def _of_calls(capture: Capture, facts: Facts, calls: NDArray[Any], launched: NDArray[Any]) -> None:
+    """Fill in the correlation of the API calls at these positions; -1 is none.
+
+    A call has the id of what it launched, so that only the others are read.
+    """
+    operations = np.flatnonzero((calls < 0) & (launched >= 0))
+    of_call = np.full(max(int(launched.max(initial=-1)), 0) + 1, MISSING)
+    of_call[launched[operations]] = facts.correlation[operations]
+    mine = np.flatnonzero(calls >= 0)
+    facts.correlation[mine] = of_call[calls[mine]]
+    others = mine[facts.correlation[mine] == MISSING]
+    if len(others):
+        facts.correlation[others] = _at(capture, "api", calls[others], "correlation_id")[0]
+
+
+def _at(capture: Capture, kind: str, rows: NDArray[Any], *fields: str) -> list[NDArray[Any]]:
+    used, codes = np.unique(rows, return_inverse=True)
+    return [values[codes] for values in capture.whole.at(kind, used, *fields).values()]
+
+
+def _shape_text(*numbers: int) -> str:
+    """Return grid, block, registers and shared memory of a kernel as one text."""
+    grid, block = (" \N{MULTIPLICATION SIGN} ".join(map(str, numbers[i : i + 3])) for i in (0, 3))
+    registers, static, dynamic = numbers[6:]
+    parts = [f"grid {grid}", f"block {block}"]
+    if registers != MISSING:
+        parts.append(f"{registers} registers per thread")
+    if MISSING not in (static, dynamic):
+        parts.append(f"{human(static + dynamic, Unit.BYTES)} shared memory")
+    return ", ".join(parts)
+
+
+def _ends_text(labels: dict[int, str], kinds: tuple[int, ...]) -> str:
+    """Return the kinds of memory that a copy reads and writes."""
+    if MISSING in kinds:
+        return ""
+    source, target = (labels.get(kind, "?") for kind in kinds)
+    return f"{source} to {target} memory"
+
 
 _MARGIN = 20  # of the time with fine bins, at each end
 _NAME_LENGTH, _LONGEST_NAME = 300, 4_000  # characters of a readable and of a full name
