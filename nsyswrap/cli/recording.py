@@ -54,21 +54,12 @@ class RecordingOptions:
     @property
     def nsys(self) -> Options:
         """The options of nsys itself."""
-        return nsys_command.Options(
-            trace=self.trace,
-            stats=not self.no_stats,
-            um_faults=self.um_faults,
-            graphs=self.graphs,
-            capture_range=self.capture_range,
-            delay=self.delay,
-            duration=self.duration,
-            extra=self.nsys_args,
-            follow_forks=self.follow_forks,
-            steps=self.steps,
-            step_at=self.step_at,
-            then_stop=self.then_stop,
-            modules=self.modules,
-        )
+        named_alike = {
+            field.name: getattr(self, field.name)
+            for field in fields(nsys_command.Options)
+            if field.name not in ("stats", "extra")
+        }
+        return nsys_command.Options(**named_alike, stats=not self.no_stats, extra=self.nsys_args)
 
     @property
     def nvcc_words(self) -> tuple[str, ...]:
