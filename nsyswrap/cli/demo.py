@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from nsyswrap.base.nsys import find
     from nsyswrap.capture import capture
-    from nsyswrap.cli import scenario_runs
+    from nsyswrap.cli import scenarios as scenario_runs
     from nsyswrap.record import scenarios
     from nsyswrap.render import summary_screen
     from nsyswrap.render.formats import text

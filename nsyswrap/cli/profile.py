@@ -17,7 +17,16 @@ import click
 from nsyswrap.base import paths
 from nsyswrap.base.errors import ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.run_folder import EXPORT, REPORT, RUN, Status, check_share, default_output
+from nsyswrap.base.run_folder import (
+    DEFAULT_BASE,
+    EXPORT,
+    REPORT,
+    RUN,
+    Status,
+    check_share,
+    default_output,
+    outcome_words,
+)
 from nsyswrap.base.text import quoted
 from nsyswrap.cli.help import option
 from nsyswrap.cli.options import SHOW, csv_option, output_option, report_option, top_option
@@ -52,18 +61,19 @@ if TYPE_CHECKING:
 
     from nsyswrap.api import Run
     from nsyswrap.base.nsys.find import Nsys
-    from nsyswrap.cli.profile_rank import OneRank
+    from nsyswrap.record.launcher_env import Rank
     from nsyswrap.record.program import Program, RunSpec
 
 with lazy_imports():
     from nsyswrap import api, reports
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
-    from nsyswrap.cli import misplaced, profile_rank, repeats
-    from nsyswrap.record import hooked, python_imports
+    from nsyswrap.cli import misplaced, repeats
+    from nsyswrap.record import hooked, launcher_env, python_imports
     from nsyswrap.record import program as record_program
     from nsyswrap.record import run as record_run
     from nsyswrap.reports import ranks
+
 
 _WITHOUT_RANGES = "cuda"  # to trace
 
@@ -151,7 +161,7 @@ def command(**options: Any) -> None:
         advice = advice_for_nsys(command, "nsyswrap profile", asked.program[2:])
         raise UsageError("nsyswrap profile starts nsys itself", advice)
     check_csv_folder(asked.csv_folder)
-    one_rank = profile_rank.detect_rank(asked.ranks)
+    one_rank = detect_rank(asked.ranks)
     if asked.repeat or asked.compare_bare:
         repeats.check(
             repeats_run=bool(asked.repeat),
@@ -360,3 +370,73 @@ def _show_capture(run: Run, asked: ProfileOptions) -> None:
         repeats.show_cost([run.folder])
     if asked.csv_folder and tables:
         write_csv(asked.csv_folder, tables, layout)
+
+
+@dataclass(frozen=True)
+class OneRank:
+    """The rank of this process, and the ranks that --ranks selects for profiling (None: all).
+
+    A profiled rank writes a run folder of its own and prints one line at the end. Other ranks run without
+    nsys.
+    """
+
+    rank: Rank
+    chosen: tuple[int, ...] | None
+
+    @property
+    def profiled(self) -> bool:
+        """True if this rank runs under nsys."""
+        return self.chosen is None or self.rank.rank in self.chosen
+
+    @property
+    def speaks(self) -> bool:
+        """True for the lowest profiled rank: it prints the messages that concern all ranks."""
+        return self.rank.rank == (self.chosen[0] if self.chosen else 0)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """The entry of this rank in run.json."""
+        return launcher_env.rank_facts(self.rank, self.chosen)
+
+    def folder(self, program: Program, output: Path | None) -> Path:
+        """Return the run folder: below ``output``, or below a default folder that all ranks agree on.
+
+        Raises UsageError if the launcher gives the ranks no common name.
+        """
+        launch = output or DEFAULT_BASE / f"{program.name}-{launcher_env.session(self.rank)}"
+        return launch / self.rank.folder
+
+    def show(self, run: Run, named: Sequence[str], csv_folder: Path | None) -> None:
+        """Print one line with the outcome; write the requested CSVs into a folder of the rank's own."""
+        status = run.status
+        try:
+            if csv_folder and paths.exists(run.folder / EXPORT):
+                of_one, over_ranks = ranks.split(named)
+                requests = reports.parse_all(of_one or reports.SUMMARIES) if of_one or not over_ranks else []
+                tables, _ = make_tables({"": run.capture}, requests)
+                write_csv(csv_folder / self.rank.folder, tables, terminal_layout())
+        finally:
+            ended = "; ".join(filter(None, (status.message, status.hint))) or outcome_words(status.outcome)
+            folder = quoted(str(run.folder))
+            note(f"nsyswrap: rank {self.rank.rank} of {self.rank.world_size}: {ended}  {folder}/")
+            if self.speaks:
+                reports_asked = [part for name in named for part in ("-r", name)]
+                command = ["nsyswrap", "report", str(run.folder.parent), "--by", "rank", *reports_asked]
+                note(f"all ranks   {shlex.join(command)}")
+
+
+def detect_rank(profiled: str | None) -> OneRank | None:
+    """Return the rank of this process, or None outside of a launch.
+
+    ``profiled`` is the value of --ranks. Raises UsageError for a wrong one.
+    """
+    rank = launcher_env.detect()
+    if rank:
+        chosen = None if profiled is None else launcher_env.parse_ranks(profiled, rank.world_size)
+        return OneRank(rank, chosen)
+    if profiled is not None:
+        raise UsageError(
+            "--ranks cannot be used without a launcher",
+            "put the launcher first: torchrun --no-python nsyswrap profile ..., mpirun or srun nsyswrap ...",
+        )
+    return None

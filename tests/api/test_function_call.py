@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.api.function_call import program_of
+from nsyswrap.api.gpu_profile import program_of
 from nsyswrap.base.errors import UsageError
 
 

@@ -11,8 +11,7 @@ from tiny_export import nvtx, write
 
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_OUTPUT, RunFolder
-from nsyswrap.cli.compare import command
-from nsyswrap.cli.compare_run import in_turns, split_commands
+from nsyswrap.cli.compare import command, in_turns, split_commands
 from nsyswrap.record.program import RunSpec
 
 MARKS = """

@@ -24,7 +24,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         shutil.copytree(SHIPPED / scenario.name, folder)
         return {variant: folder / variant for variant in variants}
 
-    monkeypatch.setattr("nsyswrap.cli.scenario_runs.run_variants", run_variants)
+    monkeypatch.setattr("nsyswrap.cli.scenarios.run_variants", run_variants)
     monkeypatch.setattr(demo, "_lacks", list)
 
 

@@ -11,7 +11,7 @@ import pytest
 from nsyswrap.base.errors import OutputError, ScenarioFailed, Unavailable, UsageError
 from nsyswrap.base.run_folder import EXPORT, SCENARIO_FILES, RunFolder
 from nsyswrap.cli import main
-from nsyswrap.cli.scenario_runs import closing_tables, run_variants
+from nsyswrap.cli.scenarios import closing_tables, run_variants
 from nsyswrap.record import scenarios
 from nsyswrap.record.gpus import Devices
 

@@ -11,7 +11,7 @@ from sampled import sampled
 
 from nsyswrap import api, open_capture
 from nsyswrap.base.run_folder import EXPORT
-from nsyswrap.cli.scenario_runs import closing_tables
+from nsyswrap.cli.scenarios import closing_tables
 from nsyswrap.record.scenarios import find_scenario, measured, printed, scenarios
 from nsyswrap.render.names import readable_name
 

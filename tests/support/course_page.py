@@ -16,7 +16,7 @@ from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.units import duration
 from nsyswrap.capture.schema import GPUS
-from nsyswrap.cli.scenario_runs import closing_tables
+from nsyswrap.cli.scenarios import closing_tables
 from nsyswrap.record.scenarios import find_scenario, measured
 
 

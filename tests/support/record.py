@@ -22,7 +22,7 @@ import scenario_page
 from nsyswrap.base.nsys import find as nsys_install
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_OUTPUT
 from nsyswrap.capture import redact, schema
-from nsyswrap.cli.scenario_runs import run_cross_check, run_variants, runnable
+from nsyswrap.cli.scenarios import run_cross_check, run_variants, runnable
 from nsyswrap.record.scenarios import Scenario, find_scenario, scenarios
 
 SHIPPED = ("add", "add2")

@@ -7,7 +7,7 @@ import recorded
 from course_page import LESSONS, Lesson, answer
 
 from nsyswrap.api import open_capture
-from nsyswrap.cli.scenario_runs import closing_tables, texts
+from nsyswrap.cli.scenarios import closing_tables, texts
 from nsyswrap.record.scenarios import Scenario, find_scenario, measured
 from nsyswrap.render.formats import text
 from nsyswrap.reports.scenario_tables import CLOCKS, cross_check
