@@ -61,7 +61,7 @@ FORMATS = ("png", "svg", "pdf")
     type=click.Choice(NAMES),
     multiple=True,
     metavar="KIND",
-    help=f"Draw {', '.join(NAMES[:-1])} or {NAMES[-1]}.",
+    help="Draw this kind; repeatable.",
 )
 @output_option("Write here: DIR or FILE.png [nsyswrap-plots/<label>].")
 @option(
@@ -88,8 +88,8 @@ def command(
     """Draw captures: kernels, timeline, launches, copies, roofline.
 
     CAPTURE is a run folder, a .sqlite or .nsys-rep file, or a parquetdir or arrowdir folder; by default the
-    newest run. Several captures are drawn next to one another. Without --kind, every kind with data is
-    drawn.
+    newest run. Several captures are drawn next to one another. Kinds: top-kernels, histogram, timeline,
+    launch, copies, roofline. Without --kind, every kind with data is drawn.
     """
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # a read-only HOME is not worth a warning
     to_draw = captures_in(captures or (newest_capture(),))

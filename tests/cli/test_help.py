@@ -240,7 +240,7 @@ $ report --format jsn
 invalid --format 'jsn': expected text, csv, tsv, json, brief, markdown, parquet
   did you mean 'json'?
 $ plot --kind time
-invalid --kind 'time': expected top-kernels, timeline, launch, copies, roofline
+invalid --kind 'time': expected top-kernels, histogram, timeline, launch, copies, roofline
   did you mean 'timeline'?
 $ report --top 0
 invalid --top '0': expected a whole number from 1

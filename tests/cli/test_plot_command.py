@@ -12,7 +12,7 @@ from tiny_export import call, everything, nvtx, row, write
 pytestmark = pytest.mark.slow
 
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
-KINDS = ["copies", "launch", "timeline", "top-kernels"]
+KINDS = ["copies", "histogram", "launch", "timeline", "top-kernels"]
 
 
 @pytest.mark.parametrize(("form", "kinds"), [("png", KINDS), ("svg", ["copies"]), ("pdf", ["launch"])])
@@ -34,7 +34,7 @@ def test_what_cannot_be_drawn_is_a_line_and_the_rest_is_drawn(cli: Cli, tmp_path
     said = done.stderr.splitlines()
     assert "wrote timeline.png" in said
     refused = [line for line in said if line.startswith("nsyswrap: no ")]
-    assert [line.split()[2] for line in refused] == ["top-kernels:", "launch:", "copies:"]
+    assert [line.split()[2] for line in refused] == ["top-kernels:", "histogram:", "launch:", "copies:"]
     assert all("--trace cuda,nvtx" in line for line in refused)
     assert [path.name for path in tmp_path.glob("*.png")] == ["timeline.png"]
 

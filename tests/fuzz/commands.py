@@ -102,7 +102,7 @@ def _trace(_random: random.Random, export: Path) -> Other:
 
 def _plot(random: random.Random, export: Path) -> Other:
     folder = export.parent / "plots"
-    kind = random.choice(("top-kernels", "timeline", "launch", "copies", "roofline"))
+    kind = random.choice(("top-kernels", "histogram", "timeline", "launch", "copies", "roofline"))
     argv = ["plot", export.name, "-o", folder.name, "--kind", kind, "--format", "svg"]
     return argv, [folder], _parsed("text")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.table import Table
 
 
-NAMES = ("top-kernels", "timeline", "launch", "copies", "roofline")
+NAMES = ("top-kernels", "histogram", "timeline", "launch", "copies", "roofline")
 MOST_CAPTURES = 12  # in one figure
 
 
