@@ -28,6 +28,8 @@ _DISTINCTIVE = frozenset(
         *("no-stats", "nsys", "nsys-arg", "nvcc", "step-at", "then-stop", "um-faults"),
     )
 )
+# What a script mentions that may read them, also through a module or another process.
+_READS_ARGUMENTS = rb"arg|absl|click|config|docopt|fire|flags|hydra|main\(\)|runpy|subprocess|typer|import \*"
 
 
 def note_misplaced_before(program: Sequence[str]) -> bool:
@@ -47,14 +49,18 @@ def note_misplaced_before(program: Sequence[str]) -> bool:
     return False
 
 
+def note_ignored_option(program: Sequence[str]) -> None:
+    """Print a note if long options are behind a script that ran well, and reads no arguments."""
+    if program[0].endswith(".py") and not re.search(_READS_ARGUMENTS, _content(program[0])):
+        note_misplaced_option(program)
+
+
 def note_misplaced_option(program: Sequence[str], *, certain: bool = False) -> bool:
     """Print a note if long options are behind PROGRAM, whose file does not mention them. Return False if not.
 
     They are why a run failed. With ``certain`` one of them has to be distinctive.
     """
-    content = b""
-    with suppress(OSError):
-        content = small_file(shutil.which(program[0]) or program[0]).replace(b"-", b"_")
+    content = _content(program[0]).replace(b"-", b"_")
     unknown = [
         (option, words)
         for option, words in _own_options(program)
@@ -64,6 +70,12 @@ def note_misplaced_option(program: Sequence[str], *, certain: bool = False) -> b
         return False
     _note(unknown, program)
     return True
+
+
+def _content(program: str) -> bytes:
+    with suppress(OSError):
+        return small_file(shutil.which(program) or program)
+    return b""
 
 
 def _note(options: Sequence[tuple[str, Sequence[str]]], program: Sequence[str]) -> None:

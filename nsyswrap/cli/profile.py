@@ -202,8 +202,9 @@ def command(**options: Any) -> None:
         print_data(f"{_dry_run(repeats.numbered(spec, 1, asked.repeat) if asked.repeat else spec)}\n")
     else:
         status = _record(asked, program, one_rank)
-        if status.outcome == "program_failed" and speaks and not is_noted:
-            misplaced.note_misplaced_option(asked.program)
+        if speaks and has_options and not is_noted and status.outcome in ("program_failed", "done"):
+            failed = status.outcome == "program_failed"
+            (misplaced.note_misplaced_option if failed else misplaced.note_ignored_option)(asked.program)
         sys.exit(status.exit_code)
 
 

@@ -98,11 +98,26 @@ def test_the_note_follows_a_failure_it_can_explain(cli: Cli, tmp_path: Path) -> 
     program.write_text("#!/bin/sh\ntest $# = 0 || exit 2\n")
     program.chmod(0o755)
     profile = ("profile", "--trace", "nvtx", "--no-stats")
-    failed = cli(*profile, "./strict.sh", "--compare-bare")
+    failed = cli(*profile, "./strict.sh", "--dry-run")
     assert failed.returncode == 2
     assert failed.stderr.endswith(
-        "nsyswrap: --compare-bare was passed to ./strict.sh: options of nsyswrap go before PROGRAM\n"
-        "  nsyswrap profile --trace nvtx --no-stats --compare-bare ./strict.sh\n"
+        "nsyswrap: --dry-run was passed to ./strict.sh: options of nsyswrap go before PROGRAM\n"
+        "  nsyswrap profile --trace nvtx --no-stats --dry-run ./strict.sh\n"
     )
-    program.write_text("#!/bin/sh\n: takes --compare-bare\nexit 2\n")
-    assert "was passed" not in cli(*profile, "./strict.sh", "--compare-bare").stderr
+    program.write_text("#!/bin/sh\n: takes --dry-run\nexit 2\n")
+    assert "was passed" not in cli(*profile, "./strict.sh", "--dry-run").stderr
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_script_that_reads_no_arguments_ignores_them(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(CPU)
+    profile = ("profile", "--trace", "nvtx", "--no-stats", "train.py", "--delay", "1", "-v")
+    done = cli(*profile)
+    assert done.returncode == 0
+    assert done.stderr.endswith(
+        "nsyswrap: --delay was passed to train.py: options of nsyswrap go before PROGRAM\n"
+        "  nsyswrap profile --trace nvtx --no-stats --delay 1 train.py -v\n"
+    )
+    (tmp_path / "train.py").write_text("import lib\n\nlib.main()\n")
+    (tmp_path / "lib.py").write_text("import sys\n\ndef main():\n    print(sys.argv)\n")
+    assert "was passed" not in cli(*profile).stderr
