@@ -38,7 +38,6 @@ with lazy_imports():  # other names than those of the modules, which are attribu
     from nsyswrap.base import version as versions
     from nsyswrap.base.nsys import translation
     from nsyswrap.cli import recording
-    from nsyswrap.cli import show_config as _config
 
 # Words of other tools and of sub-commands -> the command to use.
 _OTHER_WORDS = {
@@ -183,10 +182,25 @@ def _command_for(name: str) -> str:
     return "profile" if name.endswith(_PROGRAMS) else ""
 
 
-def _show_config(context: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
-    if value and not context.resilient_parsing:
-        say(_config.show_config())
-        context.exit()
+def _show_config(context: click.Context, _option: click.Parameter, given: bool) -> None:  # noqa: FBT001 - click's own signature
+    """Print the value of each setting and where it came from, and the files that were looked for."""
+    if not given or context.resilient_parsing:
+        return
+    values, notes = settings.current()
+    for text in notes:
+        note(f"nsyswrap: {text}")
+    rows = [
+        (key, str(value).lower() if isinstance(value, bool) else str(value), source)
+        for key, (value, source) in values.items()
+    ]
+    width = max(len(text) for _, text, _ in rows)
+    lines = [f"{key:10}{text:{width}}  {source}" for key, text, source in rows]
+    project, user = settings.project_file(), settings.user_file()
+    absent = "" if user and settings.is_there(user) else " (not there)"
+    lines += ["", f"{'project':10}{project or 'no pyproject.toml here or in the repository'}"]
+    lines += [f"{'user':10}{user or 'no home folder'}{absent}"]
+    say("\n".join(lines) + "\n")
+    context.exit()
 
 
 def _show_version(context: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature

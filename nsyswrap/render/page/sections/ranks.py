@@ -10,27 +10,24 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.ranks.job import Job
 from nsyswrap.analysis.ranks.members import missing_ranks, places
 from nsyswrap.analysis.ranks.waiting import Steps, steps
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.render.page.html import Markup, Section, element, joined, missing, section
+from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.tables import ROWS, folded_table
 from nsyswrap.reports.ranks import make
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
-if TYPE_CHECKING:
-    from nsyswrap.analysis.ranks.job import Job
-    from nsyswrap.render.page.subject import Subject
-
-    Row = dict[str, Any]
-
+Row = dict[str, Any]
 
 _CELLS = 6_400  # of the steps heat map, for all ranks together
 _FEWEST_COLUMNS, _MOST_COLUMNS = 10, 200
