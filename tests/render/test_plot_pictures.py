@@ -1,6 +1,7 @@
 """Figures compared with the reviewed pictures in docs/plots, which screenshots.py makes."""
 
 from io import BytesIO
+from pathlib import Path
 
 import matplotlib.image as mpl_image
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from numpy.typing import NDArray
-from recorded import PICTURED, ROOT
+from recorded import PICTURED, ROOT, pictured
 
 from nsyswrap.api import open_capture
 from nsyswrap.render.plots import NAMES
@@ -37,15 +38,15 @@ def difference(kind: str, figure: Figure) -> float:
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_a_figure_is_drawn_as_it_was(kind: str) -> None:
-    assert difference(kind, open_capture(PICTURED).plot(kind)) < _TOLERANCE, (
+def test_a_figure_is_drawn_as_it_was(kind: str, tmp_path: Path) -> None:
+    assert difference(kind, open_capture(pictured(kind, tmp_path)).plot(kind)) < _TOLERANCE, (
         f"look at it, and keep it by `python tests/support/screenshots.py`: {kind}"
     )
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_a_lost_title_is_seen(kind: str) -> None:
-    figure = open_capture(PICTURED).plot(kind)
+def test_a_lost_title_is_seen(kind: str, tmp_path: Path) -> None:
+    figure = open_capture(pictured(kind, tmp_path)).plot(kind)
     max(figure.findobj(Text), key=lambda text: text.get_fontsize()).set_visible(False)
     assert difference(kind, figure) > _TOLERANCE
 

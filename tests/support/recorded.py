@@ -68,6 +68,15 @@ def golden_names() -> list[str]:
     return [name for name in capture_names() if name.partition("/")[0] not in BESIDE]
 
 
+def pictured(kind: str, scratch: Path) -> Path:
+    """Return the capture of which docs/ show the plot of this kind. A roofline needs one with shapes."""
+    if kind != "roofline":
+        return PICTURED
+    export = scratch / "resnet.sqlite"
+    export.write_bytes(lzma.decompress((ROOT / "tests/data/flops/resnet.sqlite.xz").read_bytes()))
+    return export
+
+
 def run_folder(name: str, scratch: Path) -> Path:
     """Return the run folder ``scenario/variant``; what is packed is unpacked into ``scratch``."""
     if (SHIPPED / name).exists():

@@ -18,7 +18,7 @@ import reference
 from browser import chromium_path
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
-from recorded import PICTURED, ROOT, run_folder
+from recorded import PICTURED, ROOT, pictured, run_folder
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
@@ -86,10 +86,11 @@ def _shrink(path: Path) -> None:
 def save_plots(folder: Path) -> None:
     """Draw all plots as PNG, called after their kind. The pictures do not name the version."""
     folder.mkdir(parents=True, exist_ok=True)
-    capture = open_capture(PICTURED)
-    for kind in NAMES:
-        with Image.open(io.BytesIO(content(capture.plot(kind), "png"))) as picture:
-            picture.save(folder / f"{kind}.png", optimize=True)  # without metadata
+    with tempfile.TemporaryDirectory() as scratch:
+        for kind in NAMES:
+            figure = open_capture(pictured(kind, Path(scratch))).plot(kind)
+            with Image.open(io.BytesIO(content(figure, "png"))) as picture:
+                picture.save(folder / f"{kind}.png", optimize=True)  # without metadata
 
 
 def _opened(browser: Browser, path: Path, content: str) -> Page:
