@@ -31,7 +31,7 @@ from nsyswrap.base.nsys.find import Nsys
 from nsyswrap.base.nsys.options import FIRST_GOOD_NSYS, LAST_SILENT_NSYS, SILENT_NVTX
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.text import clip
-from nsyswrap.record import conditions, nvcc, pythons, scenarios
+from nsyswrap.record import nvcc, pythons, scenarios
 from nsyswrap.record.doctor import gpu, system
 
 # Release -> what it does wrong.
@@ -47,6 +47,7 @@ _STATS_TIMEOUT_S = 20
 _INSTALL = "apt-cache search nsight-systems  # install one, or: export NSYSWRAP_NSYS=/path/to/nsys"
 PROGRAMS = Path(__file__).parent / "programs"
 _SCRIPT = ("SCRIPT.py",)  # stands for any
+_VERSION = "import sys; from importlib import metadata; print(metadata.version(sys.argv[1]))"
 _TIMEOUT_S = 120
 _FAULT_WIDTH = 200  # characters of a program's last line
 _UNTRIED = "not tried: no GPU"
@@ -177,7 +178,14 @@ def _begin(pool: Executor, *, has_gpu: bool, nsys: Nsys | None) -> list[Future[C
 
 
 def version(name: str) -> str:
-    """Return the version of a package that this Python can import, without importing it; empty: none."""
+    """Return the version of a package in the Python of scripts, without importing it; empty: none."""
+    python = pythons.choose(_SCRIPT)
+    if python.source:
+        try:
+            done = run_tool([python.path, "-c", _VERSION, name], _TIMEOUT_S)
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        return "" if done.returncode else done.stdout.strip()
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -206,15 +214,14 @@ def nvtx_of(installed: str, nsys: Nsys | None) -> Check:
         return Check("ok", "nvtx", installed)
     if nsys.release > LAST_SILENT_NSYS:
         return Check("unknown", "nvtx", f"{installed} possibly records no ranges under nsys {nsys.version}")
-    cure = shlex.join([sys.executable, "-m", "pip", "install", "nvtx<0.2.12"])
+    cure = shlex.join([pythons.choose(_SCRIPT).path, "-m", "pip", "install", "nvtx<0.2.12"])
     return Check("problem", "nvtx", f"{installed} records no ranges under nsys {nsys.version}", cure)
 
 
 def package(name: str, title: str, *, has_gpu: bool) -> Check:
     """Return the check of a package in the Python of scripts: found, and its vector addition on the GPU."""
     python = pythons.choose(_SCRIPT)
-    of_another = python.source and conditions.versions([python.path], os.environ, _TIMEOUT_S).get(name, "")
-    installed = of_another if python.source else version(name)
+    installed = version(name)
     if not installed:
         return Check("note", title, f"not installed in {python.path if python.source else 'this Python'}")
     if not has_gpu:
