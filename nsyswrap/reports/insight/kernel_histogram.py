@@ -8,6 +8,7 @@ durations are those inside it.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ def compute(capture: Capture) -> Result:
     )
 
 
+@cache
 def _edges(per_decade: int) -> NDArray[Any]:
     """Return the ends of classes in whole ns. The first class has executions without a duration."""
     powers = 10 ** (np.arange(_DECADES * per_decade + 1) / per_decade)
