@@ -168,11 +168,12 @@ def program_of(run: dict[str, Any]) -> str:
     """Return the name of the program in run.json: ``train.py`` for ``/usr/bin/python3 /home/me/train.py``."""
     command = run.get("command") or run.get("program") or [""]
     words = [str(word) for word in command] if isinstance(command, list) else [str(command)]
-    if len(words) == 1 or not Path(words[0]).name.startswith("python"):
+    rest = words[1:] if Path(words[0]).name.startswith("python") else []
+    while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c", "-"):  # options of Python
+        rest = rest[2 if rest[0] in ("-X", "-W") else 1 :]
+    if not rest or rest[0] in ("-c", "-"):
         return Path(words[0]).name
-    if words[1] == "-m" or Path(words[1]).name == CALLER:
-        return "".join(words[2:3])
-    return Path(words[0] if words[1].startswith("-") else words[1]).name
+    return "".join(rest[1:2]) if rest[0] == "-m" or Path(rest[0]).name == CALLER else Path(rest[0]).name
 
 
 def ago(start: float, now: float | None = None) -> str:

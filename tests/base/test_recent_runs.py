@@ -213,6 +213,8 @@ def test_how_long_ago(seconds: float, text: str) -> None:
         ({"program": ["python", "add.py"], "nsys": None}, "add.py"),
         ({"command": ["/usr/bin/python3", "-c", "secret code"]}, "python3"),
         ({"command": ["python"]}, "python"),
+        ({"command": ["python", "-u", "-X", "dev", "-Wignore", "/home/me/train.py", "-m"]}, "train.py"),
+        ({"command": ["python", "-u", "-m", "pkg.tool"]}, "pkg.tool"),
         ({"command": 5}, "5"),
         ({}, ""),
     ],
