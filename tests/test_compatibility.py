@@ -28,6 +28,7 @@ RELEASED = {
     "nsyswrap.cli.doctor.VERSION": 0,  # 0: there was none
     "nsyswrap.render.formats.json.VERSION": 2,
     "nsyswrap.reports.answer.as_data.VERSION": 1,
+    "nsyswrap.reports.brief.VERSION": 0,
     "nsyswrap.reports.compare.as_data.VERSION": 0,
     "nsyswrap.reports.compare.baseline.FORMAT": 0,
     "nsyswrap.reports.runs.digest.FORMAT": 2,

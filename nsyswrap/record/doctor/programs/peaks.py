@@ -55,7 +55,8 @@ def _product_flop_per_s(kind: str) -> float:
 def _copy_bytes_per_s() -> float:
     size = min(_COPIED_BYTES, torch.cuda.mem_get_info()[0] // 8)
     source = torch.empty(size, dtype=torch.uint8, device=_DEVICE)
-    return 2 * source.nbytes / _fastest_s(partial(torch.empty_like(source).copy_, source))
+    copied: int = source.nbytes
+    return 2 * copied / _fastest_s(partial(torch.empty_like(source).copy_, source))
 
 
 def measure() -> tuple[str, dict[str, float], float]:
