@@ -22,11 +22,8 @@ from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.render.colors import MEMSET, copy_color
 from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import (
-    NAMES,
-    WIDTH_IN,
     Sheet,
-    columns_in,
-    fitted,
+    axes_of_each,
     for_title,
     hue,
     log_axis,
@@ -143,12 +140,9 @@ def figure(data: Mapping[str, Copies]) -> Sheet:
     notes = [_MARKERS, *([_DASHED] if np.isfinite(links).any() else [])]
     notes += dict.fromkeys(note for part in data.values() for note in part.notes)
     drawn = sheet(_BODY_IN * len(data), _title(data), notes)
-    grid = drawn.subplots(len(data), 1, squeeze=False, sharex=True, sharey=True)[:, 0]
-    for axes, (label, part) in zip(grid, data.items(), strict=True):
+    for axes, part in axes_of_each(drawn, data, sharex=True, sharey=True):
         _draw(axes, part)
-        if len(data) > 1:
-            axes.set_title(fitted([label], columns_in(WIDTH_IN) // 2)[0], **NAMES)
-    for axes in grid:
+    for axes in drawn.axes:
         log_axis(axes, "x", Unit.BYTES, "copy size")
         log_axis(axes, "y", Unit.BYTES_PER_S, "bandwidth")
     return drawn

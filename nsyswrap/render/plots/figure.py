@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from unicodedata import bidirectional
 
 import numpy as np
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     Places = tuple[NDArray[Any], NDArray[Any]]
 
 
+T = TypeVar("T")
 SANS, MONO = "DejaVu Sans", "DejaVu Sans Mono"  # both come with matplotlib
 SMALL = 8.0  # points
 _ADVANCE = 0.603  # width of a character of MONO, as a part of the font size
@@ -189,6 +190,18 @@ def sheet(
     if styles:
         _legend(figure, styles, bottom / height)
     return figure
+
+
+def axes_of_each(figure: Sheet, data: Mapping[str, T], **shared: Any) -> Iterator[tuple[Axes, T]]:
+    """Yield axes below one another, each with the data of one capture. Several get their labels as titles.
+
+    ``shared`` are arguments of ``subplots``.
+    """
+    grid = figure.subplots(len(data), 1, squeeze=False, **shared)[:, 0]
+    for axes, (label, part) in zip(grid, data.items(), strict=True):
+        if len(data) > 1:
+            axes.set_title(fitted([label], columns_in(WIDTH_IN) // 2)[0], **NAMES)
+        yield axes, part
 
 
 def _legend(figure: Sheet, styles: Mapping[str, Style], top: float) -> None:

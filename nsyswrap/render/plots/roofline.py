@@ -23,11 +23,8 @@ from nsyswrap.render.colors import kernel_color
 from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import (
     GRAY,
-    NAMES,
-    WIDTH_IN,
     Sheet,
-    columns_in,
-    fitted,
+    axes_of_each,
     for_title,
     hue,
     log_axis,
@@ -103,12 +100,9 @@ def figure(data: Mapping[str, Kernels]) -> Sheet:
     """Draw the kernels of each capture below one another, on the same axes."""
     notes = [_MARKERS, *dict.fromkeys(note for part in data.values() for note in part.notes)]
     drawn = sheet(_BODY_IN * len(data), _title(data), notes)
-    grid = drawn.subplots(len(data), 1, squeeze=False, sharex=True, sharey=True)[:, 0]
-    for axes, (label, part) in zip(grid, data.items(), strict=True):
+    for axes, part in axes_of_each(drawn, data, sharex=True, sharey=True):
         _draw(axes, part)
-        if len(data) > 1:
-            axes.set_title(fitted([label], columns_in(WIDTH_IN) // 2)[0], **NAMES)
-    for axes in grid:
+    for axes in drawn.axes:
         log_axis(axes, "x", Unit.NUMBER, "FLOPs for each byte")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         log_axis(axes, "y", Unit.FLOP_PER_S, "FLOPs in a second")

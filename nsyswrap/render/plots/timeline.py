@@ -34,6 +34,7 @@ from nsyswrap.render.plots.figure import (
     NAMES,
     WIDTH_IN,
     Sheet,
+    axes_of_each,
     columns_in,
     fitted,
     paint,
@@ -414,11 +415,8 @@ def figure(data: Mapping[str, Timeline]) -> Sheet:
         if part.steps is not None
         for key, value in step_figures(part.steps).items()
     }
-    grid = drawn.subplots(len(data), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, (label, part) in zip(grid, data.items(), strict=True):
+    for axes, part in axes_of_each(drawn, data, height_ratios=heights):
         draw_lanes(axes, part.lanes, part.edges)
-        if len(data) > 1:
-            axes.set_title(fitted([label], columns_in(WIDTH_IN) // 2)[0], **NAMES)
     return drawn
 
 
