@@ -92,14 +92,14 @@ def begun_runs(here: Path | None = None, skip: Skip = paths.ignore) -> list[tupl
     return sorted(starts.items(), key=itemgetter(1), reverse=True)
 
 
-def newest_run(here: Path | None = None, skip: Skip = paths.ignore) -> tuple[Path, float]:
-    """Return the folder and the start of the newest run begun in ``here`` or below that has ended.
+def newest_run(skip: Skip = paths.ignore) -> tuple[Path, float]:
+    """Return the folder and the start of the newest run begun in this folder or below that has ended.
 
-    Runs without a capture count only if there are no others. A folder below ``here`` is returned as a
+    Runs without a capture count only if there are no others. A folder below this one is returned as a
     relative path. ``skip`` is called for a folder that may not be entered. Raises CaptureError if there is
     none.
     """
-    here = here or Path.cwd()
+    here = Path.cwd()
     ended = _ended(here, skip)
     if ended:
         newest = next(filter(_has_capture, ended), next(iter(ended)))
