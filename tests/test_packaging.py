@@ -72,6 +72,7 @@ def third_party(folder: Path) -> dict[str, str]:
         if "programs" not in path.parts:  # the labelled programs ran elsewhere, one of them with jax
             places = (path.parent, ROOT / "tests", ROOT / "tests/support", ROOT)
             own = {entry.stem for place in places for entry in place.iterdir()}
+            own |= {entry.stem for entry in (ROOT / "nsyswrap/record/doctor/programs").iterdir()}
             named |= dict.fromkeys(modules_named(path) - own, str(path.relative_to(ROOT)))
     return named
 

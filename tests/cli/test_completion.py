@@ -29,7 +29,7 @@ COMPLETED = [
     ("nsyswrap scenarios explain add", ["add", "add2"]),
     ("nsyswrap scenarios run add2 --variant b", ["both"]),
     ("nsyswrap report --rea", ["--readable"]),
-    ("nsyswrap compare a b -- c --format ", ["text", "csv", "json", "markdown"]),
+    ("nsyswrap compare a b -- c --format ", ["text", "csv", "json", "brief", "markdown"]),
 ]
 
 

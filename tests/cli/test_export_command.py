@@ -248,7 +248,7 @@ def test_traces_are_the_same_bytes_again(tmp_path: Path) -> None:
 
 
 def test_blocks_and_row_groups_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("files._CHROME_ROWS", "packets.BLOCK_ROWS"):
+    for name in ("_CHROME_ROWS", "packets.BLOCK_ROWS"):
         monkeypatch.setattr(f"nsyswrap.render.perfetto.{name}", 3)
     monkeypatch.setattr(event_files, "GROUP_ROWS", 3)
     source = opened(tmp_path, *(kernel(f"k{i}", 10 * i, 10 * i + 5) for i in range(7)))

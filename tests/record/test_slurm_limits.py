@@ -295,7 +295,7 @@ def test_accounting_alone_knows_how_jobs_ended(cluster: Cluster, forgotten: Path
     assert re.search(rf"lost: job {second}_2 ended \(NODE_FAIL\)", waited.stderr)
     memory = rf"end of its log: [^\n]*{_EXCEEDED}[^\n]*; request more with mem in \[slurm\]"
     assert re.search(rf"nsys failed: job {third}_3 ran out of memory \(FAILED\); {memory}", waited.stderr)
-    assert "nsyswrap batch run` starts 3 more runs" in waited.stderr
+    assert "nsyswrap batch run` starts 2 more runs; --retry-failed repeats 1 failed run" in waited.stderr
 
 
 def test_the_time_limit_is_reached(limited: tuple[Path, subprocess.Popen[bytes]]) -> None:

@@ -174,7 +174,8 @@ def test_kernels_stand_under_the_roofs_of_their_gpu(tmp_path: Path) -> None:
     shown = drawn(figure)
     assert (shown.cut_off(), shown.overlapping()) == ([], [])
     assert any("2 captures" in text for text in shown.texts)
-    assert content(plot.draw(captures), "svg") == content(plot.draw(captures), "svg")
+    # Not as SVG: matplotlib 3.11 gave the markers of a scatter other ids once.
+    assert content(plot.draw(captures), "png") == content(plot.draw(captures), "png")
     selected = captures["gpt"].select(time="0s/1s")
     assert any("selected: time" in text for text in drawn(selected.plot("roofline")).texts)
     with pytest.raises(NotInCapture, match="floating-point operations"):

@@ -27,6 +27,7 @@ THINGS = {
     "rules": "rules.toml",
     "file": "file.txt",
     "picture": "x.png",
+    "page": "page.html",
     "new": "new",
 }
 
@@ -95,8 +96,8 @@ CASES = [
         "report own -o {file}",
         "report own --csv {folder} -r gpu_time",
         "report own --format parquet -o {folder} -r gpu_time",
-        "view own -o {file}",
-        "view own --force -o {file}",
+        "view own -o {page}",
+        "view own --force -o {page}",
         "plot own -o {folder} --kind timeline",
         "plot own --force -o {folder} --kind timeline",
         "export own --perfetto {file}",
@@ -149,6 +150,6 @@ def make_things(folder: Path, own: Path) -> None:
     (folder / "tables_parquetdir").mkdir()
     for name in ("base.json", "plan.toml", "program.py"):
         shutil.copy(own / name, folder)
-    for name in ("rules.toml", "tool", "x.cu", "file.txt", "x.png"):
+    for name in ("rules.toml", "tool", "x.cu", "file.txt", "x.png", "page.html"):
         (folder / name).write_text("")
     (folder / "tool").chmod(0o755)

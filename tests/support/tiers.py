@@ -1,5 +1,7 @@
 """The tiers ``--fast`` and ``--few``, the order of the files, and the table of the tests that did not run."""
 
+from __future__ import annotations  # pytest of the lowest version lacks names of types
+
 import fcntl
 import os
 import re
