@@ -41,6 +41,12 @@ def command_text(capture: Capture, name: str) -> str:
     return printable(shlex.join(command_of(one, program)))
 
 
+def check_kernel(name: str) -> None:
+    """Raise UsageError for a capture in the place of the kernel, which the option takes behind it."""
+    if name.endswith((".sqlite", ".nsys-rep")):
+        raise UsageError(f"--ncu takes a kernel, not {name}", f"nsyswrap report {shlex.quote(name)} --ncu")
+
+
 def _chosen(capture: Capture, name: str) -> str:
     """Return the full name of a kernel; of one function or readable name that with the most time."""
     functions = judged_kernels(capture)

@@ -275,6 +275,7 @@ def _report_ranks(asked: ReportOptions, requests: Sequence[Request], given: Sequ
 def _text_alone(asked: ReportOptions) -> tuple[str, int]:
     """Return the text of --explain, --list or --ncu, and the exit code."""
     if asked.ncu is not None:
+        ncu.check_kernel(asked.ncu)
         (capture,) = asked.captures or (newest_capture(),)
         return ncu.command_text(asked.opener()(capture), asked.ncu), 0
     if not asked.explain:

@@ -176,7 +176,7 @@ def _other_python(words: str, chosen: pythons.Python | None) -> str:
     """Return a hint on the Python that ran ``words``: what it lacks, or that another one is on PATH."""
     ran = chosen.path if chosen else sys.executable
     if chosen and chosen.lacks:
-        cure = f"install it there, or name the Python that has it: nsyswrap profile PYTHON {words}"
+        cure = f"activate the environment that has it, or put its Python before {words}, or install it there"
         return f"{ran} has no {chosen.lacks}: {cure}"
     other = shutil.which("python") or shutil.which("python3")
     if other is None or Path(other).parent == Path(ran).parent:

@@ -29,7 +29,7 @@ with lazy_imports():  # an optional dependency
     import pyarrow as pa
     from pyarrow import parquet
 
-Part = Callable[[slice], pa.Array]
+Part = Callable[[slice], Any]  # of a pa.Array, which is not there without the extra
 
 GROUP_ROWS = 250_000
 # The unit of a field by the end of its name. The first match counts.

@@ -403,8 +403,9 @@ def arranged(table: Table, sort: str = "", match: str = "") -> Table:
 
 
 def column_named(columns: Iterable[Column], name: str) -> Column | None:
-    """Return the column with this name or header; None if there is none."""
-    return next((column for column in columns if name in (column.name, column.header)), None)
+    """Return the column with this name or header, which may have its unit: ``Med (ns)``; None without one."""
+    wanted = name.casefold().partition(" (")[0]
+    return next((one for one in columns if wanted in (one.name.casefold(), one.header.casefold())), None)
 
 
 def _matching(texts: Texts, pattern: str) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -312,3 +313,12 @@ def test_parquet_says_how_to_get_pyarrow(tmp_path: Path, monkeypatch: pytest.Mon
         event_files.write(source, tmp_path / "p")
     assert caught.value.hint == pip_install("parquet")
     assert names(tmp_path) == ["tiny.sqlite"]
+
+
+def test_without_pyarrow_it_is_asked_for(tmp_path: Path) -> None:
+    capture = write(tmp_path / "a.sqlite", kernel("k", 0, 5))
+    program = "import sys; sys.modules['pyarrow'] = None; from nsyswrap.cli import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", program, "export", str(capture), "--parquet", str(tmp_path / "p")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 69
+    assert done.stderr.startswith("nsyswrap: Parquet needs pyarrow\n")

@@ -167,6 +167,15 @@ int main() {
 """
 
 
+def test_a_capture_in_the_place_of_the_kernel_is_told(cli: Cli, capture: Path) -> None:
+    done = cli("report", "--ncu", capture.name)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "nsyswrap: --ncu takes a kernel, not a.sqlite",
+        "  nsyswrap report a.sqlite --ncu",
+    ]
+
+
 @pytest.mark.gpu
 def test_ncu_profiles_the_launch_that_was_meant(cli: Cli, tmp_path: Path) -> None:
     if shutil.which("ncu") is None:

@@ -103,6 +103,6 @@ def test_a_package_that_no_python_has_is_named(cli: Cli) -> None:
     assert done.returncode == 70
     assert "steps 3 were not recorded: train ended with exit code 1\n" in done.stderr
     assert (
-        "has no cupy: install it there, or name the Python that has it: nsyswrap profile PYTHON train.py"
+        "has no cupy: activate the environment that has it, or put its Python before train.py, or install it"
         in done.stderr
     )
