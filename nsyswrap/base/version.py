@@ -33,7 +33,7 @@ with lazy_imports():  # used for the first question alone
 
     from nsyswrap.base import git
 
-RELEASE = "0.3.0.dev0"  # with .dev0 from one release to the next
+RELEASE = "0.3.0"  # with .dev0 from one release to the next
 _BUILT = "nsyswrap/base/built_version.txt"  # in the wheel and the sdist, see pyproject.toml
 _ARCHIVED = "$Format:%H$"  # replaced by the commit in archives, see .gitattributes
 _IS_OURS = '\nname = "nsyswrap"\n'  # in pyproject.toml
