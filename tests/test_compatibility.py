@@ -23,15 +23,15 @@ from nsyswrap.reports import find_report
 
 NONE = SHIPPED / "add2" / "none"
 # The formats of the newest release. The first change after it raises a format, no other until the next one.
-RELEASE = "0.2.0"
+RELEASE = "0.3.0"
 RELEASED = {
-    "nsyswrap.cli.doctor.VERSION": 0,  # 0: there was none
-    "nsyswrap.render.formats.json.VERSION": 2,
+    "nsyswrap.cli.doctor.VERSION": 1,
+    "nsyswrap.render.formats.json.VERSION": 3,
     "nsyswrap.reports.answer.as_data.VERSION": 1,
-    "nsyswrap.reports.brief.VERSION": 0,
-    "nsyswrap.reports.compare.as_data.VERSION": 0,
-    "nsyswrap.reports.compare.baseline.FORMAT": 0,
-    "nsyswrap.reports.runs.digest.FORMAT": 2,
+    "nsyswrap.reports.brief.VERSION": 1,
+    "nsyswrap.reports.compare.as_data.VERSION": 1,
+    "nsyswrap.reports.compare.baseline.FORMAT": 1,
+    "nsyswrap.reports.runs.digest.FORMAT": 3,
 }
 NUMBER = re.compile(r"^(?:FORMAT, )?(FORMAT|VERSION) = (?:\S+, )?\d+\b", re.MULTILINE)
 

@@ -3,9 +3,9 @@
 The version is a release, or a development version of the next one that names its commit.
 
     0.3.0                         a release
-    0.3.0.dev0+g1a2b3c4d          the code of a commit
-    0.3.0.dev0+g1a2b3c4d.dirty    the same, with changes to files of the checkout
-    0.3.0.dev0+unknown            the commit is not known
+    0.4.0.dev0+g1a2b3c4d          the code of a commit
+    0.4.0.dev0+g1a2b3c4d.dirty    the same, with changes to files of the checkout
+    0.4.0.dev0+unknown            the commit is not known
 
 The commit is in a file that the build adds to the wheel and the sdist (``tests/support/build_hook.py``). In a
 checkout of nsyswrap git knows it, and in an archive ``git archive`` has written it into this file.
@@ -33,7 +33,7 @@ with lazy_imports():  # used for the first question alone
 
     from nsyswrap.base import git
 
-RELEASE = "0.3.0"  # with .dev0 from one release to the next
+RELEASE = "0.4.0.dev0"  # with .dev0 from one release to the next
 _BUILT = "nsyswrap/base/built_version.txt"  # in the wheel and the sdist, see pyproject.toml
 _ARCHIVED = "$Format:%H$"  # replaced by the commit in archives, see .gitattributes
 _IS_OURS = '\nname = "nsyswrap"\n'  # in pyproject.toml
