@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import lzma
 import sqlite3
+from contextlib import closing
 from math import ceil, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -240,7 +241,7 @@ def test_recorded_kernels_one_by_one(name: str, tmp_path: Path) -> None:
     whole = open_capture(export)
     if not whole.has("kernel"):
         pytest.skip("no kernels")
-    with sqlite3.connect(export) as database:
+    with closing(sqlite3.connect(export)) as database:
         database.row_factory = sqlite3.Row
         gpus = "maxRegistersPerSm, maxShmemPerSm, maxWarpsPerSm, maxBlocksPerSm, smCount, computeMajor"
         size = _Sizes(*database.execute(f"SELECT {gpus} FROM TARGET_INFO_GPU").fetchone())  # noqa: S608
