@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
@@ -168,12 +168,17 @@ def program_of(run: dict[str, Any]) -> str:
     """Return the name of the program in run.json: ``train.py`` for ``/usr/bin/python3 /home/me/train.py``."""
     command = run.get("command") or run.get("program") or [""]
     words = [str(word) for word in command] if isinstance(command, list) else [str(command)]
+    return Path(program_word(words)).name
+
+
+def program_word(words: Sequence[str]) -> str:
+    """Return the word of a command line that is its program: the script or module, where Python runs it."""
     rest = words[1:] if Path(words[0]).name.startswith("python") else []
     while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c", "-"):  # options of Python
         rest = rest[2 if rest[0] in ("-X", "-W") else 1 :]
     if not rest or rest[0] in ("-c", "-"):
-        return Path(words[0]).name
-    return "".join(rest[1:2]) if rest[0] == "-m" or Path(rest[0]).name == CALLER else Path(rest[0]).name
+        return words[0]
+    return "".join(rest[1:2]) if rest[0] == "-m" or Path(rest[0]).name == CALLER else rest[0]
 
 
 def ago(start: float, now: float | None = None) -> str:

@@ -17,7 +17,7 @@ from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.folder_lock import is_locked, locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import note_begun
-from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, NO_GPU_WORK, RUNS, outcome_words
+from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, NO_GPU_WORK, RUNS, STATUS, outcome_words
 from nsyswrap.base.text import counted, printable, quoted
 from nsyswrap.cli.batch_status import in_words, progress, run_again, wait_for_holder
 from nsyswrap.cli.output import note, print_data, say
@@ -99,6 +99,9 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
         note_begun(folder)
         _note_left_out(batch)
         states, wanted = _to_run(batch, options)
+        for state in (states[number] for number in wanted):
+            if state.lacks_gpu_work:  # else its folder still says that it is done
+                (state.folder / STATUS).unlink(missing_ok=True)
         with progress(states, wanted) as on_progress:
             request = executors.Request(batch, plan, options)
             ending = executor.run(request, wanted, on_progress)
@@ -136,10 +139,10 @@ def _enter_when_free(stack: ExitStack, batch: Batch, on_progress: OnProgress) ->
         try:
             stack.enter_context(_locked(batch.folder))
         except OutputError:
-            if not is_locked(batch.folder):
-                raise
-        else:
-            return
+            if is_locked(batch.folder):
+                continue
+            stack.enter_context(_locked(batch.folder))  # its holder has just ended, or the folder is at fault
+        return
 
 
 def _finish(batch: Batch, interruption: executors.Interruption | None, *, by: str, top: int) -> int:
@@ -164,8 +167,7 @@ def _finish(batch: Batch, interruption: executors.Interruption | None, *, by: st
         note(f"nsyswrap: {again}")
     if not all(state.state == "done" for state in states.values()):
         return _FAILED
-    codes = [state.status.exit_code for state in states.values() if state.status]
-    if lacking := codes.count(NO_GPU_WORK):
+    if lacking := sum(state.lacks_gpu_work for state in states.values()):
         note(f"nsyswrap: {lacking:,} of {counted(len(states), 'runs')} had GPUs and recorded no GPU work")
     return NO_GPU_WORK if lacking else 0
 
@@ -222,7 +224,11 @@ def _to_run(batch: Batch, options: Mapping[str, Any]) -> tuple[Mapping[int, RunS
 
 def _wanted(states: Mapping[int, RunState], options: Mapping[str, Any]) -> list[int]:
     wanted_states = {*UNFINISHED, *(ENDED if options["retry_failed"] else ())} - {"done"}
-    return [number for number, state in states.items() if state.state in wanted_states]
+    return [
+        number
+        for number, state in states.items()
+        if state.state in wanted_states or (options["retry_failed"] and state.lacks_gpu_work)
+    ]
 
 
 def _specs_to_run(folder: Path, plan: Plan, options: Mapping[str, Any]) -> list[TaskSpec]:

@@ -138,7 +138,7 @@ class _Lines:
 
 def run_again(states: Mapping[int, RunState]) -> str:
     """Return how the runs are run again that have not ended or have failed; empty if there are none."""
-    failed = sum(state.state in _FAILED for state in states.values())
+    failed = sum(state.state in _FAILED or state.lacks_gpu_work for state in states.values())
     rest = sum(state.state in UNFINISHED for state in states.values())
     parts = [
         f"the same `nsyswrap batch run` starts {counted(rest, 'more runs')}" if rest else "",

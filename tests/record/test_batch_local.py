@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -78,7 +79,17 @@ def test_runs_without_gpu_work_are_told_and_end_the_batch(folder: Path, cli: Cli
     assert done.returncode == 69, done.stderr
     assert "nsyswrap: the first 2 runs recorded no GPU work\n  no more runs were started;" in done.stderr
     told = "done: no GPU work was recorded, though the run had GPUs"
-    assert cli("batch", "status", "b").stdout.count(told) == 2
+    status = cli("batch", "status", "b").stdout
+    assert status.count(told) == 2
+    assert status.endswith("starts 2 more runs; --retry-failed repeats 2 failed runs\n")
+    # The same again goes on with the others, and --retry-failed repeats those without GPU work.
+    again = cli("batch", "run", "plan.toml", "-o", "b", CUDA_VISIBLE_DEVICES="0")
+    assert again.returncode == 69, again.stderr
+    assert cli("batch", "status", "b").stdout.count(told) == 4
+    cured = cli("batch", "run", "plan.toml", "-o", "b", "--retry-failed", CUDA_VISIBLE_DEVICES="")
+    assert cured.returncode == 0, cured.stderr
+    assert told not in cli("batch", "status", "b").stdout
+    shutil.rmtree(folder / "b")
     (folder / "plan.toml").write_text(EMPTY.replace("stop_after_empty = 2\n", ""))
     done = cli("batch", "run", "plan.toml", "-o", "b", CUDA_VISIBLE_DEVICES="0")
     assert done.returncode == 65, done.stderr

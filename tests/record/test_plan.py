@@ -336,7 +336,7 @@ def test_a_name_has_parameters_and_a_flag_can_be_left_out(tmp_path: Path) -> Non
     ("command", "name"),
     [
         (("./bin/add", "{n}"), "add"),
-        (("python3", "-u", "{n}/train.py"), "train"),
+        (("python3", "-u", "{n}/train.py", "-m", "fast"), "train"),
         (("/usr/bin/python3.11", "-m", "trainer", "{n}"), "trainer"),
         (("python", "-c", "{n}"), "python"),
     ],

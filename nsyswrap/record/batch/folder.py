@@ -118,6 +118,11 @@ class RunState:
         """The run folder."""
         return Path(self.place)
 
+    @property
+    def lacks_gpu_work(self) -> bool:
+        """True if the run is done and had GPUs, but recorded no GPU work."""
+        return self.state == "done" and self.status is not None and self.status.exit_code == NO_GPU_WORK
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -336,9 +341,9 @@ def folder_name(number: int, label: str, *, spread: bool = False) -> str:
 
 
 def without_gpu_work(states: Iterable[RunState], most: int | None) -> str:
-    """Return why a batch ends early: ``most`` runs are done, and none of them has GPU work. Else empty."""
+    """Return why a batch ends early: ``most`` of these runs are done, none with GPU work. Else empty."""
     done = [state for state in states if state.state == "done"]
-    lacks = all(state.status and state.status.exit_code == NO_GPU_WORK for state in done)
+    lacks = all(state.lacks_gpu_work for state in done)
     return (
         f"the first {len(done):,} runs recorded no GPU work" if most and len(done) >= most and lacks else ""
     )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,13 +15,12 @@ from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.run_folder import SPEC, existing
 
 with lazy_imports():  # a run of a batch needs it not
-    from nsyswrap.base import run_facts
+    from nsyswrap.base import recent_runs, run_facts
 
 
 Scalar: TypeAlias = "str | int | float | bool"
 RUN_DIR = "{run_dir}"
 SOURCES = (".py", ".cu")
-_PYTHON = re.compile(r"python[\d.]*")
 # Fields that earlier versions lack, with their defaults.
 _LATER = {
     "launcher": "",
@@ -35,15 +32,6 @@ _LATER = {
     "gpus": None,
     "settings": {},
 }
-
-
-def program_in(command: Sequence[str]) -> str:
-    """Return the word of a command that is its program: the script or module, where Python runs it."""
-    program, *arguments = command
-    if not _PYTHON.fullmatch(Path(program).name):
-        return program
-    module = dict(pairwise(arguments)).get("-m", "")
-    return module or next((word for word in arguments if Path(word).suffix in SOURCES), program)
 
 
 @dataclass(frozen=True)
@@ -98,7 +86,7 @@ class TaskSpec:
     @property
     def program(self) -> str:
         """The scenario, or the path or name of the program."""
-        word = self.scenario or program_in(self.command)
+        word = self.scenario or recent_runs.program_word(self.command)
         return str(Path(self.cwd, word)) if "/" in word or Path(word).suffix in SOURCES else word
 
     @property

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     # Called when a run changes: the states of all runs, and what the executor waits for in words.
     OnProgress = Callable[[Mapping[int, RunState], str], None]
 
+EMPTY_ADVICE = "no more runs were started; find out why these use no GPU, then add --retry-failed"
 # In the order of `--executor`; the first one is the default.
-EMPTY_ADVICE = "no more runs were started; check that they reach the GPUs, then use the same command"
 NAMES: tuple[str, ...] = ("local", "slurm")
 
 

@@ -56,7 +56,8 @@ class _LocalExecutor(Executor):
         _check_gpus(gpus, [needs.get(number, 1) for number in numbers])
         with supervisor.signals_noted() as received:
             stop_after = request.plan.stop_after_empty
-            local = _LocalBatch(batch, states, on_progress, received, needs, gpus or None, stop_after)
+            own = frozenset(numbers)
+            local = _LocalBatch(batch, states, on_progress, received, needs, gpus or None, own, stop_after)
             _wait_for_runs_begun_before(local)
             queue = deque(numbers)
             while _step(local, queue):
@@ -107,7 +108,8 @@ class _Running:
 class _LocalBatch:
     """``needs``: how many GPUs each run needs. ``free``: the GPUs without a run; None: not said.
 
-    ``stop_after_empty`` is the plan's. ``empty`` is why the batch ends, once it does for that.
+    ``own``: the runs that are to be run now. ``stop_after_empty`` is the plan's. ``empty`` is why the batch
+    ends, once it does for that.
     """
 
     batch: Batch
@@ -116,6 +118,7 @@ class _LocalBatch:
     received: list[signal.Signals]
     needs: Mapping[int, int] = field(default_factory=dict)
     free: list[str] | None = None
+    own: frozenset[int] = frozenset()
     stop_after_empty: int | None = None
     empty: str = ""
     running: list[_Running] = field(default_factory=list)
@@ -157,7 +160,8 @@ def _step(local: _LocalBatch, queue: deque[int]) -> bool:
         if local.free is not None:
             local.free += one.gpus
         local.update(folder.read_state(local.batch.run_folder(one.number), one.number))
-    local.empty = folder.without_gpu_work(local.states.values(), local.stop_after_empty)
+    own = (state for number, state in local.states.items() if number in local.own)
+    local.empty = folder.without_gpu_work(own, local.stop_after_empty)
     while queue and not (local.received or local.empty) and _has_room(local, queue[0]):
         number = queue.popleft()
         gpus = [local.free.pop(0) for _ in range(local.needs.get(number, 1))] if local.free else []

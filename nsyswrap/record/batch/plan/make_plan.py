@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from nsyswrap.base.errors import PlanError, UsageError
+from nsyswrap.base.recent_runs import program_word
 from nsyswrap.base.run_folder import Share, check_share
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors
@@ -32,7 +33,7 @@ from nsyswrap.record.batch.plan.toml_table import (
     one_of,
     plan_keys,
 )
-from nsyswrap.record.batch.task import Scalar, TaskSpec, program_in
+from nsyswrap.record.batch.task import Scalar, TaskSpec
 
 _COMMAND_KEYS, _SCENARIO_KEYS = ("module", "arch", "nvcc"), ("variants", "arguments")
 _LONGEST_NAME = 200  # bytes of a plan's name: Linux has folders of 255
@@ -98,7 +99,7 @@ def sweep(
         specs, notes = expand([block], block.where)
         fixed = {name: _fixed(one) for name, one in checked.items()}
         _check_runs(specs, fixed, block.where)
-        program = PurePath(program_in(block.command)).stem or block.where
+        program = PurePath(program_word(block.command)).stem or block.where
         title = _name(Table({"name": name} if name else {}, block.where), program)
     except PlanError as error:
         raise UsageError(error.message, error.hint) from None

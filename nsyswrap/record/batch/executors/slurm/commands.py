@@ -7,6 +7,7 @@ some never do.
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import subprocess
 import time
@@ -191,12 +192,12 @@ def _all_nodes_are_up() -> bool:
     return all(_UP.fullmatch(state) for state in states)
 
 
-def jobs(other_user: int | None = None) -> list[Job]:
-    """Return all jobs of this user, and of another one, that wait or run.
+def jobs(*owners: int) -> list[Job]:
+    """Return all jobs of this user, and of other ``owners`` by their ids, that wait or run.
 
     Raises Unavailable if Slurm does not answer.
     """
-    users = ",".join(map(str, {os.getuid(), os.getuid() if other_user is None else other_user}))
+    users = ",".join(map(str, {os.getuid(), *filter(_is_known, owners)}))
     output = _ask("squeue", "--all", "--noheader", f"--user={users}", f"--format={_FORMAT}")
     rows = list(_ROW.finditer(output))
     ends = [*(row.start() for row in rows[1:]), len(output)]
@@ -205,6 +206,15 @@ def jobs(other_user: int | None = None) -> list[Job]:
         Job(row[1], indexes(row[2]), row[3], row[4], mark[1] if mark else "")
         for row, mark in zip(rows, marks, strict=True)
     ]
+
+
+def _is_known(user: int) -> bool:
+    """Return True if this machine knows a user: squeue refuses others."""
+    try:
+        pwd.getpwuid(user)
+    except KeyError:
+        return False
+    return True
 
 
 def limits() -> Limits:

@@ -352,7 +352,8 @@ def _give_up_on_final(slurm: _SlurmBatch) -> None:
 
 def _give_up_on_empty(slurm: _SlurmBatch) -> None:
     """Cancel what waits, and submit no more, once the first runs have no GPU work and the plan says so."""
-    why = without_gpu_work(slurm.states.values(), slurm.jobs.stop_after_empty)
+    own = (state for number, state in slurm.states.items() if number in slurm.wanted)
+    why = without_gpu_work(own, slurm.jobs.stop_after_empty)
     if why and not slurm.refusal:
         commands.cancel(slurm.ids, waiting_only=True)
         slurm.refusal = Unavailable(why, EMPTY_ADVICE)

@@ -111,7 +111,7 @@ def in_queue(batch: Batch) -> dict[int, commands.Job]:
     offsets = {array.job: array.offset for array in submitted(batch)}
     queued: dict[int, commands.Job] = {}
     place = paths.status(batch.folder / FOLDER)
-    for job in commands.jobs(place.st_uid if place else None):
+    for job in commands.jobs(place.st_uid if place else os.getuid()):
         mark, _, offset = job.mark.rpartition(":")
         if f"{mark}:" == mark_of(batch, 0)[:-1] and offset.isdecimal():
             offsets[job.id] = int(offset)
