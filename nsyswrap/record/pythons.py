@@ -24,7 +24,9 @@ from nsyswrap.record.conditions import shebang
 _ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 _TOOLS = ("pipx/venvs/", "uv/tools/")  # in the path of an environment for one tool
 _PACKAGES = python_imports.JAX | {"torch", "cupy", "numba", "tensorflow", "triton"}
-_HAS = "import sys, importlib.util; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+# The start of a question to a Python: a file of the current folder is no module of its own.
+NOT_HERE = "import sys; sys.path = [place for place in sys.path if place]; "
+_HAS = "import importlib.util; sys.exit(not getattr(importlib.util.find_spec(sys.argv[1]), 'origin', None))"
 _LIMIT_S = 10
 
 
@@ -41,12 +43,12 @@ class Python:
 
 
 def choose(
-    command: Sequence[str], *, module: bool = False, environment: Mapping[str, str] = os.environ
+    command: Sequence[str] = (), *, module: bool = False, environment: Mapping[str, str] = os.environ
 ) -> Python:
-    """Return the Python for a script, or for a module and its arguments."""
+    """Return the Python for a script, or for a module and its arguments; without them that for any script."""
     candidates: dict[str, Python] = {}
-    for python in _candidates("" if module else command[0], environment):
-        candidates.setdefault(os.path.realpath(_prefix(python.path)), python)
+    for python in _candidates("" if module else "".join(command[:1]), environment):
+        candidates.setdefault(_prefix(python.path), python)
     first, *others = candidates.values()
     package = python_imports.first_import(["python3", *(["-m"] if module else []), *command], _PACKAGES)
     if not package or _has(first, package):
@@ -72,7 +74,7 @@ def _candidates(script: str, environment: Mapping[str, str]) -> Iterator[Python]
 
 def _named(path: str | None, source: str) -> Iterator[Python]:
     if path:
-        is_ours = os.path.realpath(_prefix(path)) == os.path.realpath(sys.prefix)
+        is_ours = _prefix(path) == os.path.realpath(sys.prefix)
         yield Python(sys.executable) if is_ours else Python(path, source)
 
 
@@ -81,14 +83,14 @@ def _first_in(search: str) -> str | None:
 
 
 def _prefix(path: str) -> str:
-    return str(Path(path).parent.parent)
+    return str(Path(os.path.realpath(Path(path).parent)).parent)  # /bin can be a link to /usr/bin
 
 
 def _has(python: Python, package: str) -> bool:
-    """Return True if a Python can import a package, which is not imported."""
+    """Return True if a Python can import a package, which is not imported. A mere folder is none."""
     if not python.source:
-        return importlib.util.find_spec(package) is not None
+        return getattr(importlib.util.find_spec(package), "origin", None) is not None
     try:
-        return run_tool([python.path, "-c", _HAS, package], _LIMIT_S).returncode == 0
+        return run_tool([python.path, "-c", NOT_HERE + _HAS, package], _LIMIT_S).returncode == 0
     except (OSError, subprocess.SubprocessError):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -78,6 +79,43 @@ def test_an_environment_for_nsyswrap_alone_is_not_meant(
     for place in (".local/share/pipx/venvs/nsyswrap", ".local/share/uv/tools/nsyswrap"):
         monkeypatch.setattr(sys, "prefix", str(tmp_path / place))
         assert choose(["train.py"], environment=on_path) == Python(other, "first on PATH")
+
+
+def test_files_of_the_current_folder_answer_nothing(tmp_path: Path) -> None:
+    (tmp_path / "cupy").mkdir()  # left behind by an uninstallation, or a checkout
+    (tmp_path / "train" / "deep").mkdir(parents=True)
+    program = tmp_path / "train" / "deep" / "train.py"
+    program.write_text("import cupy\n")
+    (tmp_path / "warnings.py").write_text("raise SystemExit(0)\n")  # importlib.util imports it
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(sys.executable)
+    chosen = choose([str(program)], environment={"VIRTUAL_ENV": str(venv), "PATH": "/nowhere"})
+    assert (chosen.source, chosen.lacks) == ("active environment", "cupy")
+
+
+def test_a_question_about_any_script_reads_none(tmp_path: Path) -> None:
+    named = python(tmp_path / "other")
+    (tmp_path / "SCRIPT.py").write_text(f"#!{named}\nimport cupy\n")
+    assert choose(environment={"PATH": "/nowhere"}) == OURS
+
+
+def test_a_pipe_is_left_to_the_program(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.py"
+    os.mkfifo(pipe)
+    assert choose(["pipe.py"], environment={"PATH": "/nowhere"}) == OURS  # without a writer it would wait
+
+
+def test_a_linked_folder_of_programs_is_the_same_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text("import json\n")
+    path = python(tmp_path / "usr")
+    (tmp_path / "bin").symlink_to("usr/bin")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "usr"))
+    monkeypatch.setattr(sys, "executable", path)
+    active = {"VIRTUAL_ENV": str(tmp_path), "PATH": "/nowhere"}
+    assert choose(["train.py"], environment=active) == Python(path)
 
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import paths
-from nsyswrap.base.files import typed
+from nsyswrap.base.files import head, typed
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_tool import run_tool
 
@@ -147,8 +147,7 @@ def interpreter(argv: Sequence[str], environment: Mapping[str, str]) -> str | No
 def shebang(script: Path, search: str | None) -> str | None:
     """Return the path of the Python in the first line of a script; None if it names none that is there."""
     try:
-        with script.open("rb") as file:
-            words = file.read(_FIRST_LINE_BYTES).partition(b"\n")[0].decode(errors="replace").split()
+        words = head(script, _FIRST_LINE_BYTES).partition(b"\n")[0].decode(errors="replace").split()
     except OSError:
         return None
     if not words or not words[0].startswith("#!"):

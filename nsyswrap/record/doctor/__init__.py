@@ -46,8 +46,7 @@ _MODULES = ("nsysstats.py", "gpustats.py")
 _STATS_TIMEOUT_S = 20
 _INSTALL = "apt-cache search nsight-systems  # install one, or: export NSYSWRAP_NSYS=/path/to/nsys"
 PROGRAMS = Path(__file__).parent / "programs"
-_SCRIPT = ("SCRIPT.py",)  # stands for any
-_VERSION = "import sys; from importlib import metadata; print(metadata.version(sys.argv[1]))"
+_VERSION = "from importlib import metadata; print(metadata.version(sys.argv[1]))"
 _TIMEOUT_S = 120
 _FAULT_WIDTH = 200  # characters of a program's last line
 _UNTRIED = "not tried: no GPU"
@@ -179,10 +178,10 @@ def _begin(pool: Executor, *, has_gpu: bool, nsys: Nsys | None) -> list[Future[C
 
 def version(name: str) -> str:
     """Return the version of a package in the Python of scripts, without importing it; empty: none."""
-    python = pythons.choose(_SCRIPT)
+    python = pythons.choose()
     if python.source:
         try:
-            done = run_tool([python.path, "-c", _VERSION, name], _TIMEOUT_S)
+            done = run_tool([python.path, "-c", pythons.NOT_HERE + _VERSION, name], _TIMEOUT_S)
         except (OSError, subprocess.SubprocessError):
             return ""
         return "" if done.returncode else done.stdout.strip()
@@ -194,7 +193,7 @@ def version(name: str) -> str:
 
 def python() -> Check:
     """Return the check of the Python that `nsyswrap profile script.py` uses."""
-    chosen = pythons.choose(_SCRIPT)
+    chosen = pythons.choose()
     if chosen.source:
         return Check("ok", "Python", f"{chosen.path} ({chosen.source}) runs your scripts")
     text = f"{sys.version.split()[0]} at {sys.executable} runs your scripts"
@@ -214,13 +213,13 @@ def nvtx_of(installed: str, nsys: Nsys | None) -> Check:
         return Check("ok", "nvtx", installed)
     if nsys.release > LAST_SILENT_NSYS:
         return Check("unknown", "nvtx", f"{installed} possibly records no ranges under nsys {nsys.version}")
-    cure = shlex.join([pythons.choose(_SCRIPT).path, "-m", "pip", "install", "nvtx<0.2.12"])
+    cure = shlex.join([pythons.choose().path, "-m", "pip", "install", "nvtx<0.2.12"])
     return Check("problem", "nvtx", f"{installed} records no ranges under nsys {nsys.version}", cure)
 
 
 def package(name: str, title: str, *, has_gpu: bool) -> Check:
     """Return the check of a package in the Python of scripts: found, and its vector addition on the GPU."""
-    python = pythons.choose(_SCRIPT)
+    python = pythons.choose()
     installed = version(name)
     if not installed:
         return Check("note", title, f"not installed in {python.path if python.source else 'this Python'}")
