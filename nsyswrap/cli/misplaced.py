@@ -18,6 +18,7 @@ from nsyswrap.cli.output import note
 
 with lazy_imports():
     from nsyswrap import reports
+    from nsyswrap.record import conditions
     from nsyswrap.reports import ranks
 
 
@@ -51,7 +52,8 @@ def note_misplaced_before(program: Sequence[str]) -> bool:
 
 def note_ignored_option(program: Sequence[str]) -> None:
     """Print a note if long options are behind a script that ran well, and reads no arguments."""
-    if program[0].endswith(".py") and not re.search(_READS_ARGUMENTS, _content(program[0])):
+    script = _script(program)
+    if script.endswith(".py") and not re.search(_READS_ARGUMENTS, _content(script)):
         note_misplaced_option(program)
 
 
@@ -60,7 +62,7 @@ def note_misplaced_option(program: Sequence[str], *, certain: bool = False) -> b
 
     They are why a run failed. With ``certain`` one of them has to be distinctive.
     """
-    content = _content(program[0]).replace(b"-", b"_")
+    content = _content(_script(program)).replace(b"-", b"_")
     unknown = [
         (option, words)
         for option, words in _own_options(program)
@@ -70,6 +72,12 @@ def note_misplaced_option(program: Sequence[str], *, certain: bool = False) -> b
         return False
     _note(unknown, program)
     return True
+
+
+def _script(program: Sequence[str]) -> str:
+    """Return the script behind a Python, which reads the options, or else the program itself."""
+    behind = next((word for word in program[1:] if not word.startswith("-")), "")
+    return behind if conditions.is_python(program[0]) and behind.endswith(".py") else program[0]
 
 
 def _content(program: str) -> bytes:

@@ -118,6 +118,8 @@ def test_a_script_that_reads_no_arguments_ignores_them(cli: Cli, tmp_path: Path)
         "nsyswrap: --delay was passed to train.py: options of nsyswrap go before PROGRAM\n"
         "  nsyswrap profile --trace nvtx --no-stats --delay 1 train.py -v\n"
     )
+    behind_python = cli(*profile[:4], "python3", *profile[4:])
+    assert "nsyswrap profile --trace nvtx --no-stats --delay 1 python3 train.py -v\n" in behind_python.stderr
     (tmp_path / "train.py").write_text("import lib\n\nlib.main()\n")
     (tmp_path / "lib.py").write_text("import sys\n\ndef main():\n    print(sys.argv)\n")
     assert "was passed" not in cli(*profile).stderr
