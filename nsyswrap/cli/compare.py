@@ -64,6 +64,7 @@ with lazy_imports():
     from nsyswrap.base import units
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
+    from nsyswrap.base.nsys import options as nsys_options
     from nsyswrap.capture import capture as captures
     from nsyswrap.cli import repeats
     from nsyswrap.record import program as programs
@@ -130,10 +131,11 @@ def record(
 
     What the programs print goes to the run folders. A first run of a side that is not done ends the process
     with its exit code, and so does an interruption or a full disk. Raises CaptureError for a first run
-    without GPU work, UsageError for wrong command lines, and Unavailable, OutputError or ProgramNotFound
-    before anything is run.
+    without GPU work, UsageError for wrong command lines or a wrong trace, and Unavailable, OutputError or
+    ProgramNotFound before anything is run.
     """
     resolved = [programs.resolve(command, chooses_python=True) for command in split_commands(words)]
+    nsys_options.check_trace(trace)
     find.find_nsys(None)
     if into and not force and paths.is_filled(into):
         raise OutputError(

@@ -68,6 +68,7 @@ with lazy_imports():
     from nsyswrap import api, reports
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
+    from nsyswrap.base.nsys import options as nsys_options
     from nsyswrap.cli import misplaced, repeats
     from nsyswrap.record import hooked, launcher_env, python_imports
     from nsyswrap.record import program as record_program
@@ -108,6 +109,7 @@ class ProfileOptions:
         """Return the run of ``program``. With ``make_folder`` its default folder is made."""
         recording = self.recording
         check_share(recording.share, keep_environment=recording.keep_environment)
+        nsys_options.check_trace(recording.trace, recording.nsys_path)
         output = one_rank.folder(program, self.output) if one_rank else self.output
         if output is None and make_folder:
             output = record_run.claim_output(program, recording.nsys_path)

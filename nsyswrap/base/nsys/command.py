@@ -16,7 +16,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
-from nsyswrap.base.nsys.options import GARBAGE
+from nsyswrap.base.nsys.options import ADVICE_FOR_NCCL, GARBAGE
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, free_space_note
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.temporary import temporary_folder
@@ -89,7 +89,7 @@ _FAULTS = (
     (
         r"Illegal --trace argument 'nccl'",
         "this nsys cannot trace nccl",
-        "--trace cuda,nvtx records NCCL's kernels and ranges; for more use a newer nsys",
+        ADVICE_FOR_NCCL,
     ),
     (r"Illegal --.*", "nsys says: {}", "see `nsys profile --help`"),
     (r"Failed to create '.*", "nsys says: {}", "check that the output folder is writable"),

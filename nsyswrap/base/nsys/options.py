@@ -37,6 +37,8 @@ KNOWN = (
     *_WITH_ANNOTATIONS,
     *(f"{api}-annotations" for api in _WITH_ANNOTATIONS),
 )
+NCCL = "nccl"  # only a newer nsys has it
+ADVICE_FOR_NCCL = "--trace cuda,nvtx records NCCL's kernels and ranges; for more use a newer nsys"
 _HELP = r"(?s)-t, --trace=\s+Possible values are (.*?)\."
 _TIMEOUT_S = 10
 # The first version of the Python package nvtx that records no range under an older nsys, and those nsys.
@@ -85,7 +87,10 @@ def check_trace(text: str, nsys_path: str | None = None) -> None:
     wrong = [word for word in unknown if word not in _known_here(nsys_path)]
     if not wrong:
         return
-    cure = "separate values with commas alone" if " " in text else did_you_mean(wrong[0], KNOWN)
+    if " " in text:
+        cure = "separate values with commas alone"
+    else:
+        cure = ADVICE_FOR_NCCL if wrong[0] == NCCL else did_you_mean(wrong[0], KNOWN)
     raise UsageError(
         f"invalid trace {text!r}: no value {wrong[0]!r}", cure or f"values: {', '.join(sorted(KNOWN))}"
     )
