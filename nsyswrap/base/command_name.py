@@ -37,7 +37,7 @@ def with_command_name(text: str, commands: Collection[str]) -> str:
     """Return a text in which ``nsyswrap <command>`` can be typed as it stands. Usage lines stay."""
     if command_name() == _NAME:
         return text
-    words = "|".join(map(re.escape, [*commands, "--help"]))
+    words = "|".join(map(re.escape, [*commands, "--help", "--version"]))
     hint = rf"(?<!Usage: )(?<![\w./~-]){_NAME}(?= (?:{words})(?![\w/-]))"
     return re.sub(hint, lambda _: command_name(), text)
 

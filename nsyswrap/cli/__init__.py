@@ -55,6 +55,7 @@ _OTHER_WORDS = {
     "ui": "nsyswrap view",
     "version": "nsyswrap --version",
 }
+_OTHER_ARGUMENTS = ("ncu", "version")  # what follows these words is not for us
 # Other forms of options.
 _OTHER_FLAGS = {"-V": "--version", "-v": "--version", "-?": "--help", "-help": "--help"}
 _OF_NSYS = {"-f": "--format names a format;", "-t": "nsyswrap profile --trace says what to record;"}
@@ -97,15 +98,16 @@ class LazyGroup(Group):
             raise UsageError(
                 f"no option named {typed[0]!r}", f"use nsyswrap {_OTHER_FLAGS[typed[0]]}"
             ) from None
-        name = next((word for word in typed if word in COMMANDS), "report")
+        guessed = "profile" if "profile" in map(_command_for, typed) else "report"
+        name = next((word for word in typed if word in COMMANDS), guessed)
         command = self.get_command(error.ctx, name) if error.ctx else None
         options = [flag for parameter in command.params for flag in parameter.opts] if command else []
-        if error.option_name in options:
+        if flag in options:
             rest = list(typed)
             if name in rest:
                 rest.remove(name)
             raise UsageError(
-                f"no option named {error.option_name!r} before the command",
+                f"no option named {flag!r} before the command",
                 f"options follow the command: nsyswrap {shlex.join([name, *rest])}",
             ) from None
         if error.ctx and translation.option_of_nsys(flag):
@@ -144,12 +146,14 @@ class LazyGroup(Group):
         message, hint = unknown("command", name, self.list_commands(ctx))
         if (name, *rest[:1]) == ("nsys", "profile"):
             raise UsageError(message, self._advice_for_nsys(ctx, rest[1:]))
-        known = rest[0] if name == "nsys" and rest else name
+        known, *behind = rest if name == "nsys" and rest else (name, *rest)
         is_similar = did_you_mean(name, self.list_commands(ctx))
         if name == "help":
             hint = f"use nsyswrap {shlex.join([*rest, '--help'])}"
         elif known in _OTHER_WORDS:
-            hint = f"use {_OTHER_WORDS[known]}"
+            given = [] if known in _OTHER_ARGUMENTS else behind
+            words = [word for word in _OTHER_WORDS[known].split() if not (given and word.isupper())]
+            hint = f"use {shlex.join([*words, *given])}"
         elif command := _command_for(name) or ("profile" if not is_similar and shutil.which(name) else ""):
             hint = f"use nsyswrap {shlex.join([command, name, *rest])}"
         raise UsageError(message, hint)

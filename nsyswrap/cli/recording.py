@@ -225,10 +225,24 @@ class RecordingCommand(Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
+            if quoted := _quoted_for_nvcc(typed, error.option_name):
+                raise UsageError(
+                    f"no option named {error.option_name!r}: --nvcc takes one word",
+                    f"quote it: {ctx.command_path} {shlex.join(quoted)}",
+                ) from None
             if not translation.option_of_nsys(error.option_name):
                 raise
             advice = advice_for_nsys(self, ctx.command_path, typed)
             raise UsageError(f"{error.option_name} is an option of nsys, not of nsyswrap", advice) from None
+
+
+def _quoted_for_nvcc(words: Sequence[str], unknown: str) -> list[str]:
+    """Return the words with all options of nvcc as one, if ``unknown`` is one of them; else none."""
+    start = words.index("--nvcc") + 1 if "--nvcc" in words else len(words)
+    end = next((i for i, word in enumerate(words) if i >= start and word.endswith(".cu")), len(words))
+    options = words[start : end - 1 if words[end - 1 : end] == ("--",) else end]
+    is_of_nvcc = end < len(words) and any(word.startswith(unknown) for word in options[1:])
+    return [*words[:start], " ".join(options), *words[start + len(options) :]] if is_of_nvcc else []
 
 
 def advice_for_nsys(command: click.Command, path: str, words: Sequence[str]) -> str:

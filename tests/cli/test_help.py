@@ -180,10 +180,10 @@ no command named 'reprot'
   did you mean 'report'?
 $ stats x.sqlite
 no command named 'stats'
-  use nsyswrap report
+  use nsyswrap report x.sqlite
 $ diff a b
 no command named 'diff'
-  use nsyswrap compare BASE NEW
+  use nsyswrap compare a b
 $ batch sweap
 no command named 'sweap'
   did you mean 'sweep'?

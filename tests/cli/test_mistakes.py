@@ -96,11 +96,44 @@ profile nsys profile -t cuda python train.py
 nsys profile -t cuda --stats=true python train.py
   omit --stats=true (default here): nsyswrap profile --trace cuda python train.py
 nsys stats x.sqlite
-  use nsyswrap report
+  use nsyswrap report x.sqlite
 -t cuda train.py
   use nsyswrap profile --trace cuda train.py
 --trace cuda train.py
-  use nsyswrap profile --trace cuda train.py
+  options follow the command: nsyswrap profile --trace cuda train.py
+-o run train.py 3
+  options follow the command: nsyswrap profile -o run train.py 3
+"""
+# The words behind the command go with it.
+OTHER_WORDS = """\
+stats -r gpu_time 'my x.sqlite'
+  use nsyswrap report -r gpu_time 'my x.sqlite'
+diff x.sqlite y.sqlite
+  use nsyswrap compare x.sqlite y.sqlite
+diff
+  use nsyswrap compare BASE NEW
+run -o there ./a.out 3
+  use nsyswrap profile -o there ./a.out 3
+ncu ./a.out
+  use nsyswrap report --ncu
+version now
+  use nsyswrap --version
+-o x x.sqlite
+  options follow the command: nsyswrap report -o x x.sqlite
+profile --nvcc -O3 -lcublas add.cu 2
+  quote it: nsyswrap profile --nvcc '-O3 -lcublas' add.cu 2
+profile --nvcc -O3 -std=c++17 -I inc -- add.cu
+  quote it: nsyswrap profile --nvcc '-O3 -std=c++17 -I inc' -- add.cu
+batch sweep -p n=1,2 --nvcc -O3 -lcublas add.cu {n}
+  quote it: nsyswrap batch sweep -p n=1,2 --nvcc '-O3 -lcublas' add.cu '{n}'
+profile --nvcc -O3 -q train.py
+  nsyswrap profile --help shows all options
+profile --trace cuda,nvxt train.py
+  did you mean 'nvtx'?
+compare --run 2 --trace cuda,nvxt -- train.py -- train.py
+  did you mean 'nvtx'?
+profile --trace cuda,nccl train.py
+  --trace cuda,nvtx records NCCL's kernels and ranges; for more use a newer nsys
 """
 MISTAKES = """\
 -V
@@ -390,6 +423,13 @@ def test_options_of_nsys_are_translated(warm_cli: WarmCli, folder: Path, typed: 
             PATIENCE_S,
         )
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("typed", "advice"), pairs(OTHER_WORDS), ids=lambda text: text.partition("\n")[0])
+def test_the_advice_keeps_what_was_typed(warm_cli: WarmCli, folder: Path, typed: str, advice: str) -> None:
+    code, lines = answer(warm_cli, folder, typed)
+    assert (code, lines[1]) == (2, advice)
+    assert not (folder / "nsyswrap-runs").exists()
 
 
 def test_a_file_without_rights(ordinary: RunIn, tmp_path: Path) -> None:
