@@ -255,16 +255,7 @@ def collect(
             if elsewhere:
                 elsewhere.clear()
     if readable:
-        layout = terminal_layout()
-        if by or any(result.run.planned for result in results):
-            table = combinations.compare(results, parameters, by, top)
-        else:
-            table = tables.answers_table(results, layout.width)
-        with ascii_layout(active=layout.ascii):
-            whole = f"{result_files.RESULTS} has every run"
-            lines = text.table_lines(table, layout.width, top=top, whole=whole)
-        say(text.styled(lines, color=layout.color), styled=True)
-        show_rank_verdicts(results)
+        _show(results, parameters, by, top)
     list_lacking(results)
     if together := tables.shared_note([result.run for result in results]):
         note(f"nsyswrap: {together}")
@@ -272,6 +263,20 @@ def collect(
     if not readable:  # the outcomes of the runs were listed all the same
         raise unreadable
     return exit_code_of(left_out)
+
+
+def _show(results: Sequence[RunResult], parameters: tables.Parameters, by: str, top: int) -> None:
+    """Print the comparison of configurations, or the answers of runs that no plan made."""
+    layout = terminal_layout()
+    if by or any(result.run.planned for result in results):
+        table = combinations.compare(results, parameters, by, top)
+    else:
+        table = tables.answers_table(results, layout.width)
+    with ascii_layout(active=layout.ascii):
+        whole = f"{result_files.RESULTS} has every run"
+        lines = text.table_lines(table, layout.width, top=top, whole=whole)
+    say(text.styled(lines, color=layout.color), styled=True)
+    show_rank_verdicts(results)
 
 
 def _make(folder: Path) -> bool:
