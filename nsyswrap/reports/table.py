@@ -24,6 +24,7 @@ from nsyswrap.reports.nsys import NAMES as NSYS
 with lazy_imports():
     import pandas as pd
 
+    from nsyswrap.analysis import kernel_names
     from nsyswrap.capture import frames
 
 if TYPE_CHECKING:
@@ -385,14 +386,16 @@ def _reorder(data: dict[str, Values], order: Order, rounding: Rounding) -> None:
 def arranged(table: Table, sort: str = "", match: str = "") -> Table:
     """Return a table with the rows of which a text matches, in the order of a column.
 
-    ``match`` is a pattern such as ``*gemm*``; a text without wildcards is looked for anywhere. ``sort`` is
+    ``match`` is a pattern such as ``*gemm*``; a text without wildcards is looked for anywhere. A kernel also
+    matches by its readable name: ``gemm tf32``. ``sort`` is
     the name or the header of a column, the largest number first; a minus before it reverses that. A table
     without such a column stays in its order. What is missing comes last.
     """
     rows = np.arange(len(table))
     if match:
-        texts = [Texts.of(table.data[one.name]) for one in table.columns if one.unit is Unit.TEXT]
-        rows = np.flatnonzero(np.any([_matching(one, match) for one in texts], axis=0)) if texts else rows
+        texts = [one for one in table.columns if one.unit is Unit.TEXT]
+        matches = [_matching(Texts.of(table.data[one.name]), match, kernels=one.kernels) for one in texts]
+        rows = np.flatnonzero(np.any(matches, axis=0)) if texts else rows
         found = f"{match!r} matches {len(rows):,} of {len(table):,} rows"
         table = replace(table, selection="; ".join(filter(None, (table.selection, found))))
     if column := column_named(table.columns, sort.removeprefix("-")):
@@ -408,11 +411,18 @@ def column_named(columns: Iterable[Column], name: str) -> Column | None:
     return next((one for one in columns if wanted in (one.name.casefold(), one.header.casefold())), None)
 
 
-def _matching(texts: Texts, pattern: str) -> NDArray[Any]:
-    """Return for each row whether its text matches."""
-    wanted = pattern if set(pattern) & set("*?[") else f"*{pattern}*"
-    matches = [text is not None and fnmatchcase(text.lower(), wanted.lower()) for text in texts.texts]
-    return np.array(matches, bool)[np.asarray(texts.codes)]
+def _matching(texts: Texts, pattern: str, *, kernels: bool) -> NDArray[Any]:
+    """Return for each row whether its text matches, or the readable name if these are kernels."""
+    wanted = (pattern if set(pattern) & set("*?[") else f"*{pattern}*").lower()
+
+    def matches(text: str) -> bool:
+        return fnmatchcase(text.lower(), wanted) or (
+            kernels and fnmatchcase(kernel_names.readable(text.rpartition("/")[2]).lower(), wanted)
+        )
+
+    return np.array([text is not None and matches(text) for text in texts.texts], bool)[
+        np.asarray(texts.codes)
+    ]
 
 
 def _order(values: Sequence[Any], rows: NDArray[np.intp], *, ascending: bool) -> NDArray[np.intp]:

@@ -15,6 +15,7 @@ from recorded import PICTURED
 from report_tables import read_csv
 from tiny_export import PID, call, kernel, memcpy, nvtx, row, write
 
+from nsyswrap.analysis.kernel_names import readable
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli import output as show
@@ -141,6 +142,20 @@ def test_rows_are_sorted_and_matched_in_every_format(cli: Cli, tmp_path: Path) -
     assert len(read_csv((tmp_path / "out" / "cuda_api_sum.csv").read_text())) == len(wanted)
     none = cli("report", "x.sqlite", "-r", "cuda_api_sum", "--match", "cu?z*", "--format", "csv")
     assert (none.returncode, len(none.stdout.splitlines())) == (0, 1)
+
+
+def test_a_kernel_matches_by_its_readable_name(cli: Cli, tmp_path: Path) -> None:
+    name = "ampere_sgemm_128x64_nn"
+    write(
+        tmp_path / "x.sqlite",
+        *(call("cudaLaunchKernel", 100 * i, 100 * i + 5, i) for i in (1, 2)),
+        kernel(name, 110, 120, 1),
+        kernel("other", 210, 220, 2),
+    )
+    shown = readable(name)
+    assert shown.casefold() not in name
+    done = cli("report", "x.sqlite", "-r", KERNELS, "--match", shown, "--format", "csv")
+    assert [line["Name"] for line in read_csv(done.stdout)] == [name]
 
 
 @pytest.mark.parametrize(
