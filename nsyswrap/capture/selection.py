@@ -74,6 +74,19 @@ class Selection:
         return "" if ends == (None, None) else "/".join(map(_seconds, ends))
 
     @property
+    def options(self) -> list[str]:
+        """The options of a command that select the same part."""
+        texts = {
+            "--time": "" if self.nvtx else self.time,
+            "--nvtx": self.nvtx,
+            "--clip": {None: "", True: "yes", False: "no"}[self.clip],
+        }
+        given = [(name, text) for name, text in texts.items() if text]
+        numbers = {"--device": self.devices, "--process": self.processes}
+        given += [(name, str(number)) for name, chosen in numbers.items() for number in chosen]
+        return [word for pair in given for word in pair]
+
+    @property
     def narrows(self) -> bool:
         """Whether the selection can leave out events."""
         return self.windowed or bool(self.devices or self.processes)

@@ -196,20 +196,6 @@ def selection_options(clip_default: str) -> Callable[[Callable[..., Any]], Calla
     return add
 
 
-def selecting(selection: Selection, steps: str = "") -> list[str]:
-    """Return the options that select the same part of a capture and the same steps."""
-    texts = {
-        "--time": "" if selection.nvtx else selection.time,
-        "--nvtx": selection.nvtx,
-        "--clip": {None: "", True: "yes", False: "no"}[selection.clip],
-        "--steps": steps,
-    }
-    numbers = {"--device": selection.devices, "--process": selection.processes}
-    given = [(name, text) for name, text in texts.items() if text]
-    given += [(name, str(number)) for name, chosen in numbers.items() for number in chosen]
-    return [word for pair in given for word in pair]
-
-
 steps_option = option(
     PART, "--steps", default="", metavar="STEPS", help="Judge these steps: NAME, 10-13 or NAME/10-13, from 0."
 )

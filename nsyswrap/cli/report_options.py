@@ -12,7 +12,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import unknown
 from nsyswrap.cli.folders import are_ranks, captures_in, listed
-from nsyswrap.cli.options import opener, selecting
+from nsyswrap.cli.options import opener
 from nsyswrap.cli.output import check_csv_folder, note, terminal_layout
 from nsyswrap.render import formats
 
@@ -129,7 +129,8 @@ class ReportOptions:
     def selecting(self) -> list[str]:
         """The options that decide which part of a capture is judged, and the classes of its kernels."""
         classes = ["--classes", str(self.classes)] if self.classes else []
-        return [*selecting(self.selection, self.steps), *classes]
+        steps = ["--steps", self.steps] if self.steps else []
+        return [*self.selection.options, *steps, *classes]
 
     @property
     def stands_alone(self) -> bool:

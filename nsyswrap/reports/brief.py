@@ -1,22 +1,25 @@
 """The answer as one small JSON object for programs. Its JSON Schema is ``docs/brief.schema.json``.
 
 For any capture it has at most MOST_BYTES: fewer findings and shorter texts rather than more bytes, and the
-number of findings that are left out. Times are in ms, of one step where there are steps, summed over devices.
+number of findings that are left out. Commands are never cut: one that does not fit is left out. Times are in
+ms, of one step where there are steps, summed over devices.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nsyswrap.analysis.answer import Answer, answer_of
 from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.frameworks import PYTORCH, framework_of
+from nsyswrap.analysis.no_gpu_work import has_gpu_work
 from nsyswrap.analysis.range_tree import range_tree_of
 from nsyswrap.base.text import shorten
 from nsyswrap.capture.capture import Capture
+from nsyswrap.reports import find_report
 from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
 
@@ -24,10 +27,10 @@ FORMAT, COMPARISON_FORMAT = "nsyswrap-brief", "nsyswrap-comparison-brief"
 VERSION = 1  # raised with every key that is removed or changes its meaning
 MOST_BYTES = 4096
 # Findings, and characters of a text: the first of these that fits.
-_SIZES = ((6, 400), (5, 240), (4, 180), (3, 140), (3, 100), (2, 70), (1, 50), (0, 30))
+_SIZES = ((6, 400), (5, 240), (4, 180), (3, 140), (3, 100), (2, 70), (1, 50), (0, 30), (0, 10))
 _NS_PER_MS = 1e6
 _DIGITS = 6  # significant ones of a figure
-_MOST_LOOPS, _MOST_OUTLIERS, _MOST_STATES, _MOST_WORDS = 3, 5, 8, 12
+_MOST_GPUS, _MOST_LOOPS, _MOST_OUTLIERS, _MOST_STATES, _MOST_WORDS = 4, 3, 5, 8, 12
 _PROGRAM = ("PROGRAM",)
 
 
@@ -35,11 +38,55 @@ def brief_of(capture: Capture) -> dict[str, Any]:
     """Return the answer of a capture as numbers, texts, lists and dicts. What is not known is None."""
     capture = capture.decided()
     answer = answer_of(capture)
+    packet = _fitting(lambda findings, characters: _packet(capture, answer, findings, characters))
+    if _fits(packet):
+        return packet
+    _, characters = _SIZES[-1]
+    path = _cut(str(capture.source), characters)
+    options = [_cut(option, characters) for option in packet["judged"]["options"]]
+    return {
+        **packet,
+        "capture": {**packet["capture"], "path": path},
+        "judged": {**packet["judged"], "options": options},
+        "unknown": [],
+        "next": [],
+    }
+
+
+def refusal(path: str, error: str) -> dict[str, Any]:
+    """Return the packet of a capture that cannot be read."""
+    front = {"format": FORMAT, "version": VERSION}
+    packet = {**front, "capture": {"path": path}, "error": error}
+    if _fits(packet):
+        return packet
+    return _fitting(
+        lambda _, characters: {
+            **front,
+            "capture": {"path": _cut(path, characters)},
+            "error": _cut(error, characters),
+        }
+    )
+
+
+def _fitting(make: Callable[[int, int], dict[str, Any]]) -> dict[str, Any]:
+    """Return the first packet that fits, or else the smallest. ``make`` takes findings and characters."""
     for findings, characters in _SIZES:
-        packet = _packet(capture, answer, findings, characters)
-        if len(as_text(packet)) <= MOST_BYTES:
+        packet = make(findings, characters)
+        if _fits(packet):
             break
     return packet
+
+
+def _fits(packet: Mapping[str, Any]) -> bool:
+    return len(as_text(packet)) <= MOST_BYTES
+
+
+def _cut(text: str, characters: int) -> str:
+    """Return a text of at most so many characters and columns: some characters take no column."""
+    tail = characters // 3
+    if len(text) > characters:
+        text = f"{text[: characters - tail - 1]}…{text[-tail:]}"
+    return shorten(text, characters)
 
 
 def as_text(packet: Mapping[str, Any]) -> str:
@@ -56,34 +103,35 @@ def _packet(capture: Capture, answer: Answer, most: int, characters: int) -> dic
         "version": VERSION,
         "capture": {
             "path": source,
-            "command": [shorten(word, characters) for word in info.command[:_MOST_WORDS]],
-            "gpus": list(dict.fromkeys(info.gpus)),
+            "command": [_cut(word, characters) for word in info.command[:_MOST_WORDS]],
+            "gpus": [_cut(name, characters) for name in list(dict.fromkeys(info.gpus))[:_MOST_GPUS]],
             "gpu_count": len(info.gpus),
-            "driver": info.driver_version or None,
-            "nsys": info.exporter_version or None,
+            "driver": _cut(info.driver_version, characters) or None,
+            "nsys": _cut(info.exporter_version, characters) or None,
         },
-        "judged": _judged(answer, characters),
+        "judged": _judged(capture, answer, characters),
         "busy_percent": _figure(figures.get("busy_percent")),
         "idle_percent": _figure(figures.get("idle_percent")),
         "busy_ms": _states(answer.busy_ns, per),
         "idle_ms": _states(answer.idle_ns, per),
         "findings": [_finding(finding, per, characters) for finding in answer.findings[:most]],
         "findings_left_out": max(0, len(answer.findings) - most),
-        "facts": [shorten(words(fact).what, characters) for fact in answer.facts[:most]],
+        "facts": [_cut(words(fact).what, characters) for fact in answer.facts[:most]],
         "conditions": _conditions(capture, answer, characters)[: max(most, 1)],
         "unknown": _unknown(capture, answer, characters),
-        "next": _next(answer, source),
+        "next": _next(capture, answer),
     }
 
 
-def _judged(answer: Answer, characters: int) -> dict[str, Any]:
+def _judged(capture: Capture, answer: Answer, characters: int) -> dict[str, Any]:
     """Return which part of the capture all figures are of."""
     steps = answer.steps
     return {
         "part": answer.part if answer.devices else None,
-        "no_steps_because": shorten(answer.why_whole, characters) or None,
-        "withheld_because": shorten(words(answer.withheld).what, characters) if answer.withheld else None,
-        "loop": shorten(steps.label, characters) if steps else None,
+        "options": [*capture.view.selection.options, *_steps_option(capture)],
+        "no_steps_because": _cut(answer.why_whole, characters) or None,
+        "withheld_because": _cut(words(answer.withheld).what, characters) if answer.withheld else None,
+        "loop": _cut(steps.label, characters) if steps else None,
         "steps": steps.count if steps else None,
         "of_steps": steps.total if steps else None,
         "step_mean_ms": _figure(steps.mean_ns / _NS_PER_MS) if steps else None,
@@ -93,7 +141,7 @@ def _judged(answer: Answer, characters: int) -> dict[str, Any]:
         "devices": len(answer.devices),
         "other_loops": [
             {
-                "loop": shorten(loop.label, characters),
+                "loop": _cut(loop.label, characters),
                 "steps": loop.count,
                 "step_mean_ms": _figure(loop.mean_ns / _NS_PER_MS),
                 "busy_percent": _figure(loop.busy_percent),
@@ -115,14 +163,14 @@ def _finding(finding: Finding, per: float, characters: int) -> dict[str, Any]:
     saved = finding.saved_ns
     return {
         "kind": finding.kind,
-        "what": shorten(wording.what, characters),
+        "what": _cut(wording.what, characters),
         "time_ms": _figure(finding.evidence.length / per) if finding.evidence.length else None,
         "saving_ms": None if saved is None else _figure(saved / per),
         "saving_percent": _figure(finding.saved_percent),
         "status": finding.status,
-        "do": shorten(wording.do, characters),
+        "do": _cut(wording.do, characters),
         "code": wording.example if len(wording.example) <= characters else None,
-        "unless": shorten(wording.unless, characters) or None,
+        "unless": _cut(wording.unless, characters) or None,
         "report": finding.source,
     }
 
@@ -136,15 +184,20 @@ def _conditions(capture: Capture, answer: Answer, characters: int) -> list[str]:
         for gpu in (conditions.gpus if conditions else ())
         if gpu.throttled_percent
     ]
-    return [shorten(text, characters) for text in dict.fromkeys(texts)]
+    return [_cut(text, characters) for text in dict.fromkeys(texts)]
 
 
 def _unknown(capture: Capture, answer: Answer, characters: int) -> list[dict[str, Any]]:
     """Return what this capture cannot tell, each with the command that records it."""
-    program = [shorten(word, characters) for word in capture.info.command[:_MOST_WORDS]] or list(_PROGRAM)
+    command, source = capture.info.command, str(capture.source)
+    is_whole = len(command) <= _MOST_WORDS and all(len(word) <= characters for word in command)
+    program = command if command and is_whole else _PROGRAM
     lacks: list[tuple[str, list[str]]] = []
-    if not answer.devices:
-        lacks.append(("why the GPU had no work", ["nsyswrap", "doctor", str(capture.source)]))
+    if not answer.devices and has_gpu_work(capture.whole):
+        whole = ["nsyswrap", "report", source, "--format", "brief"]
+        lacks.append(("anything of this selection: its GPU work is outside", whole))
+    elif not answer.devices:
+        lacks.append(("why the GPU had no work", ["nsyswrap", "doctor", source]))
     if answer.devices and answer.steps is None:
         lacks.append(("the time of a step", ["nsyswrap", "profile", "--steps", "10-13", *program]))
     if framework_of(capture.whole) == PYTORCH and not _has_modules(capture):
@@ -160,20 +213,29 @@ def _has_modules(capture: Capture) -> bool:
     return capture.has("nvtx") and capture.has("api") and range_tree_of(capture.whole).has_modules
 
 
-def _next(answer: Answer, source: str) -> list[dict[str, Any]]:
-    """Return the commands that lead on, the most useful first."""
-    first = answer.findings[0] if answer.findings else None
-    commands: list[tuple[str, Sequence[str]]] = []
+def _next(capture: Capture, answer: Answer) -> list[dict[str, Any]]:
+    """Return the commands that lead on, the most useful first, with the selection of the capture."""
+    source, first = str(capture.source), answer.findings[0] if answer.findings else None
+    selection, steps = capture.view.selection.options, _steps_option(capture)
+
+    def rows(report: str, top: int) -> list[str]:
+        chosen = steps if find_report(report).judges_steps else []
+        options = ["-r", report, "--top", str(top), *selection, *chosen, "--format", "json"]
+        return ["nsyswrap", "report", source, *options]
+
+    commands: list[tuple[str, list[str]]] = []
     if first is not None:
-        rows = ("nsyswrap", "report", source, "-r", first.source, "--top", "20", "--format", "json")
-        commands += [(f"the rows behind {first.kind}", rows)]
+        commands += [(f"the rows behind {first.kind}", rows(first.source, 20))]
     if answer.devices:
-        kernels = ("-r", "cuda_gpu_kern_sum", "--top", "10", "--format", "json")
-        commands += [
-            ("the kernels with most time", ("nsyswrap", "report", source, *kernels)),
-            ("whether a change helped", ("nsyswrap", "compare", source, "NEW", "--format", "json")),
-        ]
-    return [{"why": why, "argv": list(argv)} for why, argv in commands]
+        commands += [("the kernels with most time", rows("cuda_gpu_kern_sum", 10))]
+    if answer.devices and not (selection or steps):  # compare judges whole captures
+        compare = ["nsyswrap", "compare", source, "NEW", "--format", "json"]
+        commands += [("whether a change helped", compare)]
+    return [{"why": why, "argv": argv} for why, argv in commands]
+
+
+def _steps_option(capture: Capture) -> list[str]:
+    return ["--steps", capture.view.steps] if capture.view.steps else []
 
 
 def _figure(value: float | None) -> float | None:
@@ -189,34 +251,35 @@ def brief_of_comparison(whole: Mapping[str, Any]) -> dict[str, Any]:
     others = (row for row in whole["rows"] if row != whole["headline"])
     changed = [row for row in others if row["outcome"] != "same" and row["cost_ns"]]
     changed.sort(key=lambda row: -abs(row["cost_ns"]))
-    for most, characters in _SIZES:
-        packet = {
+    because = whole["no_verdicts_because"]
+
+    def packet(most: int, characters: int) -> dict[str, Any]:
+        return {
             "format": COMPARISON_FORMAT,
             "version": VERSION,
-            "base": {"name": shorten(whole["base"]["name"], characters), "runs": len(whole["base"]["runs"])},
-            "new": {"name": shorten(whole["new"]["name"], characters), "runs": len(whole["new"]["runs"])},
+            "base": {"name": _cut(whole["base"]["name"], characters), "runs": len(whole["base"]["runs"])},
+            "new": {"name": _cut(whole["new"]["name"], characters), "runs": len(whole["new"]["runs"])},
             "outcome": whole["outcome"],
-            "no_verdicts_because": whole["no_verdicts_because"],
+            "no_verdicts_because": because and _cut(because, characters),
             "obstacles": [
-                {name: shorten(str(one[name]), characters) for name in ("about", "base", "new")}
+                {name: _cut(str(one[name]), characters) for name in ("about", "base", "new")}
                 for one in whole["obstacles"][:most]
             ],
             "headline": whole["headline"] and _change(whole["headline"], characters),
-            "conclusion": [shorten(text, characters) for text in whole["conclusion"]],
+            "conclusion": [_cut(text, characters) for text in whole["conclusion"]],
             "changes": [_change(row, characters) for row in changed[:most]],
             "changes_left_out": max(0, len(changed) - most),
             "gate": whole["gate"] and whole["gate"]["verdict"],
-            "notes": [shorten(text, characters) for text in whole["notes"][:most]],
+            "notes": [_cut(text, characters) for text in whole["notes"][:most]],
         }
-        if len(as_text(packet)) <= MOST_BYTES:
-            break
-    return packet
+
+    return _fitting(packet)
 
 
 def _change(row: Mapping[str, Any], characters: int) -> dict[str, Any]:
     change = {
         "group": row["group"],
-        "name": shorten(row["name"], characters),
+        "name": _cut(row["name"], characters),
         "outcome": row["outcome"],
         "cost_ms": row["cost_ns"] and row["cost_ns"] / _NS_PER_MS,
         "base_typical_ms": row["base_typical_ns"] and row["base_typical_ns"] / _NS_PER_MS,

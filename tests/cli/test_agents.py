@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from checkouts import ROOT
 from jsonschema import Draft202012Validator
+from tiny_export import call, kernel, row, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,55 @@ def test_its_next_commands_run(cli: Cli) -> None:
     for argv in reports:
         assert argv[0] == "nsyswrap"
         assert cli(*argv[1:]).returncode == 0
+
+
+def test_the_packet_of_a_part_names_it_and_so_do_its_commands(cli: Cli) -> None:
+    part = ("--device", "0")
+    packet = json.loads(cli("report", str(CAPTURE), *part, "--format", "brief").stdout)
+    Draft202012Validator(SCHEMA).validate(packet)
+    assert packet["judged"]["options"] == list(part)
+    commands = [" ".join(one["argv"]) for one in packet["next"]]
+    assert commands
+    assert all(" --device 0 " in command for command in commands)
+
+
+def test_an_empty_part_is_no_missing_gpu_work(cli: Cli) -> None:
+    packet = json.loads(cli("report", str(CAPTURE), "--time", "5h/6h", "--format", "brief").stdout)
+    assert packet["judged"]["options"] == ["--time", "18000s/21600s", "--clip", "yes"]
+    assert not any("doctor" in one["argv"] for one in packet["unknown"])
+    assert packet["unknown"][0]["what"] == "anything of this selection: its GPU work is outside"
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[31m::error::<b>" + "a" * 10**5, "\u0301" * 10**4, "\U0001f600" * 10**4]
+)
+def test_no_text_of_a_capture_makes_a_packet_large(cli: Cli, tmp_path: Path, text: str) -> None:
+    write(
+        tmp_path / "x.sqlite",
+        *(call("cudaLaunchKernel", 100 * i, 100 * i + 5, i) for i in range(1, 9)),
+        *(kernel(text, 100 * i + 10, 100 * i + 90, i) for i in range(1, 9)),
+        *(row("TARGET_INFO_GPU", id=i, name=f"{i}{text}") for i in range(16)),
+        *(row("META_DATA_CAPTURE", name=f"PROCESS_0:ARGUMENT_{i}", value=text) for i in range(20)),
+        row("META_DATA_CAPTURE", name="PROCESS_0:COMMAND", value=text),
+    )
+    line = cli("report", "x.sqlite", "--format", "brief").stdout
+    assert len(line) <= 4097
+    packet = json.loads(line)
+    Draft202012Validator(SCHEMA).validate(packet)
+    assert packet["capture"]["gpu_count"] == 16
+    assert all("…" not in word for one in (*packet["unknown"], *packet["next"]) for word in one["argv"])
+
+
+def test_a_path_that_does_not_fit_leaves_no_cut_command(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / ("日" * 80)).mkdir()
+    path = f"{'日' * 80}/../" * 4 + "x.sqlite"  # escaped, each has 480 bytes
+    write(tmp_path / "x.sqlite", call("cudaLaunchKernel", 0, 5, 1), kernel("first", 10, 30, 1))
+    line = cli("report", path, "--format", "brief").stdout
+    assert len(line) <= 4097
+    packet = json.loads(line)
+    Draft202012Validator(SCHEMA).validate(packet)
+    assert packet["busy_percent"] == 100
+    assert packet["next"] == []
 
 
 def test_a_packet_has_no_reports(cli: Cli) -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from nsyswrap.render.formats import Document, Format, Layout
-from nsyswrap.reports.brief import FORMAT as NAME
-from nsyswrap.reports.brief import VERSION, as_text, brief_of
+from nsyswrap.reports.brief import as_text, brief_of, refusal
 
 
 def render(document: Document, _: Layout) -> dict[str, str]:
     """Return the packets of the captures; one that cannot be read has an error in place of an answer."""
     packets = [brief_of(capture) for capture in document.captures.values()]
-    packets += [
-        {"format": NAME, "version": VERSION, "capture": {"path": str(one.path)}, "error": one.text}
-        for one in document.not_read
-    ]
+    packets += [refusal(one.path, one.text) for one in document.not_read]
     return {"brief.json": "".join(f"{as_text(packet)}\n" for packet in packets)}
 
 
