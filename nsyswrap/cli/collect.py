@@ -65,9 +65,7 @@ def list_lacking(results: Sequence[RunResult]) -> None:
     outcomes = Counter(result.run.outcome for result in results)
     if set(outcomes) != {"done"}:
         counts = ", ".join(f"{count:,} {outcome_words(outcome)}" for outcome, count in outcomes.most_common())
-        of_ranks = {result.run.rank is not None for result in results}
-        nouns = "runs and ranks" if len(of_ranks) > 1 else "ranks" if True in of_ranks else "runs"
-        note(f"nsyswrap: {counted(len(results), nouns)}: {counts}")
+        note(f"nsyswrap: {counted(len(results), tables.nouns_of(results))}: {counts}")
     lacking = [result for result in results if result.totals is None or result.run.outcome != "done"]
     wrong = [result for result in lacking if result.run.outcome not in _TO_COME]
     for result in wrong[:_LISTED]:

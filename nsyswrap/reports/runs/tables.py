@@ -99,7 +99,7 @@ _ON_SCREEN = (
     (Column("started", "Started", Unit.TEXT, "day of the start in UTC"), 100),
     (Column("gpus", "GPU", Unit.TEXT, "names of the GPUs"), 90),
     (Column("judged_busy_percent", "Busy", Unit.PERCENT, "share of the judged time with GPU work"), 0),
-    (Column("step_ns", "Step", Unit.NS, "median of the steps that are judged"), 110),
+    (Column("step_ns", "Med Step", Unit.NS, "median of the steps that are judged"), 110),
     (Column("idle_cause", "Idle For", Unit.TEXT, "largest cause of idle time, and its share"), 0),
     (_FIRST_FINDING, 0),
 )
@@ -256,9 +256,15 @@ def _verdict(rows: Sequence[RunResult]) -> str:
         return ""
     [(cause, count)] = Counter(text_of(one, "idle_cause") for one in idle).most_common(1)
     return (
-        f"GPU busy less than {_LOW_PERCENT} % in {len(idle):,} of {counted(len(rows), 'runs')}, "
+        f"GPU busy less than {_LOW_PERCENT} % in {len(idle):,} of {counted(len(rows), nouns_of(rows))}, "
         f"mostly idle for {cause} in {count:,} of them."
     )
+
+
+def nouns_of(results: Sequence[RunResult]) -> str:
+    """Return what results are of: runs, ranks of runs, or both."""
+    of_ranks = {result.run.rank is not None for result in results}
+    return "runs and ranks" if len(of_ranks) > 1 else "ranks" if True in of_ranks else "runs"
 
 
 def text_of(result: RunResult, name: str) -> str:
