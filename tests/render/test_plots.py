@@ -182,6 +182,18 @@ def test_kernels_stand_under_the_roofs_of_their_gpu(tmp_path: Path) -> None:
         opened(tmp_path, kernel("k", 0, 20)).plot("roofline")
 
 
+def test_the_title_of_a_histogram_counts_the_captures_with_its_kernel(tmp_path: Path) -> None:
+    captures = {}
+    for name, end in (("first", 90), ("other", 50)):
+        folder = tmp_path / name
+        folder.mkdir()
+        captures[name] = opened(folder, *(kernel(name, 100 * i, 100 * i + end) for i in range(3)))
+    plot = find_plot("histogram")
+    assert any(text.endswith(" in 1 of 2 captures") for text in drawn(plot.draw(captures)).texts)
+    both = {"a": captures["first"], "b": captures["first"]}
+    assert any(text.endswith(" in 2 captures") for text in drawn(plot.draw(both)).texts)
+
+
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     rows = [kernel(f"k{i:02}", 100 * i, 100 * i + 50 - i) for i in range(20)]
     texts = drawn(opened(tmp_path, *rows).plot("top-kernels")).texts

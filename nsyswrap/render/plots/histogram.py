@@ -89,7 +89,9 @@ def _title(data: Mapping[str, Durations], name: str | None, readable: Mapping[st
     number = sum(count for *_, count in classes)
     ends = duration(min(low for low, *_ in classes)), duration(max(high for _, high, _ in classes))
     kernel = for_title(readable.get(name or ""))
-    where = f" in {len(data)} captures" if len(data) > 1 else ""
+    holding = sum(name in part.classes for part in data.values())
+    of = f"{len(data)} captures" if holding == len(data) else f"{holding} of {len(data)} captures"
+    where = f" in {of}" if len(data) > 1 else ""
     return f"{kernel}: {counted(number, 'executions')} of {ends[0]} to {ends[1]}{where}"
 
 
