@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -17,15 +16,18 @@ from typing import Any
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.base.files import json_of, read_json, typed, user_folder, write
+from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_facts import Peaks
 from nsyswrap.base.run_folder import cache_dir
-from nsyswrap.base.run_tool import run_tool
+from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.units import Unit, human
 from nsyswrap.record import gpus
 
+with lazy_imports():  # a run reads what was measured
+    from nsyswrap.record import pythons
+
 PROGRAM = Path(__file__).parent / "doctor" / "programs" / "peaks.py"
 _TIMEOUT_S = 120
-_COMMAND = "python -m nsyswrap doctor --probe --peaks"
 SUBJECT, _FOLDER = "peaks", "peaks"
 
 
@@ -43,18 +45,25 @@ def _file(name: str, driver: str) -> str:
 
 
 def measure() -> Iterator[Check]:
-    """Measure the first GPU in a process of its own, keep the rates, and tell them."""
+    """Measure the first GPU with the Python that has PyTorch, keep the rates, and tell them."""
     devices = gpus.query()
     if devices.error:
         yield Check("unknown", SUBJECT, f"not measured: {devices.error}")
         return
+    python = pythons.choose([str(PROGRAM)])
+    if python.lacks:
+        text = f"not measured: {python.path} has no PyTorch, which multiplies the matrices"
+        cure = "nsyswrap doctor --probe --peaks  # in the environment that has PyTorch"
+        yield Check("unknown", SUBJECT, text, cure)
+        return
     try:
-        done = run_tool([sys.executable, PROGRAM], _TIMEOUT_S)
+        done = run_tool([python.path, PROGRAM], _TIMEOUT_S)
     except (OSError, subprocess.SubprocessError) as error:
-        yield Check("problem", SUBJECT, f"not measured: {error}")
+        yield Check("problem", SUBJECT, f"not measured: the program {fault_of(error)}")
         return
     if done.returncode:
-        yield _failed(done.stderr)
+        last = done.stderr.strip().rpartition("\n")[2]
+        yield Check("problem", SUBJECT, f"not measured: {last or f'exit code {done.returncode}'}")
         return
     try:
         name, peaks = _read(done.stdout, devices.driver)
@@ -74,13 +83,3 @@ def _read(output: str, driver: str) -> tuple[str, Peaks]:
         raise ValueError("the program that measures printed something else")
     name, rates, copied = answer
     return str(name), typed(Peaks, {"driver": driver, "flop_per_s": rates, "bytes_per_s": copied})
-
-
-def _failed(errors: str) -> Check:
-    if "No module named 'torch'" in errors:
-        text = f"not measured: {sys.executable} has no PyTorch, which multiplies the matrices"
-        return Check(
-            "unknown", SUBJECT, text, "python -m nsyswrap doctor --probe --peaks  # with PyTorch's Python"
-        )
-    last = errors.strip().rpartition("\n")[2]
-    return Check("problem", SUBJECT, f"not measured: {last}")

@@ -58,7 +58,8 @@ def test_runs_find_what_was_measured_by_name_and_driver(
 @pytest.mark.parametrize(
     ("program", "level", "said"),
     [
-        ("import sys; sys.exit(\"No module named 'torch'\")", "unknown", "has no PyTorch"),
+        ("import cupy  # none has it here", "unknown", "has no PyTorch"),
+        ("import sys; sys.exit(3)", "problem", "not measured: exit code 3"),
         ("import sys; sys.exit('first\\nCUDA out of memory')", "problem", "not measured: CUDA out of memory"),
         ("print('[1]')", "problem", "not kept: the program that measures printed something else"),
         ('print(\'["G", {"bf16": 0}, 1]\')', "problem", "not kept: "),
@@ -80,6 +81,15 @@ def test_no_gpu_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "query", lambda: Devices(error="no driver"))
     [check] = peaks.measure()
     assert (check.level, check.text) == ("unknown", "not measured: no driver")
+
+
+def test_the_python_that_has_pytorch_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\ntest $1 = -c || echo '{json.dumps([GPU, RATES, 3.1e12])}'\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
+    assert measured(tmp_path, monkeypatch, "import cupy\n").level == "ok"
 
 
 @pytest.mark.parametrize(
