@@ -18,7 +18,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import exit_code_of, nothing_read
 from nsyswrap.base.run_folder import BATCH, outcome_words
 from nsyswrap.base.temporary import temporary_folder
-from nsyswrap.base.text import ascii_layout, counted, printable, unknown
+from nsyswrap.base.text import ascii_layout, counted, printable, quoted, unknown
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.base.version import pip_install
 from nsyswrap.cli.folders import expanded
@@ -190,8 +190,9 @@ def command(
         collect_blocks.run_block(block, int(patterns[0]), jobs or 1)
         return
     if output:
-        table = f"{output.stem}/{result_files.RESULTS}"
-        check_ending(output, (), f"-o {output.stem} writes a folder; {table} has a row for each run")
+        named = quoted(str(output.parent / output.stem))
+        table = f"{named}/{result_files.RESULTS}"
+        check_ending(output, (), f"-o {named} writes a folder; {table} has a row for each run")
     places = [Path(path) for pattern in patterns for path in expanded(pattern)]
     is_one_batch = len(places) == 1 and paths.is_file(places[0] / BATCH)
     folder = output or (places[0] if is_one_batch else _DEFAULT_OUTPUT)

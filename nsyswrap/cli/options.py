@@ -11,7 +11,7 @@ import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import replaced_note, shortest_labels
+from nsyswrap.base.text import quoted, replaced_note, shortest_labels
 from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.output import note, note_not_read, note_remarks, unreadable_noted
 
@@ -99,7 +99,8 @@ def output_option(
 
 # What the ending of a file promises, and the command that writes such a file.
 _WRITERS = {
-    **dict.fromkeys((".txt", ".csv", ".tsv", ".json", ".md", ".parquet"), "nsyswrap report -o"),
+    **dict.fromkeys((".txt", ".json", ".md"), "nsyswrap report -o"),
+    **dict.fromkeys((".csv", ".tsv", ".parquet"), "nsyswrap report -r NAME -o"),
     **dict.fromkeys((".html", ".htm"), "nsyswrap view -o"),
     **dict.fromkeys((".png", ".svg", ".pdf"), "nsyswrap plot --kind KIND -o"),
 }
@@ -111,7 +112,7 @@ def check_ending(output: Path | None, endings: Collection[str], hint: str = "") 
     if output and ending in _WRITERS and ending not in endings:
         raise UsageError(
             f"this command does not write {ending} files: {output}",
-            hint or f"{_WRITERS[ending]} {output} writes one",
+            hint or f"{_WRITERS[ending]} {quoted(str(output))} writes one",
         )
 
 

@@ -251,7 +251,7 @@ def advice_for_nsys(command: click.Command, path: str, words: Sequence[str]) -> 
     own = {flag: not one.is_flag for one in options for flag in one.opts}
     ours = translation.translate(words, own)
     advice = f"omit {', '.join(ours.defaults)} (default here):" if ours.defaults else "use"
-    return f"{advice} {path} {shlex.join(ours.words)}"
+    return f"{advice} {path} {shlex.join(ours.words) or 'PROGRAM'}"
 
 
 def _refuse_code(context: click.Context, _option: click.Parameter, code: str | None) -> None:

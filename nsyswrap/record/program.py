@@ -144,7 +144,7 @@ def resolve(
         words = ("-m", name) if module else (name,)
         python = pythons.choose(command, module=module) if chooses_python else None
         warning = f"{name} runs with {python.path} ({python.source})" if python and python.source else ""
-        cure = _other_python(" ".join(words), python)
+        cure = _other_python(" ".join(map(quoted, words)), python)
         argv = (python.path if python else sys.executable, *words, *rest)
         return Program(argv, name if module else path.stem, warning, cure)
     if path.suffix == ".cu":
@@ -181,7 +181,7 @@ def _other_python(words: str, chosen: pythons.Python | None) -> str:
     other = shutil.which("python") or shutil.which("python3")
     if other is None or Path(other).parent == Path(ran).parent:
         return ""
-    return f"the program ran with {ran}; to use {other}: nsyswrap profile {other} {words}"
+    return f"the program ran with {ran}; to use {other}: nsyswrap profile {quoted(other)} {words}"
 
 
 def _check_readable(path: Path) -> None:
@@ -213,14 +213,14 @@ def _check_executable(name: str) -> None:
                 f"{name} is {kind}", cure.format(quoted(name), stem=quoted(str(path.with_suffix(""))))
             )
     if os.sep not in name:
-        here = f"use ./{name} for the one in this folder" if _is(paths.exists, path) else ""
+        here = f"use ./{quoted(name)} for the one in this folder" if _is(paths.exists, path) else ""
         if here and not os.access(path, os.X_OK):
             here = f"use chmod +x {quoted(name)}, then ./{quoted(name)}; or name its interpreter"
         raise ProgramNotFound(f"{name} not found on PATH", here)
     if not _is(paths.exists, path):
         raise ProgramNotFound(f"{name} not found")
     _check_readable(path)
-    raise NotExecutable(f"{name} is not executable", f"use chmod +x {name}, or name its interpreter")
+    raise NotExecutable(f"{name} is not executable", f"use chmod +x {quoted(name)}, or name its interpreter")
 
 
 class ProgramTime:

@@ -106,6 +106,8 @@ nsys stats x.sqlite
 """
 # The words behind the command go with it.
 OTHER_WORDS = """\
+nsys profile
+  use nsyswrap profile PROGRAM
 stats -r gpu_time 'my x.sqlite'
   use nsyswrap report -r gpu_time 'my x.sqlite'
 diff x.sqlite y.sqlite

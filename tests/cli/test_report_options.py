@@ -252,6 +252,8 @@ def test_an_ending_of_another_command_is_refused(cli: Cli, export: Path, tmp_pat
         "  -o t writes a folder; t/results.csv has a row for each run",
     ]
     assert done.returncode == 2
+    below = cli("collect", export, "-o", "my runs/t.csv")
+    assert "  -o 'my runs/t' writes a folder; 'my runs/t'/results.csv" in below.stderr
     assert not (tmp_path / "page.html").exists()
     assert not (tmp_path / "t.csv").exists()
 

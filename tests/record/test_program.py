@@ -119,6 +119,10 @@ def test_what_is_not_executable() -> None:
         resolve(["./solver"])
     assert error.value.exit_code == 126
     assert "chmod +x ./solver" in error.value.hint
+    make("my solver", 0o644)
+    with pytest.raises(NotExecutable) as error:
+        resolve(["./my solver"])
+    assert "chmod +x './my solver'" in error.value.hint
 
 
 @pytest.mark.parametrize("name", ["folder.py", "folder.cu", "./folder.py", "./bin"])
