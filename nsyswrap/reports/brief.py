@@ -195,7 +195,7 @@ def _unknown(capture: Capture, answer: Answer, characters: int) -> list[dict[str
     lacks: list[tuple[str, list[str]]] = []
     if not answer.devices and has_gpu_work(capture.whole):
         whole = ["nsyswrap", "report", source, "--format", "brief"]
-        lacks.append(("anything of this selection: its GPU work is outside", whole))
+        lacks.append(("how busy the GPU was: all GPU work is outside of the selection", whole))
     elif not answer.devices:
         lacks.append(("why the GPU had no work", ["nsyswrap", "doctor", source]))
     if answer.devices and answer.steps is None:

@@ -386,10 +386,10 @@ def _reorder(data: dict[str, Values], order: Order, rounding: Rounding) -> None:
 def arranged(table: Table, sort: str = "", match: str = "") -> Table:
     """Return a table with the rows of which a text matches, in the order of a column.
 
-    ``match`` is a pattern such as ``*gemm*``; a text without wildcards is looked for anywhere. A kernel also
-    matches by its readable name: ``gemm tf32``. ``sort`` is
-    the name or the header of a column, the largest number first; a minus before it reverses that. A table
-    without such a column stays in its order. What is missing comes last.
+    ``match`` is a pattern such as ``*gemm*``; what is written in a text matches anywhere in it, also
+    ``[CUDA memset]``. A kernel matches by its readable name, too: ``gemm tf32``. ``sort`` is the name or the
+    header of a column, the largest number first; a minus before it reverses that. A table without such a
+    column stays in its order. What is missing comes last.
     """
     rows = np.arange(len(table))
     if match:
@@ -413,16 +413,14 @@ def column_named(columns: Iterable[Column], name: str) -> Column | None:
 
 def _matching(texts: Texts, pattern: str, *, kernels: bool) -> NDArray[Any]:
     """Return for each row whether its text matches, or the readable name if these are kernels."""
-    wanted = (pattern if set(pattern) & set("*?[") else f"*{pattern}*").lower()
+    wanted = pattern.lower()
 
     def matches(text: str) -> bool:
-        return fnmatchcase(text.lower(), wanted) or (
-            kernels and fnmatchcase(kernel_names.readable(text.rpartition("/")[2]).lower(), wanted)
-        )
+        names = (text, kernel_names.readable(text.rpartition("/")[2])) if kernels else (text,)
+        return any(wanted in name or fnmatchcase(name, wanted) for name in map(str.lower, names))
 
-    return np.array([text is not None and matches(text) for text in texts.texts], bool)[
-        np.asarray(texts.codes)
-    ]
+    marks = np.array([text is not None and matches(text) for text in texts.texts], bool)
+    return marks[np.asarray(texts.codes)]
 
 
 def _order(values: Sequence[Any], rows: NDArray[np.intp], *, ascending: bool) -> NDArray[np.intp]:

@@ -53,7 +53,7 @@ def test_an_empty_part_is_no_missing_gpu_work(cli: Cli) -> None:
     packet = json.loads(cli("report", str(CAPTURE), "--time", "5h/6h", "--format", "brief").stdout)
     assert packet["judged"]["options"] == ["--time", "18000s/21600s", "--clip", "yes"]
     assert not any("doctor" in one["argv"] for one in packet["unknown"])
-    assert packet["unknown"][0]["what"] == "anything of this selection: its GPU work is outside"
+    assert packet["unknown"][0]["what"] == "how busy the GPU was: all GPU work is outside of the selection"
 
 
 @pytest.mark.parametrize(

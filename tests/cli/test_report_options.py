@@ -158,6 +158,14 @@ def test_a_kernel_matches_by_its_readable_name(cli: Cli, tmp_path: Path) -> None
     assert [line["Name"] for line in read_csv(done.stdout)] == [name]
 
 
+def test_a_name_with_brackets_matches_as_it_is_shown(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "x.sqlite", memcpy(1, 0, 10, 8), memcpy(2, 20, 30, 8))
+    asked = ("report", "x.sqlite", "-r", "cuda_gpu_mem_time_sum", "--format", "csv", "--match")
+    for pattern in ("[CUDA memcpy Host-to-Device]", "[cuda memcpy host", "*to-[d]evice]"):
+        [line] = read_csv(cli(*asked, pattern).stdout)
+        assert line["Operation"] == "[CUDA memcpy Host-to-Device]"
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
