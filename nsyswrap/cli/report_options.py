@@ -188,8 +188,8 @@ class ReportOptions:
         """Raise UsageError for options that do not go together, and OutputError for a wrong folder."""
         if not self.like_nsys:
             check_csv_folder(self.csv_folder)
-        elif not self.csv_folder or self.form != "text" or self.by:
-            raise UsageError("--like-nsys needs --csv PREFIX, without --format and --by", "add --csv PREFIX")
+        else:
+            self._check_prefix()
         if self.format.is_binary and not self.output:
             raise UsageError(
                 f"--format {self.form} needs -o", "name a file, or a folder for several reports, with -o"
@@ -224,6 +224,16 @@ class ReportOptions:
             )
 
         self._check_rows()
+
+    def _check_prefix(self) -> None:
+        """Raise UsageError for --like-nsys without a prefix of names."""
+        if not self.csv_folder or self.form != "text" or self.by:
+            raise UsageError("--like-nsys needs --csv PREFIX, without --format and --by", "add --csv PREFIX")
+        if self.csv_folder.name in ("", ".."):
+            raise UsageError(
+                f"--csv {self.csv_folder} is a folder, but --like-nsys needs a prefix of names",
+                "use --csv DIR/NAME; for `-o .` nsys takes the capture without its ending",
+            )
 
     def _check_rows(self) -> None:
         """Raise UsageError for --sort by a column of no report, and for both without reports."""

@@ -206,6 +206,9 @@ def test_files_like_those_of_nsys(cli: Cli, export: Path, tmp_path: Path) -> Non
     assert (tmp_path / "out" / "x_mpi_event_sum.csv").read_bytes() == b""
     assert cli("report", export, "-r", "mpi_event_sum", "--csv", "y", "--like-nsys").returncode == 0
     assert (tmp_path / "y_mpi_event_sum.csv").read_bytes() == b""
+    for folder in (".", "..", "/"):
+        refused = cli("report", export, "-r", KERNELS, "--csv", folder, "--like-nsys")
+        assert (refused.returncode, f"--csv {folder} is a folder" in refused.stderr) == (2, True)
     refused = cli("report", export, "-r", KERNELS, "--like-nsys")
     assert (refused.returncode, "--like-nsys needs --csv PREFIX" in refused.stderr) == (2, True)
 
