@@ -53,8 +53,7 @@ def test_what_it_reads_ahead_is_what_it_asks_for(
     replace(report, reads={}).make(opened(tmp_path, *everything()))
     for kind, fields in report.reads.items():  # a table that it does not name is small
         known = {*fields, *RESULTS.get((name, kind), ())}
-        assert asked[kind] <= known
-        assert known - asked[kind] <= (SOMETIMES.get(name, set()) if kind == "kernel" else set())
+        assert asked[kind] == known - (SOMETIMES.get(name, set()) if kind == "kernel" else set())
 
 
 def test_reports_that_are_made_in_turn_free_what_no_later_one_reads(tmp_path: Path) -> None:
