@@ -115,12 +115,17 @@ def measure(batch: Path, number: int, jobs: int, source: str) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the workers, which are forked: git, which is asked for the version, soon is another program."""
+    """Return the workers, which are forked. git, which is asked for the version, is soon another program.
+
+    Until then the process waits for it, in a sleep that nothing interrupts.
+    """
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [int(child) for child in children if _program(child) == _program(pid)]
+        workers = [int(child) for child in children if _program(child) == _program(pid)]
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
     except OSError:  # it has ended
         return []
+    return [] if state == "D" else workers
 
 
 def _program(pid: int | str) -> Path:
