@@ -27,6 +27,10 @@ ADD = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
     "std::array<char *, (unsigned long)3>>(int, T2, T3)"
 )
+ADD_FLOATS = (
+    "void at::native::unrolled_elementwise_kernel<at::native::CUDAFunctor_add<float>, "
+    "std::array<char *, (unsigned long)3>, (int)4, at::native::memory::LoadWithoutCast>(int, T1, T2)"
+)
 MM = "[[2, 3], [3, 5]]"  # 60 FLOPs, 31 elements
 
 
@@ -47,6 +51,15 @@ def test_the_kernels_that_multiply_share_the_work_of_their_operation_by_time(tmp
     made.launch(ADD, 210, 7)
     made.launch(SGEMM, 400, 9)
     assert work_in(tmp_path, made) == ([45, None, 15, None, None], [46.5, None, 15.5, 100, None])
+
+
+def test_bytes_are_not_known_if_a_kernel_converts_while_it_loads(tmp_path: Path) -> None:
+    """Its name has one type, and its inputs have two."""
+    made = Training()
+    for at, name in ((0, ADD_FLOATS), (200, ADD_FLOATS.replace("LoadWithoutCast", "LoadWithCast<2>"))):
+        made.operation("aten::add", at, at + 100, sizes="[[2, 5], [2, 5], []]")
+        made.launch(name, at + 10, 7)
+    assert work_in(tmp_path, made) == ([None, None], [120, None])
 
 
 def test_a_module_inside_of_an_operation_has_work_of_its_own(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def occupied(folder: Path, *rows: Row) -> Occupancy:
         ("9.0", launch(33, 20), 32, (WARPS, BLOCKS)),  # 2 warps a block
         ("7.5", launch(128, 32, 1), 8, (WARPS,)),  # 256 bytes for 1: 256 blocks
         ("7.0", launch(256, 32, 8193), 8, (REGISTERS, WARPS)),  # 98304 / 8448 = 11.6
+        ("7.0", launch(32, 32, 3200), 29, (SHARED,)),  # 3328 in pieces of 256; in pieces of 128 it were 30
         ("7.0", changed(launch(64, 16), sharedMemoryExecuted=0), 32, (WARPS, BLOCKS)),  # it needs none
         ("12.0", launch(64, 40), 24, (REGISTERS, WARPS, BLOCKS)),
         # 80 x 32 = 2560, 3 warps a block. GP100 has two parts of 32768: 12 warps each; others four of 6

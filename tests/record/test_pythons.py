@@ -69,6 +69,17 @@ def test_the_package_that_the_program_imports_decides(tmp_path: Path, script: Pa
     assert choose(["train.py"], environment=places) == Python(venv, "active environment")
 
 
+def test_our_python_is_taken_if_it_alone_has_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "cupy.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "ours")
+    python(tmp_path / "venv", WITHOUT)
+    places = {"VIRTUAL_ENV": f"{tmp_path}/venv", "PATH": "/nowhere"}
+    assert choose(["train.py"], environment=places) == OURS
+
+
 def test_an_environment_for_nsyswrap_alone_is_not_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

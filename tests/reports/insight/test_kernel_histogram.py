@@ -1,6 +1,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from recorded import PICTURED
 from report_tables import csv_of
 from tiny_export import kernel, nvtx, opened
@@ -25,6 +26,14 @@ def test_two_modes_that_differ_by_three_percent_are_two_classes(tmp_path: Path) 
     rows = [kernel("a", 10_000 * i, 10_000 * i + (1000, 1030)[i % 2]) for i in range(20)]
     found = opened(tmp_path, *rows).report(REPORT).rows()
     assert [row[2] for row in found] == [10, 10]
+
+
+@pytest.mark.parametrize(("longest", "ends"), [(15_000, 1259), (16_000, 2155)])
+def test_a_kernel_has_at_most_thirteen_classes(tmp_path: Path, longest: int, ends: int) -> None:
+    """Of 1 to 15 us ten classes a decade are twelve; of 1 to 16 us they could be fourteen: it has three."""
+    rows = [kernel("a", 0, 1000), kernel("a", 20_000, 20_000 + longest)]
+    first = opened(tmp_path, *rows).report(REPORT).rows()[0]
+    assert first[:3] == (1000, ends, 1)
 
 
 def test_a_selected_time_cuts_durations(tmp_path: Path) -> None:
