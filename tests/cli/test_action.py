@@ -55,6 +55,13 @@ def test_the_program_is_recorded_as_typed(tmp_path: Path) -> None:
     assert (tmp_path / "said").read_text() == "['--name', 'a b', '$(exit', '3)']\n" * 2
 
 
+def test_a_program_with_an_open_quote_is_not_recorded(tmp_path: Path) -> None:
+    done = run_step("Record", tmp_path, PROGRAM="p.py --name 'a b", RUNS="2")
+    assert done.returncode != 0
+    assert "quote" in done.stderr
+    assert not (tmp_path / "nsyswrap-gate").exists()
+
+
 def test_every_step_is_read(tmp_path: Path) -> None:
     assert list(STEPS) == ["Record", "Compare", "Comment", "End as the gate"]
     gh = tmp_path / "gh"
@@ -62,3 +69,7 @@ def test_every_step_is_read(tmp_path: Path) -> None:
     gh.chmod(0o755)
     said = run_step("Comment", tmp_path, PULL_REQUEST="https://host/pull/1").stdout.split()
     assert said[:5] == ["pr", "comment", "https://host/pull/1", "--body-file", "nsyswrap-gate/comment.md"]
+    gh.write_text("#!/bin/sh\nexit 1\n")
+    refused = run_step("Comment", tmp_path, PULL_REQUEST="https://host/pull/1")
+    assert refused.returncode == 0  # the gate decides how the job ends
+    assert refused.stdout.startswith("::warning::nsyswrap gate: no comment was written.")
