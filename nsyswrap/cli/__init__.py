@@ -150,6 +150,8 @@ class LazyGroup(Group):
         is_similar = did_you_mean(name, self.list_commands(ctx))
         if name == "help":
             hint = f"use nsyswrap {shlex.join([*rest, '--help'])}"
+        elif known in COMMANDS:  # behind nsys
+            hint = f"use nsyswrap {shlex.join([known, *behind])}"
         elif known in _OTHER_WORDS:
             given = [] if known in _OTHER_ARGUMENTS else behind
             words = [word for word in _OTHER_WORDS[known].split() if not (given and word.isupper())]

@@ -106,6 +106,8 @@ nsys stats x.sqlite
 """
 # The words behind the command go with it.
 OTHER_WORDS = """\
+nsys export x.sqlite --parquet out
+  use nsyswrap export x.sqlite --parquet out
 nsys profile
   use nsyswrap profile PROGRAM
 stats -r gpu_time 'my x.sqlite'
