@@ -19,7 +19,8 @@ from nsyswrap.analysis.no_gpu_work import has_gpu_work
 from nsyswrap.analysis.range_tree import range_tree_of
 from nsyswrap.base.text import shorten
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports import find_report
+from nsyswrap.capture.shown import shown_command
+from nsyswrap.reports import NAMES, find_report
 from nsyswrap.reports.figures import figures_of
 from nsyswrap.reports.wording.advice import words
 
@@ -103,7 +104,7 @@ def _packet(capture: Capture, answer: Answer, most: int, characters: int) -> dic
         "version": VERSION,
         "capture": {
             "path": source,
-            "command": [_cut(word, characters) for word in info.command[:_MOST_WORDS]],
+            "command": [_cut(word, characters) for word in shown_command(info.command)[:_MOST_WORDS]],
             "gpus": [_cut(name, characters) for name in list(dict.fromkeys(info.gpus))[:_MOST_GPUS]],
             "gpu_count": len(info.gpus),
             "driver": _cut(info.driver_version, characters) or None,
@@ -189,8 +190,9 @@ def _conditions(capture: Capture, answer: Answer, characters: int) -> list[str]:
 
 def _unknown(capture: Capture, answer: Answer, characters: int) -> list[dict[str, Any]]:
     """Return what this capture cannot tell, each with the command that records it."""
-    command, source = capture.info.command, str(capture.source)
+    command, source = shown_command(capture.info.command), str(capture.source)
     is_whole = len(command) <= _MOST_WORDS and all(len(word) <= characters for word in command)
+    is_whole = is_whole and command == tuple(capture.info.command)  # without a credential it is another one
     program = command if command and is_whole else _PROGRAM
     lacks: list[tuple[str, list[str]]] = []
     if not answer.devices and has_gpu_work(capture.whole):
@@ -219,7 +221,7 @@ def _next(capture: Capture, answer: Answer) -> list[dict[str, Any]]:
     selection, steps = capture.view.selection.options, _steps_option(capture)
 
     def rows(report: str, top: int) -> list[str]:
-        chosen = steps if find_report(report).judges_steps else []
+        chosen = steps if report in NAMES and find_report(report).judges_steps else []
         options = ["-r", report, "--top", str(top), *selection, *chosen, "--format", "json"]
         return ["nsyswrap", "report", source, *options]
 

@@ -135,3 +135,18 @@ def test_an_error_is_an_object_where_json_is_asked_for(
     )
     assert plain.returncode == code
     assert plain.stdout == ""
+
+
+def test_credentials_of_the_command_line_are_not_passed_on(cli: Cli, tmp_path: Path) -> None:
+    arguments = ("python3", "train.py", "--token=hunter2hunter2")
+    names = ("COMMAND", "ARGUMENT_0", "ARGUMENT_1")
+    rows = [
+        row("META_DATA_CAPTURE", name=f"PROCESS_0:{n}", value=v)
+        for n, v in zip(names, arguments, strict=True)
+    ]
+    write(tmp_path / "a.sqlite", *rows, kernel("k", 0, 5))
+    printed = cli("report", tmp_path / "a.sqlite", "--format", "brief").stdout
+    packet = json.loads(printed)
+    assert "hunter2" not in printed
+    assert packet["capture"]["command"][:2] == ["python3", "train.py"]
+    assert packet["unknown"][0]["argv"][-1] == "PROGRAM"
