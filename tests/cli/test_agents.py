@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,8 +31,14 @@ def test_a_packet_for_each_capture(cli: Cli, tmp_path: Path) -> None:
     assert "error" in packets[1]
 
 
-def test_its_next_commands_run(cli: Cli) -> None:
-    [packet] = map(json.loads, cli("report", str(CAPTURE), "--format", "brief").stdout.splitlines())
+@pytest.mark.parametrize("name", ["", "ranks2", "item_each"])
+def test_its_next_commands_run(cli: Cli, name: str, tmp_path: Path) -> None:
+    """The rows behind the finding of ``ranks2`` are those of a report over ranks."""
+    capture = tmp_path / f"{name}.sqlite" if name else CAPTURE
+    if name:
+        packed = ROOT / "tests/labelled/captures" / f"{name}.sqlite.xz"
+        capture.write_bytes(lzma.decompress(packed.read_bytes()))
+    [packet] = map(json.loads, cli("report", str(capture), "--format", "brief").stdout.splitlines())
     reports = [one["argv"] for one in packet["next"] if "NEW" not in one["argv"]]
     assert reports
     for argv in reports:
