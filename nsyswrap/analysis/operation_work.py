@@ -16,9 +16,9 @@ from typing import NamedTuple
 Shape = tuple[float, ...]
 
 _ATEN = "aten::"
-_SHAPE = re.compile(r"\[([\d, ]*)\]")
+_SIZES, _SHAPE = re.compile(r"[\[\]0-9, ]*"), re.compile(r"\[([0-9, ]*)\]")
 _MOST_DIGITS = 18  # of the extent of an array
-_MOST_SHAPES = 10_000  # of the inputs of one operation
+_MOST_DIMENSIONS, _MOST_SHAPES = 64, 10_000  # of an array of PyTorch, of the inputs of one operation
 _MATRIX, _BATCH = 2, 3  # dimensions of what a product multiplies
 _SPATIAL = 2  # the first dimension of an image after those of batch and channel
 
@@ -34,13 +34,19 @@ UNKNOWN = Work()
 
 
 def shapes_of(sizes: str) -> list[Shape]:
-    """Return the shape of each input that ``sizes`` names, as PyTorch writes them: ``[[4], [], [4, 8]]``."""
-    texts = (match[1].replace(" ", "") for match in _SHAPE.finditer(sizes))
-    return [_shape(text) for text, _ in zip(texts, range(_MOST_SHAPES), strict=False)]
+    """Return the shape of each input that ``sizes`` names, as PyTorch writes them: ``[[4], [], [4, 8]]``.
 
-
-def _shape(text: str) -> Shape:
-    return tuple(float(n) if len(n) <= _MOST_DIGITS else inf for n in text.split(",") if n)
+    Of any other text none: with one shape left out, the others would count as those of other inputs.
+    """
+    if not _SIZES.fullmatch(sizes) or sizes.count("[") != sizes.count("]"):
+        return []
+    shapes: list[Shape] = []
+    for match in _SHAPE.finditer(sizes):
+        extents = match[1].replace(" ", "").split(",", _MOST_DIMENSIONS) if match[1] else []
+        if len(extents) > _MOST_DIMENSIONS or len(shapes) == _MOST_SHAPES:
+            return []
+        shapes.append(tuple(float(n) if len(n) <= _MOST_DIGITS else inf for n in extents if n))
+    return shapes
 
 
 def is_known(name: str) -> bool:
@@ -51,7 +57,7 @@ def is_known(name: str) -> bool:
 def work_of(name: str, shapes: Sequence[Shape]) -> Work:
     """Return the work of an operation; what shapes do not tell, or tell of another one, is unknown."""
     rule = PRODUCTS.get(name) or _MOVES.get(name)
-    return _checked(rule, shapes) if rule else UNKNOWN
+    return _checked(rule, shapes) if rule and shapes else UNKNOWN
 
 
 def convolution_work(inputs: Shape, weight: Shape, output: Shape) -> Work:

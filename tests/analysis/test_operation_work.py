@@ -62,6 +62,12 @@ def test_worked_out_on_paper(name: str, sizes: str, flops: float | None, element
         ("aten::mm", f"[[{'9' * 400}, 3], [3, {'9' * 400}]]"),
         ("aten::mm", "[[99999999999999999, 3], [3, 1e999]]"),
         ("aten::mm", "[[[2, 3], [3"),
+        ("aten::mm", "[[-2, 3], [3, 5], [5, 7]]"),
+        ("aten::mm", "[[a, 3], [2, 3], [3, 5]]"),
+        ("aten::mm", "[[2, 3], [\u0663, 5]]"),
+        ("aten::add", "[[2, 3], [2"),
+        ("aten::add", f"[[{', '.join(['2'] * 65)}]]"),
+        ("aten::_foreach_sqrt", f"[{', '.join(['[2]'] * 10_001)}]"),
         ("aten::_foreach_add_", "[[7], [7], []]"),  # one list of two, or two of one
         (CONVOLUTION_BACKWARD, "[[1], [1], [1]]"),
         ("aten::einsum", "[[2, 3], [3, 5]]"),
