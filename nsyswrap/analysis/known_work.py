@@ -36,7 +36,7 @@ from nsyswrap.analysis.operation_work import (
     shapes_of,
     work_of,
 )
-from nsyswrap.analysis.peaks import HALF
+from nsyswrap.analysis.peaks import HALF, kernel_peaks, peak_bandwidth
 from nsyswrap.analysis.range_texts import MODULE, SIZES
 from nsyswrap.analysis.range_tree.nested import NestedRanges
 from nsyswrap.analysis.range_tree.shape_sources import shape_sources
@@ -53,6 +53,9 @@ _BYTES = {"f64": 8, "tf32": 4, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "f8": 1,
 _OPAQUE = re.compile(r"OpaqueType<(?:\(unsigned int\))?(\d{1,2})")
 _OTHER, _MOVES, _PRODUCT, _MULTIPLIES = range(4)  # what a kernel of an operation is for
 _WEIGHT = 1  # the input of a convolution after the first
+# Times the peak at most: masks of attention and Winograd's convolution save work that counts; caches help.
+_ABOVE_PEAK, _ABOVE_BANDWIDTH = 4, 16
+_NS_PER_S = 1e9
 _NEAR = 12  # ranges after a convolution, one of which has its output
 
 
@@ -89,7 +92,18 @@ def _of_whole(whole: Capture) -> KnownWork:
     around = tree.range[places_of(whole)[KERNEL]]
     source = shape_sources(whole)
     flops, moved, known = (values[source] for values in _of_operations(whole, tree.ranges, around))
-    return KnownWork(flops, moved, known, recorded=True)
+    other = _other_work(whole, flops, moved)
+    flops[other] = moved[other] = np.nan
+    return KnownWork(flops, moved, known & ~other, recorded=True)
+
+
+def _other_work(whole: Capture, flops: Floats, moved: Floats) -> NDArray[np.bool_]:
+    """Mark the kernels that cannot have done this work in their time: they did something else, or less."""
+    start, end = whole.columns(KERNEL, *SPANS).values()
+    seconds = np.maximum(end - start, 1) / _NS_PER_S
+    most = _ABOVE_PEAK * kernel_peaks(whole) * seconds
+    most_moved = _ABOVE_BANDWIDTH * (peak_bandwidth(whole) or np.nan) * seconds
+    return (flops > most) | (moved > most_moved)  # type: ignore[no-any-return]
 
 
 def _of_operations(whole: Capture, ranges: NestedRanges, around: Ints) -> tuple[Floats, Floats, Ints]:

@@ -15,11 +15,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from nsyswrap.analysis.gpu_operations import KERNEL
 from nsyswrap.analysis.kernel_names.arithmetic import arithmetic
+from nsyswrap.analysis.names import numbered_names
 from nsyswrap.base.run_facts import Peaks, conditions_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.stream import looked_up
 
 
 class _Rates(NamedTuple):
@@ -93,6 +99,14 @@ def peak_of(whole: Capture, name: str, *, measured: bool = False) -> float | Non
     if cores is None:
         return None
     return (measured and _measured(whole, kind, cores)) or peak_flops(whole, kind, tensor_cores=cores)
+
+
+@per_capture
+def kernel_peaks(whole: Capture) -> NDArray[np.float64]:
+    """Return the peak operations per second of what each kernel computes with, NaN where not known."""
+    ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
+    peaks = [peak_of(whole, text or "") for text in whole.texts(ids)]
+    return looked_up(np.array(peaks, np.float64), codes)
 
 
 def _measured(whole: Capture, kind: str, cores: bool) -> float | None:  # noqa: FBT001

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.gpu_operations import KERNEL, gpu_operations_of, places_of
 from nsyswrap.analysis.judged_part import JudgedPart
 from nsyswrap.analysis.known_work import known_work
-from nsyswrap.analysis.names import numbered_names
-from nsyswrap.analysis.peaks import peak_bandwidth, peak_of
+from nsyswrap.analysis.peaks import kernel_peaks, peak_bandwidth
 from nsyswrap.analysis.range_tree.figures import computing
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
@@ -83,11 +82,9 @@ def _work(whole: Capture) -> Work:
     work = Work(*(np.zeros(len(operations)) for _ in range(4)), lasting)  # type: ignore[call-arg]
     kernels = known_work(whole)
     if kernels.recorded:
-        ids, codes = numbered_names(whole.viewed(names="full"), KERNEL)
-        peaks = np.array([peak_of(whole, whole.text(i) or "") for i in ids.tolist()], float)
         place, none = places_of(whole)[KERNEL], np.isnan(kernels.flops)
         work.flop[place] = np.nan_to_num(kernels.flops)
-        work.at_peak_ns[place] = np.where(none, 0, kernels.flops / peaks[codes] * _NS)
+        work.at_peak_ns[place] = np.where(none, 0, kernels.flops / kernel_peaks(whole) * _NS)
         work.bytes[place] = np.nan_to_num(kernels.bytes)
         work.known_ns[place] = np.where(kernels.known, lasting[place], 0)
     return work

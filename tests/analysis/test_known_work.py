@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_modules import ENGINE, MAIN, Training
 from report_tables import table_of
-from tiny_export import opened
+from tiny_export import opened, row
 
 from nsyswrap import Capture, open_capture
 from nsyswrap.analysis.known_work import known_work
@@ -129,6 +129,25 @@ def test_later_steps_with_the_same_kernels_have_the_work_of_the_one_with_shapes(
     capture = opened(tmp_path, *made.rows)
     second = capture.viewed(selection=Selection(start_ns=1000, end_ns=1600))
     assert known_work(second).flops.tolist() == one
+
+
+GPU = {"id": 0, "name": "NVIDIA H200", "smCount": 132, "clockRate": 1_980_000_000, "computeMajor": 9}
+H200 = row("TARGET_INFO_GPU", **GPU, computeMinor=0, memoryBandwidth=4_814_304_000_000)
+
+
+def test_work_that_no_gpu_does_in_the_time_of_the_kernel_is_not_its_work(tmp_path: Path) -> None:
+    """A product that takes 111 us at the peak, and a sum of 1.2 GB, that takes 0.25 ms."""
+    made = Training()
+    for at, lasting in ((0, 60_000), (100_000, 20_000)):
+        made.operation("aten::mm", at, at + 90, sizes="[[4096, 4096], [4096, 3276]]")
+        made.launch(BF16, at + 10, lasting)
+    for at, lasting in ((200_000, 20_000), (300_000, 10_000)):
+        made.operation("aten::add", at, at + 90, sizes="[[10000, 10000], [10000, 10000]]")
+        made.launch(ADD, at + 10, lasting)
+    work = known_work(opened(tmp_path, *made.rows, H200))
+    assert work.known.tolist() == [True, False, True, False]
+    assert np.isfinite(work.flops).tolist() == [True, False, False, False]
+    assert np.isfinite(work.bytes).tolist() == [True, False, True, False]
 
 
 def test_without_shapes_nothing_is_known(tmp_path: Path) -> None:
