@@ -120,11 +120,11 @@ def utilization_of(parts: Sequence[JudgedPart], window_ns: int) -> Utilization |
     if known < _ALL * _KNOWN:
         return Utilization(known)
     (rate,), (share,) = work.rates(np.array([window_ns]))
-    moving, bandwidth = float(work.bytes[0]) / window_ns * _NS, peak_bandwidth(whole)
+    moving, bandwidth = float(work.bytes[0]) / window_ns * _NS or None, peak_bandwidth(whole)
     return Utilization(
         known,
         None if np.isnan(rate) else float(rate),
         None if np.isnan(share) else float(share),
         moving,
-        _ALL * moving / bandwidth if bandwidth else None,
+        _ALL * moving / bandwidth if moving and bandwidth else None,
     )

@@ -12,8 +12,10 @@ from report_tables import table_of
 from tiny_export import opened, row
 
 from nsyswrap import Capture, open_capture
+from nsyswrap.analysis.judged_part import judged_parts
 from nsyswrap.analysis.known_work import known_work
 from nsyswrap.analysis.names import kernel_classes
+from nsyswrap.analysis.utilization import Utilization, utilization_of
 from nsyswrap.capture.selection import Selection
 
 RECORDED = Path(__file__).parents[1] / "data" / "flops"
@@ -148,6 +150,15 @@ def test_work_that_no_gpu_does_in_the_time_of_the_kernel_is_not_its_work(tmp_pat
     assert work.known.tolist() == [True, False, True, False]
     assert np.isfinite(work.flops).tolist() == [True, False, False, False]
     assert np.isfinite(work.bytes).tolist() == [True, False, True, False]
+
+
+def test_without_known_bytes_no_bandwidth_is_claimed(tmp_path: Path) -> None:
+    made = Training()
+    made.operation("aten::mm", 0, 90, sizes=MM)
+    made.launch("cutlass_gemm", 10, 50)
+    capture = opened(tmp_path, *made.rows, H200)
+    known = utilization_of(judged_parts(capture), 100)
+    assert known == Utilization(100.0, 60 / 100 * 1e9)
 
 
 def test_without_shapes_nothing_is_known(tmp_path: Path) -> None:
