@@ -115,7 +115,7 @@ class Profiler:
         if callable(program):
             return program_of(program, arguments, folder / "call.pickle")
         name = str(program) if module else str(self.find(program))
-        return programs.resolve([name, *map(str, arguments)], module=module), {}
+        return programs.resolve([name, *map(str, arguments)], module=module, ours_first=True), {}
 
     def find(self, path: str | Path) -> Path:
         """Return a path that is beside the test as one from the current folder; any other as it is."""

@@ -90,7 +90,9 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
         *nsys, follow_forks=follow_forks, steps=steps, step_at=step_at, then_stop=then_stop, modules=modules
     )
     words = [command] if isinstance(command, str) else command
-    resolved = program.resolve(words, module=module, arch=arch, nvcc_words=nvcc_options.split(nvcc))
+    resolved = program.resolve(
+        words, module=module, arch=arch, nvcc_words=nvcc_options.split(nvcc), ours_first=True
+    )
     folder = Path(output) if output else record_run.claim_output(resolved, nsys_path)
     spec = RunSpec(
         resolved,

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap.cli import collect
+    from nsyswrap.record import pythons
     from nsyswrap.record.batch import plan as plans
     from nsyswrap.reports.runs import combinations
 
@@ -83,6 +84,7 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
         with_nodes = [name for name, one in executors.by_name().items() if one.uses_node]
         only = f"used only with --executor {' or '.join(with_nodes)}"
         note(f"nsyswrap: [node] {', '.join(for_nodes)}: {only}")
+    _note_pythons(plan, on_nodes=executor.uses_node)
     if not options["output"]:
         _check_program(folder, plan)
     if options["dry_run"]:
@@ -192,6 +194,21 @@ def _check_program(folder: Path, plan: Plan) -> None:
         raise OutputError(
             f"{folder} has the runs of another program: {min(programs)}", "use --output DIR for this one"
         )
+
+
+def _note_pythons(plan: Plan, *, on_nodes: bool) -> None:
+    """Print which Python runs the scripts and modules, unless it is ours. Each node chooses again."""
+    if on_nodes and plan.names_python:
+        return
+    commands = {(*spec.command[:1], spec.module): spec for spec in plan.specs if spec.is_python}
+    programs: dict[pythons.Python, list[str]] = {}
+    for spec in islice(commands.values(), _LOOKED_AT):
+        python = pythons.choose(spec.command, module=spec.module)
+        programs.setdefault(python, []).append(spec.command[0])
+    for python, [name, *others] in programs.items():
+        text = python.runs(f"each of {name} and {counted(len(others), 'other programs')}" if others else name)
+        if text:
+            note(f"nsyswrap: {text}" + ("; each node chooses again" if on_nodes else ""))
 
 
 def _note_left_out(batch: Batch) -> None:

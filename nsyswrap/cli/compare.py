@@ -134,7 +134,7 @@ def record(
     without GPU work, UsageError for wrong command lines or a wrong trace, and Unavailable, OutputError or
     ProgramNotFound before anything is run.
     """
-    resolved = [programs.resolve(command, chooses_python=True) for command in split_commands(words)]
+    resolved = [programs.resolve(command) for command in split_commands(words)]
     nsys_options.check_trace(trace)
     find.find_nsys(None)
     if into and not force and paths.is_filled(into):

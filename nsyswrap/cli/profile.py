@@ -180,7 +180,6 @@ def command(**options: Any) -> None:
             module=asked.module,
             arch=recording.arch,
             nvcc_words=recording.nvcc_words,
-            chooses_python=True,
         )
     except ProgramNotFound as error:
         if recording.modules is None or error.hint or not asked.program[1:]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import shutil
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,12 +125,12 @@ def resolve(
     module: bool = False,
     arch: str | None = None,
     nvcc_words: Sequence[str] = (),
-    chooses_python: bool = False,
+    ours_first: bool = False,
 ) -> Program:
     """Return the program of ``command``; a .cu file is compiled, for ``arch`` (``sm_90``) if given.
 
-    ``nvcc_words`` are further options of nvcc. With ``chooses_python`` the Python that the user means is
-    looked for, else a script or module runs with ours. Raises UsageError if these options cannot be used,
+    ``nvcc_words`` are further options of nvcc. A script or module runs with the Python that the user means:
+    see ``pythons.choose``, also for ``ours_first``. Raises UsageError if these options cannot be used,
     ProgramNotFound or NotExecutable, and for a .cu file the errors of ``nvcc.build``.
     """
     name, *rest = command
@@ -142,11 +141,9 @@ def resolve(
         if not module:
             _check_readable(path)
         words = ("-m", name) if module else (name,)
-        python = pythons.choose(command, module=module) if chooses_python else None
-        warning = f"{name} runs with {python.path} ({python.source})" if python and python.source else ""
+        python = pythons.choose(command, module=module, ours_first=ours_first)
         cure = _other_python(" ".join(map(quoted, words)), python)
-        argv = (python.path if python else sys.executable, *words, *rest)
-        return Program(argv, name if module else path.stem, warning, cure)
+        return Program((python.path, *words, *rest), name if module else path.stem, python.runs(name), cure)
     if path.suffix == ".cu":
         _check_readable(path)
         built = nvcc.build(path, (*nvcc_words, *nvcc.architecture(arch)))
@@ -172,10 +169,10 @@ def execute_bare(program: Program, env: Mapping[str, str]) -> NoReturn:
         raise NotExecutable(f"{program.name} could not be executed: {error.strerror}") from None
 
 
-def _other_python(words: str, chosen: pythons.Python | None) -> str:
+def _other_python(words: str, chosen: pythons.Python) -> str:
     """Return a hint on the Python that ran ``words``: what it lacks, or that another one is on PATH."""
-    ran = chosen.path if chosen else sys.executable
-    if chosen and chosen.lacks:
+    ran = chosen.path
+    if chosen.lacks:
         cure = f"activate the environment that has it, or put its Python before {words}, or install it there"
         return f"{ran} has no {chosen.lacks}: {cure}"
     other = shutil.which("python") or shutil.which("python3")

@@ -41,13 +41,25 @@ class Python:
     source: str = ""
     lacks: str = ""
 
+    def runs(self, program: str) -> str:
+        """Return a sentence that names the Python of a program; empty if it is ours."""
+        return f"{program} runs with {self.path} ({self.source})" if self.source else ""
+
 
 def choose(
-    command: Sequence[str] = (), *, module: bool = False, environment: Mapping[str, str] = os.environ
+    command: Sequence[str] = (),
+    *,
+    module: bool = False,
+    ours_first: bool = False,
+    environment: Mapping[str, str] = os.environ,
 ) -> Python:
-    """Return the Python for a script, or for a module and its arguments; without them that for any script."""
+    """Return the Python for a script, or for a module and its arguments; without them that for any script.
+
+    With ``ours_first`` the Python of nsyswrap counts before all others: the user has started that one.
+    """
     candidates: dict[str, Python] = {}
-    for python in _candidates("" if module else "".join(command[:1]), environment):
+    ours = [Python(sys.executable)] if ours_first else []
+    for python in (*ours, *_candidates("" if module else "".join(command[:1]), environment)):
         candidates.setdefault(_prefix(python.path), python)
     first, *others = candidates.values()
     package = python_imports.first_import(["python3", *(["-m"] if module else []), *command], _PACKAGES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli
 
+import nsyswrap
 from nsyswrap.record.pythons import Python, choose
 
 OURS = Python(sys.executable)
@@ -155,3 +157,69 @@ def test_a_package_that_no_python_has_is_named(cli: Cli) -> None:
         "has no cupy: activate the environment that has it, or put its Python before train.py, or install it"
         in done.stderr
     )
+
+
+def in_venv(folder: Path) -> str:
+    """Return the Python of an environment, which is ours in a place of its own."""
+    path = folder / "venv" / "bin" / "python"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_batch_takes_the_same_python(cli: Cli, tmp_path: Path) -> None:
+    path, active = in_venv(tmp_path), {"VIRTUAL_ENV": f"{tmp_path}/venv"}
+    (tmp_path / "train.py").write_text("print()\n")
+    (tmp_path / "plan.toml").write_text(
+        "nsys = { stats = false }\n"
+        "[[runs]]\ncommand = 'train.py'\n"
+        "[[runs]]\ncommand = 'json.tool --help'\nmodule = true\n"
+        "[[runs]]\ncommand = 'python3 train.py'\n"
+    )
+    said = f"nsyswrap: each of train.py and 1 other program runs with {path} (active environment)"
+    for executor, ending in (("local", "\n"), ("slurm", "; each node chooses again\n")):
+        done = cli("batch", "run", "plan.toml", "--dry-run", "--executor", executor, **active)
+        assert done.stderr.startswith(f"{said}{ending}")
+    done = cli("batch", "run", "plan.toml", **active)
+    assert done.stderr.startswith(f"{said}\n")
+    runs = [json.loads(one.read_text()) for one in sorted(tmp_path.rglob("run.json"))]
+    assert [run["command"][0] for run in runs] == [path, path, "python3"]
+    swept = cli("batch", "sweep", "--no-stats", "-o", "swept", "-p", "n=1,2", "train.py", "{n}", **active)
+    assert swept.stderr.startswith(f"nsyswrap: train.py runs with {path} (active environment)\n")
+
+
+def test_a_plan_that_names_the_python_of_the_nodes_means_it(cli: Cli, tmp_path: Path) -> None:
+    in_venv(tmp_path)
+    (tmp_path / "plan.toml").write_text("node = { python = 'python3' }\n[[runs]]\ncommand = 'train.py'\n")
+    options = ("batch", "run", "plan.toml", "--dry-run", "--executor", "slurm")
+    done = cli(*options, VIRTUAL_ENV=f"{tmp_path}/venv")
+    assert "runs with" not in done.stderr
+    assert "\nexport NSYSWRAP_NAMED_PYTHON=1\n" in done.stdout
+
+
+@pytest.mark.usefixtures("nsys")
+def test_a_run_folder_takes_the_python_that_a_plan_names(cli: Cli, tmp_path: Path) -> None:
+    path, active = in_venv(tmp_path), {"VIRTUAL_ENV": f"{tmp_path}/venv"}
+    (tmp_path / "train.py").write_text("print()\n")
+    cli("batch", "sweep", "--no-stats", "-o", "swept", "train.py", **active)
+    run = next(tmp_path.glob("swept/runs/*"))
+    for variables, expected in (({}, path), ({"NSYSWRAP_NAMED_PYTHON": "1"}, sys.executable)):
+        assert cli("run-folder", "--again", run, **active, **variables).returncode == 0
+        assert json.loads((run / "run.json").read_text())["command"][0] == expected
+
+
+@pytest.mark.usefixtures("nsys")
+def test_python_code_takes_the_python_that_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook's server has an environment of its own, which is active in all kernels."""
+    (tmp_path / "train.py").write_text("import cupy\n")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
+    path = python(tmp_path / "venv", WITHOUT)
+    assert choose(["train.py"]) == Python(path, "active environment", "cupy")
+    assert choose(["train.py"], ours_first=True) == Python(sys.executable, lacks="cupy")
+    Path(path).write_text("#!/bin/sh\nexit 0\n")
+    assert choose(["train.py"], ours_first=True) == Python(path, f"{sys.executable} has no cupy")
+    (tmp_path / "train.py").write_text("print()\n")
+    run = nsyswrap.profile("train.py", stats=False)
+    assert json.loads((run.folder / "run.json").read_text())["command"][0] == sys.executable

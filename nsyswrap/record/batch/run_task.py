@@ -27,6 +27,7 @@ from nsyswrap.base.run_folder import CLAIM, STATUS, RunFolder, Status, existing,
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.executors import Job
 from nsyswrap.record.batch.folder import Claim
+from nsyswrap.record.batch.launchers import NAMED_PYTHON_VARIABLE
 from nsyswrap.record.batch.task import RUN_DIR, TaskSpec, read_spec
 from nsyswrap.record.conditions import file_system_of, is_network, mounts
 from nsyswrap.record.launcher_env import detect, rank_facts
@@ -121,8 +122,7 @@ def carry_out_rank(folder: Path, execute: Execute) -> Status:
         ranks_outcome.take_input()
         os.chdir(spec.cwd)
         filled = _filled(spec, folder)
-        program = resolve(filled.command, module=spec.module, arch=spec.arch, nvcc_words=spec.nvcc)
-        execute_bare(program, filled.env)
+        execute_bare(_resolved(filled), filled.env)
     with signals_noted():
         if (end := ranks_outcome.take_input()) is not None:
             ranks_outcome.end_with(end)
@@ -203,6 +203,17 @@ def _filled(spec: TaskSpec, folder: Path) -> TaskSpec:
     return replace(spec, command=command, env=env)
 
 
+def _resolved(spec: TaskSpec) -> Program:
+    """Return the program of a command. The Python that a plan names counts before an active environment."""
+    return resolve(
+        spec.command,
+        module=spec.module,
+        arch=spec.arch,
+        nvcc_words=spec.nvcc,
+        ours_first=NAMED_PYTHON_VARIABLE in os.environ,
+    )
+
+
 def _prepared(spec: TaskSpec, folder: Path, temporary: Path) -> RunSpec:
     """Find or build the program, outside the measured run."""
     spec = _filled(spec, folder)
@@ -215,7 +226,7 @@ def _prepared(spec: TaskSpec, folder: Path, temporary: Path) -> RunSpec:
         argv = (*scenario.variant_argv(spec.variant), *built, *spec.arguments, *kept)
         program = Program(scenario.argv(*argv), scenario.name)
     else:
-        program = resolve(spec.command, module=spec.module, arch=spec.arch, nvcc_words=spec.nvcc)
+        program = _resolved(spec)
     return RunSpec(
         program,
         folder,

@@ -90,6 +90,11 @@ class TaskSpec:
         return str(Path(self.cwd, word)) if "/" in word or Path(word).suffix in SOURCES else word
 
     @property
+    def is_python(self) -> bool:
+        """True if the program is a script or a module, for which a Python is chosen."""
+        return bool(self.command) and (self.module or self.command[0].endswith(".py"))
+
+    @property
     def words(self) -> tuple[str, ...]:
         """The program and its arguments, as typed after ``nsyswrap profile`` or ``scenarios run``."""
         if self.scenario:

@@ -242,6 +242,11 @@ class Plan:
     notes: tuple[str, ...] = ()
     share: Share | None = None
 
+    @property
+    def names_python(self) -> bool:
+        """True if it says which Python runs nsyswrap on a node: it runs the scripts, too."""
+        return bool(self.wrapper or self.python)
+
 
 def expand(blocks: Sequence[Block], where: str) -> tuple[tuple[TaskSpec, ...], tuple[str, ...]]:
     """Return the runs of all blocks, and notes for the user. Raises PlanError for wrong parameters.

@@ -12,7 +12,7 @@ from nsyswrap.base.run_folder import RUNS
 from nsyswrap.record.batch.executors import Request
 from nsyswrap.record.batch.executors.slurm.groups import Group, long_name
 from nsyswrap.record.batch.folder import NUMBER_WIDTH, Batch
-from nsyswrap.record.batch.launchers import START_VARIABLE
+from nsyswrap.record.batch.launchers import NAMED_PYTHON_VARIABLE, START_VARIABLE
 from nsyswrap.record.batch.plan.expand import Plan
 from nsyswrap.record.batch.task import Scalar
 
@@ -88,6 +88,7 @@ def job_script(batch: Batch, plan: Plan, offset: int = 0, group: Group | None = 
         'cd -- "$OLDPWD"',
         *_enter(plan),
         *_guard(plan),
+        *([f"export {NAMED_PYTHON_VARIABLE}=1"] if plan.names_python else []),
         *_setup(plan.setup),
         *_start(plan, group),
     ]
