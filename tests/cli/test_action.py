@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import re
 import subprocess
 import sys
-import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
-from checkouts import ROOT
+import workflow_steps
 from compared_runs import make_repeats
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ACTION = (ROOT / ".github/actions/gate/action.yml").read_text(encoding="utf-8")
-STEP = re.compile(r"- name: (?P<name>.+)\n(?:(?!    - name).*\n)*?      run: \|\n(?P<run>(?:        .*\n)+)")
-STEPS = {step["name"]: textwrap.dedent(step["run"]) for step in STEP.finditer(ACTION)}
+STEPS = workflow_steps.steps_of("actions/gate/action.yml")
 NSYSWRAP = f'#!/bin/sh\nexec "{sys.executable}" -m nsyswrap "$@"\n'
 
 
 def run_step(name: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a step as GitHub's runner does."""
     (folder / "nsyswrap").write_text(NSYSWRAP)
     (folder / "nsyswrap").chmod(0o755)
-    environment = {
-        **os.environ,
-        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
-        "GITHUB_OUTPUT": str(folder / "output"),
-        **variables,
-    }
-    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[name]]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return workflow_steps.run_step(STEPS[name], folder, **variables)
 
 
 @pytest.mark.parametrize(("new_us", "code"), [((40, 41, 40, 41, 40), "0"), ((80, 81, 80, 81, 80), "1")])
