@@ -23,7 +23,6 @@ from nsyswrap.base.run_folder import (
     REPORT,
     RUN,
     Status,
-    check_share,
     default_output,
     outcome_words,
 )
@@ -108,7 +107,6 @@ class ProfileOptions:
     def spec(self, program: Program, one_rank: OneRank | None, *, make_folder: bool) -> RunSpec:
         """Return the run of ``program``. With ``make_folder`` its default folder is made."""
         recording = self.recording
-        check_share(recording.share, keep_environment=recording.keep_environment)
         nsys_options.check_trace(recording.trace, recording.nsys_path)
         output = one_rank.folder(program, self.output) if one_rank else self.output
         if output is None and make_folder:

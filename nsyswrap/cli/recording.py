@@ -12,6 +12,7 @@ import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.run_folder import check_share
 from nsyswrap.cli.help import Command, completes, option
 from nsyswrap.cli.options import with_options
 
@@ -60,6 +61,11 @@ class RecordingOptions:
             if field.name not in ("stats", "extra")
         }
         return nsys_command.Options(**named_alike, stats=not self.no_stats, extra=self.nsys_args)
+
+    def check(self) -> None:
+        """Raise UsageError for values that are wrong, or that do not fit."""
+        _ = self.environment, self.nvcc_words, self.nsys
+        check_share(self.share, keep_environment=self.keep_environment)
 
     @property
     def nvcc_words(self) -> tuple[str, ...]:
@@ -206,12 +212,14 @@ _add_options = with_options(
 
 
 def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for recording a program. The command gets one ``recording`` of them."""
+    """Add the options for recording a program. The command gets one ``recording`` of them, checked."""
 
     @functools.wraps(command)
     def with_recording(**options: Any) -> None:
         values = {field.name: options.pop(field.name) for field in fields(RecordingOptions)}
-        command(recording=RecordingOptions(**values), **options)
+        recording = RecordingOptions(**values)
+        recording.check()
+        command(recording=recording, **options)
 
     return _add_options(with_recording)
 

@@ -236,6 +236,10 @@ profile --modules 0 train.py
   2 invalid --modules '0': expected a whole number from 1
 profile --then-stop train.py
   2 --then-stop needs the steps to record
+profile --then-stop --timeout 5 missing.py
+  2 --then-stop needs the steps to record
+profile --share group --keep-environment missing.cu
+  2 --share cannot be used with --keep-environment: others could read the environment
 profile --step-at optimizer --steps 3 train.py
   2 invalid --step-at 'optimizer'
 profile --steps 3 --delay 1 train.py
