@@ -205,7 +205,7 @@ def test_the_imports_are_found() -> None:
     assert imports(PACKAGE / "api" / "runs.py") >= {
         "nsyswrap.capture.redact",  # lazy
         "nsyswrap.record.run",
-        "nsyswrap.base.nsys.command",
+        "nsyswrap.base.nsys.options",
         "nsyswrap.base.nsys.find",  # for types alone
     }
     assert "nsyswrap.record.run" in imports(PACKAGE / "cli" / "profile.py")  # lazy

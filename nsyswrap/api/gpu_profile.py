@@ -19,8 +19,8 @@ from nsyswrap.api import runs as api_runs
 from nsyswrap.base import paths
 from nsyswrap.base.errors import NsyswrapError, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.nsys.command import Options
 from nsyswrap.base.nsys.find import VARIABLE
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.text import printable
 from nsyswrap.record.in_program import call_function
 from nsyswrap.record.program import Program, RunSpec
@@ -70,26 +70,19 @@ class Profiler:
         seconds, for each run. The test fails if the program does, and is skipped where nsys or nvcc is
         missing; where NSYSWRAP_NSYS is set, it fails. Raises UsageError for a wrong use.
         """
+        given = locals()  # a test compares the parameters with the table of options
         __tracebackhide__ = True
         if runs < 1:
             raise UsageError(f"invalid value for runs: {runs}", "use 1 or more")
         self._calls += 1
         folder = self.folder / f"gpu_profile-{self._calls}"
         folder.mkdir(mode=0o700)
-        options = Options(
-            trace, stats=False, graphs=graphs, capture_range=capture_range, extra=tuple(nsys_args)
-        )
+        given |= {"stats": False, "env": env or {}, "nsys_args": tuple(nsys_args)}
+        options = RecordingOptions.of_python(given)
         try:
             made, variables = self._program(program, arguments, folder, module=module)
-            spec = RunSpec(
-                made,
-                folder,
-                options,
-                env={**(env or {}), **variables},
-                timeout_s=timeout,
-                discard_rep=discard_rep,
-                is_locked=True,  # so that `nsyswrap runs` does not list it
-            )
+            options = replace(options, env={**options.env, **variables})
+            spec = RunSpec(made, folder, options, is_locked=True)  # so `nsyswrap runs` does not list it
             done = [_run(spec, folder / f"run-{number}", number, runs) for number in range(1, runs + 1)]
         except Unavailable as error:
             if VARIABLE in os.environ:

@@ -15,7 +15,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.check import Check
 from nsyswrap.base.errors import NsyswrapError, Unavailable
 from nsyswrap.base.files import tail
-from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS
 from nsyswrap.record import gpus
 from nsyswrap.record.doctor.programs import probe as program
@@ -83,8 +83,7 @@ def _spec(folder: Path, device: str) -> RunSpec:
     return RunSpec(
         Program(argv, "probe"),
         folder,
-        Options(stats=False),
-        timeout_s=_TIMEOUT_S,
+        RecordingOptions(stats=False, timeout_s=_TIMEOUT_S),
         keep_output=True,
         keep_errors=True,
         is_locked=True,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError, OutputError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.nsys.command import Options
-from nsyswrap.base.run_folder import EXPORT, Share, Status, check_share
+from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.base.run_folder import EXPORT, Share, Status
 from nsyswrap.base.text import printable
 from nsyswrap.record.program import Callbacks, RunSpec
 
@@ -84,29 +84,13 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     ``Run.status`` says if the program failed, timed out or was lost to a failing nsys. Raises NsyswrapError
     if the run cannot start: no program, no nsys, or ``output`` exists.
     """
-    check_share(share, keep_environment=keep_environment)
-    nsys = (trace, stats, um_faults, graphs, capture_range, delay, duration, tuple(nsys_args))
-    options = Options(
-        *nsys, follow_forks=follow_forks, steps=steps, step_at=step_at, then_stop=then_stop, modules=modules
-    )
+    given = locals()  # a test compares the parameters with the table of options
+    given |= {"nvcc": nvcc_options.split(nvcc), "env": env or {}, "nsys_args": tuple(nsys_args)}
+    options = RecordingOptions.of_python(given)
     words = [command] if isinstance(command, str) else command
-    resolved = program.resolve(
-        words, module=module, arch=arch, nvcc_words=nvcc_options.split(nvcc), ours_first=True
-    )
+    resolved = program.resolve(words, module=module, arch=arch, nvcc_words=options.nvcc, ours_first=True)
     folder = Path(output) if output else record_run.claim_output(resolved, nsys_path)
-    spec = RunSpec(
-        resolved,
-        folder,
-        options,
-        nsys_path,
-        env or {},
-        timeout,
-        force,
-        keep_environment=keep_environment,
-        discard_rep=discard_rep,
-        share=share,
-    )
-    return run(spec)
+    return run(RunSpec(resolved, folder, options, force=force))
 
 
 def run(spec: RunSpec, callbacks: Callbacks | None = None) -> Run:
@@ -118,8 +102,8 @@ def run(spec: RunSpec, callbacks: Callbacks | None = None) -> Run:
     done: list[redact.Removed] = []
 
     def finish(folder: Path) -> None:
-        if not spec.keep_environment:
-            done.append(redact.remove_environment(folder / EXPORT, {**os.environ, **spec.env}))
+        if not spec.options.keep_environment:
+            done.append(redact.remove_environment(folder / EXPORT, {**os.environ, **spec.options.env}))
             if done[0].renamed:
                 callbacks.renamed(done[0].renamed)
         callbacks.finish(folder)

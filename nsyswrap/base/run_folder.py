@@ -355,15 +355,6 @@ def existing(path: Path) -> RunFolder:
     return RunFolder(path, share_of(path))
 
 
-def check_share(share: Share | None, *, keep_environment: bool) -> None:
-    """Raise UsageError if a shared run would keep the environment, which holds secrets."""
-    if share and keep_environment:
-        raise UsageError(
-            "--share cannot be used with --keep-environment: others could read the environment",
-            "omit one of them",
-        )
-
-
 def run_of(path: Path) -> Path | None:
     """Return the run folder of a folder or capture; None if it is not of a run."""
     folder = path if paths.is_folder(path) else path.parent

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.nsys.options import PROGRAM
 from nsyswrap.cli.help import Group, option
 from nsyswrap.cli.options import SHOW, output_option, with_options
-from nsyswrap.cli.recording import PROGRAM, RecordingCommand, code_option, module_option, recording_options
+from nsyswrap.cli.recording import RecordingCommand, code_option, module_option, recording_options
 from nsyswrap.record.batch import executors
 
 with lazy_imports():  # --help needs none of these

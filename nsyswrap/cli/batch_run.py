@@ -36,7 +36,6 @@ from nsyswrap.record.batch.folder import (
 from nsyswrap.record.batch.task import TaskSpec, read_spec
 
 if TYPE_CHECKING:
-    from nsyswrap.cli.recording import RecordingOptions
     from nsyswrap.record.batch.executors import OnProgress
     from nsyswrap.record.batch.plan import Plan
 
@@ -52,23 +51,15 @@ _LOOKED_AT = 100  # runs of a batch, for their program
 
 def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
     """Return the plan of a sweep."""
-    recording: RecordingOptions = options["recording"]
     block = plans.Block(
         "sweep",
         command=tuple(program),
         module=options["module"],
-        arch=recording.arch,
-        nvcc=recording.nvcc_words,
+        options=vars(options["recording"]),
         repeat=options["repeat"],
-        timeout_s=recording.timeout,
-        env=recording.environment,
-        nsys=vars(recording.nsys),
-        nsys_path=recording.nsys_path,
-        keep_environment=recording.keep_environment,
-        discard_rep=recording.discard_rep,
     )
     settings = {name: options[name] for name in executors.NAMES if options.get(name)}
-    return plans.sweep(block, options["parameters"], settings, recording.share, options["name"])
+    return plans.sweep(block, options["parameters"], settings, options["name"])
 
 
 def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
@@ -268,7 +259,7 @@ def _print_runs(
 ) -> None:
     """Print a line for each run, as it would be typed. A comment has the state of a run that has ended."""
     for number, spec in specs.items():
-        env = [f"{name}={quoted(value)}" for name, value in spec.env.items()]
+        env = [f"{name}={quoted(value)}" for name, value in spec.options.env.items()]
         typed = " ".join([*env, *map(quoted, spec.words)])
         state = states[number]
         remark = "" if number in wanted else f"  # {outcome_words(state.state)}"

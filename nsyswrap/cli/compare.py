@@ -62,7 +62,6 @@ with lazy_imports():
     from nsyswrap.analysis.compare import compare as comparing
     from nsyswrap.analysis.compare import model
     from nsyswrap.base import units
-    from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
     from nsyswrap.base.nsys import options as nsys_options
     from nsyswrap.capture import capture as captures
@@ -146,7 +145,7 @@ def record(
         side: programs.RunSpec(
             program,
             folder / side,
-            nsys_command.Options(trace=trace, stats=False),
+            nsys_options.RecordingOptions(trace=trace, stats=False),
             force=force,
             keep_output=True,
             keep_errors=True,

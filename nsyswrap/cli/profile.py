@@ -17,6 +17,7 @@ import click
 from nsyswrap.base import paths
 from nsyswrap.base.errors import ProgramNotFound, Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.nsys.options import FOLDER, PROGRAM, RecordingOptions, check_trace
 from nsyswrap.base.run_folder import (
     DEFAULT_BASE,
     EXPORT,
@@ -45,10 +46,7 @@ from nsyswrap.cli.output import (
     write_csv,
 )
 from nsyswrap.cli.recording import (
-    FOLDER,
-    PROGRAM,
     RecordingCommand,
-    RecordingOptions,
     advice_for_nsys,
     code_option,
     module_option,
@@ -67,7 +65,6 @@ with lazy_imports():
     from nsyswrap import api, reports
     from nsyswrap.base.nsys import command as nsys_command
     from nsyswrap.base.nsys import find
-    from nsyswrap.base.nsys import options as nsys_options
     from nsyswrap.cli import misplaced, repeats
     from nsyswrap.record import hooked, launcher_env, python_imports
     from nsyswrap.record import program as record_program
@@ -107,22 +104,16 @@ class ProfileOptions:
     def spec(self, program: Program, one_rank: OneRank | None, *, make_folder: bool) -> RunSpec:
         """Return the run of ``program``. With ``make_folder`` its default folder is made."""
         recording = self.recording
-        nsys_options.check_trace(recording.trace, recording.nsys_path)
+        check_trace(recording.trace, recording.nsys_path)
         output = one_rank.folder(program, self.output) if one_rank else self.output
         if output is None and make_folder:
             output = record_run.claim_output(program, recording.nsys_path)
         return record_program.RunSpec(
             program,
             output or default_output(program.name),
-            recording.nsys,
-            recording.nsys_path,
-            recording.environment,
-            recording.timeout,
+            recording,
             self.force,
             rank=one_rank.facts if one_rank else {},
-            keep_environment=recording.keep_environment,
-            discard_rep=recording.discard_rep,
-            share=recording.share,
         )
 
 
@@ -167,17 +158,17 @@ def command(**options: Any) -> None:
             repeats_run=bool(asked.repeat),
             in_launch=bool(one_rank),
             shows_reports=bool(asked.reports or asked.csv_folder),
-            compares_cut_runs=asked.compare_bare and asked.recording.nsys.may_end_program,
+            compares_cut_runs=asked.compare_bare and asked.recording.may_end_program,
         )
     _check_reports(asked.reports, one_rank)  # before the program runs
     recording = asked.recording
-    env = recording.environment
+    env = recording.env
     try:
         program = record_program.resolve(
             asked.program,
             module=asked.module,
             arch=recording.arch,
-            nvcc_words=recording.nvcc_words,
+            nvcc_words=recording.nvcc,
         )
     except ProgramNotFound as error:
         if recording.modules is None or error.hint or not asked.program[1:]:
@@ -215,7 +206,7 @@ def _without_ranges_of_jax(
     The texts of XLA's ranges break the import of nsys 2025.3, and with it all kernels are lost.
     """
     source = click.get_current_context().get_parameter_source("trace")
-    options = asked.recording.nsys
+    options = asked.recording
     if source is not click.core.ParameterSource.DEFAULT or not (
         package := python_imports.first_import(program.argv, python_imports.JAX)
     ):
@@ -239,10 +230,10 @@ def _dry_run(spec: RunSpec) -> str:
             f"--dry-run has no command line for {str(spec.output)!r}: nsys itself cannot write into it",
             "use another --output, or omit --dry-run",
         )
-    env = dict(spec.env)
+    env = dict(spec.options.env)
     if spec.options.marks:
         env |= hooked.variables(spec.options)
-        env[hooked.PATH] = hooked.python_path({**os.environ, **spec.env})
+        env[hooked.PATH] = hooked.python_path({**os.environ, **spec.options.env})
     line = _shell_line(record_run.command_line(spec, _nsys_of(spec)), env)
     return line if paths.is_taken(spec.output) else f"mkdir -p {shlex.quote(str(spec.output))} && {line}"
 
@@ -250,10 +241,10 @@ def _dry_run(spec: RunSpec) -> str:
 def _nsys_of(spec: RunSpec) -> Nsys:
     """Return the nsys of a run, or the name to type if none works here."""
     try:
-        return find.find_nsys(spec.nsys_path)[0]
+        return find.find_nsys(spec.options.nsys_path)[0]
     except Unavailable as error:
         note(f"nsyswrap: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
-        return find.Nsys(spec.nsys_path or os.environ.get(find.VARIABLE) or "nsys", "")
+        return find.Nsys(spec.options.nsys_path or os.environ.get(find.VARIABLE) or "nsys", "")
 
 
 def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:

@@ -255,7 +255,7 @@ def run_bare_first(spec: RunSpec) -> tuple[RunSpec, Status | None]:
     If the program was stopped, return how, too: then there is nothing to compare with. Raises Unavailable or
     OutputError if the run under nsys could not start.
     """
-    find.find_nsys(spec.nsys_path)
+    find.find_nsys(spec.options.nsys_path)
     RunFolder(spec.output).check_free(force=spec.force)
     rewind = stdin_rewinder()
     note("nsyswrap: running without nsys first")
@@ -301,4 +301,4 @@ def make_series_folder(spec: RunSpec) -> None:
     if earlier := repeats_in(folder):
         stored_runs.StoredRun(folder, "repeats", tuple(earlier), 0.0).remove()
     with paths.writing(folder, "use another --output"):
-        make_folder(folder, spec.share)
+        make_folder(folder, spec.options.share)

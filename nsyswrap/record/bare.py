@@ -23,7 +23,7 @@ def run_bare(spec: RunSpec) -> tuple[Status, BareRun]:
     Return how it ended, and its time. The run folder is neither made nor changed.
     Raises OutputError if no temporary folder can be made.
     """
-    place = outcome.temporary_place(spec.env)
+    place = outcome.temporary_place(spec.options.env)
     with private_folders(RunFolder(spec.output), place) as private, private.guarded():
         status, program_s = _run(spec, private.token)
     return status, BareRun(status.exit_code, program_s)
@@ -35,13 +35,13 @@ def _run(spec: RunSpec, token: str) -> tuple[Status, float | None]:
         process = subprocess.Popen(
             launched(spec.program, (*own, timed.writer)),
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **spec.env, guard.MARK: token},
+            env={**os.environ, **spec.options.env, guard.MARK: token},
             pass_fds=(*own, timed.writer),
             start_new_session=True,  # as under nsys
         )
         os.close(timed.writer)
         members = guard.Members(token)
-        timed_out = _wait(process, timed, received, spec.timeout_s, members)
+        timed_out = _wait(process, timed, received, spec.options.timeout_s, members)
         for _ in ("start", "exit"):  # a short program has ended before these were noted
             timed.pause(0)
         guard.kill(members.living())
@@ -77,7 +77,7 @@ def _status(spec: RunSpec, code: int, received: list[signal.Signals], *, timed_o
         words = f"stopped by {received[0].name} in the run without nsys"
         return Status("interrupted", None, None, 128 + received[0], words)
     if timed_out:
-        words = f"the run without nsys was stopped after --timeout {spec.timeout_s:g} s"
+        words = f"the run without nsys was stopped after --timeout {spec.options.timeout_s:g} s"
         return Status("timed_out", None, None, 75, words)
     code = 128 - code if code < 0 else code
     if code:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap.base import paths
 from nsyswrap.base.files import head, read_json
-from nsyswrap.base.nsys.options import parse_steps
+from nsyswrap.base.nsys.options import RecordingOptions, parse_steps
 from nsyswrap.base.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nsyswrap.base.nsys.command import Options
 
 FOLDER = Path(__file__).parent / "in_program" / "hook"
 PATH = "PYTHONPATH"
@@ -30,7 +29,7 @@ _MOST_NAMES = 5  # of functions, in a hint
 _ELSEWHERE = "for a loop without optimizers use --step-at module, nvtx:NAME or call:package.module:function"
 
 
-def variables(options: Options, notes: Path | None = None) -> dict[str, str]:
+def variables(options: RecordingOptions, notes: Path | None = None) -> dict[str, str]:
     """Return the settings of the hook. ``notes`` is a folder for its notes."""
     settings = {
         "STEPS": options.steps and "{}-{}".format(*parse_steps(options.steps)),
@@ -78,7 +77,7 @@ class Hooked:
     unseen_start: bool = False
     absent: Absent | None = None
 
-    def facts(self, options: Options) -> dict[str, Any]:
+    def facts(self, options: RecordingOptions) -> dict[str, Any]:
         """Return what goes into run.json."""
         steps = {"counted": self.steps, "first": self.first, "last": self.last}
         return {
@@ -160,7 +159,7 @@ def _absent(fact: object) -> Absent | None:
     return Absent(str(fact["owner"]), str(fact["name"]), known)
 
 
-def why_none(options: Options, hooked: Hooked, program: str) -> tuple[str, str]:
+def why_none(options: RecordingOptions, hooked: Hooked, program: str) -> tuple[str, str]:
     """Return why none of the steps were recorded, and what to do."""
     words = f"steps {options.steps} were not recorded"
     if hooked.steps > parse_steps(options.steps or "0")[1]:
@@ -205,7 +204,7 @@ def _why_absent(owner: str, name: str, names: tuple[str, ...] | None) -> tuple[s
     return f"{owner} has no function {name}", cure or "name a function that each step calls"
 
 
-def shortfall(options: Options, hooked: Hooked, program: str) -> str:
+def shortfall(options: RecordingOptions, hooked: Hooked, program: str) -> str:
     """Return which steps or marks are missing in a recording; empty if all are there."""
     if options.marks_garbage and not hooked.loaded:
         return f"no garbage collections are marked: {_NOT_LOADED}"

@@ -71,7 +71,9 @@ def judge(spec: RunSpec, evidence: Evidence) -> Status:
         return Status("not_started", None, ending.code, exit_code, message)
     lack = command.check_export(evidence.work / EXPORT)
     if ending.timed_out:
-        words, hint = _cut_short(f"stopped after --timeout {spec.timeout_s:g} s", lack, spec, evidence)
+        words, hint = _cut_short(
+            f"stopped after --timeout {spec.options.timeout_s:g} s", lack, spec, evidence
+        )
         return Status("timed_out", None, ending.code, 75, words, hint)
     if ending.signal is not None:
         words, hint = _cut_short(f"stopped by {ending.signal.name}", lack, spec, evidence)
@@ -102,7 +104,7 @@ def _judge_undisturbed(spec: RunSpec, evidence: Evidence, lack: str) -> Status:
 def not_redacted(spec: RunSpec, status: Status, error: NsyswrapError) -> Status:
     """Return the status of a run whose export was removed, as its environment could not be."""
     words = f"the export was deleted, because its environment could not be removed: {error.message}"
-    if spec.discard_rep:
+    if spec.options.discard_rep:
         cure = "free some disk space and profile again"
     else:
         cure = f"free some disk space, then: nsyswrap report {shlex.quote(str(spec.output))}"
@@ -118,7 +120,7 @@ def _exit_code_text(code: int) -> str:
 def _cut_short(words: str, lack: str, spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
     """Return message and hint for a run that we stopped."""
     if lack and not evidence.launcher_ran:
-        return f"{words}; nsys had not started the program", temporary_room(spec.env)
+        return f"{words}; nsys had not started the program", temporary_room(spec.options.env)
     if lack and spec.options.steps is not None and evidence.steps.first is None:
         return f"{words}; {_why_no_steps(spec, evidence)[0]}", ""
     if lack:
@@ -173,8 +175,8 @@ def _fault_and_cure(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
 
 def _fault_of_nsys(spec: RunSpec, evidence: Evidence) -> tuple[str, str] | None:
     """Return fault and cure if nsys stopped working; None if it did not."""
-    ending, room = evidence.ending, temporary_room(spec.env)
-    lacks_room = shutil.disk_usage(temporary_place(spec.env)).free < _LEAST_ROOM
+    ending, room = evidence.ending, temporary_room(spec.options.env)
+    lacks_room = shutil.disk_usage(temporary_place(spec.options.env)).free < _LEAST_ROOM
     if lacks_room and ending.fault != "missed_end":  # nsys maps files there: it crashes or waits forever
         return "nsys had too little space in TMPDIR", room
     if ending.fault:
@@ -188,7 +190,7 @@ def _fault_of_nsys(spec: RunSpec, evidence: Evidence) -> tuple[str, str] | None:
 
 
 def _is_full(spec: RunSpec) -> bool:
-    return any(map(is_full, (spec.output, temporary_place(spec.env))))
+    return any(map(is_full, (spec.output, temporary_place(spec.options.env))))
 
 
 def _cause_in_options(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from nsyswrap.base import paths
 from nsyswrap.base.errors import NotExecutable, ProgramNotFound, Unreadable
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.text import quoted
 from nsyswrap.record.exec_program import STARTED
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.base.run_facts import BareRun
-    from nsyswrap.base.run_folder import Share
 
 with lazy_imports():
     from nsyswrap.record import nvcc, nvcc_options, pythons
@@ -73,29 +72,20 @@ class Program:
 class RunSpec:
     """The program, its recording options and its run folder.
 
-    ``env`` is added to the program's environment. ``timeout_s`` limits the run, in seconds. ``force``
-    replaces a run in the folder. ``keep_output`` and ``keep_errors`` write the program's stdout and stderr
-    into the run folder. Entries in run.json: ``rank`` of a rank, ``repeat`` of one of equal runs, ``bare`` of
-    the same run without nsys. ``keep_environment`` leaves the environment in the export.
-    ``discard_rep`` deletes the .nsys-rep. ``share``: who may read the folder besides the owner.
-    ``is_locked``: the caller has locked the folder.
+    ``force`` replaces a run in the folder. ``keep_output`` and ``keep_errors`` write the program's stdout and
+    stderr into the run folder. Entries in run.json: ``rank`` of a rank, ``repeat`` of one of equal runs,
+    ``bare`` of the same run without nsys. ``is_locked``: the caller has locked the folder.
     """
 
     program: Program
     output: Path
-    options: Options = field(default_factory=Options)
-    nsys_path: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    timeout_s: float | None = None
+    options: RecordingOptions = field(default_factory=RecordingOptions)
     force: bool = False
     keep_output: bool = False
     keep_errors: bool = False
     rank: Mapping[str, object] = field(default_factory=dict)
     repeat: Mapping[str, int] = field(default_factory=dict)
     bare: BareRun | None = None
-    keep_environment: bool = False
-    discard_rep: bool = False
-    share: Share | None = None
     is_locked: bool = False
 
 

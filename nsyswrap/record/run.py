@@ -84,8 +84,9 @@ def command_line(
     """Return the exact nsys command line. With descriptors 0, 1 and 2 it can be typed into a shell."""
     report = report or spec.output / STEM
     program = launched(spec.program, descriptors)
-    discard = nsys.discards_environment and not spec.keep_environment
-    return command.profile_argv(nsys.path, spec.options, report, program, discard_environment=discard)
+    return command.profile_argv(
+        nsys.path, spec.options, report, program, discards_environment=nsys.discards_environment
+    )
 
 
 def launched(program: Program, descriptors: Sequence[int]) -> list[str]:
@@ -120,13 +121,13 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
     callbacks = callbacks or Callbacks()
     paths.check_current()
     limits.check_files()
-    nsys, broken = find.find_nsys(spec.nsys_path)
+    nsys, broken = find.find_nsys(spec.options.nsys_path)
     for candidate in broken:
         callbacks.broken(candidate)
-    run = RunFolder(spec.output.absolute(), spec.share)
+    run = RunFolder(spec.output.absolute(), spec.options.share)
     with (
         signals_noted() as received,  # until the end, so that the result is written
-        private_folders(run, outcome.temporary_place(spec.env)) as private,
+        private_folders(run, outcome.temporary_place(spec.options.env)) as private,
         _run_lock(run, spec),
     ):
         facts = _facts(spec, nsys)
@@ -141,7 +142,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
             tries_again = not ended.ending.killed or ended.ending.fault != ""
             failure = _reimport(nsys, private, facts) if tries_again else None
             import_failed = tries_again and not paths.exists(private.work / REPORT)
-            if spec.discard_rep:
+            if spec.options.discard_rep:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)
             steps = hooked.read(private.notes)
@@ -213,12 +214,14 @@ def _run(
             private.tell_pid(process.pid)
             os.close(writer)
             os.close(timed.writer)
-            late = f"nsys has not started the program yet; {outcome.temporary_room(spec.env)}"
+            late = f"nsys has not started the program yet; {outcome.temporary_room(spec.options.env)}"
             with observer.Observer(spec, private.token, private.work / CONDITIONS) as observed:
                 watch = (received, callbacks.progress, callbacks.signal, late)
                 hooks = (observed.program_started, observed.stop, timed.pause)
                 supervisor = Supervisor(process, private.token, private.log, reader, *watch, *hooks)
-                ending = supervisor.wait(spec.timeout_s, leave_program=spec.options.program_outlives_nsys)
+                ending = supervisor.wait(
+                    spec.options.timeout_s, leave_program=spec.options.program_outlives_nsys
+                )
             return ending, supervisor.report + _launcher_report(reader), observed, timed.seconds
         finally:
             os.close(reader)
@@ -226,7 +229,7 @@ def _run(
 
 def _environment(spec: RunSpec, private: Private) -> dict[str, str]:
     """Return the environment of nsys, with the variables from which the launcher restores the program's."""
-    own = {**os.environ, **spec.env}
+    own = {**os.environ, **spec.options.env}
     before = {
         f"{exec_program.PREFIX}{name}": f"={own[name]}" if name in own else ""
         for name in exec_program.RESTORED
@@ -278,7 +281,7 @@ def descriptors(spec: RunSpec) -> Iterator[tuple[int, int, int]]:
     try:
         for number in range(3):
             if name := kept.get(number):
-                own.append(RunFolder(spec.output, spec.share).open(name))
+                own.append(RunFolder(spec.output, spec.options.share).open(name))
             else:
                 own.append(_duplicate(number))
         yield own[0], own[1], own[2]
@@ -324,24 +327,25 @@ def _write_results(run: RunFolder, facts: dict[str, Any], status: Status, text: 
 
 def _facts(spec: RunSpec, nsys: Nsys) -> dict[str, Any]:
     """Return the content of run.json. Of ``--env`` it has the names only: values can be secrets."""
+    options = spec.options
     return {
         "nsyswrap": version_at_once(),
         "command": list(spec.program.argv),
         "cwd": str(Path.cwd()),
         "host": socket.gethostname(),
-        "env_set": sorted(spec.env),
-        "nsys": {"path": nsys.path, "version": nsys.version, **_options_facts(spec)},
-        "timeout_s": spec.timeout_s,
+        "env_set": sorted(spec.options.env),
+        "nsys": {
+            "path": nsys.path,
+            "version": nsys.version,
+            **options.without_values().of_nsys,
+            "capture_range": options.recorded_range,
+        },
+        "timeout_s": spec.options.timeout_s,
         **({"rank": dict(spec.rank)} if spec.rank else {}),
         **({"repeat": dict(spec.repeat)} if spec.repeat else {}),
         **({"bare": asdict(spec.bare)} if spec.bare else {}),
         "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
     }
-
-
-def _options_facts(spec: RunSpec) -> dict[str, Any]:
-    facts = asdict(spec.options.without_values())
-    return {**facts, "capture_range": spec.options.recorded_range}
 
 
 def _facts_of(ended: _Ended) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import ScenarioFailed, Unavailable, UsageError
 from nsyswrap.base.files import parsed, tail, typed
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT, SCENARIO_FILES, RunFolder, Status
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.text import unknown
@@ -159,7 +159,7 @@ class Scenario:
         self, arguments: tuple[str, ...], output: Path, *, variant: str = "", force: bool = False
     ) -> RunSpec:
         """Return the spec of a run under nsys; the script's stdout goes into the run folder."""
-        options = Options(**self.constants.get("NSYS", {}).get(variant, {}))
+        options = RecordingOptions(**self.constants.get("NSYS", {}).get(variant, {}))
         arguments = (*arguments, *self.keep_argv(variant, output))
         return RunSpec(
             Program(self.argv(*arguments), self.name), output, options, force=force, keep_output=True
@@ -168,7 +168,7 @@ class Scenario:
 
 def run_alone(spec: RunSpec) -> Status:
     """Run the program of a RunSpec without nsys; its run folder has output and status, and no report."""
-    folder = RunFolder(spec.output, spec.share)
+    folder = RunFolder(spec.output, spec.options.share)
     folder.create({"program": list(spec.program.argv), "nsys": None}, force=spec.force)
     with os.fdopen(folder.open(PROGRAM_OUTPUT), "wb") as output:
         code = subprocess.run(spec.program.argv, stdout=output, check=False).returncode

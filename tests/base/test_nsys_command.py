@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.base.nsys import command as nsys
-from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.options import RecordingOptions
 
 COMPLETE = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded" / "add" / "grid" / "report.sqlite"
 ALWAYS = ["--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"]
 
 
-def argv(options: Options) -> list[str]:
+def argv(options: RecordingOptions) -> list[str]:
     """What options make of the command line, without what is always there."""
     whole = nsys.profile_argv("/nsys", options, Path("run/report"), ["program", "-x"])
     assert whole[:2] == ["/nsys", "profile"]
@@ -22,80 +22,83 @@ def argv(options: Options) -> list[str]:
 
 
 def test_by_default_nsys_makes_its_own_tables() -> None:
-    assert argv(Options()) == ["--stats=true", *ALWAYS]
+    assert argv(RecordingOptions()) == ["--stats=true", *ALWAYS]
 
 
 @pytest.mark.parametrize(
     ("options", "added"),
     [
-        (Options(um_faults=True), ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"]),
-        (Options(graphs="node"), ["--cuda-graph-trace=node"]),
-        (Options(follow_forks=True), ["--trace-fork-before-exec=true"]),
-        (Options(capture_range="cudaProfilerApi"), ["--capture-range=cudaProfilerApi"]),
         (
-            Options(capture_range="nvtx:a step@domain"),
+            RecordingOptions(um_faults=True),
+            ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"],
+        ),
+        (RecordingOptions(graphs="node"), ["--cuda-graph-trace=node"]),
+        (RecordingOptions(follow_forks=True), ["--trace-fork-before-exec=true"]),
+        (RecordingOptions(capture_range="cudaProfilerApi"), ["--capture-range=cudaProfilerApi"]),
+        (
+            RecordingOptions(capture_range="nvtx:a step@domain"),
             [
                 "--capture-range=nvtx",
                 "--nvtx-capture=a step@domain",
                 "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0",
             ],
         ),
-        (Options(delay=0.5, duration=60.0), ["--delay=0.5", "--duration=60"]),
-        (Options(extra=("--kill=none", "-x", "true")), ["--kill=none", "-x", "true"]),
+        (RecordingOptions(delay=0.5, duration=60.0), ["--delay=0.5", "--duration=60"]),
+        (RecordingOptions(extra=("--kill=none", "-x", "true")), ["--kill=none", "-x", "true"]),
     ],
 )
-def test_an_option_adds(options: Options, added: list[str]) -> None:
+def test_an_option_adds(options: RecordingOptions, added: list[str]) -> None:
     assert argv(options) == ["--stats=true", *ALWAYS, *added]
 
 
 def test_without_tables_the_export_is_still_asked_for() -> None:
-    assert argv(Options(stats=False)) == ["--export=sqlite", *ALWAYS]
+    assert argv(RecordingOptions(stats=False)) == ["--export=sqlite", *ALWAYS]
 
 
 def test_what_to_trace() -> None:
-    assert argv(Options(trace="cuda,cublas")) == ["--stats=true", "--trace=cuda,cublas", *ALWAYS[1:]]
+    assert argv(RecordingOptions(trace="cuda,cublas")) == ["--stats=true", "--trace=cuda,cublas", *ALWAYS[1:]]
 
 
 @pytest.mark.parametrize(
     ("options", "may"),
     [
-        (Options(), False),
-        (Options(delay=1), False),
-        (Options(duration=1), True),
-        (Options(capture_range="nvtx:x"), True),
-        (Options(extra=("--duration=3",)), True),
-        (Options(extra=("-d", "3")), True),
-        (Options(extra=("-c", "nvtx")), True),
-        (Options(extra=("--duration-frames=60",)), True),
-        (Options(extra=("--delay=3",)), False),
+        (RecordingOptions(), False),
+        (RecordingOptions(delay=1), False),
+        (RecordingOptions(duration=1), True),
+        (RecordingOptions(capture_range="nvtx:x"), True),
+        (RecordingOptions(extra=("--duration=3",)), True),
+        (RecordingOptions(extra=("-d", "3")), True),
+        (RecordingOptions(extra=("-c", "nvtx")), True),
+        (RecordingOptions(extra=("--duration-frames=60",)), True),
+        (RecordingOptions(extra=("--delay=3",)), False),
     ],
 )
-def test_whether_nsys_may_end_the_program(options: Options, *, may: bool) -> None:
+def test_whether_nsys_may_end_the_program(options: RecordingOptions, *, may: bool) -> None:
     assert options.may_end_program is may
 
 
 @pytest.mark.parametrize(
     ("options", "code", "log", "recorded_s", "ended"),
     [
-        (Options(), 143, "", 5, False),  # somebody else's SIGTERM
-        (Options(duration=2), 143, "", 2.01, True),
-        (Options(duration=2), 5, "", 2.01, True),  # the program caught the signal
-        (Options(duration=2), 5, "", 1.5, False),  # it failed before
-        (Options(duration=2), 5, "", 1.995, True),
-        (Options(capture_range="nvtx:x"), 5, "Capture range ended in the application.", 1, True),
-        (Options(capture_range="nvtx:x"), 5, "Capture range started in the application.", 1, False),
+        (RecordingOptions(), 143, "", 5, False),  # somebody else's SIGTERM
+        (RecordingOptions(duration=2), 143, "", 2.01, True),
+        (RecordingOptions(duration=2), 5, "", 2.01, True),  # the program caught the signal
+        (RecordingOptions(duration=2), 5, "", 1.5, False),  # it failed before
+        (RecordingOptions(duration=2), 5, "", 1.995, True),
+        (RecordingOptions(capture_range="nvtx:x"), 5, "Capture range ended in the application.", 1, True),
+        (RecordingOptions(capture_range="nvtx:x"), 5, "Capture range started in the application.", 1, False),
         (
-            Options(capture_range="nvtx:x", extra=("--capture-range-end=stop",)),
+            RecordingOptions(capture_range="nvtx:x", extra=("--capture-range-end=stop",)),
             5,
             "Capture range ended in the application.",
             1,
             False,
         ),
-        (Options(extra=("--duration=2",)), 143, "", 2.01, True),
+        (RecordingOptions(extra=("--duration=2",)), 143, "", 2.01, True),
     ],
 )
 def test_whether_nsys_ended_the_program(
-    options: Options, code: int, log: str, recorded_s: float, *, ended: bool
+    options: RecordingOptions, code: int, log: str, recorded_s: float, *, ended: bool
 ) -> None:
     assert options.ended_program(code, log, recorded_s) is ended
 
@@ -105,7 +108,7 @@ def test_whether_nsys_ended_the_program(
     [((), False), (("--kill=none",), True), (("--kill", "none"), True), (("--wait=primary",), True)],
 )
 def test_whether_the_program_outlives_nsys(extra: tuple[str, ...], *, outlives: bool) -> None:
-    assert Options(extra=extra).program_outlives_nsys is outlives
+    assert RecordingOptions(extra=extra).program_outlives_nsys is outlives
 
 
 # As 2023.4.4 writes it into a file: progress bars with carriage returns, the tables before "Generated:".

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.record.bare import run_bare
 from nsyswrap.record.program import Program, RunSpec
 
 
 def spec(folder: Path, *argv: str, timeout_s: float | None = None, **env: str) -> RunSpec:
-    return RunSpec(Program(argv, "program"), folder / "run", env=env, timeout_s=timeout_s)
+    options = RecordingOptions(env=env, timeout_s=timeout_s)
+    return RunSpec(Program(argv, "program"), folder / "run", options)
 
 
 def python(code: str) -> tuple[str, ...]:

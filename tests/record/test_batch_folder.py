@@ -16,7 +16,7 @@ from file_accesses import accesses
 
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import LOCK, holder_here, is_lock_file, is_locked, locked
-from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_facts import batch_of
 from nsyswrap.base.run_folder import CLAIM, DIGEST, SPEC, STATUS, RunFolder, Status
 from nsyswrap.record.batch import folder
@@ -70,9 +70,9 @@ def test_a_spec_comes_back_as_it_was_written(tmp_path: Path) -> None:
     one = spec(
         1,
         command=("a b", "it's", '"', "two\nlines", "\udcff"),
-        env={"K": "v"},
-        nsys=Options(trace="nvtx", extra=("--x=1",), delay=0.5),
-        timeout_s=3.5,
+        options=RecordingOptions(
+            env={"K": "v"}, trace="nvtx", extra=("--x=1",), delay=0.5, timeout_s=3.5, discard_rep=True
+        ),
     )
     one.write(tmp_path)
     assert read_spec(tmp_path) == one
@@ -91,9 +91,9 @@ def test_a_plan_that_grew_keeps_what_has_run(tmp_path: Path) -> None:
 
 def test_another_timeout_is_the_same_run(tmp_path: Path) -> None:
     made(tmp_path / "b", 1)
-    batch = make_batch(tmp_path / "b", Plan("test", (spec(1, timeout_s=9.0),)))
+    batch = make_batch(tmp_path / "b", Plan("test", (spec(1, options=RecordingOptions(timeout_s=9.0)),)))
     assert names(batch) == ["00001-n=1"]
-    assert read_spec(batch.run_folder(1)).timeout_s == 9
+    assert read_spec(batch.run_folder(1)).options.timeout_s == 9
 
 
 def test_a_folder_that_is_no_batch_is_left_alone(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.record.hooked import Absent, Hooked, python_path, read, shortfall, variables, why_none
 
 
@@ -56,7 +56,7 @@ def test_the_process_that_recorded_counts(tmp_path: Path) -> None:
     ],
 )
 def test_why_there_are_none(step_at: str | None, hooked: Hooked, words: str) -> None:
-    message, hint = why_none(Options(steps="10-13", step_at=step_at), hooked, "train")
+    message, hint = why_none(RecordingOptions(steps="10-13", step_at=step_at), hooked, "train")
     assert message == f"steps 10-13 were not recorded: {words}"
     assert hint
 
@@ -73,20 +73,22 @@ def test_why_there_are_none(step_at: str | None, hooked: Hooked, words: str) -> 
     ],
 )
 def test_what_is_missing(hooked: Hooked, words: str) -> None:
-    said = shortfall(Options(steps="10-13"), hooked, "train")
+    said = shortfall(RecordingOptions(steps="10-13"), hooked, "train")
     assert said.startswith(words)
     assert bool(said) == bool(words)
-    assert shortfall(Options(), hooked, "train") == ""
+    assert shortfall(RecordingOptions(), hooked, "train") == ""
 
 
 def test_a_first_step_without_a_forward() -> None:
     hooked = Hooked(1, 1, 20, 0, 3, unseen_start=True)
-    assert shortfall(Options(steps="0-3"), hooked, "train").startswith("step 0 is recorded from its end on")
+    assert shortfall(RecordingOptions(steps="0-3"), hooked, "train").startswith(
+        "step 0 is recorded from its end on"
+    )
 
 
 def test_the_environment_of_the_hook(tmp_path: Path) -> None:
-    assert variables(Options(), tmp_path) == {}
-    assert variables(Options(steps="7", step_at="module"), tmp_path) == {
+    assert variables(RecordingOptions(), tmp_path) == {}
+    assert variables(RecordingOptions(steps="7", step_at="module"), tmp_path) == {
         "NSYSWRAP_HOOK_STEPS": "7-7",
         "NSYSWRAP_HOOK_STEP_AT": "module",
         "NSYSWRAP_HOOK_GC": "1",

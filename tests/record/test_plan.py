@@ -10,7 +10,7 @@ from checkouts import ROOT
 from conftest import Cli
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch.folder import make_batch
 from nsyswrap.record.batch.plan import Block, Plan, read_plan, sweep
@@ -99,18 +99,18 @@ def test_a_run_knows_all_that_was_asked_for(whole: Plan) -> None:
     spec = whole.specs[3]
     assert spec.parameters == {"n": 1, "sync": "none", "block": 256, "lr": 1e-5}
     assert spec.command == ("train.py", "--n", "1", "--name", "of none")
-    assert spec.env == {"OMP_NUM_THREADS": "1", "FAST": "true", "BLOCK": "256x", "LR": "1e-5"}
-    extra = ("--cuda-memory-usage=true",)
+    env = {"OMP_NUM_THREADS": "1", "FAST": "true", "BLOCK": "256x", "LR": "1e-5"}
+    own = {"env": env, "nsys_path": "/opt/nsys", "timeout_s": 600, "extra": ("--cuda-memory-usage=true",)}
     marked = {"steps": "10-13", "step_at": "module", "then_stop": True, "modules": 2}
-    assert spec.nsys == Options(trace="cuda", um_faults=True, extra=extra, **marked)  # type: ignore[arg-type]
-    assert (spec.nsys_path, spec.timeout_s, spec.cwd) == ("/opt/nsys", 600, str(Path.cwd()))
+    assert spec.options == RecordingOptions(trace="cuda", um_faults=True, **own, **marked)  # type: ignore[arg-type]
+    assert spec.cwd == str(Path.cwd())
 
 
 def test_own_values_win_over_the_defaults(whole: Plan) -> None:
     [spec] = [spec for spec in whole.specs if spec.module]
     assert spec.command == ("timeit", "-n", "0.5", "pass")
-    assert (spec.timeout_s, spec.repeat, spec.nsys.stats) == (5.5, 1, False)
-    assert spec.env == {"OMP_NUM_THREADS": "8", "FAST": "true"}
+    assert (spec.options.timeout_s, spec.repeat, spec.options.stats) == (5.5, 1, False)
+    assert spec.options.env == {"OMP_NUM_THREADS": "8", "FAST": "true"}
 
 
 CONSTANTS = """
@@ -126,7 +126,7 @@ arch = "sm_90"
 
 def test_options_of_nvcc_can_hold_a_parameter(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, CONSTANTS)
-    assert [spec.nvcc for spec in plan.specs] == [
+    assert [spec.options.nvcc for spec in plan.specs] == [
         ("-I", "my inc", "-DBLOCK=128"),
         ("-I", "my inc", "-DBLOCK=256"),
         (),
@@ -223,7 +223,9 @@ def test_a_scenario_runs_all_its_variants_as_it_wants_them_recorded(tmp_path: Pa
     plan = plan_of(tmp_path, '[nsys]\nstats = false\n[[runs]]\nscenario = "graphs"')
     found = scenarios.find_scenario("graphs")
     assert [spec.variant for spec in plan.specs] == list(found.variants)
-    assert {spec.variant: spec.nsys for spec in plan.specs}["nodes"] == Options(graphs="node", stats=False)
+    assert {spec.variant: spec.options for spec in plan.specs}["nodes"] == RecordingOptions(
+        graphs="node", stats=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -266,7 +268,7 @@ def test_a_run_that_stands_in_two_blocks_is_made_once_and_told(tmp_path: Path) -
     block = '[[runs]]\ncommand = "a {{n}}"\ngrid = {{n = [{}]}}\ntimeout = {}\n'
     plan = plan_of(tmp_path, block.format("1, 2", 5) + block.format("2, 3", 9))
     assert labels(plan) == ["n=1", "n=2", "n=3"]
-    assert [spec.timeout_s for spec in plan.specs] == [5, 5, 9]
+    assert [spec.options.timeout_s for spec in plan.specs] == [5, 5, 9]
     assert plan.notes == ("1 of 4 runs occur in more than one [[runs]] and are run once",)
 
 
@@ -303,9 +305,7 @@ def test_a_sweep_is_a_plan_that_is_typed() -> None:
         "sweep",
         command=("scenarios/add2.py", "--n", "{n}", "--sync", "{sync}"),
         repeat=2,
-        env={"N": "{n}"},
-        nsys={"trace": "cuda", "duration": 1.0},
-        timeout_s=3,
+        options={"env": {"N": "{n}"}, "trace": "cuda", "duration": 1.0, "timeout_s": 3},
     )
     settings = {"slurm": ["partition=gpu", "exclusive", "export=A=1"]}
     plan = sweep(block, ["n=1024,1e6", "sync=both,none"], settings)
@@ -313,9 +313,9 @@ def test_a_sweep_is_a_plan_that_is_typed() -> None:
     assert plan.settings["slurm"] == {"partition": "gpu", "exclusive": True, "export": "A=1"}
     assert labels(plan)[3:5] == ["n=1e6 sync=none", "n=1024 sync=both repeat=2"]
     spec = plan.specs[2]
-    assert (spec.parameters, spec.env) == ({"n": 1e6, "sync": "both"}, {"N": "1e6"})
+    assert spec.parameters == {"n": 1e6, "sync": "both"}
     assert spec.words == ("scenarios/add2.py", "--n", "1e6", "--sync", "both")
-    assert (spec.nsys, spec.timeout_s) == (Options(trace="cuda", duration=1.0), 3)
+    assert spec.options == RecordingOptions(trace="cuda", duration=1.0, timeout_s=3, env={"N": "1e6"})
 
 
 def test_a_name_has_parameters_and_a_flag_can_be_left_out(tmp_path: Path) -> None:

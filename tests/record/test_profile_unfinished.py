@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -20,8 +21,9 @@ from waiting import PATIENCE_S, wait_until
 from nsyswrap import api
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.folder_lock import is_locked, locked
-from nsyswrap.base.nsys.command import Options, check_export
+from nsyswrap.base.nsys.command import check_export
 from nsyswrap.base.nsys.find import judge
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import (
     CONDITIONS,
     DIGEST,
@@ -162,7 +164,7 @@ def test_an_nsys_that_can_leave_the_environment_out_is_told_to(tmp_path: Path, n
     spec = RunSpec(resolve(["true"]), tmp_path / "run")
     assert "--discard-environment=true" in command_line(spec, found)
     assert "--discard-environment=true" not in command_line(spec, judge(Path(nsys)))
-    keeping = RunSpec(resolve(["true"]), tmp_path / "run", keep_environment=True)
+    keeping = replace(spec, options=RecordingOptions(keep_environment=True))
     assert "--discard-environment=true" not in command_line(keeping, found)
 
 
@@ -174,8 +176,8 @@ def test_an_export_that_cannot_be_finished_is_removed(tmp_path: Path, *, discard
         (folder / f".{EXPORT}.123.part").write_bytes((folder / EXPORT).read_bytes())
         raise OutputError("no room for a copy", "make room")
 
-    program, options = resolve(["sh", "-c", "exit 3"]), Options(stats=False)
-    spec = RunSpec(program, tmp_path / "run", options, discard_rep=discard)
+    options = RecordingOptions(stats=False, discard_rep=discard)
+    spec = RunSpec(resolve(["sh", "-c", "exit 3"]), tmp_path / "run", options)
     status = execute(spec, Callbacks(finish=fails))
     assert (status.outcome, status.program_code, status.exit_code) == ("not_redacted", 3, 73)
     assert "no room for a copy" in status.message
@@ -212,7 +214,7 @@ def mounted(tmp_path: Path) -> Iterator[Mounted]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the same program on a disk that is large enough."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    execute(RunSpec(resolve(["sh", "-c", "exit 3"]), folder, Options(stats=False)))
+    execute(RunSpec(resolve(["sh", "-c", "exit 3"]), folder, RecordingOptions(stats=False)))
     return folder
 
 

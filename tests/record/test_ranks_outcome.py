@@ -10,7 +10,7 @@ import pytest
 import tiny_export
 from tiny_export import call, kernel
 
-from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, RunFolder, Status
 from nsyswrap.record.attached import Ended
 from nsyswrap.record.batch.ranks_outcome import judge, note_cause, note_time_limit
@@ -28,7 +28,7 @@ QUERY = call("cudaGetDeviceProperties_v12000", 0, 5)  # recorded also where kern
 
 
 def spec(ntasks: int = 2, **changes: object) -> TaskSpec:
-    fields = {"launcher": "srun", "ntasks": ntasks, "nsys": Options(trace="cuda,nvtx"), "timeout_s": 5.0}
+    fields = {"launcher": "srun", "ntasks": ntasks, "options": RecordingOptions(timeout_s=5.0)}
     return TaskSpec("x", {}, 1, "/", ("train",), **{**fields, **changes})  # type: ignore[arg-type]
 
 
@@ -189,7 +189,7 @@ def test_captures_that_are_all_empty(tmp_path: Path, monkeypatch: pytest.MonkeyP
     words = "no capture has any event, though the run had GPUs"
     for run in (spec(gpus=2), spec(settings={"slurm": {"gres": "gpu:2"}})):
         assert outcome(tmp_path, run) == ("nsys_failed", 70, words)
-    assert outcome(tmp_path, spec(gpus=2, nsys=Options(trace="nvtx")))[0] == "done"
+    assert outcome(tmp_path, spec(gpus=2, options=RecordingOptions(trace="nvtx")))[0] == "done"
     ended(tmp_path, 2, DONE, QUERY)
     words = "no capture has any GPU work, though the run had GPUs"
     assert outcome(tmp_path, spec(3, gpus=2)) == ("nsys_failed", 70, words)

@@ -15,7 +15,8 @@ from conftest import Cli
 from waiting import PATIENCE_S
 
 from nsyswrap.base.folder_lock import locked
-from nsyswrap.base.nsys.command import Options, check_export
+from nsyswrap.base.nsys.command import check_export
+from nsyswrap.base.nsys.options import OPTIONS, RecordingOptions
 from nsyswrap.base.run_folder import (
     CLAIM,
     DIGEST,
@@ -66,7 +67,9 @@ def planned(folder: Path, *command: str, **changes: object) -> Path:
     """A run folder under ``folder`` with a plan to run ``command`` there."""
     (folder / "says.py").write_text(SAYS)
     (folder / "waits.py").write_text(WAITS)
-    made = TaskSpec("x", {}, 1, str(folder), command=command, nsys=Options(trace="nvtx", stats=False))
+    own = {name: changes.pop(name) for name in OPTIONS if name in changes}
+    options = RecordingOptions(**{"trace": "nvtx", "stats": False, **own})  # type: ignore[arg-type]
+    made = TaskSpec("x", {}, 1, str(folder), command=command, options=options)
     run = folder / "run"
     run.mkdir()
     replace(made, **changes).write(run)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 from sampled import sampled
 from scenario_scripts import SCENARIOS, load, run_without_torch
 
-from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.version import pip_install
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.record.in_program.script import main
@@ -70,7 +70,7 @@ def test_what_a_script_says_of_itself_is_known(found: scenario.Scenario) -> None
     if found.repairs:
         assert tuple(found.repairs) == found.variants[1:]
     for options in given.get("NSYS", {}).values():
-        Options(**options)
+        RecordingOptions(**options)
     assert found.look_for.endswith(".")
 
 

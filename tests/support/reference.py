@@ -2,8 +2,9 @@
 
     python tests/support/reference.py
 
-It writes docs/options.md, docs/reports.md, docs/scenarios.md, and each block of output that stands right
-below a command in README.md and docs/. tests/test_docs.py fails where one of them is not up to date.
+It writes docs/options.md, docs/reports.md, docs/scenarios.md, the keys of [nsys] in docs/batch.md, and each
+block of output that stands right below a command in README.md and docs/. tests/test_docs.py fails where one
+of them is not up to date.
 """
 
 import importlib
@@ -22,6 +23,7 @@ import click
 from nsyswrap.base.units import Unit, csv_label
 from nsyswrap.capture.schema import EVENTS
 from nsyswrap.cli import cli, main
+from nsyswrap.record.batch.plan.toml_table import NSYS as NSYS_KEYS
 from nsyswrap.render.formats.text import heading
 from nsyswrap.reports import INSIGHT, NSYS, find_report, module, ranks
 from nsyswrap.reports.ranks import RankReport
@@ -37,6 +39,7 @@ MORE = "[...]"  # the last line of a block that shows the beginning of an output
 _TERMINAL = {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1", "XDG_CONFIG_HOME": os.devnull}
 _SHOWN = re.compile(r"```sh\n(?P<command>nsyswrap [^\n]*)\n```\n\n```text\n(?P<output>.*?)```", re.DOTALL)
 _FINDINGS = re.compile(r"(?<=<!-- written by tests/support/reference.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
+_PLAN_KEYS = re.compile(r"(?m)^(\| `\[nsys\]` \| )`.*$")
 _CODE = re.compile(r"(`+[^`]*`+)")
 _GROUPS = (
     ("The reports of nsys", NSYS, "They equal `nsys stats --format csv` cell by cell."),
@@ -177,7 +180,8 @@ def _escaped(text: str) -> str:
 
 
 def with_outputs(page: str) -> str:
-    """Return the page with its table of findings, and the output of each command with a block right below."""
+    """Return the page with the tables that are written, and the output of each command with a block below."""
+    page = _PLAN_KEYS.sub(lambda row: f"{row[1]}{' '.join(f'`{key}`' for key in NSYS_KEYS)} |", page)
     return _SHOWN.sub(_renewed, _FINDINGS.sub(lambda _: _findings(), page))
 
 

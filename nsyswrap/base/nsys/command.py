@@ -8,31 +8,25 @@ import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from nsyswrap.base import paths
-from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable, UsageError
+from nsyswrap.base.errors import DamagedCapture, OutputError, Unavailable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import find
-from nsyswrap.base.nsys.options import ADVICE_FOR_NCCL, GARBAGE
+from nsyswrap.base.nsys.options import ADVICE_FOR_NCCL, GARBAGE, NVTX_RANGE, RecordingOptions
 from nsyswrap.base.run_folder import EXPORT, RECORDING, REPORT, free_space_note
 from nsyswrap.base.run_tool import fault_of, run_tool
 from nsyswrap.base.temporary import temporary_folder
 
 with lazy_imports():
     from nsyswrap.base import sqlite
-    from nsyswrap.base.nsys import options as steps
 
 EXPORT_DEADLINE_S = 1800
-NVTX_RANGE = "nvtx:"
 # In the path of a report nsys replaces the first character and fails for the others.
 _UNUSABLE = '%&"\n'
-_CLOCKS_S = 0.01  # tolerance: --duration and the recorded duration are measured by different clocks
-_TERMINATED = 143  # exit code of nsys if its SIGTERM ended the program
 RANGE_STARTED = "Capture range started in the application"
-_RANGE_ENDED = "Capture range ended in the application"
 
 # On a busy machine nsys sometimes loses the connection to its agent before the program starts.
 _LOST_AGENT = re.compile(
@@ -103,116 +97,17 @@ _STATS_START = re.compile(r"^\[\d+/\d+\] Executing '|^SKIPPED: |^ *\*\* .*:$")
 _STATS_END = re.compile(r"^Generated:")
 
 
-@dataclass(frozen=True)
-class Options:
-    """What nsys records. ``stats``: also print nsys' own tables. ``extra``: further arguments for nsys.
-
-    ``delay`` and ``duration`` are in seconds. ``follow_forks`` also records processes that were forked
-    without an exec. ``steps`` records these steps of a training alone, such as ``10-13``; ``step_at`` says
-    what ends a step. After them ``then_stop`` ends the program. ``modules`` marks PyTorch's modules down to
-    this depth of their names. Raises UsageError if they do not fit.
-    """
-
-    trace: str = "cuda,nvtx"
-    stats: bool = True
-    um_faults: bool = False
-    graphs: str | None = None
-    capture_range: str | None = None
-    delay: float | None = None
-    duration: float | None = None
-    extra: tuple[str, ...] = ()
-    follow_forks: bool = False
-    steps: str | None = None
-    step_at: str | None = None
-    then_stop: bool = False
-    modules: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.capture_range in ("nvtx", NVTX_RANGE):
-            raise UsageError(
-                f"invalid --capture-range {self.capture_range!r}: the name of the range is missing",
-                "use nvtx:NAME, for example --capture-range nvtx:step",
-            )
-        if self.step_at is not None:
-            steps.check_step_at(self.step_at)
-        if self.steps is None:
-            if self.then_stop or self.step_at is not None:
-                lonely = "--then-stop" if self.then_stop else "--step-at"
-                raise UsageError(
-                    f"{lonely} needs the steps to record", "add --steps, for example --steps 10-13"
-                )
-            return
-        steps.range_name(self.steps)
-        others = {"--capture-range": self.capture_range, "--delay": self.delay, "--duration": self.duration}
-        if given := [name for name, value in others.items() if value is not None]:
-            raise UsageError(
-                f"--steps cannot be used with {given[0]}: both say what to record", "omit one of them"
-            )
-
-    @property
-    def marks(self) -> bool:
-        """True if a hook in the program marks steps, modules or garbage collections."""
-        return self.steps is not None or self.modules is not None or self.marks_garbage
-
-    @property
-    def marks_garbage(self) -> bool:
-        """True if only the hook in the program can tell what is traced: garbage collections."""
-        return GARBAGE in self.trace.split(",")
-
-    @property
-    def recorded_range(self) -> str | None:
-        """The capture range, also that around the steps; None if all is recorded."""
-        return self.capture_range if self.steps is None else f"{NVTX_RANGE}{steps.range_name(self.steps)}"
-
-    def without_values(self) -> Options:
-        """Return these options without values of environment variables, which can be secrets."""
-        extra, before = [], ""
-        for argument in self.extra:
-            option, equals, values = argument.partition("=")
-            if option == "--env-var" and equals:
-                extra.append(f"{option}={_names(values)}")
-            else:
-                extra.append(_names(argument) if before in ("-e", "--env-var") else argument)
-            before = argument
-        return replace(self, extra=tuple(extra))
-
-    @property
-    def may_end_program(self) -> bool:
-        """True if an option can make nsys end the program early."""
-        limited = self.duration is not None or self.capture_range is not None or self.then_stop
-        return limited or any(re.match(r"--(duration|capture-range)\b|-[dc]$", arg) for arg in self.extra)
-
-    def ended_program(self, code: int, log: str, recorded: float) -> bool:
-        """Return True if nsys ended the program because an option told it to.
-
-        ``code`` is the exit code of nsys, ``log`` its output, ``recorded`` the recorded time in seconds. The
-        code alone does not tell: a program that catches the signal ends with its own code.
-        """
-        if self.duration is not None and recorded >= self.duration - _CLOCKS_S:
-            return True
-        runs_on = any(arg.startswith("--capture-range-end") for arg in self.extra)
-        if (self.capture_range is not None or self.then_stop) and _RANGE_ENDED in log and not runs_on:
-            return True
-        return code == _TERMINATED and self.may_end_program
-
-    @property
-    def program_outlives_nsys(self) -> bool:
-        """True if an option makes nsys leave the program running."""
-        joined = " ".join(self.extra)
-        return bool(re.search(r"--kill[= ]none|--wait[= ]primary", joined))
-
-
-def _names(assignments: str) -> str:
-    """Return ``A,B`` for ``A=1,B=2``."""
-    return ",".join(part.partition("=")[0] for part in assignments.split(","))
-
-
 def profile_argv(
-    nsys: str, options: Options, output: Path, program: Sequence[str], *, discard_environment: bool = False
+    nsys: str,
+    options: RecordingOptions,
+    output: Path,
+    program: Sequence[str],
+    *,
+    discards_environment: bool = False,
 ) -> list[str]:
     """Return the command line that records ``program`` into ``output``.nsys-rep and .sqlite.
 
-    ``discard_environment``: nsys leaves the environment out of both (nsys 2026 can).
+    ``discards_environment``: nsys can leave the environment out of both, as nsys 2026 can.
     """
     argv = [nsys, "profile", "--stats=true" if options.stats else "--export=sqlite"]
     apis = [api for api in options.trace.split(",") if api != GARBAGE]
@@ -231,7 +126,11 @@ def profile_argv(
         argv.append(f"--delay={options.delay:g}")
     if options.duration is not None:
         argv.append(f"--duration={options.duration:g}")
-    if discard_environment and not any(find.DISCARD_ENVIRONMENT in arg for arg in options.extra):
+    if (
+        discards_environment
+        and not options.keep_environment
+        and not any(find.DISCARD_ENVIRONMENT in arg for arg in options.extra)
+    ):
         argv.append(f"{find.DISCARD_ENVIRONMENT}=true")
     return [*argv, *options.extra, f"--output={output}", *program]
 

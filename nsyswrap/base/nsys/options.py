@@ -1,9 +1,17 @@
-"""The values of ``--trace`` over all versions of nsys, and of our ``--steps`` and ``--step-at``."""
+"""The options of recording, in one table, and the values that ``trace``, ``steps`` and ``step_at`` take.
+
+An option is a field of ``RecordingOptions``. Its row makes the option of the command line with its help, the
+key in a plan, the entry in spec.json and run.json, and the advice for the option of nsys. The signature of
+``nsyswrap.profile`` and the keys in docs/batch.md are tested against it.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
@@ -15,6 +23,11 @@ with lazy_imports():  # used for a trace that is not in our list
     from nsyswrap.base import run_tool
     from nsyswrap.base.nsys import find
 
+PROGRAM, RECORDING, FOLDER = "Program", "Recording", "Run folder"  # headings of the help
+NVTX_RANGE = "nvtx:"
+_CLOCKS_S = 0.01  # tolerance: --duration and the recorded duration are measured by different clocks
+_TERMINATED = 143  # exit code of nsys if its SIGTERM ended the program
+_RANGE_ENDED = "Capture range ended in the application"
 GARBAGE = "python-gc"  # ours: the hook in the program marks garbage collections
 _WITH_VERBOSE = ("cublas", "cusparse", "cusolver", "cutensor", "cudla")
 _WITH_ANNOTATIONS = ("opengl", "vulkan", "dx11", "dx12", "openxr")
@@ -47,6 +60,313 @@ LAST_SILENT_NSYS, FIRST_GOOD_NSYS = (2024, 2, 3), (2025,)
 STEPS_DOMAIN = "nsyswrap"  # NVTX domain of the steps that the hook in the program marks
 _RANGE = r"(\d{1,9})(?:-(\d{1,9}))?"
 _STEP_AT = r"(?s)module|nvtx:.+|call:[\w.]+:[\w.]+"
+
+
+@dataclass(frozen=True)
+class OptionSpec:
+    """One row of the table.
+
+    Command line: the ``flag`` (``--no-X`` sets the option to False), its ``help`` under the heading
+    ``group``, and ``rare`` for --help-all. ``values``: texts can be repeated, seconds are above 0, a delay
+    can be 0. ``left_out`` counts if no number follows. ``shown``: the help shows the default, or this text.
+    ``nsys``: the options of nsys that say the same.
+
+    Plan: ``plan`` is the position among the keys of [nsys], 0 for none, and ``key`` the name there.
+    ``python`` is the name in ``nsyswrap.profile``. Both are that of the field if empty.
+
+    Files: ``stored`` says where spec.json has it, at its head (``run``) or in its table ``nsys``, which
+    run.json has, too. ``later``: earlier versions lack it, so spec.json has it only if it is set.
+    """
+
+    flag: str
+    help: str
+    group: str
+    values: Literal["text", "texts", "flag", "count", "seconds", "delay"]
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    completions: tuple[str, ...] = ()
+    rare: bool = False
+    left_out: int | None = None
+    shown: bool | str = False
+    plan: int = 0
+    key: str = ""
+    python: str = ""
+    stored: Literal["run", "nsys", ""] = "nsys"
+    later: bool = False
+    nsys: tuple[str, ...] = ()
+
+
+def option(flag: str, help_: str, group: str = RECORDING, *, default: Any = None, **more: Any) -> Any:  # noqa: ANN401 - as `field`
+    """Return a field with its row of the table. ``values`` follows from the default unless it is given."""
+    if "values" not in more:
+        more["values"] = "flag" if isinstance(default, bool) else "texts" if default in ((), {}) else "text"
+    if more["values"] in ("seconds", "delay"):
+        more["metavar"] = "S"
+    spec = OptionSpec(flag, help_, group, **{"stored": "nsys" if group is RECORDING else "run", **more})
+    return field(
+        **({"default_factory": dict} if default == {} else {"default": default}), metadata={"spec": spec}
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingOptions:
+    """How a program is recorded: one field for each option. Raises UsageError if they do not fit.
+
+    ``env`` is added to the environment of the program. ``nvcc`` has options of nvcc, and ``arch`` the
+    architecture, for a .cu file. ``timeout_s`` limits the run. ``delay`` and ``duration`` are in seconds.
+    ``follow_forks`` also records processes that were forked without an exec. ``steps`` records these steps of
+    a training alone, such as ``10-13``; ``step_at`` says what ends a step. After them ``then_stop`` ends the
+    program. ``modules`` marks PyTorch's modules down to this depth of their names. ``stats``: nsys also
+    prints its own tables. ``extra``: further arguments for nsys. ``keep_environment`` leaves the environment
+    in the export. ``discard_rep`` deletes the .nsys-rep. ``share``: who else may read the folder.
+    """
+
+    env: Mapping[str, str] = option(
+        "--env", "Set an environment variable; repeatable.", PROGRAM, default={}, metavar="K=V"
+    )
+    nvcc: tuple[str, ...] = option(
+        "--nvcc",
+        "Compile a .cu PROGRAM with these options of nvcc.",
+        PROGRAM,
+        default=(),
+        values="text",
+        metavar="OPTIONS",
+        rare=True,
+        later=True,
+    )
+    arch: str | None = option(
+        "--arch", "Compile a .cu PROGRAM for this GPU: sm_90.", PROGRAM, metavar="SM", rare=True
+    )
+    timeout_s: float | None = option(
+        "--timeout",
+        "End the run after S seconds (exit code 75).",
+        PROGRAM,
+        values="seconds",
+        python="timeout",
+    )
+    trace: str = option(
+        "--trace",
+        "Trace these APIs.",
+        default="cuda,nvtx",
+        metavar="APIS",
+        shown=True,
+        plan=1,
+        nsys=("trace",),
+    )
+    um_faults: bool = option(
+        "--um-faults",
+        "Record unified-memory page faults (slow).",
+        default=False,
+        rare=True,  # the reports that need it name it
+        plan=3,
+        nsys=("cuda-um-cpu-page-faults", "cuda-um-gpu-page-faults"),
+    )
+    follow_forks: bool = option(
+        "--follow-forks",
+        "Record forked workers, too (may deadlock them).",
+        default=False,
+        rare=True,
+        plan=4,
+        later=True,
+        nsys=("trace-fork-before-exec",),
+    )
+    graphs: str | None = option(
+        "--graphs",
+        "Record CUDA graphs whole or by node.",
+        choices=("graph", "node"),
+        plan=5,
+        nsys=("cuda-graph-trace",),
+    )
+    capture_range: str | None = option(
+        "--capture-range",
+        "Record only inside cudaProfilerApi or nvtx:NAME.",
+        metavar="RANGE",
+        completions=("cudaProfilerApi", NVTX_RANGE),
+        plan=6,
+        nsys=("capture-range",),
+    )
+    delay: float | None = option(
+        "--delay", "Start recording after S seconds.", values="delay", plan=11, nsys=("delay",)
+    )
+    duration: float | None = option(
+        "--duration", "Record S seconds, then end the program.", values="delay", plan=12, nsys=("duration",)
+    )
+    steps: str | None = option(
+        "--steps", "Record training steps 10-13, counted from 0.", metavar="N-N", plan=7, later=True
+    )
+    step_at: str | None = option(
+        "--step-at",
+        "End steps at module, nvtx:NAME, call:MOD:FUNC.",
+        metavar="WHERE",
+        completions=("module", NVTX_RANGE, "call:"),
+        plan=8,
+        later=True,
+    )
+    then_stop: bool = option(
+        "--then-stop", "End the program after --steps.", default=False, plan=9, later=True
+    )
+    modules: int | None = option(
+        "--modules",
+        "Label GPU work by PyTorch module (4 levels).",
+        values="count",
+        metavar="[DEPTH]",
+        left_out=4,
+        plan=10,
+        later=True,
+    )
+    stats: bool = option(
+        "--no-stats", "Skip the tables of nsys; faster for large runs.", default=True, plan=2, nsys=("stats",)
+    )
+    nsys_path: str | None = option(
+        "--nsys",
+        "Use this nsys.",
+        metavar="PATH",
+        rare=True,
+        shown="$NSYSWRAP_NSYS, PATH",
+        plan=14,
+        key="path",
+        stored="run",
+    )
+    extra: tuple[str, ...] = option(
+        "--nsys-arg",
+        "Pass ARG to nsys unchanged; repeatable.",
+        default=(),
+        metavar="ARG",
+        plan=13,
+        key="args",
+        python="nsys_args",
+    )
+    keep_environment: bool = option(
+        "--keep-environment",
+        "Keep environment variables in the export.",
+        FOLDER,
+        default=False,
+        rare=True,
+        plan=15,
+    )
+    discard_rep: bool = option(
+        "--discard-rep",
+        "Delete the .nsys-rep, which cannot be redacted.",
+        FOLDER,
+        default=False,
+        rare=True,
+        plan=16,
+    )
+    share: Literal["group"] | None = option(
+        "--share", "Let your group read all but the .nsys-rep.", FOLDER, choices=("group",), stored=""
+    )
+
+    def __post_init__(self) -> None:
+        if self.capture_range in ("nvtx", NVTX_RANGE):
+            raise UsageError(
+                f"invalid --capture-range {self.capture_range!r}: the name of the range is missing",
+                "use nvtx:NAME, for example --capture-range nvtx:step",
+            )
+        self._check_steps()
+        if self.share and self.keep_environment:
+            raise UsageError(
+                "--share cannot be used with --keep-environment: others could read the environment",
+                "omit one of them",
+            )
+
+    def _check_steps(self) -> None:
+        if self.step_at is not None:
+            check_step_at(self.step_at)
+        if self.steps is None:
+            if self.then_stop or self.step_at is not None:
+                lonely = "--then-stop" if self.then_stop else "--step-at"
+                raise UsageError(
+                    f"{lonely} needs the steps to record", "add --steps, for example --steps 10-13"
+                )
+            return
+        range_name(self.steps)
+        others = {"--capture-range": self.capture_range, "--delay": self.delay, "--duration": self.duration}
+        if given := [name for name, value in others.items() if value is not None]:
+            raise UsageError(
+                f"--steps cannot be used with {given[0]}: both say what to record", "omit one of them"
+            )
+
+    @property
+    def marks(self) -> bool:
+        """True if a hook in the program marks steps, modules or garbage collections."""
+        return self.steps is not None or self.modules is not None or self.marks_garbage
+
+    @property
+    def marks_garbage(self) -> bool:
+        """True if only the hook in the program can tell what is traced: garbage collections."""
+        return GARBAGE in self.trace.split(",")
+
+    @property
+    def recorded_range(self) -> str | None:
+        """The capture range, also that around the steps; None if all is recorded."""
+        return self.capture_range if self.steps is None else f"{NVTX_RANGE}{range_name(self.steps)}"
+
+    def without_values(self) -> RecordingOptions:
+        """Return these options without values of environment variables, which can be secrets."""
+        extra, before = [], ""
+        for argument in self.extra:
+            option, equals, values = argument.partition("=")
+            if option == "--env-var" and equals:
+                extra.append(f"{option}={_names(values)}")
+            else:
+                extra.append(_names(argument) if before in ("-e", "--env-var") else argument)
+            before = argument
+        return replace(self, extra=tuple(extra))
+
+    @property
+    def may_end_program(self) -> bool:
+        """True if an option can make nsys end the program early."""
+        limited = self.duration is not None or self.capture_range is not None or self.then_stop
+        return limited or any(re.match(r"--(duration|capture-range)\b|-[dc]$", arg) for arg in self.extra)
+
+    def ended_program(self, code: int, log: str, recorded: float) -> bool:
+        """Return True if nsys ended the program because an option told it to.
+
+        ``code`` is the exit code of nsys, ``log`` its output, ``recorded`` the recorded time in seconds. The
+        code alone does not tell: a program that catches the signal ends with its own code.
+        """
+        if self.duration is not None and recorded >= self.duration - _CLOCKS_S:
+            return True
+        runs_on = any(arg.startswith("--capture-range-end") for arg in self.extra)
+        if (self.capture_range is not None or self.then_stop) and _RANGE_ENDED in log and not runs_on:
+            return True
+        return code == _TERMINATED and self.may_end_program
+
+    @property
+    def program_outlives_nsys(self) -> bool:
+        """True if an option makes nsys leave the program running."""
+        joined = " ".join(self.extra)
+        return bool(re.search(r"--kill[= ]none|--wait[= ]primary", joined))
+
+    @classmethod
+    def of_python(cls, arguments: Mapping[str, Any]) -> RecordingOptions:
+        """Return the options among arguments, which have the names of ``nsyswrap.profile``."""
+        return cls(
+            **{name: arguments[row.python] for name, row in OPTIONS.items() if row.python in arguments}
+        )
+
+    @property
+    def of_nsys(self) -> dict[str, Any]:
+        """The options that say what nsys records, for run.json."""
+        return {name: getattr(self, name) for name, row in OPTIONS.items() if row.stored == "nsys"}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the entries of spec.json. Options that earlier versions lack are omitted unless set."""
+        values = {name: one for name, one in vars(self).items() if one or not OPTIONS[name].later}
+        at_head = {name: one for name, one in values.items() if OPTIONS[name].stored == "run"}
+        return {**at_head, "nsys": {name: one for name, one in self.of_nsys.items() if name in values}}
+
+
+OPTIONS: Mapping[str, OptionSpec] = {
+    one.name: replace(row, key=row.key or one.name, python=row.python or one.name)
+    for one in fields(RecordingOptions)
+    for row in [one.metadata["spec"]]
+}
+
+
+def _names(assignments: str) -> str:
+    """Return ``A,B`` for ``A=1,B=2``."""
+    return ",".join(part.partition("=")[0] for part in assignments.split(","))
 
 
 def parse_steps(text: str) -> tuple[int, int]:

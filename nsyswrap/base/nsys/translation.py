@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.nsys.options import OPTIONS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -43,18 +45,14 @@ _DEFAULTS = {
 }
 # Those that have an option of ours, by their value. {} is the value.
 _OURS = {
-    "capture-range": "--capture-range {}",
-    "cuda-graph-trace": "--graphs {}",
-    "cuda-um-cpu-page-faults": "--um-faults",
-    "cuda-um-gpu-page-faults": "--um-faults",
-    "delay": "--delay {}",
-    "duration": "--duration {}",
+    **{
+        name: row.flag if row.values == "flag" else f"{row.flag} {{}}"
+        for row in OPTIONS.values()
+        for name in row.nsys
+    },
     "force-overwrite": "--force",
     "nvtx-capture": "--capture-range nvtx:{}",
     "output": "-o {}",
-    "stats": "--no-stats",
-    "trace": "--trace {}",
-    "trace-fork-before-exec": "--follow-forks",
 }
 # Beginnings of all others, over all versions of nsys.
 _OTHERS = (

@@ -59,13 +59,13 @@ def run(
     environment = {
         **os.environ,
         **(launch.variables if launch else {}),
-        **spec.env,
+        **spec.options.env,
         **(job.launch_variables if job else {}),
     }
     with signals_noted() as received:
         with _streams(run_folder) as streams:
             command = attached.Command(
-                argv, environment, streams, spec.timeout_s, _stop(launch), ends_all=bool(launch)
+                argv, environment, streams, spec.options.timeout_s, _stop(launch), ends_all=bool(launch)
             )
             if launch and launch.is_step:
                 end = StepEnd(launch, lambda: all_ended(folder, launch.launcher))
@@ -105,8 +105,8 @@ def _facts(spec: TaskSpec, program: Program, launch: Launch | None) -> dict[str,
         "command": list(program.argv),
         "cwd": spec.cwd,
         "host": socket.gethostname(),
-        "env_set": sorted(spec.env),
-        "timeout_s": spec.timeout_s,
+        "env_set": sorted(spec.options.env),
+        "timeout_s": spec.options.timeout_s,
         **({"launch": {**ranks, "nodes": launch.nodes, "command": launch.argv}} if launch else {}),
         "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
     }

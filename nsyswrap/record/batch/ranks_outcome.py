@@ -89,7 +89,9 @@ def judge(spec: TaskSpec, folder: Path, name: str, ended: Ended) -> Status:
     """
     lacking = _lacking(spec, folder)
     if ended.timed_out:
-        return Status("timed_out", None, None, _TIMED_OUT, f"stopped after {spec.timeout_s:g} s{lacking}")
+        return Status(
+            "timed_out", None, None, _TIMED_OUT, f"stopped after {spec.options.timeout_s:g} s{lacking}"
+        )
     if ended.signal is not None:
         message = f"stopped by {ended.signal.name}{lacking}"
         return Status("interrupted", None, None, 128 + ended.signal, message)
@@ -206,7 +208,7 @@ def with_cause(spec: TaskSpec, folder: Path, status: Status) -> Status:
         return replace(status, message=f"{status.message}{': ' if why else ''}{why}", hint=hint)
     export = folder / EXPORT
     is_whole = status.outcome == "done" and not (status.message or status.exit_code or check_export(export))
-    if not is_whole or "cuda" not in spec.nsys.trace or _GPU in _recorded_kinds(export):
+    if not is_whole or "cuda" not in spec.options.trace or _GPU in _recorded_kinds(export):
         return status
     return _without_gpu_work(spec, status)
 
@@ -267,7 +269,7 @@ def _judge_content(spec: TaskSpec, folder: Path) -> Status:
             f"the capture of {_listed(idle)} has no GPU work, those of other ranks have", hint
         )
     done = Status("done", 0, None, 0)
-    return done if _GPU in all_kinds or "cuda" not in spec.nsys.trace else _without_gpu_work(spec, done)
+    return done if _GPU in all_kinds or "cuda" not in spec.options.trace else _without_gpu_work(spec, done)
 
 
 def _recorded_kinds(path: Path) -> frozenset[str]:
@@ -289,7 +291,7 @@ def _has_gpus(spec: TaskSpec) -> bool:
     options = [(key, str(value)) for own in spec.settings.values() for key, value in own.items()]
     asked = any(key in _GPU_OPTIONS and (key != "gres" or "gpu" in value) for key, value in options)
     given = os.environ.get("CUDA_VISIBLE_DEVICES", "") not in ("", "NoDevFiles", "-1")
-    return "cuda" in spec.nsys.trace and bool(spec.gpus or asked or given)
+    return "cuda" in spec.options.trace and bool(spec.gpus or asked or given)
 
 
 def _errors(folder: Path) -> str:

@@ -95,7 +95,7 @@ def _check_required(spec: TaskSpec, host: str) -> None:
     devices = gpus.query()
     has = {"gpu": ", ".join(sorted(set(devices.names))), "driver": devices.driver}
     if "nsys" in spec.require:
-        has["nsys"] = find.find_nsys(spec.nsys_path)[0].version
+        has["nsys"] = find.find_nsys(spec.options.nsys_path)[0].version
     for key, wanted in spec.require.items():
         if key == "gpu":
             fits = bool(devices.names) and all(wanted.casefold() in name.casefold() for name in devices.names)
@@ -122,7 +122,7 @@ def carry_out_rank(folder: Path, execute: Execute) -> Status:
         ranks_outcome.take_input()
         os.chdir(spec.cwd)
         filled = _filled(spec, folder)
-        execute_bare(_resolved(filled), filled.env)
+        execute_bare(_resolved(filled), filled.options.env)
     with signals_noted():
         if (end := ranks_outcome.take_input()) is not None:
             ranks_outcome.end_with(end)
@@ -131,11 +131,12 @@ def carry_out_rank(folder: Path, execute: Execute) -> Status:
         try:
             with _temporary_folder(spec, claim_of(executors.current_job())) as temporary:
                 os.chdir(spec.cwd)
+                prepared = _prepared(spec, folder, temporary)
                 prepared = replace(
-                    _prepared(spec, folder, temporary),
+                    prepared,
                     output=own.path,
+                    options=replace(prepared.options, timeout_s=None),  # that of the run ends all ranks
                     rank=rank_facts(rank, spec.profiled_ranks),
-                    timeout_s=None,  # that of the run, which ends all ranks
                     keep_output=False,
                     keep_errors=False,
                 )
@@ -199,8 +200,8 @@ def _run_in_job(
 def _filled(spec: TaskSpec, folder: Path) -> TaskSpec:
     """Return the spec with the path of its run folder where the plan has a placeholder."""
     command = tuple(word.replace(RUN_DIR, str(folder)) for word in spec.command)
-    env = {name: value.replace(RUN_DIR, str(folder)) for name, value in spec.env.items()}
-    return replace(spec, command=command, env=env)
+    env = {name: value.replace(RUN_DIR, str(folder)) for name, value in spec.options.env.items()}
+    return replace(spec, command=command, options=replace(spec.options, env=env))
 
 
 def _resolved(spec: TaskSpec) -> Program:
@@ -208,8 +209,8 @@ def _resolved(spec: TaskSpec) -> Program:
     return resolve(
         spec.command,
         module=spec.module,
-        arch=spec.arch,
-        nvcc_words=spec.nvcc,
+        arch=spec.options.arch,
+        nvcc_words=spec.options.nvcc,
         ours_first=NAMED_PYTHON_VARIABLE in os.environ,
     )
 
@@ -227,21 +228,9 @@ def _prepared(spec: TaskSpec, folder: Path, temporary: Path) -> RunSpec:
         program = Program(scenario.argv(*argv), scenario.name)
     else:
         program = _resolved(spec)
-    return RunSpec(
-        program,
-        folder,
-        spec.nsys,
-        spec.nsys_path,
-        {**spec.env, "TMPDIR": str(temporary)},
-        spec.timeout_s,
-        force=True,
-        keep_output=True,
-        keep_errors=True,
-        keep_environment=spec.keep_environment,
-        discard_rep=spec.discard_rep,
-        share=share_of(folder),
-        is_locked=True,
-    )
+    env = {**spec.options.env, "TMPDIR": str(temporary)}
+    options = replace(spec.options, env=env, share=share_of(folder))
+    return RunSpec(program, folder, options, force=True, keep_output=True, keep_errors=True, is_locked=True)
 
 
 @contextmanager
@@ -251,7 +240,7 @@ def _temporary_folder(spec: TaskSpec, claim: Claim) -> Iterator[Path]:
     The folder stays if nsys left a report there that it could not move: its log names the report.
     """
     name = f"nsyswrap-{claim.job or claim.pid}-{claim.restarts}-"
-    parent = spec.env.get("TMPDIR", "")
+    parent = spec.options.env.get("TMPDIR", "")
     try:
         folder = tempfile.mkdtemp(prefix=name, dir=os.path.expandvars(parent) if parent else local_folder())
     except OSError as error:

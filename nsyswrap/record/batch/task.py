@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.nsys.command import Options
+from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import SPEC, existing
 
 with lazy_imports():  # a run of a batch needs it not
@@ -39,12 +39,11 @@ class TaskSpec:
     """A planned run: a ``command``, or a ``variant`` of a ``scenario`` with ``arguments``.
 
     ``label`` names its combination of parameters. ``repeat`` counts from 1. Relative paths count from
-    ``cwd``. ``env`` is added to the environment. ``module``, ``arch`` and ``nvcc`` are options of
-    ``nsyswrap profile``. A ``launcher`` with its own options starts ``ntasks`` ranks, of which
-    ``profiled_ranks`` are profiled (None: all). ``profiled`` is False if the command brings its own nsys.
-    ``gpus`` counts the GPUs that the run needs (None: not said). ``require`` is what its machine must have.
-    ``settings`` has the run's own settings of each executor, by its name. In texts ``RUN_DIR`` stands for the
-    run folder.
+    ``cwd``. ``module``: the command is a module of Python. A ``launcher`` with its own options starts
+    ``ntasks`` ranks, of which ``profiled_ranks`` are profiled (None: all). ``profiled`` is False if the
+    command brings its own nsys. ``gpus`` counts the GPUs that the run needs (None: not said). ``require`` is
+    what its machine must have. ``settings`` has the run's own settings of each executor, by its name. In
+    texts ``RUN_DIR`` stands for the run folder.
     """
 
     label: str
@@ -53,17 +52,10 @@ class TaskSpec:
     cwd: str
     command: tuple[str, ...] = ()
     module: bool = False
-    arch: str | None = None
-    nvcc: tuple[str, ...] = ()
+    options: RecordingOptions = field(default_factory=RecordingOptions)
     scenario: str = ""
     variant: str = ""
     arguments: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    nsys: Options = field(default_factory=Options)
-    nsys_path: str | None = None
-    timeout_s: float | None = None
-    keep_environment: bool = False
-    discard_rep: bool = False
     launcher: str = ""
     launcher_options: tuple[str, ...] = ()
     ntasks: int = 1
@@ -101,7 +93,7 @@ class TaskSpec:
             return (self.scenario, self.variant, *self.arguments)
         options = [
             *(["-m"] if self.module else []),
-            *(["--nvcc", shlex.join(self.nvcc)] if self.nvcc else []),
+            *(["--nvcc", shlex.join(self.options.nvcc)] if self.options.nvcc else []),
         ]
         return (*options, *self.command)
 
@@ -110,11 +102,8 @@ class TaskSpec:
 
         Options that earlier versions lack are omitted unless set, so that earlier runs keep their key.
         """
-        facts: dict[str, Any] = {**vars(self), "nsys": dict(vars(self.nsys))}
-        later = ("follow_forks", "steps", "step_at", "then_stop", "modules")
-        for options, name in ((facts, "nvcc"), *((facts["nsys"], name) for name in later)):
-            if not options[name]:
-                del options[name]
+        facts = {**vars(self), **self.options.as_json()}
+        del facts["options"]
         for name, default in _LATER.items():
             if facts[name] == default:
                 del facts[name]
@@ -124,7 +113,7 @@ class TaskSpec:
         """Return True if spec.json of a run folder has this run. ``key`` is that of this TaskSpec."""
         try:
             facts = read_json(folder / SPEC)
-            alike = facts["label"] == self.label and facts["timeout_s"] == self.timeout_s
+            alike = facts["label"] == self.label and facts["timeout_s"] == self.options.timeout_s
             return alike and run_facts.spec_key(facts) == key
         except (OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or a damaged one
             return False
@@ -151,6 +140,8 @@ def read_spec(folder: Path) -> TaskSpec:
 def _spec(facts: Any) -> TaskSpec:  # noqa: ANN401 - any JSON
     """Raise ValueError unless every key is there, and no other: a default would be another run."""
     spec = typed(TaskSpec, facts)
+    nsys = typed(RecordingOptions, facts.get("nsys", {}), "nsys")
+    spec = replace(spec, options=replace(typed(RecordingOptions, facts), **nsys.of_nsys))
     known = spec.as_json()
     if facts.keys() != known.keys() or facts["nsys"].keys() != known["nsys"].keys():
         raise ValueError("it does not have the keys of this version")

@@ -51,7 +51,7 @@ class Observer:
     """
 
     def __init__(self, spec: RunSpec, token: str, samples: Path) -> None:
-        environment = {**os.environ, **spec.env}
+        environment = {**os.environ, **spec.options.env}
         argv, folder = spec.program.argv, folder_of(spec.program)
         self._load = load_average()
         self._sampler = Sampler(environment, token, samples)

@@ -15,8 +15,7 @@ from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
 from nsyswrap.base.errors import PlanError, UsageError
-from nsyswrap.base.nsys.command import Options
-from nsyswrap.base.nsys.options import check_trace
+from nsyswrap.base.nsys.options import RecordingOptions, check_trace
 from nsyswrap.base.run_folder import Share
 from nsyswrap.record import nvcc_options
 from nsyswrap.record.batch.plan.launch import Launch
@@ -39,27 +38,20 @@ class Block:
     """A ``command``, or ``variants`` of a ``scenario`` with ``arguments``, and their parameters.
 
     ``grid`` has the values of each parameter, for all combinations. Each of the ``points`` is combined with
-    all of the grid. ``nsys`` has the fields of Options that are set. ``settings`` has settings of each
-    executor by its name; parameters can stand in them. ``where`` begins every error message.
+    all of the grid. ``options`` has the fields of RecordingOptions that are set. ``settings`` has settings of
+    each executor by its name; parameters can stand in them. ``where`` begins every error message.
     """
 
     where: str
     command: tuple[str, ...] = ()
     module: bool = False
-    arch: str | None = None
-    nvcc: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
     scenario: Scenario | None = None
     variants: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     grid: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     points: tuple[Combination, ...] = ()
     repeat: int = 1
-    timeout_s: float | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    nsys: Mapping[str, Any] = field(default_factory=dict)
-    nsys_path: str | None = None
-    keep_environment: bool = False
-    discard_rep: bool = False
     name: str = ""
     require: Mapping[str, str] = field(default_factory=dict)
     launch: Launch = field(default_factory=Launch)
@@ -91,7 +83,7 @@ class Block:
         """
         known = [*self.parameters, REPEAT, RUN_FOLDER]
         used = [(name, template.word) for template in self._templates.values() for name in template.names]
-        strict = {*self._texts_of_settings(), *self.launch.words, *self.nvcc}
+        strict = {*self._texts_of_settings(), *self.launch.words, *self._nvcc}
         for name, word in used:
             if name not in known and (word in strict or any(is_one_edit(name, one) for one in known)):
                 itself = "" if word in strict else f"; write {{{{{name}}}}} for {{{name}}} itself"
@@ -102,9 +94,9 @@ class Block:
             if name == RUN_FOLDER and (word in strict or self.scenario):
                 raise PlanError(f"{self.where}: {RUN_DIR} cannot be used in {word!r}")
         self._check_used(used)
-        if self.nsys.get("trace"):
+        if self.options.get("trace"):
             try:
-                check_trace(self.nsys["trace"], self.nsys_path)
+                check_trace(self.options["trace"], self.options.get("nsys_path"))
             except UsageError as error:
                 raise PlanError(f"{self.where}: {error.message}", error.hint) from None
 
@@ -130,17 +122,10 @@ class Block:
                 cwd=cwd,
                 command=(*self._filled(self.command[:1], texts), *self._arguments(self.command[1:], texts)),
                 module=self.module,
-                arch=self.arch,
-                nvcc=self._nvcc(texts),
+                options=self._options(texts),
                 scenario=self.scenario.name if self.scenario else "",
                 variant=texts[VARIANT] if self.scenario else "",
                 arguments=self._arguments(self.arguments, texts),
-                env=dict(zip(self.env, self._filled(self.env.values(), texts), strict=True)),
-                nsys=self._options(texts),
-                nsys_path=self.nsys_path,
-                timeout_s=self.timeout_s,
-                keep_environment=self.keep_environment,
-                discard_rep=self.discard_rep,
                 require=dict(self.require),
                 **self.launch.fields(lambda word, texts=texts: self._filled([word], texts)[0]),  # type: ignore[misc]
                 settings={
@@ -166,7 +151,7 @@ class Block:
     @cached_property
     def _templates(self) -> dict[str, Template]:
         """The texts in which parameters can stand."""
-        own = (*self.command, *self.nvcc, *self.arguments, *self.env.values())
+        own = (*self.command, *self._nvcc, *self.arguments, *self._env.values())
         words = (*own, *self.launch.words, *self._texts_of_settings())
         return {word: Template(word) for word in words}
 
@@ -178,22 +163,23 @@ class Block:
         filled = zip(words, self._filled(words, texts), strict=True)
         return tuple(text for word, text in filled if text or not self._templates[word].names)
 
-    def _nvcc(self, texts: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the options of nvcc. Raises PlanError if they cannot be used."""
-        if not self.nvcc:
-            return ()
-        words, [program] = self._filled(self.nvcc, texts), self._filled(self.command[:1], texts)
-        try:
-            nvcc_options.check(program, words, module=self.module)
-        except UsageError as error:
-            raise PlanError(f"{self.where}: {error.message}", error.hint) from None
-        return words
+    @property
+    def _nvcc(self) -> tuple[str, ...]:
+        return tuple(self.options.get("nvcc", ()))
 
-    def _options(self, texts: Mapping[str, str]) -> Options:
-        """Return nsys' options: the scenario's own, overridden by the plan. Raises PlanError."""
+    @property
+    def _env(self) -> dict[str, str]:
+        return dict(self.options.get("env", {}))
+
+    def _options(self, texts: Mapping[str, str]) -> RecordingOptions:
+        """Return the options of recording: the scenario's own, overridden by the plan. Raises PlanError."""
         own = self.scenario.constants.get("NSYS", {}).get(texts[VARIANT], {}) if self.scenario else {}
+        nvcc, env = self._filled(self._nvcc, texts), self._filled(self._env.values(), texts)
         try:
-            return Options(**{**own, **self.nsys})
+            if nvcc:
+                nvcc_options.check(self._filled(self.command[:1], texts)[0], nvcc, module=self.module)
+            filled = {"nvcc": nvcc, "env": dict(zip(self._env, env, strict=True))}
+            return RecordingOptions(**{**own, **self.options, **filled})
         except UsageError as error:
             raise PlanError(f"{self.where}: {error.message}", error.hint) from None
 
@@ -297,7 +283,9 @@ def _once(runs: Iterable[tuple[_CombinationId, TaskSpec]]) -> list[tuple[_Combin
 
 def _identity(spec: TaskSpec) -> str:
     """Return a text that is the same for equal runs, much faster than ``TaskSpec.key``."""
-    facts = {name: value for name, value in vars(spec).items() if name not in ("label", "timeout_s")}
+    facts = {**vars(spec), **vars(spec.options)}
+    for name in ("label", "options", "timeout_s"):
+        del facts[name]
     return repr([sorted(value.items()) if isinstance(value, dict) else value for value in facts.values()])
 
 

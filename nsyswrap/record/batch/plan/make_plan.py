@@ -11,7 +11,7 @@ from typing import Any
 
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.recent_runs import program_word
-from nsyswrap.base.run_folder import Share, check_share
+from nsyswrap.base.run_folder import Share
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.executors import Executor
@@ -81,7 +81,6 @@ def sweep(
     block: Block,
     parameters: Sequence[str] = (),
     settings: Mapping[str, Sequence[str]] | None = None,
-    share: Share | None = None,
     name: str = "",
 ) -> Plan:
     """Return the plan of a block's command with every combination of ``parameters``, each as ``n=1024,2048``.
@@ -91,7 +90,6 @@ def sweep(
     Values are a row of CSV: ``s="a,b",c`` are two. ``settings`` has the settings of each executor by the
     executor's name, each as ``partition=gpu``, or as ``exclusive`` for a flag. Raises UsageError.
     """
-    check_share(share, keep_environment=block.keep_environment)
     try:
         checked = checked_settings(settings or {}, block.where)
         own = {name: _of_parameters(one) for name, one in checked.items()}
@@ -103,7 +101,7 @@ def sweep(
         title = _name(Table({"name": name} if name else {}, block.where), program)
     except PlanError as error:
         raise UsageError(error.message, error.hint) from None
-    return Plan(title, specs, fixed, notes=notes, share=share)
+    return Plan(title, specs, fixed, notes=notes, share=block.options.get("share"))
 
 
 def checked_settings(settings: Mapping[str, Sequence[str]], where: str) -> dict[str, Mapping[str, Scalar]]:
@@ -160,7 +158,7 @@ def _typed_grid(parameters: Sequence[str], where: str) -> dict[str, tuple[Value,
 
 def _share(head: Table, specs: Iterable[TaskSpec]) -> Share | None:
     share: Share | None = head.get("share", one_of("group"))
-    if share and any(spec.keep_environment for spec in specs):
+    if share and any(spec.options.keep_environment for spec in specs):
         head.refuse("share cannot be used with keep_environment: others could read the environment")
     return share
 
@@ -179,9 +177,8 @@ def _name(head: Table, default: str) -> str:
 
 def _block(head: Table, run: Table, settings: Mapping[str, Mapping[str, Scalar]]) -> Block:
     """Return one block. The head of the plan has the defaults, ``settings`` are those of the executors."""
-    nsys = {**_nsys(head), **_nsys(run)}
     required = head.table("require")
-    program = _program(run)
+    program, of_program = _program(run)
     launch = plan_launch.read(run)
     plan_launch.check_command(run, launch, program.get("command", ()))
     grid = _grid(run.table("grid"))
@@ -193,12 +190,13 @@ def _block(head: Table, run: Table, settings: Mapping[str, Mapping[str, Scalar]]
         grid=grid,
         points=points,
         repeat=run.get("repeat", COUNT, head.get("repeat", COUNT, 1)),
-        timeout_s=run.get("timeout", SECONDS, head.get("timeout", SECONDS)),
-        env={**_env(head), **_env(run)},
-        nsys_path=nsys.pop("path", None),
-        keep_environment=nsys.pop("keep_environment", False),
-        discard_rep=nsys.pop("discard_rep", False),
-        nsys=nsys,
+        options={
+            **_nsys(head),
+            **_nsys(run),
+            **of_program,
+            "timeout_s": run.get("timeout", SECONDS, head.get("timeout", SECONDS)),
+            "env": {**_env(head), **_env(run)},
+        },
         name=" ".join(run.get("name", TEXT, "").split()),
         require={key: required.get(key, TEXT) for key in required.content},
         launch=launch,
@@ -212,8 +210,8 @@ def _block(head: Table, run: Table, settings: Mapping[str, Mapping[str, Scalar]]
     )
 
 
-def _program(run: Table) -> dict[str, Any]:
-    """Return the command or the scenario of a [[runs]], as fields of Block."""
+def _program(run: Table) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the command or the scenario of a [[runs]], as fields of Block, and options for its compiler."""
     if ("command" in run.content) == ("scenario" in run.content):
         both = "command" in run.content
         fault = "command cannot be used with scenario" if both else "command or scenario is missing"
@@ -224,9 +222,9 @@ def _program(run: Table) -> dict[str, Any]:
         if key in run.content:
             run.refuse(f"{key} cannot be used with {kind}")
     if is_command:
-        module, arch = run.get("module", FLAG, default=False), run.get("arch", TEXT)
-        return {"command": run.words("command"), "module": module, "arch": arch, "nvcc": run.words("nvcc")}
-    return _scenario(run)
+        program = {"command": run.words("command"), "module": run.get("module", FLAG, default=False)}
+        return program, {"arch": run.get("arch", TEXT), "nvcc": run.words("nvcc")}
+    return _scenario(run), {}
 
 
 def _scenario(run: Table) -> dict[str, Any]:
@@ -261,12 +259,10 @@ def _env(table: Table) -> dict[str, str]:
 
 
 def _nsys(table: Table) -> dict[str, Any]:
-    """Return the settings of a table [nsys], as fields of Options and of Block."""
+    """Return the settings of a table [nsys], by the names of their options."""
     nsys = table.table("nsys")
-    settings = {key: nsys.get(key, kind) for key, kind in NSYS.items() if key in nsys.content}
-    if "args" in settings:
-        settings["extra"] = tuple(settings.pop("args"))
-    return settings
+    values = {name: nsys.get(key, kind) for key, (name, kind) in NSYS.items() if key in nsys.content}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def _grid(table: Table) -> dict[str, tuple[Value, ...]]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from nsyswrap.base.errors import PlanError
 from nsyswrap.base.files import read_toml, why
+from nsyswrap.base.nsys.options import OPTIONS
 from nsyswrap.base.text import did_you_mean
 from nsyswrap.record.batch.plan.parameters import Written
 
@@ -59,23 +60,19 @@ def one_of(*choices: str) -> Kind:
     return Kind(" or ".join(map(repr, choices)), lambda value: value in choices)
 
 
-NSYS = {
-    "trace": TEXT,
-    "stats": FLAG,
-    "um_faults": FLAG,
-    "follow_forks": FLAG,
-    "graphs": one_of("graph", "node"),
-    "capture_range": TEXT,
-    "steps": TEXT,
-    "step_at": TEXT,
-    "then_stop": FLAG,
-    "modules": COUNT,
+_KINDS = {
+    "text": TEXT,
+    "texts": TEXTS,
+    "flag": FLAG,
+    "count": COUNT,
+    "seconds": SECONDS,
     "delay": DELAY,
-    "duration": DELAY,
-    "args": TEXTS,
-    "path": TEXT,
-    "keep_environment": FLAG,
-    "discard_rep": FLAG,
+}
+# The keys of [nsys], in their order: the name of the option, and the kind of its value
+NSYS = {
+    row.key: (name, one_of(*row.choices) if row.choices else _KINDS[row.values])
+    for name, row in sorted(OPTIONS.items(), key=lambda item: item[1].plan)
+    if row.plan
 }
 HEAD_KEYS = (
     *("name", "repeat", "timeout", "max_running", "stop_after_empty", "share"),

@@ -1,0 +1,65 @@
+"""The table of options: what is written out elsewhere for people and type checkers agrees with it."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import pytest
+
+import nsyswrap
+from nsyswrap.api.gpu_profile import Profiler
+from nsyswrap.base.nsys.options import OPTIONS, RecordingOptions
+from nsyswrap.record.batch.plan.toml_table import NSYS
+from nsyswrap.record.batch.task import TaskSpec
+
+# Parameters that are no options of recording
+OF_THE_RUN = {"command", "output", "module", "force"}
+OF_THE_FIXTURE = {"self", "program", "arguments", "runs", "module"}
+# Python takes other types than the table for these
+LOOSER = {"env", "nvcc", "extra"}
+OTHER_DEFAULTS = {"discard_rep"}  # the fixture keeps no .nsys-rep
+
+
+def parameters(function: Callable[..., Any], others: set[str]) -> dict[str, inspect.Parameter]:
+    """The parameters for options, by the name of their option."""
+    options = {row.python: name for name, row in OPTIONS.items()}
+    given = inspect.signature(function).parameters
+    assert others <= given.keys()
+    return {options[name]: one for name, one in given.items() if name not in others}
+
+
+def test_profile_has_a_parameter_for_each_option() -> None:
+    own = parameters(nsyswrap.profile, OF_THE_RUN)
+    assert own.keys() == OPTIONS.keys()
+    hints, table = get_type_hints(nsyswrap.profile), get_type_hints(RecordingOptions)
+    for name, parameter in own.items():
+        default = getattr(RecordingOptions(), name)
+        assert parameter.kind is parameter.KEYWORD_ONLY
+        assert (parameter.default or None) == (default or None)
+        assert name in LOOSER or hints[parameter.name] == table[name]
+
+
+def test_the_options_of_the_fixture_have_the_same_names_and_defaults() -> None:
+    for name, parameter in parameters(Profiler.__call__, OF_THE_FIXTURE).items():
+        default = getattr(RecordingOptions(), name)
+        assert name in OTHER_DEFAULTS or (parameter.default or None) == (default or None)
+
+
+def test_no_two_options_share_a_name_or_a_position() -> None:
+    for names in ("flag", "key", "python"):
+        assert len({getattr(row, names) for row in OPTIONS.values()}) == len(OPTIONS)
+    positions = [row.plan for row in OPTIONS.values() if row.plan]
+    assert sorted(positions) == list(range(1, len(NSYS) + 1))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_spec_json_has_each_option_but_the_share(name: str) -> None:
+    values: dict[str, Any] = {"flag": not getattr(RecordingOptions(), name), "texts": ("x",)}
+    values |= {"text": "cuda", "count": 1, "seconds": 1.5, "delay": 0.5}
+    special = {"env": {"K": "v"}, "nvcc": ("-O3",), "steps": "1-2", "share": "group"}
+    value = special.get(name, values[OPTIONS[name].values])
+    needed: dict[str, Any] = {"steps": "3"} if name in ("then_stop", "step_at") else {}
+    value = "module" if name == "step_at" else value
+    options = RecordingOptions(**{**needed, name: value})
+    plain = TaskSpec("x", {}, 1, "/", options=RecordingOptions(**needed)).as_json()
+    assert (TaskSpec("x", {}, 1, "/", options=options).as_json() != plain) is bool(OPTIONS[name].stored)
