@@ -177,6 +177,14 @@ def why_none(options: RecordingOptions, hooked: Hooked, program: str) -> tuple[s
     return f"{words}: {cause}", cure
 
 
+def failed_before(options: RecordingOptions, hooked: Hooked) -> str:
+    """Return when a program failed before the steps to record; empty if steps or the hook are at fault."""
+    first = parse_steps(options.steps or "0")[0]
+    if hooked.failures or hooked.steps > first:
+        return ""
+    return f"{f'after {_steps(hooked.steps)}, ' if hooked.steps else ''}before step {first} began"
+
+
 def _why_no_step(at: str, hooked: Hooked, program: str) -> tuple[str, str]:
     kind, _, name = at.partition(":")
     if kind == "call":

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nsyswrap.base.errors import NsyswrapError
+    from nsyswrap.base.nsys.options import RecordingOptions
     from nsyswrap.base.run_folder import Outcome
     from nsyswrap.record.hooked import Hooked
     from nsyswrap.record.program import RunSpec
@@ -36,6 +37,7 @@ _FAULTS = {
     "missed_end": "nsys did not notice that {} had ended, as if a process of nsys was killed",
     "hung": "nsys did nothing any more for a minute or longer, and was killed",
 }
+_START_A_RANGE = "call cudaProfilerStart or open the NVTX range in the program"
 _FAILED: tuple[Outcome, int] = ("nsys_failed", 70)
 _FULL: tuple[Outcome, int] = ("disk_full", 73)
 
@@ -89,6 +91,10 @@ def _judge_undisturbed(spec: RunSpec, evidence: Evidence, lack: str) -> Status:
     unknown = stopped or ending.code < 0 or ending.fault or command.lost_its_agent(evidence.log)
     crashed = bool(lack) and ending.code - _SIGNALLED in _CRASHES  # the program, or nsys inside it
     program_code = None if unknown or crashed or not evidence.launcher_ran else ending.code
+    early, hint = _failed_early(spec, evidence) if lack and ending.code and not unknown else ("", "")
+    if early:  # this is no fault of nsys
+        message = f"{name} ended with {_exit_code_text(ending.code)} {early}"
+        return Status("program_failed", ending.code, ending.code, ending.code, message, hint)
     if lack or ending.code < 0 or ending.fault or not evidence.launcher_ran:
         meaning = _fault_and_cure(spec, evidence)[0]  # "... cannot be exported: the disk is full", too
         is_full = bool(lack) and evidence.launcher_ran and meaning.endswith(command.DISK_FULL[0])
@@ -161,6 +167,11 @@ def _read_command(spec: RunSpec, evidence: Evidence) -> str:
 
 def _fault_and_cure(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
     """Return what went wrong and what to do; both are empty if nothing shows it."""
+    return _fault_in_sight(spec, evidence) or _cause_in_options(spec, evidence)
+
+
+def _fault_in_sight(spec: RunSpec, evidence: Evidence) -> tuple[str, str] | None:
+    """Return fault and cure that nsys, the disk or another export shows; None if none does."""
     named = command.fault(evidence.log)
     if named[0]:
         return named
@@ -170,7 +181,7 @@ def _fault_and_cure(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
         return fault
     if evidence.reimport_error:
         return evidence.reimport_error.message, evidence.reimport_error.hint
-    return _cause_in_options(spec, evidence)
+    return None
 
 
 def _fault_of_nsys(spec: RunSpec, evidence: Evidence) -> tuple[str, str] | None:
@@ -199,28 +210,43 @@ def _cause_in_options(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
     words = command.quoted(log)
     if not evidence.launcher_ran:
         return (f"nsys says: {words}" if words else ""), ""
-    if options.steps is not None and command.RANGE_STARTED not in log:
+    start = _start_missed(options, log)
+    if start and options.steps is not None:
         return _why_no_steps(spec, evidence)
-    if options.capture_range and command.RANGE_STARTED not in log:
-        return (
-            f"the capture range {options.capture_range} never started",
-            "call cudaProfilerStart or open the NVTX range in the program",
-        )
+    if start and options.capture_range:
+        return f"{start} never started", _START_A_RANGE
+    if start:
+        return f"{spec.program.name} ended before {start}", "use a shorter --delay"
     if log:
         return (f"nsys says: {words}" if words else ""), ""
-    if options.delay is None:
-        return "nsys ended without a report and without a message", ""
-    words = f"{spec.program.name} ended before the recording started: --delay is {options.delay:g} s"
-    return words, "use a shorter --delay"
+    return "nsys ended without a report and without a message", ""
+
+
+def _start_missed(options: RecordingOptions, log: str) -> str:
+    """Return what was to be recorded and never began, though nsys did its work; empty if nothing shows it."""
+    if command.RANGE_STARTED not in log:
+        if options.steps is not None:
+            return f"steps {options.steps}"
+        if options.capture_range:
+            return f"the capture range {options.capture_range}"
+    return "" if options.delay is None or log else f"the recording started: --delay is {options.delay:g} s"
+
+
+def _failed_early(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
+    """Return what a failing program did not reach, and a hint; empty if it did, or if nsys shows a fault."""
+    options, hint = spec.options, spec.program.if_it_fails
+    start = _start_missed(options, evidence.log.strip())
+    if not start or not evidence.launcher_ran or _fault_in_sight(spec, evidence):
+        return "", ""
+    if options.steps is not None:
+        return hooked.failed_before(options, evidence.steps), hint
+    if options.capture_range:
+        return f"before {start} started", hint or _START_A_RANGE
+    return f"before {start}", hint
 
 
 def _why_no_steps(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
-    """Return why no step was recorded: the program failed before, or what the hook in it noted."""
-    code, name = evidence.ending.code, spec.program.name
-    if 0 < code < _SIGNALLED and not evidence.steps.steps and not evidence.steps.failures:
-        words = f"steps {spec.options.steps} were not recorded: {name} ended with {_exit_code_text(code)}"
-        return words, spec.program.if_it_fails
-    return hooked.why_none(spec.options, evidence.steps, name)
+    return hooked.why_none(spec.options, evidence.steps, spec.program.name)
 
 
 def temporary_room(env: Mapping[str, str]) -> str:

@@ -220,7 +220,13 @@ def test_a_program_that_goes_on_after_its_capture_range_can_fail(
 
 def test_a_capture_range_that_never_begins_is_told(tmp_path: Path, script: Path, cli: Cli) -> None:
     script.write_text(IN_A_RANGE)
-    done = cli("profile", "--no-stats", "-o", "run", "--capture-range", "nvtx:other", script, "0")
-    assert done.returncode == 70  # outranks the program's 6
+    options = ("profile", "--no-stats", "--force", "-o", "run", "--capture-range", "nvtx:other", script, "0")
+    failed = cli(*options)
+    assert failed.returncode == 6
+    assert "script ended with exit code 6 before the capture range nvtx:other started\n" in failed.stderr
+    assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("program_failed", 6)
+    script.write_text(IN_A_RANGE.replace("sys.exit(6)", "sys.exit(0)"))
+    done = cli(*options)
+    assert done.returncode == 70
     assert "the capture range nvtx:other never started" in done.stderr
-    assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("nsys_failed", 6)
+    assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("nsys_failed", 0)

@@ -68,10 +68,15 @@ def test_an_option_given_twice(cli: Cli) -> None:
 
 
 def test_a_program_that_ends_before_its_recording_begins(tmp_path: Path, cli: Cli) -> None:
-    done = cli("profile", "--no-stats", "--delay", "100", "-o", "run", "sh", "-c", "exit 4")
+    options = ("profile", "--no-stats", "--delay", "100", "--force", "-o", "run", "sh", "-c")
+    done = cli(*options, "exit 0")
     assert done.returncode == 70
     assert "sh ended before the recording started: --delay is 100 s" in done.stderr
-    assert status(tmp_path).program_code == 4
+    assert status(tmp_path).program_code == 0
+    failed = cli(*options, "exit 4")
+    assert failed.returncode == 4
+    assert "sh ended with exit code 4 before the recording started: --delay is 100 s\n" in failed.stderr
+    assert (status(tmp_path).outcome, status(tmp_path).program_code) == ("program_failed", 4)
 
 
 def test_a_script_that_fails_with_our_python_names_the_one_of_path(tmp_path: Path, cli: Cli) -> None:

@@ -113,6 +113,20 @@ def test_exit_code_70_says_why_no_step_was_recorded(
     assert counted(tmp_path / "run")["first"] is None
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [(AT_CALL, "after 3 steps, before step 7 began"), ((), "before step 7 began")],
+)
+def test_a_program_that_fails_before_its_steps_is_no_failure_of_nsys(
+    tmp_path: Path, cli: Cli, options: tuple[str, ...], words: str
+) -> None:
+    done = cli("profile", *OPTIONS, "--steps", "7", *options, "loop.py", "3", "5")
+    assert done.returncode == 5
+    assert done.stderr.startswith(f"nsyswrap: loop ended with exit code 5 {words}\n")
+    status = json.loads((tmp_path / "run" / STATUS).read_text())
+    assert (status["outcome"], status["program_code"]) == ("program_failed", 5)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("torch")
 def test_all_ranks_record_the_same_steps(tmp_path: Path, environment: dict[str, str]) -> None:
