@@ -30,6 +30,7 @@ with lazy_imports():
     import datetime as dt
     import socket
 
+SOURCES = (".py", ".cu")  # suffixes of programs that are run or compiled as they are
 CALLER = "call_function.py"  # the script that calls the function which its first argument names
 _FILES = "runs"  # the folder of the index; one file a machine
 _FULL = ".older"  # suffix of a full file
@@ -169,6 +170,12 @@ def program_of(run: dict[str, Any]) -> str:
     command = run.get("command") or run.get("program") or [""]
     words = [str(word) for word in command] if isinstance(command, list) else [str(command)]
     return Path(program_word(words)).name
+
+
+def program_name(words: Sequence[str]) -> str:
+    """Return the name that run folders and messages have: ``train`` for ``python3 /home/me/train.py``."""
+    path = Path(program_word(words))
+    return (path.stem if path.suffix in SOURCES else path.name) or Path(words[0]).name
 
 
 def program_word(words: Sequence[str]) -> str:

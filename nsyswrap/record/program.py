@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.run_facts import BareRun
 
 with lazy_imports():
+    from nsyswrap.base import recent_runs
     from nsyswrap.record import nvcc, nvcc_options, pythons
 
 # These start the program in another container, as a child of another user, or on another node.
@@ -146,7 +147,7 @@ def resolve(
         if reason
         else ""
     )
-    return Program(tuple(command), path.name, advice)
+    return Program(tuple(command), recent_runs.program_name(command), advice)
 
 
 def execute_bare(program: Program, env: Mapping[str, str]) -> NoReturn:

@@ -52,6 +52,24 @@ def test_our_own_python_on_path_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve(["train.py"]).if_it_fails == ""
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python3 train.py --lr 3", "train"),
+        ("bin/python3 -u -X dev src/train.py", "train"),
+        ("python3 -m pkg.train", "pkg.train"),
+        ("python3 src", "src"),
+        ("python3 -c pass", "python3"),
+        ("python3 - train.py", "python3"),
+        ("python3 .", "python3"),
+        ("python3", "python3"),
+    ],
+)
+def test_a_run_of_a_typed_python_is_named_after_the_script(command: str, name: str) -> None:
+    make("bin/python3")
+    assert resolve(command.split()) == Program(tuple(command.split()), name)
+
+
 def test_an_executable_is_taken_as_it_is() -> None:
     make("bin/solver")
     make("solver")

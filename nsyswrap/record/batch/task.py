@@ -20,7 +20,6 @@ with lazy_imports():  # a run of a batch needs it not
 
 Scalar: TypeAlias = "str | int | float | bool"
 RUN_DIR = "{run_dir}"
-SOURCES = (".py", ".cu")
 # Fields that earlier versions lack, with their defaults.
 _LATER = {
     "launcher": "",
@@ -79,7 +78,7 @@ class TaskSpec:
     def program(self) -> str:
         """The scenario, or the path or name of the program."""
         word = self.scenario or recent_runs.program_word(self.command)
-        return str(Path(self.cwd, word)) if "/" in word or Path(word).suffix in SOURCES else word
+        return str(Path(self.cwd, word)) if "/" in word or Path(word).suffix in recent_runs.SOURCES else word
 
     @property
     def is_python(self) -> bool:

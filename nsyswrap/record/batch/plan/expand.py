@@ -11,16 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.nsys.options import RecordingOptions, check_trace
+from nsyswrap.base.recent_runs import program_name
 from nsyswrap.base.run_folder import Share
 from nsyswrap.record import nvcc_options
 from nsyswrap.record.batch.plan.launch import Launch
 from nsyswrap.record.batch.plan.parameters import Template, Value, is_one_edit
-from nsyswrap.record.batch.task import RUN_DIR, SOURCES, Scalar, TaskSpec
+from nsyswrap.record.batch.task import RUN_DIR, Scalar, TaskSpec
 from nsyswrap.record.scenarios import Scenario
 
 VARIANT = "variant"  # a parameter that every scenario has
@@ -195,8 +196,7 @@ class Block:
         """Return the name of the scenario or of the program, as in the name of a run folder."""
         if self.scenario:
             return self.scenario.name
-        program = PurePath(self._templates[self.command[0]].fill(texts))
-        return program.stem if program.suffix in SOURCES else program.name
+        return program_name(self._filled(self.command, texts))
 
 
 def _short(text: str) -> str:
