@@ -93,6 +93,15 @@ class Events:
     collect: str
     fields: Mapping[str, Field]
 
+    @property
+    def trace(self) -> str:
+        """The value of --trace that records these events; empty if they need another option, too."""
+        option, _, values = self.collect.partition(" ")
+        if option != "--trace" or " " in values:
+            return ""
+        last = values.split(",")[-1]
+        return "cuda" if last == "nvtx" and self.table != "NVTX_EVENTS" else last
+
     def tables(self, present: Iterable[str]) -> list[str]:
         """Return the tables of an export that contain these events."""
         if not self.table.endswith("*"):

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.codes import Texts
 from nsyswrap.analysis.correlation import process_notes
+from nsyswrap.analysis.no_gpu_work import why_absent
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, Rounding, Unit, round_tenth
-from nsyswrap.capture.schema import EVENTS, collecting
+from nsyswrap.capture.schema import EVENTS
 from nsyswrap.reports.nsys import NAMES as NSYS
 
 with lazy_imports():
@@ -204,7 +205,7 @@ class Report:
             kinds = [kind.title for name, kind in EVENTS.items() if name in group]
             raise NotInCapture(
                 f"no {' or '.join(kinds)}",
-                f"none occurred, or they were not collected (collect with {collecting(EVENTS[group[0]])})",
+                why_absent([capture], group),
                 source=capture.source,
                 report=self.name,
                 holds=True,

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from tiny_export import DIAGNOSTIC, Row, call, global_id, kernel, memcpy, nvtx, row, write
 
-from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work
-from nsyswrap.analysis.no_gpu_work.evidence import run_facts
+from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work, without_calls
+from nsyswrap.analysis.no_gpu_work.evidence import run_facts, was_traced
 from nsyswrap.api import Capture, open_capture
+from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
+from nsyswrap.reports import find_report
 from nsyswrap.reports.answer import answer_lines
 from nsyswrap.reports.summary import answer_with_lines
 from nsyswrap.reports.wording.trust import trust
@@ -300,6 +302,44 @@ def test_the_exit_code_of_a_run_comes_before_guesses(tmp_path: Path) -> None:
     fact, *others = causes(with_run(tmp_path, {}, nvtx("step", 0, 9)))
     assert fact == "the program failed: exit code 1; run the program without nsys first"
     assert others == []
+
+
+@pytest.mark.parametrize(
+    ("run", "report", "why"),
+    [
+        ({}, "gpu_time", "none occurred, or they were not collected (collect with nsyswrap profile --trace"),
+        ({"nsys": {"trace": "cuda,nvtx"}}, "gpu_time", "none were recorded: nsys recorded no CUDA call"),
+        (
+            {"nsys": {"trace": "cuda"}, "gpu_error": "no driver"},
+            "gpu_time",
+            "none were recorded: this machine has no usable GPU: no driver",
+        ),
+        ({"nsys": {"trace": "nvtx"}}, "gpu_time", "none occurred, or they were not collected (collect with"),
+        ({"nsys": {"trace": "cuda,nvtx"}}, "nvtx_sum", "none were recorded, though --trace nvtx was on"),
+        ({"nsys": {"trace": "cuda"}}, "nvtx_sum", "none occurred, or they were not collected (collect with"),
+        ({"nsys": {"trace": "cuda,nvtx"}}, "osrt_sum", "none occurred, or they were not collected (collect"),
+        ({"nsys": {"trace": "cuda,osrt"}}, "osrt_sum", "none were recorded, though --trace osrt was on"),
+    ],
+)
+def test_what_was_traced_is_not_advised(tmp_path: Path, run: dict[str, Any], report: str, why: str) -> None:
+    capture = with_run(tmp_path, run, call("cudaFree", 0, 9) if report == "nvtx_sum" else nvtx("step", 0, 9))
+    with pytest.raises(NotInCapture) as caught:
+        find_report(report).make(capture)
+    assert caught.value.hint.startswith(why)
+
+
+@pytest.mark.parametrize(("traced", "expected"), [("true", True), ("false", False)])
+def test_a_capture_without_a_run_says_whether_cuda_was_traced(
+    tmp_path: Path, traced: str, *, expected: bool
+) -> None:
+    capture = made(
+        tmp_path,
+        nvtx("step", 0, 9),
+        row("META_DATA_CAPTURE", name="PROCESS_0:COLLECT_CUDA_TRACE", value=traced),
+    )
+    assert was_traced(capture, "cuda") == expected
+    assert not was_traced(capture, "nvtx")
+    assert ("collect with" in without_calls(capture)) != expected
 
 
 def launches(*results: int) -> list[Row]:

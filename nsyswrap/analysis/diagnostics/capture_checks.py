@@ -12,9 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys
-from nsyswrap.analysis.diagnostics.check import counted, info, marked, ok, unclipped, unknown, warning
+from nsyswrap.analysis.diagnostics.check import (
+    counted,
+    info,
+    marked,
+    ok,
+    unclipped,
+    unknown,
+    warning,
+)
 from nsyswrap.analysis.names import RESULTS, strip_version
-from nsyswrap.analysis.no_gpu_work import missing_processes
+from nsyswrap.analysis.no_gpu_work import missing_processes, without_calls
 from nsyswrap.analysis.nvtx_ranges import xla_broke_import
 from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import MISSING
@@ -78,7 +86,7 @@ def check_messages(capture: Capture) -> Iterator[Check]:
 def check_api_results(capture: Capture) -> Iterator[Check]:
     """Yield the results other than success, grouped by function and code."""
     if not capture.has("api"):
-        yield unknown(API_RESULTS, "no API calls recorded; collect with nsyswrap profile --trace cuda,nvtx")
+        yield unknown(API_RESULTS, without_calls(capture))
         return
     # The column itself would take twice the memory. Every export has names, if not results.
     fields = ("name", "return_value")

@@ -28,6 +28,7 @@ from nsyswrap.analysis.diagnostics.check import (
 )
 from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, all_processes_known, gpu_operations_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes, strip_version
+from nsyswrap.analysis.no_gpu_work import without_calls
 from nsyswrap.base.check import Check
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import duration
@@ -46,7 +47,7 @@ _FIELDS = ("start_ns", "global_tid", "correlation_id", "name")
 def check_launches(capture: Capture) -> Iterator[Check]:
     """Yield launch calls without GPU work, grouped by cause: failed, captured into a graph, not recorded."""
     if not capture.has("api"):
-        yield unknown(LAUNCHES, "no API calls recorded; collect with nsyswrap profile --trace cuda,nvtx")
+        yield unknown(LAUNCHES, without_calls(capture))
         return
     calls = unclipped(capture, "api", *_FIELDS)
     launching = call_classes(capture) == CLASSES.index(LAUNCH)

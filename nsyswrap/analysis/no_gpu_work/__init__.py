@@ -12,7 +12,7 @@ from typing import Any
 
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.names import LAUNCH, RESULTS, call_class
-from nsyswrap.analysis.no_gpu_work.evidence import Evidence, program_failed, run_facts
+from nsyswrap.analysis.no_gpu_work.evidence import Evidence, program_failed, run_facts, was_traced
 from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import FIRST_NSYS, MISSING
 from nsyswrap.base.run_facts import GpuProcess, GpuUser
@@ -20,6 +20,7 @@ from nsyswrap.base.text import clip
 from nsyswrap.base.units import duration
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
+from nsyswrap.capture.schema import collecting, events
 
 _SUBJECT = "GPU work"
 _CERTAIN: Level = "problem"
@@ -70,6 +71,22 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[Check]:
     if causes and causes[0].level == _CERTAIN:
         return causes
     return [_api_calls(evidence), *causes, *_found(_GUESSES, evidence)]
+
+
+def why_absent(captures: Sequence[Capture], kinds: Sequence[str]) -> str:
+    """Return why captures hold no events of these kinds, and how to collect them unless nsys was to."""
+    wanted = [events(kind) for kind in kinds]
+    if not all(was_traced(capture, wanted[0].trace) for capture in captures):
+        return f"none occurred, or they were not collected (collect with {collecting(wanted[0])})"
+    if wanted[0].trace == "cuda" and not any(map(has_gpu_work, captures)):
+        return f"none were recorded: {no_gpu_work(captures[0], run_facts(captures[0].source))[0]}"
+    return f"none were recorded, though --trace {wanted[0].trace} was on"
+
+
+def without_calls(capture: Capture) -> str:
+    """Return that a capture has no API calls, and how to collect them unless CUDA was traced."""
+    how = "" if was_traced(capture, "cuda") else f"; collect with {collecting(events('api'))}"
+    return f"no API calls recorded{how}"
 
 
 @per_capture

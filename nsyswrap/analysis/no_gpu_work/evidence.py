@@ -41,6 +41,14 @@ def run_facts(source: Path) -> dict[str, Any]:
     return RunFolder(folder).read_run() if folder else {}
 
 
+def was_traced(capture: Capture, trace: str) -> bool:
+    """Return True if the run or the capture says that nsys recorded this value of --trace."""
+    of_capture = capture.info.cuda_traced if trace == "cuda" else None
+    options = run_facts(capture.source).get("nsys", {})
+    of_run = trace in str(options["trace"]).split(",") if "trace" in options else None
+    return False not in (of_run, of_capture) and True in (of_run, of_capture)
+
+
 def program_failed(source: Path) -> bool:
     """Return True if only the program of a run failed: nsys recorded it to its end."""
     folder = run_of(source)

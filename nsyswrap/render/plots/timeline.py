@@ -22,6 +22,7 @@ from nsyswrap.analysis.answer import JudgedSteps, judged_steps
 from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.judged_part import main_steps
+from nsyswrap.analysis.no_gpu_work import why_absent
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import duration, moment, percent
@@ -393,7 +394,7 @@ def _window(capture: Capture, usage: Mapping[str, Values]) -> tuple[int, int]:
             raise nothing_selected(capture, _NOTHING)
         raise NotInCapture(
             _NOTHING,
-            "none occurred, or none were collected: nsyswrap profile --trace cuda,nvtx",
+            why_absent([capture], ["api"]),
             source=capture.source,
             holds=True,
         )

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.groups import Groups, group_keys
 from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import READS
+from nsyswrap.analysis.no_gpu_work.evidence import was_traced
 from nsyswrap.analysis.nvtx_ranges import ALL, range_labels
 from nsyswrap.analysis.timing_audit import (
     COMPLETE,
@@ -112,10 +113,8 @@ def _notes(capture: Capture, ranges: Audit) -> Iterator[str]:
     yield from overlap_notes(whole, ranges.uncaused_ns)
     operations = gpu_operations_of(whole)
     if not len(operations):
-        yield (
-            "no GPU work recorded: the launches of the ranges are unknown "
-            "(nsyswrap profile --trace cuda,nvtx)"
-        )
+        how = "" if was_traced(capture, "cuda") else " (nsyswrap profile --trace cuda,nvtx)"
+        yield f"no GPU work recorded: the launches of the ranges are unknown{how}"
     if migrated := np.count_nonzero(operations.migration):
         yield (f"migrations of unified memory: {migrated}; not launched by a call, so counted for no range")
     if lone := np.count_nonzero((operations.call < 0) & ~operations.migration):

@@ -10,6 +10,7 @@ from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
 
 with lazy_imports():  # names are looked up before a program runs
+    from nsyswrap.analysis import no_gpu_work
     from nsyswrap.analysis.ranks import job as ranks_job
     from nsyswrap.base import units
     from nsyswrap.capture import schema
@@ -79,7 +80,7 @@ def make(job: Job, name: str) -> Table:
             kinds = [schema.EVENTS[kind] for kind in group]
             raise NotInCapture(
                 f"no rank holds {' or '.join(kind.title for kind in kinds)}",
-                f"none occurred, or they were not collected (collect with {schema.collecting(kinds[0])})",
+                no_gpu_work.why_absent([member.capture for member in job.members], group),
                 report=name,
             )
     rows, notes, verdict = report.compute(job)
