@@ -8,23 +8,25 @@ that cannot be written or read is skipped, and the folder nsyswrap-runs/ is sear
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from operator import itemgetter
+from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, Unreadable
-from nsyswrap.base.files import parsed, small_file, typed, user_folder
+from nsyswrap.base.files import parsed, read_json, small_file, typed, user_folder
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.paths import Skip
-from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, EXPORT, REPORT, RUN, STATUS, RunFolder
+from nsyswrap.base.run_folder import BATCH, DEFAULT_BASE, EXPORT, FILES, REPORT, RUN, STATUS, RunFolder
 
 with lazy_imports():
     import datetime as dt
@@ -76,71 +78,106 @@ def begun_runs(here: Path | None = None, skip: Skip = paths.ignore) -> list[tupl
     These were begun in ``here`` or below; the runs in ``here/nsyswrap-runs`` are added. None: all runs of the
     index. Starts are in seconds of the epoch. ``skip`` is called for a folder that may not be entered.
     """
+    return list(_newest_first(_candidates(here, skip)))
+
+
+class _Candidate(NamedTuple):
+    """A run or batch, its start in the index, if it is there, and the last change of its files."""
+
+    folder: str
+    began: float | None
+    changed: float
+
+    @property
+    def latest(self) -> float:
+        """The latest start that it can have: before its files were changed, but for clocks that differ."""
+        return max(self.began or 0.0, self.changed + _CLOCKS_S)
+
+    @property
+    def start(self) -> float:
+        """The start by the index or run.json; a listed run can have been recorded again elsewhere."""
+        started = _started(self.folder)
+        return (started or self.changed) if self.began is None else max(self.began, started)
+
+
+def _newest_first(candidates: Sequence[_Candidate]) -> Iterator[tuple[Path, float]]:
+    """Yield folders and starts. Of 20,000 runs few run.json are read until the newest is known."""
+    exact: list[tuple[float, int]] = []  # a heap of starts and places
+    latest = [one.latest for one in candidates]
+    for place in sorted(range(len(candidates)), key=latest.__getitem__, reverse=True):
+        while exact and -exact[0][0] > latest[place]:
+            start, newest = heapq.heappop(exact)
+            yield Path(candidates[newest].folder), -start
+        heapq.heappush(exact, (-candidates[place].start, place))
+    for start, newest in sorted(exact):
+        yield Path(candidates[newest].folder), -start
+
+
+def _candidates(here: Path | None, skip: Skip) -> list[_Candidate]:
+    """Return the runs and batches that still exist and were begun in ``here``; None: anywhere."""
     latest: dict[str, tuple[float, str]] = {}  # a folder can be used again, from elsewhere
     for folder, cwd, start in _lines(skip):
         latest[folder] = max((start, cwd), latest.get(folder, (0.0, "")))
-    began = {
-        Path(folder): start
+    listed: dict[str, float | None] = {
+        folder: start
         for folder, (start, cwd) in latest.items()
         if here is None or Path(cwd).is_relative_to(here)
     }
-    real = {str(folder) for folder in began}
-    for path in _unlisted(here or Path.cwd(), skip):
-        if os.path.realpath(path) not in real:
-            began[path] = _changed(path)
-    there = [path for path in began if _has_mark(path, skip)]
-    starts = {path: max(began[path], _started(path)) for path in there}  # recorded again on another machine
-    return sorted(starts.items(), key=itemgetter(1), reverse=True)
+    dated = [(folder, start, _changed(folder, _MARKS, skip)) for folder, start in listed.items()]
+    real = lru_cache(maxsize=1)(os.path.realpath)  # of the parent: that of 20,000 folders takes a second
+    for folder, marks in _unlisted(here or Path.cwd(), skip):
+        parent, _, name = folder.rpartition("/")
+        own = os.path.realpath(folder) if listed and os.path.islink(folder) else f"{real(parent)}/{name}"  # noqa: PTH114
+        if own not in listed:
+            dated.append((folder, None, _changed(folder, marks, skip)))
+    return [_Candidate(folder, start, time) for folder, start, time in dated if time is not None]
 
 
-def newest_run(skip: Skip = paths.ignore) -> tuple[Path, float]:
-    """Return the folder and the start of the newest run begun in this folder or below that has ended.
+class NewestRun(NamedTuple):
+    """A run, its start in seconds of the epoch, and the runs begun after it that ended without a capture."""
+
+    path: Path
+    start: float
+    failed: list[Path]
+
+
+def newest_run(skip: Skip = paths.ignore) -> NewestRun:
+    """Return the newest run begun in this folder or below that has ended.
 
     Runs without a capture count only if there are no others. A folder below this one is returned as a
     relative path. ``skip`` is called for a folder that may not be entered. Raises CaptureError if there is
     none.
     """
     here = Path.cwd()
-    ended = _ended(here, skip)
-    if ended:
-        newest = next(filter(_has_capture, ended), next(iter(ended)))
-        if is_rank(newest):  # the first of its ranks
-            ranks = [folder for folder in ended if folder.parent == newest.parent and is_rank(folder)]
-            newest = min(ranks, key=lambda folder: (len(folder.name), folder.name))
-        return short_path(newest, here), ended[newest]
-    raise CaptureError(
-        "no run was begun in this folder or below",
-        "give a .sqlite, a .nsys-rep or a run folder, or profile a program first",
-    )
+    candidates = _candidates(here, skip)
+    newest: tuple[Path, float] | None = None
+    for run in _ended(candidates):
+        newest = newest or run
+        if _has_capture(run[0]):
+            newest = run
+            break
+    if newest is None:
+        raise CaptureError(
+            "no run was begun in this folder or below",
+            "give a .sqlite, a .nsys-rep or a run folder, or profile a program first",
+        )
+    folder, start = newest
+    if is_rank(folder):  # the first of its ranks
+        of_launch = [one for one in candidates if os.path.dirname(one.folder) == str(folder.parent)]  # noqa: PTH120
+        ranks = [run for run in _ended(of_launch) if is_rank(run[0])]
+        folder, start = min(ranks, key=lambda run: (len(run[0].name), run[0].name))
+    newer = takewhile(lambda run: run[1] > start, _ended(candidates))
+    failed = [short_path(one, here) for one, _ in newer if not _has_capture(one)]
+    return NewestRun(short_path(folder, here), start, failed)
 
 
-def without_capture_since(start: float) -> list[Path]:
-    """Return the runs begun here after ``start``, in seconds of the epoch, that ended without a capture."""
-    here = Path.cwd()
-    return [
-        short_path(folder, here)
-        for folder, began in _ended(here).items()
-        if began > start and not _has_capture(folder)
-    ]
-
-
-def _ended(here: Path, skip: Skip = paths.ignore) -> dict[Path, float]:
-    """Return the runs that have ended, newest first, with the start of each."""
-    return {folder: start for folder, start in begun_runs(here, skip) if paths.exists(folder / STATUS)}
+def _ended(candidates: Sequence[_Candidate]) -> Iterator[tuple[Path, float]]:
+    """Yield the runs that have ended, newest first, with the start of each."""
+    return (run for run in _newest_first(candidates) if paths.exists(run[0] / STATUS))
 
 
 def _has_capture(folder: Path) -> bool:
     return paths.exists(folder / EXPORT) or paths.exists(folder / REPORT)
-
-
-def _has_mark(folder: Path, skip: Skip) -> bool:
-    """Return True if a folder is that of a run or a batch. Of 100,000 runs most are gone: none is listed."""
-    try:
-        return any(paths.exists(folder / mark) for mark in _MARKS)
-    except Unreadable as error:
-        error.path = str(folder)
-        skip(error)
-        return False
 
 
 def is_rank(folder: Path) -> bool:
@@ -223,31 +260,46 @@ def _index_folder() -> Path | None:
     return folder and folder / _FILES
 
 
-def _unlisted(here: Path, skip: Skip) -> Iterator[Path]:
-    """Yield the runs and batches in nsyswrap-runs/ and one level deeper, where scenarios and ranks are."""
-    for folder in paths.matching(here / DEFAULT_BASE, "*", skip):
-        names = paths.names(folder, skip)
-        if not _MARKS.isdisjoint(names):
-            yield folder
-        inner = (folder / name for name in names if not name.startswith("."))
-        yield from (path for path in inner if not _MARKS.isdisjoint(paths.names(path, skip)))
+def _unlisted(here: Path, skip: Skip) -> Iterator[tuple[str, set[str]]]:
+    """Yield the runs and batches in nsyswrap-runs/ and one level deeper, where scenarios and ranks are.
+
+    Each comes with the names in it that mark it. Files of a run are not taken for folders, which takes time.
+    """
+    base = str(here / DEFAULT_BASE)
+    for folder in (f"{base}/{name}" for name in paths.names(base, skip) if not name.startswith(".")):
+        names = set(paths.names(folder, skip))
+        if marks := names & _MARKS:
+            yield folder, marks
+        for name in sorted(names.difference(FILES)):
+            if not name.startswith("."):
+                inner = f"{folder}/{name}"
+                if marks := _MARKS.intersection(paths.names(inner, skip)):
+                    yield inner, marks
 
 
-def _started(folder: Path) -> float:
+def _started(folder: str) -> float:
     """Return the start of a run by its run.json; 0 if that has none."""
-    with suppress(ValueError, OverflowError):
-        if started := RunFolder(folder).read_run().get("started"):
-            return dt.datetime.fromisoformat(str(started)).timestamp()
+    with suppress(OSError, ValueError, OverflowError):
+        run = read_json(f"{folder}/{RUN}")
+        if isinstance(run, dict) and isinstance(started := run.get("started"), str):
+            return dt.datetime.fromisoformat(started).timestamp()
     return 0.0
 
 
-def _changed(folder: Path) -> float:
-    """Return the start of a run by its run.json, or the time of change of its files."""
-    if started := _started(folder):
-        return started
-    times = []
-    for mark in _MARKS:
-        with suppress(Unreadable):
-            facts = paths.status(folder / mark)
-            times += [facts.st_mtime] if facts else []
-    return max(times, default=0.0)
+def _changed(folder: str, marks: Iterable[str], skip: Skip) -> float | None:
+    """Return the last change of the files that mark a run or a batch; None if the folder has none.
+
+    Of 100,000 listed runs most are gone: no folder is listed.
+    """
+    times, hidden = [], None
+    for mark in marks:
+        try:
+            facts = paths.status(f"{folder}/{mark}")
+        except Unreadable as error:
+            hidden = error
+            continue
+        times += [facts.st_mtime] if facts else []
+    if hidden and not times:
+        hidden.path = folder
+        skip(hidden)
+    return max(times, default=None)

@@ -233,14 +233,14 @@ def newest_capture(*, by_rank: bool = False) -> Path:
     ``by_rank`` returns the folder of all ranks. Raises CaptureError if there is none.
     """
     with unreadable_noted() as skip:
-        folder, start = recent_runs.newest_run(skip=skip)
+        folder, start, failed = recent_runs.newest_run(skip=skip)
     run = run_folder.RunFolder(folder).read_run()
     rank = f"rank {run['rank'].get('rank')}" if run.get("rank") else ""
     if rank and by_rank:
         folder, rank = folder.parent, "all ranks"
     about = filter(None, (recent_runs.program_of(run), rank, recent_runs.ago(start)))
     note(f"nsyswrap: newest run: {folder} ({', '.join(about)})")
-    if failed := recent_runs.without_capture_since(start):
+    if failed:
         note(f"nsyswrap: newer, without a capture: {', '.join(map(str, failed))}")
     return folder
 

@@ -5,12 +5,14 @@ import multiprocessing
 import os
 import stat
 import time
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from nsyswrap.base import recent_runs
 from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.files import read_json
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
 
 DONE = Status("done", 0, 0, 0)
@@ -51,16 +53,36 @@ def test_the_newest_wherever_it_lies(tmp_path: Path) -> None:
     begin(Path("nsyswrap-runs/first"), 100)
     begin(tmp_path / "elsewhere", 300)
     begin(Path("out/x"), 200)
-    assert recent_runs.newest_run() == (tmp_path / "elsewhere", 300)
+    assert recent_runs.newest_run()[:2] == (tmp_path / "elsewhere", 300)
 
 
 def test_runs_without_a_capture_come_last(tmp_path: Path) -> None:
     failed = begin(Path("nsyswrap-runs/failed"), 200)
     assert newest() == failed
     (begin(tmp_path / "elsewhere", 100) / EXPORT).touch()
-    assert recent_runs.newest_run() == (tmp_path / "elsewhere", 100)
-    assert recent_runs.without_capture_since(100) == [failed]
-    assert recent_runs.without_capture_since(200) == []
+    assert recent_runs.newest_run() == (tmp_path / "elsewhere", 100, [failed])
+    (begin(Path("later"), 200) / EXPORT).touch()
+    assert recent_runs.newest_run() == (Path("later"), 200, [])
+
+
+def test_many_runs_are_in_order_and_few_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run may have begun later than its files were changed, by the clock of another machine."""
+    shuffled = sorted(range(40), key=lambda number: number * 7 % 40)
+    for number in shuffled:
+        folder = Path("nsyswrap-runs", f"{number:02}")
+        begun = datetime.fromtimestamp(1_000_000 + 43_200 * number, timezone.utc)
+        begin(folder, started=(begun + timedelta(hours=12 * (number == 33))).isoformat())
+        (folder / EXPORT).touch()
+        for path in (*folder.iterdir(), folder):
+            os.utime(path, (1_000_005 + 43_200 * number,) * 2)
+    for file in index(Path("../state")):
+        file.unlink()
+    ordered = [path.name for path, _ in recent_runs.begun_runs(Path.cwd())]
+    assert [int(name) for name in ordered] == [*range(39, 34, -1), 33, 34, *range(32, -1, -1)]
+    read = []
+    monkeypatch.setattr(recent_runs, "read_json", lambda path: read.append(path) or read_json(path))
+    assert newest() == Path("nsyswrap-runs/39")
+    assert len(read) < 8
 
 
 def test_a_folder_below_is_named_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,14 +124,14 @@ def test_runs_that_the_index_lacks(state: Path) -> None:
         for file in index(state):
             lines = [line for line in file.read_text().splitlines() if "/nsyswrap-runs/" not in line]
             file.write_text("\n".join(lines))
-    assert recent_runs.newest_run() == (Path("nsyswrap-runs/b/variant"), 1_704_153_600)
+    assert recent_runs.newest_run()[:2] == (Path("nsyswrap-runs/b/variant"), 1_704_153_600)
 
 
 def test_a_start_in_run_json_that_the_index_does_not_have() -> None:
     """The run was recorded again on another machine, on 2024-01-02."""
     begin(Path("again"), 1_700_000_000, started="2024-01-02T00:00:00+00:00")
     begin(Path("once"), 1_700_000_100)
-    assert recent_runs.newest_run() == (Path("again"), 1_704_153_600)
+    assert recent_runs.newest_run()[:2] == (Path("again"), 1_704_153_600)
 
 
 def test_a_rank_under_another_name_is_not_a_rank_of_a_launch() -> None:
