@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from nsyswrap.capture.capture import Capture
 
@@ -23,13 +23,16 @@ def per_capture(compute: Callable[Concatenate[Capture, P], R]) -> Callable[Conca
     ``release`` it; it must not refer to its capture. An exception is not kept.
     """
     signature = inspect.signature(compute)
+    most = len(signature.parameters) - 1
 
     @wraps(compute)
     def computed_once(capture: Capture, /, *arguments: P.args, **options: P.kwargs) -> R:
         results = capture.results.setdefault(computed_once, {})
-        bound = signature.bind(capture, *arguments, **options)
-        bound.apply_defaults()
-        key = tuple(bound.arguments.values())[1:]
+        key: tuple[Hashable, ...] = arguments
+        if options or len(arguments) < most:  # binding takes longer than most calls, which are found
+            bound = signature.bind(capture, *arguments, **options)
+            bound.apply_defaults()
+            key = tuple(bound.arguments.values())[1:]
         if key not in results:
             with capture.exact():
                 results[key] = compute(capture, *arguments, **options)

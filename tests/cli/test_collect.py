@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +20,12 @@ from tiny_export import call, kernel, write
 from nsyswrap.api import open_capture
 from nsyswrap.base.run_facts import Conditions, Git
 from nsyswrap.base.run_folder import DIGEST, EXPORT, SPEC, STATUS, RunFolder
+from nsyswrap.cli.batch_status import state_reader
 from nsyswrap.reports import SUMMARIES, find_report
 from nsyswrap.reports.runs import digest as digests
+from nsyswrap.reports.runs import gather, kept_digests
 from nsyswrap.reports.runs.digest import write_digest
+from nsyswrap.reports.runs.find import find_runs
 from nsyswrap.reports.scenario_tables import gpu_totals
 
 pytestmark = pytest.mark.slow
@@ -265,6 +269,40 @@ def test_a_stored_digest_is_not_made_again(cli: Cli, tmp_path: Path) -> None:
     assert cli("collect", "b").returncode == 0
     [row] = rows_of(tmp_path / "nsyswrap-collected" / "results.csv")
     assert row["kernel_ns"] == "12"
+
+
+def test_a_digest_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a second collect reads is altered here, to tell it from the capture."""
+    monkeypatch.setattr(kept_digests, "_SETTLED_S", 0.0)  # the files were made just now
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = captured(planned(tmp_path / "b", 1, {"n": 1}), 10)
+    write(tmp_path / "b" / "loose.sqlite", kernel("k", 0, 20))
+    runs = find_runs([tmp_path / "b"], state_reader(), 1)
+
+    def collected() -> list[object]:
+        results = gather.gather(runs, tmp_path, 1)
+        return [result.totals and result.totals["kernel_ns"] for result in results]
+
+    (tmp_path / "cache").mkdir()
+    assert sorted(map(str, collected())) == ["10", "20"]
+    for kept in (tmp_path / "cache").rglob("*.json"):
+        made = digests.read_digest(kept)
+        digests.write(replace(made, totals={**made.totals, "kernel_ns": 11}), kept)
+    assert collected() == [11, 11]
+    (tmp_path / "b" / "loose.sqlite").unlink()
+    write(tmp_path / "b" / "loose.sqlite", kernel("k", 0, 22))
+    os.utime(folder / "run.json")  # its facts are in the digest
+    assert sorted(map(str, collected())) == ["10", "22"]
+    for kept in (tmp_path / "cache").rglob("*.json"):
+        kept.write_text("{}")
+    assert sorted(map(str, collected())) == ["10", "22"]
+    for kept in (tmp_path / "cache").rglob("*.json"):
+        os.utime(kept, (0, 0))
+    kept_digests.prune()
+    assert not list((tmp_path / "cache").rglob("*.json"))
+    (tmp_path / "b" / "loose.sqlite-wal").write_bytes(b"changes that are not in the file yet")
+    assert kept_digests.place_of(tmp_path / "b" / "loose.sqlite") is None
+    assert kept_digests.place_of(folder)
 
 
 def test_only_the_summaries_that_are_asked_for(cli: Cli, tmp_path: Path) -> None:

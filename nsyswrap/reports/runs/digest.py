@@ -10,7 +10,8 @@ import hashlib
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.ranks.members import Member, check_different, missing_ranks, places
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
+from nsyswrap.base.errors import CaptureError, NotInCapture, OutputError, Unreadable, UsageError
 from nsyswrap.base.files import LARGE_BYTES, read_json, typed, why
 from nsyswrap.base.recent_runs import program_of
 from nsyswrap.base.run_folder import DIGEST, RunFolder, run_of
@@ -219,12 +220,18 @@ def write_digest(folder: Path) -> None:
     write(digest(folder), folder / DIGEST)
 
 
-def write(made: Digest, path: Path) -> None:
-    """Store a digest as compact JSON, by way of a temporary file: a reader never sees a part of it."""
-    content = asdict(made)
+def write(made: Digest, path: Path, kept: Path | None = None) -> None:
+    """Store a digest as compact JSON, by way of a temporary file: a reader never sees a part of it.
+
+    It is stored at ``kept``, too, if it can be written there.
+    """
+    content = vars(made) | {"summaries": {name: vars(summary) for name, summary in made.summaries.items()}}
     facts = {"format": FORMAT, "sha256": _checksum(content), **content}
-    text = json.dumps(facts, separators=(",", ":"), ensure_ascii=False)
-    RunFolder(path.parent).write(path.name, text + "\n")
+    text = json.dumps(facts, separators=(",", ":"), ensure_ascii=False) + "\n"
+    RunFolder(path.parent).write(path.name, text)
+    if kept:
+        with suppress(OutputError, Unreadable):
+            RunFolder(kept.parent).write(kept.name, text)
 
 
 def read_digest(path: Path) -> Digest:
@@ -266,9 +273,9 @@ def stored(folder: Path) -> Digest | None:
 
     Raises CaptureError for a digest that cannot be read if the capture was removed.
     """
-    capture = identity_of(folder)
-    if capture is None and not paths.exists(folder / DIGEST, follow=False):
+    if not paths.exists(folder / DIGEST, follow=False):
         return None
+    capture = identity_of(folder)
     try:
         digest = read_digest(folder / DIGEST)
     except CaptureError as error:

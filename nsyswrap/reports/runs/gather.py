@@ -29,6 +29,7 @@ from nsyswrap.reports.runs.digest import (
     stored,
     write,
 )
+from nsyswrap.reports.runs.kept_digests import kept_digest, place_of, prune
 from nsyswrap.reports.runs.workers import Died, Worker, in_blocks
 
 if TYPE_CHECKING:
@@ -48,13 +49,15 @@ _NOT_ENDED = ("planned", "running", "lost")  # a capture in such a folder is of 
 class Task:
     """A capture to digest, the number of its run, and the file for its digest.
 
-    With ``ranks``, the captures of all ranks of a run, these are compared instead.
+    With ``ranks``, the captures of all ranks of a run, these are compared instead. The digest is stored at
+    ``kept``, too, for the next time.
     """
 
     number: int
     capture: Path
     target: Path
     ranks: tuple[Path, ...] = ()
+    kept: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def _made(task: Task) -> Made:
         if task.ranks:
             return Made(None, compared=rank_digest(task.ranks))
         made = digest(task.capture)
-        write(made, task.target)
+        write(made, task.target, task.kept)
     except NsyswrapError as error:
         return Made(None, error=error.message, exit_code=error.exit_code)
     except Exception as error:  # noqa: BLE001 - one capture must not end the others
@@ -192,11 +195,13 @@ def gather(
                     own = runs[number]
                     keep(number, replace(result, run=own) if result.run == own else result)
                 else:
-                    yield Task(number, runs[number].path, scratch / f"{number}.json")
+                    path = runs[number].path
+                    yield Task(number, path, scratch / f"{number}.json", kept=place_of(path))
 
     with closing(to_digest()) as tasks, closing(make(tasks, jobs)) as made:
         for task, answer in made:
             keep(task.number, _result(runs[task.number], task.target, answer))
+    prune()
     return _with_ranks([results[number] for number in range(len(runs))], jobs, make)
 
 
@@ -241,6 +246,9 @@ def _without_reading(run: RecordedRun) -> RunResult | None:
         digest = stored(run.path) if paths.is_folder(run.path) else None
         if digest:
             return _with_digest(run, run.path / DIGEST, digest.totals, digest.summaries, digest.facts)
+        if kept := kept_digest(run.path):
+            place, digest = kept
+            return _with_digest(run, place, digest.totals, digest.summaries, digest.facts)
         return None if has_capture(run.path) else RunResult(run)
     except CaptureError as error:
         return _damaged(run, error.message)
