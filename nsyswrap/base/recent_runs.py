@@ -127,7 +127,7 @@ def _candidates(here: Path | None, skip: Skip) -> list[_Candidate]:
     real = lru_cache(maxsize=1)(os.path.realpath)  # of the parent: that of 20,000 folders takes a second
     for folder, marks in _unlisted(here or Path.cwd(), skip):
         parent, _, name = folder.rpartition("/")
-        own = os.path.realpath(folder) if listed and os.path.islink(folder) else f"{real(parent)}/{name}"  # noqa: PTH114
+        own = os.path.realpath(folder) if listed and paths.is_link(folder) else f"{real(parent)}/{name}"
         if own not in listed:
             dated.append((folder, None, _changed(folder, marks, skip)))
     return [_Candidate(folder, start, time) for folder, start, time in dated if time is not None]

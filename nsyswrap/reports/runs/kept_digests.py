@@ -45,7 +45,9 @@ def place_of(capture: Path) -> Path | None:
         present = sorted(names.intersection(paths.names(folder)))
         if name not in present or export.suffix != _SUFFIX or _has_journal(folder, name):
             return None
-        statuses = [os.stat(f"{folder}/{one}") for one in present]  # noqa: PTH116 - of 20,000 runs
+        statuses = [facts for one in present if (facts := paths.status(f"{folder}/{one}"))]
+        if len(statuses) < len(present):  # a broken link
+            return None
         if time.time() - max(max(one.st_mtime, one.st_ctime) for one in statuses) < _SETTLED_S:
             return None
         files = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in statuses]
