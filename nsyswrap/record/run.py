@@ -58,7 +58,7 @@ with lazy_imports():  # most are used when nsys runs or has ended, so the progra
 _LAUNCHER = (sys.executable, "-I", "-S", str(Path(exec_program.__file__)))
 _FIRST_FREE = 3  # the descriptor after stdin, stdout and stderr
 _READ_BYTES = 64
-_STARTS = 3  # attempts, if nsys gives up before it starts the program
+_STARTS = 5  # attempts, if nsys gives up before it starts the program
 
 
 class _Ended(NamedTuple):

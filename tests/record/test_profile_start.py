@@ -17,9 +17,14 @@ if [ "$1" = profile ] && [ "$2" != --help ]; then
 fi
 exec {nsys} "$@"
 """
+MOST_STARTS = 5
+EXCEPTION = """/x/ClientProxy.cpp(389): Throw in function Endpoint ClientProxy::GetLocalEndpoint() const
+Dynamic exception type: boost::wrapexcept<QuadDCommon::RuntimeException>
+std::exception::what: RuntimeException
+[QuadDCommon::tag_message*] = Local Endpoint is not available."""
 LOST = [
     "End of file",
-    "[QuadDCommon::tag_message*] = Local Endpoint is not available.",
+    EXCEPTION,
     "Connection to Agent lost. This is most likely a bug. Internal reason: 'End of file'.",
 ]
 
@@ -35,7 +40,7 @@ def starts(path: Path) -> int:
     return len(path.with_name("nsys.starts").read_text().splitlines())
 
 
-@pytest.mark.parametrize("words", LOST)
+@pytest.mark.parametrize("words", LOST, ids=["end of file", "local endpoint", "agent lost"])
 def test_it_is_started_again(tmp_path: Path, nsys: str, cli: Cli, words: str) -> None:
     path = giving_up(tmp_path, nsys, words, times=2)
     done = cli(
@@ -43,16 +48,25 @@ def test_it_is_started_again(tmp_path: Path, nsys: str, cli: Cli, words: str) ->
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("ran\nread")  # once, and nobody read its stdin before
-    assert starts(path) == 3
-    assert json.loads((tmp_path / "run" / RUN).read_text(encoding="utf-8"))["nsys_starts"] == 3
+    # On a busy machine the real nsys, too, may give up.
+    assert 3 <= starts(path) <= MOST_STARTS
+    assert json.loads((tmp_path / "run" / RUN).read_text(encoding="utf-8"))["nsys_starts"] == starts(path)
 
 
-def test_but_not_for_ever(tmp_path: Path, nsys: str, cli: Cli) -> None:
-    path = giving_up(tmp_path, nsys, LOST[0], times=99)
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (LOST[0], "nsys says: End of file"),
+        (EXCEPTION, "nsys lost the connection to its agent"),
+    ],
+    ids=["end of file", "local endpoint"],
+)
+def test_but_not_for_ever(tmp_path: Path, nsys: str, cli: Cli, words: str, message: str) -> None:
+    path = giving_up(tmp_path, nsys, words, times=99)
     done = cli("profile", "--no-stats", "--nsys", path, "-o", "run", "echo", "ran")
     assert done.returncode == 70
-    assert "nsys says: End of file" in done.stderr
-    assert starts(path) == 3
+    assert message in done.stderr
+    assert starts(path) == MOST_STARTS
 
 
 def test_what_would_fail_again_is_not_tried_again(tmp_path: Path, nsys: str, cli: Cli) -> None:

@@ -55,6 +55,11 @@ _FAULTS = (
         "profile again",
     ),
     (
+        r"Local Endpoint is not available|The proxy is not started",
+        "nsys lost the connection to its agent",
+        "profile again, when the machine is less busy",
+    ),
+    (
         r"sem_open",
         "nsys cannot create a semaphore: /dev/shm is missing or not writable",
         "in the chroot or container: mount -t tmpfs -o mode=1777 tmpfs /dev/shm",
