@@ -73,9 +73,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what nsys said beside a test that failed, where a run did for nsys' sake."""
+    """Show beside a test that failed what nsys said, if a run failed for it, and the state of its cluster."""
     report = yield
-    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    fixtures = getattr(item, "funcargs", {})
+    folder = fixtures.get("tmp_path")
+    if report.failed and "cluster" in fixtures:
+        report.sections.append(("Slurm", fixtures["cluster"].state()))
+        for log in sorted(folder.rglob("slurm/*.log")) if folder else ():
+            report.sections.append((str(log.relative_to(folder)), _text(log)[-3000:]))
     for status in sorted(folder.rglob(STATUS)) if report.failed and folder else ():
         told, said = (_text(status.with_name(name)) for name in (STATUS, LOG))
         if '"nsys_failed"' in told:

@@ -51,6 +51,8 @@ _CONFIG = {
     "ReturnToService": "2",
     "InactiveLimit": "0",
     "KillWait": "30",  # Slurm's own default: what a cancelled run has to write its report
+    # By default a step that lives a minute after its SIGKILL, as on a busy machine, drains its node for good.
+    "UnkillableStepTimeout": "600",
     "MinJobAge": "300",
     "JobRequeue": "1",
     "PropagateResourceLimits": "NONE",
@@ -129,12 +131,16 @@ class Cluster:
         """Wait until all nodes are in ``state``."""
         deadline = time.monotonic() + PATIENCE_S
         asked = ("sinfo", "-h", "-N", "-p", "debug", "-o", "%T")
-        while (states := self.run(*asked, check=False).split()) != [state] * len(NODES):
-            assert time.monotonic() < deadline, (states, self._said())
+        while self.run(*asked, check=False).split() != [state] * len(NODES):
+            assert time.monotonic() < deadline, self.state()
             time.sleep(0.1)
 
-    def _said(self) -> str:
-        return "\n".join(log.read_text()[-500:] for log in sorted(self.folder.glob("*.log")))
+    def state(self) -> str:
+        """Return what holds a job back: the queue, the nodes and why one is drained, the ends of all logs."""
+        queue = self.run("squeue", "-r", "-o", "%i %j %T %N %r", check=False)
+        nodes = self.run("sinfo", "-N", "-p", "debug", "-o", "%N %T %E", check=False)
+        logs = [f"{log.name}:\n{log.read_text()[-1000:]}" for log in sorted(self.folder.glob("*.log"))]
+        return "\n".join((queue, nodes, *logs))
 
 
 def _environment(process: Path) -> bytes:

@@ -131,7 +131,7 @@ class SecondAttempt:
             item._initrequest()  # noqa: SLF001 - as for a test that has not run
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
             for report in reports:
-                report.user_properties.append((_SECOND, str(failed[0].longrepr)))
+                report.user_properties.append((_SECOND, _told(failed[0])))
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -203,6 +203,11 @@ def _cases(items: list[pytest.Item]) -> list[list[pytest.Item]]:
     for item in items:
         functions[item.parent, getattr(item, "originalname", item.name)].append(item)
     return [*functions.values()]
+
+
+def _told(report: pytest.TestReport) -> str:
+    """Return the traceback of a test that failed, and what was added to it."""
+    return "\n".join((str(report.longrepr), *(f"{name}:\n{text}" for name, text in report.sections)))
 
 
 def skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
