@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending
-from nsyswrap.analysis.arrays.intervals import intersection, union
+from nsyswrap.analysis.arrays.intervals import NOTHING, difference, intersection, union
 from nsyswrap.analysis.finding import Finding, FindingKind, Status
 from nsyswrap.analysis.gpu_gaps import Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import (
@@ -160,6 +160,22 @@ class AdviceContext:
         return self.window_ns - max(busy)
 
     @cached_property
+    def others(self) -> IntervalSet:
+        """The time in which other processes use each GPU of this one: no change of this one saves it."""
+        whole, cover = self.capture.whole, None
+        every = gpu_operations_of(whole)
+        for process, device, _ in self.operations.by_device():
+            sharing = [pair for pair in owners_of_gpus(whole)[process, device] if pair != (process, device)]
+            rows = np.concatenate([np.empty(0, np.int64), *(every.rows_of[pair] for pair in sharing)])
+            used = union(every.start_ns[rows], every.end_ns[rows])
+            cover = used if cover is None else intersection(cover, used)
+        return NOTHING if cover is None else cover
+
+    def most_saved_ns(self, cover: IntervalSet) -> int:
+        """Return the most that a change can save of this time."""
+        return min(difference(cover, self.others).length, self.most_ns)
+
+    @cached_property
     def kinds(self) -> GapKinds:
         """What the gaps are about."""
         return GapKinds(self)
@@ -178,13 +194,13 @@ class AdviceContext:
         status: Status = "bound",
         **numbers: Any,
     ) -> Finding:
-        """Return a finding about this part; its ceiling is the evidence, at most ``most_ns``, unless given.
+        """Return a finding about this part; its ceiling is what can be saved of the evidence, unless given.
 
         The steady steps are counted in its numbers; 0 without any.
         """
         steps = self.part.steps
         counted = {"steps": int(steps.steady.sum()) if steps.found else 0, **numbers}
-        ceiling = min(evidence.length, self.most_ns) if ceiling_ns is None else ceiling_ns
+        ceiling = self.most_saved_ns(evidence) if ceiling_ns is None else ceiling_ns
         return Finding(kind, counted, evidence, ceiling, status, source, self.window_ns)
 
     def fact(self, kind: FindingKind, evidence: IntervalSet, source: str, **numbers: Any) -> Finding:

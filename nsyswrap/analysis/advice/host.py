@@ -158,7 +158,7 @@ def synchronizing(context: AdviceContext) -> Iterator[Finding]:
         "synchronizing",
         cover,
         "gpu_idle",
-        ceiling_ns=min(cover.length, context.most_ns) if little else alone,
+        ceiling_ns=context.most_saved_ns(cover) if little else alone,
         **little,
         after_every_operation=_waits(context) >= _EVERY * max(kernels, 1),
         gaps=int(gaps.sum()),

@@ -8,7 +8,7 @@ import recorded
 from advised import STEP_NS, findings_of, launched, looped, new, stakes
 from drawn_programs import Program
 from sampled import sampled
-from tiny_export import Row, call, changed, kernel, memcpy, row
+from tiny_export import Row, call, changed, global_id, kernel, memcpy, memset, row
 
 from nsyswrap.analysis.advice import WORTH_PERCENT
 from nsyswrap.analysis.answer import answer_of
@@ -93,6 +93,25 @@ def test_processes_that_take_turns_on_one_gpu_are_judged_together(
     (tmp_path / "two").mkdir()
     apart = answer_of(new(tmp_path / "two", *rows, *two))  # equal numbers can be two GPUs
     assert [device.shared_with for device in apart.devices] == [(), ()]
+
+
+# 4242  |L 0-8|  k[8 ... 300)
+# 5555               |L 280-288|  memset[310 .... 800)
+def test_what_another_process_does_on_the_gpu_cannot_be_saved(tmp_path: Path) -> None:
+    one = [call("cudaLaunchKernel", 0, 8, 1, pid=4242), kernel("k", 8, 300, 1, pid=4242)]
+    other = [
+        call("cudaMemsetAsync", 280, 288, 1, pid=5555),
+        memset(310, 800, 8, correlationId=1, globalPid=global_id(5555)),
+    ]
+    rows = [*looped(*one, steps=20, pid=4242), *looped(*other, steps=20, pid=5555)]
+    answer = answer_of(new(tmp_path, *rows))
+    [device] = answer.devices
+    assert device.shared_with == (5555,)
+    [finding] = answer.findings
+    assert finding.kind == "host_bound"
+    # 490 of the 700 ns after the kernel are the other's memset
+    assert (finding.evidence.length, finding.ceiling_ns) == (19 * 700, 19 * 210)
+    assert sum(answer.idle_ns.values()) == 19 * 210 + 370
 
 
 # CPU  |La 0-10|C 10 ................. 700|Lb 700-710|
