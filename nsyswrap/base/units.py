@@ -13,7 +13,7 @@ NS_PER_S = 10**9
 Rounding = Literal["2025", "legacy"]
 TimeUnit = Literal["auto", "ns", "us", "ms", "s"]
 
-_ALL = 100.0  # percent
+_ALL, _ALMOST_ALL, _INEXACT = 100.0, 99.9, 1e-9  # percent; a sum of shares misses 100 by less
 _TENTH = Decimal("0.1")
 TIE = 0.5
 EXACT_TENTHS = 1e11  # below this the rounding error of a product with 10 is far below NEAR_TIE
@@ -122,6 +122,8 @@ def human(value: object, unit: Unit, time_unit: TimeUnit = "auto") -> str:
         return _scaled(value, kind) + ("/s" if unit in (Unit.BYTES_PER_S, Unit.FLOP_PER_S) else "")
     if unit is Unit.ADDRESS:
         return f"0x{value:X}"
+    if unit is Unit.PERCENT and _ALMOST_ALL < value < _ALL - _INEXACT:
+        value = _ALMOST_ALL  # 100.0 means all of it
     text = _PLAIN.get(unit, "{}").format(value)
     return text.removeprefix("-") if not text.strip("-0.") else text  # -0.0 is shown as 0.0
 
