@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.base.text import counted, printable, shorten, shorten_all
 from nsyswrap.render.colors import REST, Style, state_color
 from nsyswrap.render.formats.markdown import escaped, grid
 from nsyswrap.render.formats.text import column_cells, headed, styled, table_lines, wrapped
-from nsyswrap.render.names import distinct_names
 from nsyswrap.reports.compare.conclusion import conclude, left_out_texts, obstacle_texts
 from nsyswrap.reports.compare.tables import (
     basis,

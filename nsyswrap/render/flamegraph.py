@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.analysis.range_texts import BACKWARD
 from nsyswrap.analysis.range_tree.kernels import node_kernels_of
 from nsyswrap.base.text import printable
 from nsyswrap.capture.capture import Capture
-from nsyswrap.render.names import distinct_names
 
 _OUTSIDE, _BACKWARD, _UNNAMED = "(no range)", "(backward)", "(no name)"
 

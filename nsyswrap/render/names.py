@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import alike, screen_width
+from nsyswrap.base.text import screen_width
 
 if TYPE_CHECKING:
     from nsyswrap.reports.table import Table
@@ -28,7 +28,7 @@ _SHORTEST = {text: text.removeprefix("memcpy ") for text in _BARE.values() if te
 def readable_tables(tables: Sequence[Table]) -> list[Table]:
     """Return the tables with readable kernel names, each kernel with one name in all of them."""
     columns = [(table, column) for table in tables for column in table.columns if column.kernels]
-    readable = distinct_names(
+    readable = kernel_names.distinct_names(
         {text for table, column in columns for text in table.data[column.name] if text is not None}
     )
     return [_renamed(table, readable) for table in tables]
@@ -38,23 +38,6 @@ def _renamed(table: Table, readable: Mapping[str, str]) -> Table:
     names = [column.name for column in table.columns if column.kernels]
     texts = {name: [text and readable[text] for text in table.data[name]] for name in names}
     return replace(table, data={**table.data, **texts})
-
-
-def distinct_names(names: Iterable[str]) -> dict[str, str]:
-    """Return the readable form of each name. Equal readable forms are numbered in the order of the names."""
-    read = kernel_names.readable  # not looked up again for each of many names
-    readable = {name: readable_name(name) if "/" in name else read(name) for name in sorted(names)}
-    for group in alike(readable):
-        readable.update({name: f"{readable[name]} #{number}" for number, name in enumerate(group, 1)})
-    for group in alike(readable):  # a full name may equal a numbered one
-        readable.update({name: name for name in group})
-    return readable
-
-
-def readable_name(name: str) -> str:
-    """Return the readable form of a kernel name; an NVTX range before it stays."""
-    head, slash, tail = name.rpartition("/")
-    return head + slash + kernel_names.readable(tail)
 
 
 def abbreviated(texts: Sequence[str], room: int, kernels: Collection[str | None] = ()) -> list[str]:
@@ -79,5 +62,5 @@ def _causes() -> Mapping[str, str]:
 
 def _readable(names: Iterable[str], every: Iterable[str | None]) -> dict[str, str]:
     """Return the readable names that are shorter, numbered where several of all kernels have the same."""
-    readable = distinct_names({*names, *filter(None, every)})
+    readable = kernel_names.distinct_names({*names, *filter(None, every)})
     return {name: text for name in names if screen_width(text := readable[name]) < screen_width(name)}

@@ -11,13 +11,13 @@ from recorded import DOZEN, ROOT, capture_names, run_folder
 from sampled import sampled
 from tiny_export import kernel, memcpy, opened, write
 
-from nsyswrap.analysis.kernel_names import CLASSES, RULES, classify, readable
+from nsyswrap.analysis.kernel_names import CLASSES, RULES, classify, distinct_names, readable
 from nsyswrap.analysis.kernel_names.demangled import plain
 from nsyswrap.api import open_capture
 from nsyswrap.base.text import shorten_all
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.render.formats import text
-from nsyswrap.render.names import distinct_names, readable_tables
+from nsyswrap.render.names import readable_tables
 from nsyswrap.reports.summary import summarize
 
 # Class, what a person reads ("-": the same), and the name.

@@ -10,10 +10,10 @@ from recorded import run_folder
 from sampled import sampled
 
 from nsyswrap import api, open_capture
+from nsyswrap.analysis.kernel_names import readable_name
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli.scenarios import closing_tables
 from nsyswrap.record.scenarios import find_scenario, measured, printed, scenarios
-from nsyswrap.render.names import readable_name
 
 
 def rows(scenario: str, scratch: Path) -> dict[tuple[str, str], dict[Any, Any]]:

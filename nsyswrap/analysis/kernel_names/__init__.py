@@ -5,6 +5,15 @@ an unknown name the class is ``other`` and the readable name is the name itself.
 """
 
 from nsyswrap.analysis.kernel_names.classes import CLASSES, OTHER, RULES, classify, read_rules
-from nsyswrap.analysis.kernel_names.readable import readable
+from nsyswrap.analysis.kernel_names.readable import distinct_names, readable, readable_name
 
-__all__ = ["CLASSES", "OTHER", "RULES", "classify", "read_rules", "readable"]
+__all__ = [
+    "CLASSES",
+    "OTHER",
+    "RULES",
+    "classify",
+    "distinct_names",
+    "read_rules",
+    "readable",
+    "readable_name",
+]

@@ -6,13 +6,14 @@ Use them on screens only: much of a name is left out, so two kernels can have th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from nsyswrap.analysis.kernel_names.classes import OTHER, classify
 from nsyswrap.analysis.kernel_names.demangled import Name, parse
 from nsyswrap.analysis.kernel_names.libraries import each_value_type, pytorch, short_type, triton
 from nsyswrap.analysis.kernel_names.products import convolution, gemm
+from nsyswrap.base.text import alike
 
 _NCCL = re.compile(r"nccl\w*?Kernel_(\w+)")
 _THRUST = re.compile(r"cuda_cub::__(?!parallel_for)(\w+?)::")
@@ -40,6 +41,22 @@ def readable(name: str) -> str:
         return next((text for text in _short_names(name, parse(name)) if text), name)
     except (IndexError, ValueError):  # begins like a known name but continues differently
         return name
+
+
+def distinct_names(names: Iterable[str]) -> dict[str, str]:
+    """Return the readable form of each name. Equal readable forms are numbered in the order of the names."""
+    texts = {name: readable_name(name) if "/" in name else readable(name) for name in sorted(names)}
+    for group in alike(texts):
+        texts.update({name: f"{texts[name]} #{number}" for number, name in enumerate(group, 1)})
+    for group in alike(texts):  # a full name may equal a numbered one
+        texts.update({name: name for name in group})
+    return texts
+
+
+def readable_name(name: str) -> str:
+    """Return the readable form of a kernel name; an NVTX range before it stays."""
+    head, slash, tail = name.rpartition("/")
+    return head + slash + readable(tail)
 
 
 def _short_names(name: str, kernel: Name) -> Iterator[str | None]:

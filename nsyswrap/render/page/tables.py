@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.base.text import counted, shorten_all
 from nsyswrap.base.units import Unit, human, moment
 from nsyswrap.render.formats.text import heading
-from nsyswrap.render.names import distinct_names
 from nsyswrap.render.page.html import Markup, element, joined
 from nsyswrap.reports.table import Column, Table
 

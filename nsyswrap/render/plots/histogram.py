@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import LAUNCHES
-from nsyswrap.render.names import distinct_names
 from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import (
     NAMES,

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.kernel_names import OTHER
+from nsyswrap.analysis.kernel_names import OTHER, distinct_names
 from nsyswrap.analysis.kernel_units import kernel_kinds
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
 from nsyswrap.render.colors import kernel_color
-from nsyswrap.render.names import distinct_names
 from nsyswrap.render.plots import Plot, notes_of, table_for
 from nsyswrap.render.plots.figure import (
     GRAY,

@@ -24,6 +24,7 @@ from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
 from nsyswrap.analysis.judged_part import main_steps
+from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.analysis.steps import Steps
 from nsyswrap.base.constants import MISSING
@@ -31,7 +32,6 @@ from nsyswrap.base.units import Unit, human
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
 from nsyswrap.capture.per_capture import per_capture
-from nsyswrap.render.names import distinct_names
 from nsyswrap.render.page.html import plain
 from nsyswrap.render.page.tables import clipped
 from nsyswrap.render.timeline.curves import Curve
