@@ -388,9 +388,9 @@ def arranged(table: Table, sort: str = "", match: str = "") -> Table:
     """Return a table with the rows of which a text matches, in the order of a column.
 
     ``match`` is a pattern such as ``*gemm*``; what is written in a text matches anywhere in it, also
-    ``[CUDA memset]``. A kernel matches by its readable name, too: ``gemm tf32``. ``sort`` is the name or the
-    header of a column, the largest number first; a minus before it reverses that. A table without such a
-    column stays in its order. What is missing comes last.
+    ``[CUDA memset]``. A kernel matches by its readable name, too: ``gemm tf32 #2``.
+    ``sort`` is the name or the header of a column, the largest number first; a minus before it reverses that.
+    A table without such a column stays in its order. What is missing comes last.
     """
     rows = np.arange(len(table))
     if match:
@@ -413,11 +413,17 @@ def column_named(columns: Iterable[Column], name: str) -> Column | None:
 
 
 def _matching(texts: Texts, pattern: str, *, kernels: bool) -> NDArray[Any]:
-    """Return for each row whether its text matches, or the readable name if these are kernels."""
+    """Return for each row whether its text matches, or the readable name if these are kernels.
+
+    Kernels of one readable name match by their number, too, as a screen has them: ``gemm tf32 #2``.
+    """
     wanted = pattern.lower()
+    numbered = kernel_names.distinct_names(filter(None, texts.texts)) if kernels else {}
 
     def matches(text: str) -> bool:
-        names = (text, kernel_names.readable(text.rpartition("/")[2])) if kernels else (text,)
+        names = [text]
+        if kernels:
+            names += [kernel_names.readable(text.rpartition("/")[2]), numbered.get(text, text)]
         return any(wanted in name or fnmatchcase(name, wanted) for name in map(str.lower, names))
 
     marks = np.array([text is not None and matches(text) for text in texts.texts], bool)

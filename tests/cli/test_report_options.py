@@ -21,6 +21,7 @@ from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.cli import output as show
 from nsyswrap.cli.explain import OUTSIDE
 from nsyswrap.reports import NAMES, SUMMARIES, find_report
+from nsyswrap.reports.table import arranged
 
 pytestmark = pytest.mark.slow
 
@@ -156,6 +157,15 @@ def test_a_kernel_matches_by_its_readable_name(cli: Cli, tmp_path: Path) -> None
     assert shown.casefold() not in name
     done = cli("report", "x.sqlite", "-r", KERNELS, "--match", shown, "--format", "csv")
     assert [line["Name"] for line in read_csv(done.stdout)] == [name]
+
+
+def test_a_kernel_matches_by_the_number_of_its_readable_name(tmp_path: Path) -> None:
+    add = "void at::native::vectorized_elementwise_kernel<(int)4, at::native::CUDAFunctor_add<float>, X>(int)"
+    names = [add, add.replace("(int)4", "4")]
+    path = write(tmp_path / "x.sqlite", *(kernel(name, 10 * i, 10 * i + 5) for i, name in enumerate(names)))
+    table = open_capture(path).report(KERNELS)
+    for pattern, matched in (("#2", names[1:]), ("*add<float>* #1", names[:1]), ("add<float>", names)):
+        assert sorted(arranged(table, match=pattern).data["name"]) == sorted(matched)
 
 
 def test_a_name_with_brackets_matches_as_it_is_shown(cli: Cli, tmp_path: Path) -> None:
