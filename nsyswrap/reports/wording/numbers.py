@@ -1,4 +1,4 @@
-"""Numbers in sentences, written by the unit at the end of their name."""
+"""Numbers and names of kernels in sentences, written by the unit at the end of their own name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nsyswrap.analysis.kernel_names.readable import readable
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, human, percent
 
@@ -16,6 +17,7 @@ _UNITS: Mapping[str, Callable[[Any], str]] = {
     "_bytes": lambda value: human(value, Unit.BYTES),
     "_bytes_per_s": lambda value: human(value, Unit.BYTES_PER_S),
     "_percent": percent,
+    "kernel": readable,
 }
 
 
@@ -47,8 +49,8 @@ class _Number:
 def filled(text: str, numbers: Mapping[str, Any]) -> str:
     """Return a text with numbers in place of their names in braces.
 
-    ``{idle_ns}`` is written as a duration, and so are other units. ``{gaps:per step}`` is a count divided by
-    the ``steps`` of the numbers, if there are any; below 1 it reads
+    ``{idle_ns}`` is written as a duration, and so are other units; ``{longest_kernel}`` as its readable name.
+    ``{gaps:per step}`` is a count divided by the ``steps`` of the numbers, if there are any; below 1 it reads
     ``2 in 19 steps``. ``{copies:copies}`` is a count with its noun.
     """
     steps = numbers.get("steps", 0)
