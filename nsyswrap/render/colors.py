@@ -1,7 +1,8 @@
 """The colors of pages, plots and traces: one table, in which each hue and texture means one thing.
 
 A style is a hue and a texture. Color-blind readers can tell hues of one texture from each other, and each hue
-has a contrast of 3 : 1 to what it is drawn on. Host calls and the idle time that they cause share a style,
+has a contrast of 3 : 1 to what it is drawn on. On paper without color, products, attention and elementwise
+kernels differ in lightness. Host calls and the idle time that they cause share a style,
 because they are the same activity. Verdicts have hues of their own.
 """
 
@@ -28,15 +29,15 @@ class Hue(NamedTuple):
 
 
 HUES = (
-    Hue("#2b3f97", "#5794ff"),
+    Hue("#537ded", "#989fff"),
     Hue("#b87500", "#ef9300"),
     Hue("#509251", "#279363"),
     Hue("#c14d36", "#e94210"),
-    Hue("#81055b", "#ba80bc"),
-    Hue("#2e86d9", "#49d5ff"),
+    Hue("#81055b", "#9e6db2"),
+    Hue("#045fa9", "#49d5ff"),
     Hue("#534900", "#dcdf69"),
-    Hue("#92787f", "#a6bbb2"),
-    Hue("#847fa1", "#6c838b"),
+    Hue("#92787f", "#aabdb4"),
+    Hue("#847fa1", "#70adbd"),
     Hue("#a8001c", "#ff8f8f"),
     Hue("#00665c", "#58e0c0"),
     Hue("#343b46", "#dfe4ec"),

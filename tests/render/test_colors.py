@@ -39,6 +39,7 @@ SIGHT = {
 XYZ = np.array([(0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505)])
 WHITE = np.array([0.9505, 1.0, 1.089])
 APART = 15  # distance in CIELAB that is visible at a glance, side by side
+LIGHTNESS_APART = 10  # of 100
 VERDICTS_APART = 10  # which have a sign and a word too
 
 
@@ -75,6 +76,15 @@ def test_hues_stay_apart(ground: str, sight: str) -> None:
         for number in (palette.SLOWER, palette.FASTER, palette.INK)
     ]
     assert all(np.linalg.norm(one - other) > VERDICTS_APART for one, other in combinations(verdicts, 2))
+
+
+@pytest.mark.parametrize("ground", ["light", "dark"])
+def test_the_kernels_of_most_programs_differ_without_color(ground: str) -> None:
+    lightness = [
+        seen(getattr(palette.HUES[palette.KERNELS[name].hue], ground), SIGHT["all"])[0]
+        for name in ("gemm", "attention", "elementwise")
+    ]
+    assert min(abs(one - other) for one, other in combinations(lightness, 2)) > LIGHTNESS_APART
 
 
 def luminance(color: str) -> float:
