@@ -137,7 +137,7 @@ def _draw(plot: Plot, captures: Mapping[str, Capture], path: Path, form: Format,
                 note(f"nsyswrap: no {plot.name}: {error.message}; {error.hint}")
     if quantities:
         with step(f"drawing {plot.name} …"):
-            picture = figure.content(plot.draw_data(quantities), form)
+            picture = figure.content(plot.draw_data(quantities, captures), form)
         write(path, picture, follow=False)
         note(f"wrote {path}")
     return bool(quantities)

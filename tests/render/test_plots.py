@@ -18,8 +18,9 @@ from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, open
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.api import Capture, open_capture
 from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.base.units import Unit
 from nsyswrap.render.plots import NAMES, find_plot
-from nsyswrap.render.plots.figure import Format, Sheet, content
+from nsyswrap.render.plots.figure import Format, Sheet, content, log_axis
 from nsyswrap.reports.wording.verdicts import launch_verdict
 
 FORMATS: tuple[Format, ...] = ("png", "svg", "pdf")
@@ -48,6 +49,29 @@ def everything_drawn(capture: Capture) -> dict[str, Sheet]:
         with suppress(NotInCapture):
             made[kind] = capture.plot(kind)
     return made
+
+
+@pytest.mark.parametrize(
+    ("data", "ends", "ticks"),
+    [
+        ((3.1, 870), (2, 1000), [10, 100, 1000]),
+        ((2, 50), (2, 50), [2, 5, 10, 20, 50]),
+        ((9.5, 10.5), (2, 50), [2, 5, 10, 20, 50]),
+    ],
+)
+def test_logarithmic_axes_begin_and_end_at_round_numbers(
+    data: tuple[float, float], ends: tuple[float, float], ticks: list[float]
+) -> None:
+    axes = Figure().add_subplot()
+    axes.set_xlim(*data)
+    log_axis(axes, "x", Unit.COUNT, "")
+    assert axes.get_xlim() == pytest.approx(ends)
+    assert [one for one in axes.get_xticks() if ends[0] <= one <= ends[1] * 1.001] == pytest.approx(ticks)
+
+
+def test_a_pdf_has_fonts_that_printers_take(tmp_path: Path) -> None:
+    pdf = content(opened(tmp_path, kernel("k", 0, 20)).plot("top-kernels"), "pdf")
+    assert (pdf.count(b"/Subtype /Type3"), pdf.count(b"/FontFile2") > 0) == (0, True)
 
 
 @pytest.mark.parametrize("name", DOZEN[1::3])  # kernels, ranks, ranges, queues
@@ -155,6 +179,41 @@ def test_captures_stand_side_by_side(tmp_path: Path) -> None:
         shown = drawn(find_plot(kind).draw(captures))
         assert (shown.cut_off(), shown.overlapping()) == ([], []), kind
         assert any("2 captures" in text for text in shown.texts), kind
+
+
+def test_a_picture_names_its_program(tmp_path: Path) -> None:
+    capture, other = (recorded_capture(name, tmp_path) for name in ("cdist/mm", "gelu/torch"))
+    program, second = "cdist.py", "gelu.py"
+    alike = drawn(find_plot("timeline").draw({"a": capture, "b": capture})).texts
+    assert {"a", "b", program} <= set(alike)
+    apart = drawn(find_plot("timeline").draw({"a": capture, "b": other})).texts
+    assert {f"{program} (a)", f"{second} (b)"} <= set(apart)
+    assert program not in apart
+
+
+# The recording of the second rank starts later; its call is 200 ns after that.
+@pytest.mark.parametrize(
+    ("started", "lengths", "second"),
+    [(100, (1300, 1300), 300), (4000, (1000, 1000), 0)],
+    ids=["at once", "one after the other"],
+)
+def test_captures_of_one_time_are_drawn_on_one_clock(
+    started: int, lengths: tuple[int, int], second: int, tmp_path: Path
+) -> None:
+    ranks = {}
+    for number, since in enumerate((5000, 5000 + started)):
+        (tmp_path / f"{number}").mkdir()
+        at = 200 * number
+        session = row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=since)
+        rows = [call("cudaLaunchKernel", at, at + 50, 1), kernel("k", at + 100, at + 1000, 1)]
+        ranks[f"{number}"] = opened(tmp_path / f"{number}", session, *rows)
+    figure = find_plot("timeline").draw(ranks)
+    assert tuple(axes.get_xlim()[1] for axes in figure.axes) == lengths
+    begins = [min(part.edges[:-1][part.heights > 0][0] for part in steps(axes)) for axes in figure.axes]
+    assert begins == [0, second]
+    texts = drawn(figure).texts
+    assert any("the captures share one clock" in text for text in texts) == bool(second)
+    assert ("time of the first capture (µs)" in texts) == bool(second)
 
 
 def test_kernels_stand_under_the_roofs_of_their_gpu(tmp_path: Path) -> None:

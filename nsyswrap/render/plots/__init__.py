@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.recent_runs import program_word
 from nsyswrap.base.text import unknown
 from nsyswrap.reports import find_report
 
@@ -38,23 +39,40 @@ class Plot:
     """A kind of figure.
 
     ``compute`` returns the data of one capture. It raises NotInCapture if the capture lacks the events.
-    ``figure`` draws the data of one or several captures by label. ``if_possible``: few captures have what it
-    needs, so that its absence is worth a line only if the user asks for this kind.
+    ``figure`` draws the data of one or several captures by label, below the name of their program.
+    ``if_possible``: few captures have what it needs, so that its absence is worth a line only if the user
+    asks for this kind.
     """
 
     name: str
     compute: Callable[[Capture], Any]
-    figure: Callable[[Mapping[str, Any]], Sheet]
+    figure: Callable[[Mapping[str, Any], str], Sheet]
     if_possible: bool = False
 
     def draw(self, captures: Mapping[str, Capture]) -> Sheet:
         """Return the figure of captures by label; raises NotInCapture."""
-        return self.draw_data({label: self.compute(capture.decided()) for label, capture in captures.items()})
+        data = {label: self.compute(capture.decided()) for label, capture in captures.items()}
+        return self.draw_data(data, captures)
 
-    def draw_data(self, data: Mapping[str, Any]) -> Sheet:
-        """Return the figure of data from ``compute`` by label."""
+    def draw_data(self, data: Mapping[str, Any], captures: Mapping[str, Capture]) -> Sheet:
+        """Return the figure of data from ``compute`` by label; ``captures`` are those of these labels."""
+        programs = {label: _program(captures[label]) for label in data}
+        if len(set(programs.values())) == 1:
+            [program] = set(programs.values())
+        else:
+            program, data = "", {_title(label, programs[label]): part for label, part in data.items()}
         with figure.plot_settings():
-            return self.figure(data)
+            return self.figure(data, program)
+
+
+def _program(capture: Capture) -> str:
+    """Return the name of the program: its script or module, where Python runs it. Empty if not known."""
+    command = capture.info.command
+    return program_word(command).rpartition("/")[2] if command else ""
+
+
+def _title(label: str, program: str) -> str:
+    return f"{program} ({label})" if program else label
 
 
 def table_for(capture: Capture, report: str) -> Table:

@@ -134,12 +134,12 @@ def _single_copies(
     }
 
 
-def figure(data: Mapping[str, Copies]) -> Sheet:
+def figure(data: Mapping[str, Copies], program: str = "") -> Sheet:
     """Draw the lines of the captures below one another, on the same axes."""
     links = [line.link_bytes_per_s for part in data.values() for line in part.lines]
     notes = [_MARKERS, *([_DASHED] if np.isfinite(links).any() else [])]
     notes += dict.fromkeys(note for part in data.values() for note in part.notes)
-    drawn = sheet(_BODY_IN * len(data), _title(data), notes)
+    drawn = sheet(_BODY_IN * len(data), _title(data), notes, program=program)
     for axes, part in axes_of_each(drawn, data, sharex=True, sharey=True):
         _draw(axes, part)
     for axes in drawn.axes:

@@ -56,10 +56,10 @@ WIDTH_IN = 8.0
 GRAY = "#555555"
 NAMES: dict[str, Any] = {"family": MONO, "fontsize": SMALL}  # the font of names from a capture
 _SCREEN_DPI, _FILE_DPI = 100, 200
-_EDGE_IN, _TITLE_IN, _NOTE_IN, _LEGEND_IN = 0.1, 0.22, 0.13, 0.22  # per line
+_EDGE_IN, _TITLE_IN, _PROGRAM_IN, _NOTE_IN, _LEGEND_IN = 0.1, 0.22, 0.2, 0.13, 0.22  # per line
 _TITLE_SIZE = 11.5
 _LEFT, _LEGEND_COLUMNS, _LABEL = 0.012, 4, 24
-_DECADE, _FEW_DECADES = 10.0, 100.0  # the ratio of the ends of an axis
+_DECADE, _INEXACT = 10.0, 1e-9  # the ratio of the ends of an axis
 _SCALES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SETTINGS: dict[str, Any] = {
     "font.family": [SANS],
@@ -76,6 +76,7 @@ _SETTINGS: dict[str, Any] = {
     "legend.frameon": False,
     "legend.fontsize": SMALL,
     "hatch.linewidth": 0.7,
+    "pdf.fonttype": 42,  # TrueType: journals and printers refuse Type 3
     "svg.hashsalt": "nsyswrap",  # without a salt the ids are random
 }
 # The key of the metadata for the program that made a picture, and the keys that would differ from run to run.
@@ -167,24 +168,32 @@ def plot_settings() -> Iterator[None]:
 
 
 def sheet(
-    body_in: float, title: str, notes: Iterable[str] = (), styles: Mapping[str, Style] | None = None
+    body_in: float,
+    title: str,
+    notes: Iterable[str] = (),
+    styles: Mapping[str, Style] | None = None,
+    program: str = "",
 ) -> Sheet:
     """Return a sheet with room for axes ``body_in`` inches high.
 
-    The title is above the axes. The legend, styles by label, and the notes are below them.
+    The title and the program are above the axes. The legend, styles by label, and the notes are below them.
     """
     heading, small_print, styles = (
         title_lines(title, WIDTH_IN * (1 - 2 * _LEFT), _TITLE_SIZE),
         note_lines(notes),
         styles or {},
     )
-    top = _EDGE_IN + _TITLE_IN * (heading.count("\n") + 1)
+    below_title = _EDGE_IN + _TITLE_IN * (heading.count("\n") + 1)
+    top = below_title + (_PROGRAM_IN if program else 0)
     notes_in = _EDGE_IN + (_NOTE_IN * (small_print.count("\n") + 1) if small_print else 0)
     bottom = notes_in + _LEGEND_IN * -(-len(styles) // _LEGEND_COLUMNS)
     height = top + body_in + bottom
     body = (0, bottom / height, 1, body_in / height)
     figure = Sheet(figsize=(WIDTH_IN, height), dpi=_SCREEN_DPI, layout=ConstrainedLayoutEngine(rect=body))
     figure.text(_LEFT, 1 - _EDGE_IN / height, heading, va="top", fontsize=_TITLE_SIZE, fontweight="bold")
+    if program:
+        name = fitted([program], columns_in(WIDTH_IN * (1 - 2 * _LEFT)))[0]
+        figure.text(_LEFT, 1 - below_title / height, name, va="top", color=GRAY, **NAMES)
     if small_print:
         figure.text(_LEFT, notes_in / height, small_print, va="top", fontsize=7, color=GRAY)
     if styles:
@@ -257,19 +266,31 @@ class _RoundLocator(MaxNLocator):
         return [place - self._shift for place in places]
 
 
-def log_axis(axes: Axes, name: Literal["x", "y"], unit: Unit, what: str) -> None:
-    """Make an axis logarithmic and label its ticks with units. Call it after the data is drawn."""
+def log_axis(axes: Axes, name: Literal["x", "y"], unit: Unit, what: str, most: int = 7) -> None:
+    """Make an axis logarithmic and label its ticks with units. Call it after the data is drawn.
+
+    The axis begins and ends at 1, 2 or 5 times a power of 10. If it has at most ``most`` such numbers, each
+    has a tick, else the powers have.
+    """
     axes.set(**{f"{name}scale": "log"})
     axis: Axis = getattr(axes, f"{name}axis")
     low, high = axis.get_view_interval()
     if high < low * _DECADE:  # a shorter axis would have no ticks, or ticks that overlap
         middle = (low * high) ** 0.5
         low, high = middle / _DECADE**0.5, middle * _DECADE**0.5
-        axes.set(**{f"{name}lim": (low, high)})
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < low * _FEW_DECADES else (1.0,)))
+    low, high = 1 / _round_above(1 / low), _round_above(high)
+    axes.set(**{f"{name}lim": (low, high)})
+    few = round(3 * np.log10(high / low)) < most
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick(human(value, unit))))
     axis.set_minor_formatter(NullFormatter())
     axis.set_label_text(what)
+
+
+def _round_above(value: float) -> float:
+    """Return the smallest number that is not below a value and is 1, 2 or 5 times a power of 10."""
+    decade = _DECADE ** np.floor(np.log10(value))
+    return next(float(step * decade) for step in (1, 2, 5, 10) if step * decade > value * (1 - _INEXACT))
 
 
 def spots(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -61,7 +61,7 @@ def compute(capture: Capture) -> Durations:
     return Durations(classes, totals, notes_of(table))
 
 
-def figure(data: Mapping[str, Durations]) -> Sheet:
+def figure(data: Mapping[str, Durations], program: str = "") -> Sheet:
     """Draw the kernels with the most time over all captures, an axis for each kernel and capture."""
     totals: Counter[str | None] = Counter()
     for part in data.values():
@@ -72,7 +72,7 @@ def figure(data: Mapping[str, Durations]) -> Sheet:
     if rest := len(totals) - len(names):
         notes.append(f"not drawn: {counted(rest, 'more kernels')}")
     readable = distinct_names({name for name in totals if name})
-    picture = sheet(_BODY_IN * len(drawn), _title(data, names[0], readable), notes)
+    picture = sheet(_BODY_IN * len(drawn), _title(data, names[0], readable), notes, program=program)
     grid = picture.subplots(len(drawn), 1, squeeze=False)[:, 0]
     for axes, (name, label) in zip(grid, drawn, strict=True):
         every = [one for part in data.values() for one in part.classes.get(name, [])]
@@ -100,7 +100,8 @@ def _bars(axes: Axes, classes: Classes, every: Classes) -> None:
     low, high = max(min(one[0] for one in every), 1), max(one[1] for one in every)
     for start, end, count in classes:
         axes.bar(max(start, 1), count, max(end, 2) - max(start, 1), align="edge", color=hue(_STYLE))
-    axes.set(xlim=(low / 1.05, high * 1.05), ylim=(0, 1.1 * max(count for *_, count in every)))
+    margin = min(0.05 * (high - low) or 1, low / 2)
+    axes.set(xlim=(low - margin, high + margin), ylim=(0, 1.1 * max(count for *_, count in every)))
     if high > _LOG_FROM * low:
         log_axis(axes, "x", Unit.NS, "duration")
     else:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _BODY_IN = 3.3
 _BINS_PER_DECADE = 20
 _MARGIN = 1.5  # a factor on both sides of an axis
+_TICKS = 5  # on half of the width
 _MARKERS = {"repeat launches": "o", "first launches": "^"}  # hollow, so that none hides another
 _POINTS = "right: a circle is a repeat launch, a triangle a first one; darker where several share a spot"
 _LIMITS_WITHOUT_DATA = (1e3, 1e5)  # ns
@@ -82,12 +83,12 @@ def compute(capture: Capture) -> LaunchTimes:
     )
 
 
-def figure(data: Mapping[str, LaunchTimes]) -> Sheet:
+def figure(data: Mapping[str, LaunchTimes], program: str = "") -> Sheet:
     """Draw the histograms and points of the captures below one another, on the same axes."""
     notes = dict.fromkeys([_POINTS, *(note for part in data.values() for note in part.notes)])
     edges = _edges([times for part in data.values() for times in part.latency_ns])
     limits = _call_limits(data.values())
-    drawn = sheet(_BODY_IN * len(data), _title(data), notes, _SERIES)
+    drawn = sheet(_BODY_IN * len(data), _title(data), notes, _SERIES, program)
     parts = drawn.subfigures(len(data), 1, squeeze=False)[:, 0]
     for place, (label, part) in zip(parts, data.items(), strict=True):
         if len(data) > 1:
@@ -162,7 +163,7 @@ def _latencies(places: Mapping[str, Axes], part: LaunchTimes, edges: NDArray[Any
         counts, _ = np.histogram(np.maximum(times, 1), edges)
         axes.stairs(counts, edges, fill=True, label=f"{kind} launches", **paint(style))
         axes.set(xlim=(edges[0], edges[-1]), ylim=(0, max(int(counts.max()), 1) * 1.05))
-        log_axis(axes, "x", Unit.NS, "launch latency: call to GPU start")
+        log_axis(axes, "x", Unit.NS, "launch latency: call to GPU start", _TICKS)
         axes.set_ylabel(_COUNTED[kind] if len(places) > 1 else f"number of {kind} launches")
         ticks = 4 if kind == "repeat" or len(places) == 1 else 2
         axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True, steps=[1, 2, 5, 10]))
@@ -189,7 +190,7 @@ def _calls(
     axes.axline((1, 1), (10, 10), color=GRAY, linewidth=0.8, linestyle="--")
     axes.set(xlim=gpu_limits, ylim=api_limits)
     axes.set_title("above the line: call longer than GPU work")
-    log_axis(axes, "x", Unit.NS, "GPU time of the launched work")
+    log_axis(axes, "x", Unit.NS, "GPU time of the launched work", _TICKS)
     log_axis(axes, "y", Unit.NS, "CPU time of the launch call")
 
 

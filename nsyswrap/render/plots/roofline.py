@@ -96,10 +96,10 @@ def compute(capture: Capture) -> Kernels:
     )
 
 
-def figure(data: Mapping[str, Kernels]) -> Sheet:
+def figure(data: Mapping[str, Kernels], program: str = "") -> Sheet:
     """Draw the kernels of each capture below one another, on the same axes."""
     notes = [_MARKERS, *dict.fromkeys(note for part in data.values() for note in part.notes)]
-    drawn = sheet(_BODY_IN * len(data), _title(data), notes)
+    drawn = sheet(_BODY_IN * len(data), _title(data), notes, program=program)
     for axes, part in axes_of_each(drawn, data, sharex=True, sharey=True):
         _draw(axes, part)
     for axes in drawn.axes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -203,6 +203,7 @@ HEIGHTS = (
     f"height: busy share of each 1/{BINS} of the time, at least a twentieth of a lane; upper half: "
     "copies and memsets"
 )
+_ONE_CLOCK = "the captures share one clock, aligned by the starts of their recordings"
 _RANGES = "; long NVTX ranges are drawn one by one"
 _HEIGHT = 0.84  # of a lane; the rest is the space between lanes
 _LEAST = 0.05  # of that height, so that a short event is visible
@@ -216,9 +217,22 @@ _MOST_PARTS = 2  # in the title
 _NOTHING = "no GPU work, no CUDA API calls and no NVTX ranges"
 
 
-def draw_lanes(axes: Axes, lanes: Sequence[Lane], edges: NDArray[Any]) -> None:
-    """Draw lanes, the first on top. ``edges`` are the edges of their bins in ns."""
-    origin, length = int(edges[0]), int(edges[-1] - edges[0])
+class Window(NamedTuple):
+    """The time that axes show: its start on the clock of the capture and its length, in ns.
+
+    ``ahead_ns`` is what the axis counts beside the time of the capture, and ``clock`` whose time it is.
+    """
+
+    start_ns: int
+    length_ns: int
+    ahead_ns: int = 0
+    clock: str = "the capture"
+
+
+def draw_lanes(axes: Axes, lanes: Sequence[Lane], edges: NDArray[Any], window: Window | None = None) -> None:
+    """Draw lanes, the first on top. ``edges`` are the edges of their bins in ns; the window is theirs."""
+    window = window or Window(int(edges[0]), int(edges[-1] - edges[0]))
+    origin, length = window.start_ns, window.length_ns
     labels = [fitted([lane.label], _LABEL_COLUMNS)[0] if lane.label else "" for lane in reversed(lanes)]
     columns = columns_in(WIDTH_IN) - max(map(len, labels), default=0)
     width_in = WIDTH_IN * columns / columns_in(WIDTH_IN) - _MARGIN_IN
@@ -229,15 +243,15 @@ def draw_lanes(axes: Axes, lanes: Sequence[Lane], edges: NDArray[Any]) -> None:
     axes.set(xlim=(0, length), ylim=(_HEIGHT - 1, len(lanes)))
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
-    round_to = 10 ** len(str(length))
+    round_to, origin = 10 ** len(str(length)), origin + window.ahead_ns
     mark = origin // round_to * round_to  # so that ticks are round times
-    time_axis(axes.xaxis, length, _after(mark), origin - mark)
+    time_axis(axes.xaxis, length, _after(mark, window.clock), origin - mark)
 
 
-def _after(mark: int) -> str:
+def _after(mark: int, clock: str) -> str:
     """Return what the time axis counts from; ``mark`` is a round time."""
     text = moment(mark).removesuffix(" s").rstrip("0").rstrip(".")
-    return f"time after {text} s of the capture" if mark else "time of the capture"
+    return f"time after {text} s of {clock}" if mark else f"time of {clock}"
 
 
 def _draw_shares(axes: Axes, row: int, lane: Lane, edges: NDArray[Any]) -> None:
@@ -293,7 +307,7 @@ class Timeline:
     """The bin edges in ns, the lanes from top to bottom, and the busy percentage of each GPU by name.
 
     ``part`` says what time the percentages are of; the end of a sentence. ``steps`` are those that are
-    judged, of which some are drawn.
+    judged, of which some are drawn. ``started_ns`` is time 0 of the capture since 1970, None if unknown.
     """
 
     edges: NDArray[Any]
@@ -302,6 +316,7 @@ class Timeline:
     notes: list[str]
     part: str
     steps: JudgedSteps | None
+    started_ns: int | None = None
 
 
 def compute(capture: Capture) -> Timeline:
@@ -320,7 +335,7 @@ def compute(capture: Capture) -> Timeline:
         f"{count:,} less busy {noun}{'' if count == 1 else 's'}" for count, noun in left_out if count
     ]
     notes = [*_steps_note(steps), *(f"not drawn: {text}" for text in not_drawn), *_selection_note(whole)]
-    return Timeline(edges, [*gpu, *host], busy_percent, notes, part, steps)
+    return Timeline(edges, [*gpu, *host], busy_percent, notes, part, steps, capture.started_ns)
 
 
 def _focus(capture: Capture) -> tuple[Capture, str]:
@@ -401,24 +416,42 @@ def _window(capture: Capture, usage: Mapping[str, Values]) -> tuple[int, int]:
     return int(starts.min()), int(ends.max())
 
 
-def figure(data: Mapping[str, Timeline]) -> Sheet:
-    """Draw the timelines of the captures below one another, each on its own time axis."""
+def figure(data: Mapping[str, Timeline], program: str = "") -> Sheet:
+    """Draw the timelines of the captures below one another: on one clock if they share time, as ranks do."""
     lanes = [lane for part in data.values() for lane in part.lanes]
     kinds = {kind for lane in lanes for kind in lane.shares} | {NVTX_RANGE for lane in lanes if lane.ranges}
     heights = [len(part.lanes) * _LANE_IN + _AXIS_IN + _LABEL_IN * (len(data) > 1) for part in data.values()]
     heights_text = HEIGHTS + (_RANGES if any(lane.ranges for lane in lanes) else "")
-    notes = [heights_text, *dict.fromkeys(note for part in data.values() for note in part.notes)]
+    windows = _one_clock(list(data.values()))
+    notes = [heights_text, *([_ONE_CLOCK] if windows else [])]
+    notes += dict.fromkeys(note for part in data.values() for note in part.notes)
     colors = {kind.label: kind.color for kind in sorted(kinds)}
-    drawn = sheet(sum(heights), _title(data), notes, colors)
+    drawn = sheet(sum(heights), _title(data), notes, colors, program)
     drawn.figures = {
         f"{label}.{key}" if len(data) > 1 else key: value
         for label, part in data.items()
         if part.steps is not None
         for key, value in step_figures(part.steps).items()
     }
-    for axes, part in axes_of_each(drawn, data, height_ratios=heights):
-        draw_lanes(axes, part.lanes, part.edges)
+    every = axes_of_each(drawn, data, height_ratios=heights)
+    for (axes, part), window in zip_longest(every, windows):
+        draw_lanes(axes, part.lanes, part.edges, window)
     return drawn
+
+
+def _one_clock(parts: Sequence[Timeline]) -> list[Window]:
+    """Return a window for each of several captures, all of the same time; none without time in common."""
+    starts = [part.started_ns for part in parts if part.started_ns is not None]
+    if len(starts) < max(len(parts), 2):
+        return []
+    ahead = [start - min(starts) for start in starts]
+    ends = [
+        (int(part.edges[0]) + by, int(part.edges[-1]) + by) for part, by in zip(parts, ahead, strict=True)
+    ]
+    if max(start for start, _ in ends) >= min(end for _, end in ends):
+        return []
+    first, last = min(start for start, _ in ends), max(end for _, end in ends)
+    return [Window(first - by, last - first, by, "the first capture") for by in ahead]
 
 
 def _title(data: Mapping[str, Timeline]) -> str:

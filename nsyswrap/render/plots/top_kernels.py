@@ -107,7 +107,7 @@ def _classes(capture: Capture) -> dict[str | None, str]:
     }
 
 
-def figure(data: Mapping[str, Kernels]) -> Sheet:
+def figure(data: Mapping[str, Kernels], program: str = "") -> Sheet:
     """Draw the kernels with the most time over all captures."""
     by_label = {label: part.rows for label, part in data.items()}
     names, notes = _longest(by_label)
@@ -115,7 +115,8 @@ def figure(data: Mapping[str, Kernels]) -> Sheet:
     classes = {rows[name].kernel_class for rows in by_label.values() for name in names if name in rows}
     colors = {kind: kernel_color(kind) for kind in sorted(classes)} if classes - {OTHER} else {}
     lines = len(names) * (1 + len(data) + _GAP)
-    drawn = sheet(lines * _LINE_IN + _AXIS_IN, _title(list(data.values()), names[0]), notes, colors)
+    title = _title(list(data.values()), names[0])
+    drawn = sheet(lines * _LINE_IN + _AXIS_IN, title, notes, colors, program)
     _bars(drawn.add_subplot(), names, by_label)
     return drawn
 
