@@ -14,10 +14,10 @@ from nsyswrap.render.colors import VERDICTS
 from nsyswrap.render.comparison import Cause, ChangedPart, ComparisonRows
 from nsyswrap.render.plots.figure import (
     GRAY,
-    NAMES,
     Sheet,
     drawable,
     fitted,
+    named_rows,
     paint,
     plot_settings,
     sheet,
@@ -91,10 +91,8 @@ def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
         text = drawable(f"{signed(part.cost_ns)}  {part.text}".strip())
         axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=7.5)
     axes.axvline(0, color=GRAY, linewidth=0.8)
-    axes.set_yticks(range(len(parts)), labels, **NAMES)
-    axes.tick_params(axis="y", length=0)
+    named_rows(axes, range(len(parts)), labels)
     axes.set_ylim(len(parts) - 0.4, -0.6)
-    axes.grid(visible=False, axis="y")
     longest = max((abs(part.cost_ns) for part in parts), default=1.0)
     time_axis(axes.xaxis, longest, f"new minus base in a {unit}", ticks=5)
 
@@ -108,9 +106,7 @@ def _causes_bars(axes: Axes, causes: Sequence[Cause], unit: str) -> None:
         axes.barh([0, 1], times, left=lefts, height=_BAR, label=drawable(cause.name), **painted)
         lefts = [left + time for left, time in zip(lefts, times, strict=True)]
     labels = [f"{side}, {duration(whole)}" for side, whole in zip(("base", "new"), lefts, strict=True)]
-    axes.set_yticks([0, 1], labels, **NAMES)
-    axes.tick_params(axis="y", length=0)
+    named_rows(axes, [0, 1], labels)
     axes.set_ylim(1.5, -0.5)
-    axes.grid(visible=False, axis="y")
     time_axis(axes.xaxis, max(lefts), f"time of a {unit} by cause")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.05), fontsize=7.5)

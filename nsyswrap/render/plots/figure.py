@@ -23,7 +23,7 @@ from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys
@@ -241,6 +241,20 @@ def paint(style: Style) -> dict[str, Any]:
 def hue(style: Style) -> str:
     """Return the color of points and lines in this style; a picture is light."""
     return HUES[style.hue].light
+
+
+def named_rows(axes: Axes, places: Sequence[float], names: Sequence[str]) -> None:
+    """Name the rows of an axes with horizontal bars, which need no grid between them."""
+    axes.set_yticks(places, names, **NAMES)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+
+
+def count_axis(axis: Axis, what: str, ticks: int) -> None:
+    """Label an axis of whole numbers with at most this many ticks above 0."""
+    axis.set_major_locator(MaxNLocator(ticks, integer=True, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axis.set_label_text(what)
 
 
 def time_axis(axis: Axis, longest_ns: float, what: str, offset_ns: float = 0, ticks: int = 6) -> None:

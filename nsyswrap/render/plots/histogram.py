@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-
 from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration
@@ -22,6 +20,7 @@ from nsyswrap.render.plots.figure import (
     WIDTH_IN,
     Sheet,
     columns_in,
+    count_axis,
     fitted,
     for_title,
     hue,
@@ -106,9 +105,7 @@ def _bars(axes: Axes, classes: Classes, every: Classes) -> None:
         log_axis(axes, "x", Unit.NS, "duration")
     else:
         time_axis(axes.xaxis, high, "duration")
-    axes.set_ylabel("executions")
-    axes.yaxis.set_major_locator(MaxNLocator(3, integer=True, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    count_axis(axes.yaxis, "executions", 3)
 
 
 PLOT = Plot("histogram", compute, figure)

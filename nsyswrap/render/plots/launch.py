@@ -13,7 +13,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.launch_bound import LaunchCost, judged_launches, launch_cost_of
@@ -28,6 +27,7 @@ from nsyswrap.render.plots.figure import (
     WIDTH_IN,
     Sheet,
     columns_in,
+    count_axis,
     fitted,
     hue,
     log_axis,
@@ -164,10 +164,8 @@ def _latencies(places: Mapping[str, Axes], part: LaunchTimes, edges: NDArray[Any
         axes.stairs(counts, edges, fill=True, label=f"{kind} launches", **paint(style))
         axes.set(xlim=(edges[0], edges[-1]), ylim=(0, max(int(counts.max()), 1) * 1.05))
         log_axis(axes, "x", Unit.NS, "launch latency: call to GPU start", _TICKS)
-        axes.set_ylabel(_COUNTED[kind] if len(places) > 1 else f"number of {kind} launches")
-        ticks = 4 if kind == "repeat" or len(places) == 1 else 2
-        axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True, steps=[1, 2, 5, 10]))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        what = _COUNTED[kind] if len(places) > 1 else f"number of {kind} launches"
+        count_axis(axes.yaxis, what, 4 if kind == "repeat" or len(places) == 1 else 2)
     if len(places) > 1:
         places["repeat"].set_xlabel("")
         places["repeat"].tick_params(labelbottom=False)

@@ -32,12 +32,12 @@ from nsyswrap.render.colors import Style
 from nsyswrap.render.plots import Plot, nothing_selected
 from nsyswrap.render.plots.figure import (
     MONO,
-    NAMES,
     WIDTH_IN,
     Sheet,
     axes_of_each,
     columns_in,
     fitted,
+    named_rows,
     paint,
     sheet,
     time_axis,
@@ -239,10 +239,8 @@ def draw_lanes(axes: Axes, lanes: Sequence[Lane], edges: NDArray[Any], window: W
     for row, lane in enumerate(reversed(lanes)):
         _draw_shares(axes, row, lane, edges - origin)
         _draw_ranges(axes, row, lane, (origin, length), width_in)
-    axes.set_yticks([row + _HEIGHT / 2 for row in range(len(lanes))], labels, **NAMES)
+    named_rows(axes, [row + _HEIGHT / 2 for row in range(len(lanes))], labels)
     axes.set(xlim=(0, length), ylim=(_HEIGHT - 1, len(lanes)))
-    axes.tick_params(axis="y", length=0)
-    axes.grid(visible=False, axis="y")
     round_to, origin = 10 ** len(str(length)), origin + window.ahead_ns
     mark = origin // round_to * round_to  # so that ticks are round times
     time_axis(axes.xaxis, length, _after(mark, window.clock), origin - mark)

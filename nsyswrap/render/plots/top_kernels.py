@@ -29,6 +29,7 @@ from nsyswrap.render.plots.figure import (
     columns_in,
     fitted,
     for_title,
+    named_rows,
     paint,
     sheet,
     time_axis,
@@ -180,9 +181,7 @@ def _bars(axes: Axes, names: list[str | None], by_label: Mapping[str, Rows]) -> 
                     in_layout=False,
                 )
     axes.set(xlim=(0, most / _BARS_PART), ylim=(len(names) * lines - _GAP, -1.2))
-    axes.set_yticks(ticks if several else [], labels * len(names) if several else [], **NAMES)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(visible=False, axis="y")
+    named_rows(axes, ticks if several else [], labels * len(names) if several else [])
     for header, place in _COLUMNS:
         axes.text(place, 1.0, header, transform=axes.transAxes, ha="right", va="top", color=GRAY, fontsize=7)
     time_axis(axes.xaxis, most, "total time", ticks=9)
