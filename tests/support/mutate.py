@@ -5,7 +5,8 @@ booleans and constants of these packages, and changes one at a time in a copy of
 the fast tests of the module, those whose file has its name, and then those of its package. The changes that
 no test notices are printed as survivors. Some of them change nothing that matters; for the others a test is
 missing. ``--only analysis/steps/__init__.py:120:14`` makes such a change again. ``--also reports`` runs the
-tests of another package, too. It runs one process at the lowest priority.
+tests of another package, too. ``--few`` runs one case of each test of the package, slow tests included, which
+takes half of the time. It runs one process at the lowest priority.
 """
 
 from __future__ import annotations
@@ -196,8 +197,8 @@ def mutated(source: bytes, one: Mutation) -> bytes:
 class Copy:
     """A copy of the tree, with the tests that run in it."""
 
-    def __init__(self, root: Path, also: Sequence[str]) -> None:
-        self.root, self.also = root, also
+    def __init__(self, root: Path, also: Sequence[str], tier: str) -> None:
+        self.root, self.also, self.tier = root, also, tier
         self._edits = 0
         self._unusable: dict[str, list[str]] = {}
         self._took_s: dict[str, float] = {}
@@ -258,7 +259,7 @@ class Copy:
     ) -> int | None:
         """Return pytest's exit code, or None if the time limit ended it."""
         left_out = [f"--deselect={name}" for folder in folders for name in self._unusable[folder]]
-        options = ["-q", "-p", "no:cacheprovider", "--fast", *left_out]
+        options = ["-q", "-p", "no:cacheprovider", self.tier, *left_out]
         scratch = self.root / "scratch"
         scratch.mkdir(exist_ok=True)
         with (log or Path(os.devnull)).open("wb") as out:
@@ -314,6 +315,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", default=[], metavar="FILE:LINE[:COLUMN]")
     parser.add_argument("--also", nargs="+", default=[], metavar="PACKAGE", help="whose tests run, too")
+    parser.add_argument("--few", action="store_const", const="--few", default="--fast", dest="tier")
     parser.add_argument("--list", action="store_true", help="print the changes without running tests")
     options = parser.parse_args()
     chosen = (
@@ -323,7 +325,7 @@ def main() -> None:
     )
     results: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        copy = Copy(Path(folder), options.also) if not options.list else None
+        copy = Copy(Path(folder), options.also, options.tier) if not options.list else None
         for one in chosen:
             result = copy.ask(one) if copy else ""
             results[result] += 1
