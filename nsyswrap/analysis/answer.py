@@ -11,7 +11,7 @@ from nsyswrap.analysis.advice import Advice, advice_of
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
-from nsyswrap.analysis.judged_part import JudgedPart, judged_parts, main_part, steady_part
+from nsyswrap.analysis.judged_part import JudgedPart, judged_parts, main_part, steady_part, whole_parts
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.nvtx_ranges import xla_broke_import
@@ -175,6 +175,12 @@ def answer_of(capture: Capture) -> Answer:
         facts=tuple(advice.facts),
         utilization=None if withheld else utilization_of(parts, sum(one.window_ns for one in devices)),
     )
+
+
+def whole_answer(capture: Capture) -> Answer:
+    """Return how busy the GPU was in all of a capture, its start-up included, without what to do about it."""
+    devices = tuple(_devices(capture.whole, whole_parts(capture)))
+    return Answer("whole capture", "", None, None, devices, (), None, (), ())
 
 
 def _devices(whole: Capture, parts: Sequence[JudgedPart]) -> Iterator[DeviceTime]:

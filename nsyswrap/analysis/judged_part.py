@@ -118,6 +118,21 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
     return tuple(parts)
 
 
+def whole_parts(capture: Capture) -> tuple[JudgedPart, ...]:
+    """Return all of each process with GPU work, from its first to its last operation."""
+    selection = replace(capture.view.selection.decided(as_nsys=False), clip=True)
+    processes = gpu_operations_of(capture).processes
+    several = len(processes) > 1
+    numbers = process_ids(np.array(processes, np.int64)).tolist()
+    return tuple(
+        JudgedPart(
+            capture.viewed(selection=replace(selection, processes=(number,)) if several else selection),
+            Steps.none(process, "all of it is judged"),
+        )
+        for process, number in zip(processes, numbers, strict=True)
+    )
+
+
 def main_part(parts: Sequence[JudgedPart]) -> JudgedPart | None:
     """Return the part of the process with the most GPU work: that whose steps are in a headline."""
     return max(parts, key=lambda part: sum(int(one.busy_ns.sum()) for one in part.budgets), default=None)

@@ -20,9 +20,27 @@ def picture(page: Page) -> Locator:
     return timeline(page).locator(".picture canvas")
 
 
+OPEN_ALL = """timelines[0].ready.then(() => {
+    for (const action of ["none", "lanes", "home"]) timelines[0].act(action);
+    timelines[0].picture.lane = -1;
+})"""
+# The parts of the page that are hidden then would be found, too.
+WHOLE = """() => {
+    document.querySelector("#whole")?.click();
+    document.querySelectorAll(".of-steady, .first-kernels").forEach((part) => part.remove());
+    document.querySelector("#kernels details.numbers").open = true;
+}"""
+
+
 def opened_all(page: Page) -> Page:
-    """Wait for the timeline, and show all of its time: it opens on what matters."""
-    page.evaluate("timelines[0].ready.then(() => timelines[0].act('home'))")
+    """Wait for the timeline, and show all of its time and lanes: it opens on what matters, and selects it."""
+    page.evaluate(OPEN_ALL)
+    return page
+
+
+def whole(page: Page) -> Page:
+    """Choose the figures of the whole capture, and open the table of all kernels."""
+    page.evaluate(WHOLE)
     return page
 
 

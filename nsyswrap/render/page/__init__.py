@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.text import without_folders
+from nsyswrap.base.text import shorten, without_folders
+from nsyswrap.base.units import duration
 from nsyswrap.base.version import version
 from nsyswrap.render.page.charts import hue_rules, textures
 from nsyswrap.render.page.html import Markup, element, section
@@ -32,10 +33,12 @@ with lazy_imports():
 
 _DRAWING = ("columns", "events", "bins", "view", "pixels", "curves", "picture", "rows", "overview")
 _READING = ("readout", "measure", "search", "limit", "pointer", "wayback", "timeline", "links")
-_LAST = ("redraw", "icicle", "ranks")
+_LAST = ("strip", "redraw", "icicle", "ranks")
 _SCRIPTS = tuple(f"{name}.js" for name in ("tables", "paper", *_DRAWING, *_READING, *_LAST))
 _NOT_READ = "not_read"  # an anchor
 GENERATOR = 'name="generator" content="nsyswrap '  # how a page begins that was written here
+_COMMAND_WIDTH = 60  # characters of the first line
+_DATE = len("2026-01-31")  # of a time
 _RANKS_SIDE_BY_SIDE = 8  # by the sections that show a capture each
 
 
@@ -45,14 +48,15 @@ def document(
     *,
     styles: tuple[str, ...] = ("page.css",),
     scripts: tuple[str, ...] = ("tables.js", "paper.js"),
-    needs_scripts: str = "The sorting of tables needs scripts.",
+    head: Markup | None = None,
 ) -> str:
     """Return an HTML file. Each section is its anchor, its name in the navigation, and its markup.
 
-    ``styles`` and ``scripts`` are files of the folder ``static``.
+    ``styles`` and ``scripts`` are files of the folder ``static``. ``head`` stands beside the title, or in its
+    place.
     """
     style, script = Markup(hue_rules() + _static(styles)), _static(scripts)
-    head = element(
+    meta = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
@@ -67,13 +71,19 @@ def document(
     body = element(
         "body",
         textures(),
-        element("header", element("h1", title), element("nav", *links, aria_label="Sections")),
-        element("noscript", element("p", needs_scripts)),
+        element("header", head or element("h1", title), element("nav", *links, aria_label="Sections")),
+        element("noscript", element("p", _needs_scripts(scripts))),
         element("main", *(markup for _, _, markup in sections)),
         element("footer", element("p", f"nsyswrap {version()}")),
         element("script", script),
     )
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    return f"<!DOCTYPE html>\n{element('html', meta, body, lang='en')}\n"
+
+
+def _needs_scripts(scripts: tuple[str, ...]) -> str:
+    if "timeline.js" in scripts:
+        return "The timeline and the sorting of tables need scripts."
+    return "The sorting of tables needs scripts."
 
 
 def _static(names: tuple[str, ...]) -> Markup:
@@ -134,12 +144,43 @@ def _page(title: str, subject: Subject, left_out: Sequence[NotRead]) -> str:
     sections = [(one.anchor, one.name, markup) for one in every if (markup := made[one.anchor]) is not None]
     if left_out:
         sections.insert(0, (_NOT_READ, "Not read", _not_read(left_out)))
+    title = f"{title} ({subject.selected})" if subject.selected else title
     return document(
-        f"{title} ({subject.selected})" if subject.selected else title,
+        title,
         sections,
         scripts=_SCRIPTS,
-        needs_scripts="The timeline and the sorting of tables need scripts.",
+        head=_first_line(title, subject),
     )
+
+
+def _first_line(title: str, subject: Subject) -> Markup:
+    """Return the program, its GPU, its steps and its date; then what chooses the part that is shown."""
+    [label, *others] = subject.captures
+    summary, info = subject.summaries[label], subject.captures[label].info
+    facts: list[str] = []
+    if not others:
+        steps = summary.answer.steps if summary.answer else None
+        times = f"{steps.count:,} steps x {duration(steps.mean_ns)}" if steps else ""
+        gpus = " + ".join(dict.fromkeys(info.gpus)).replace("NVIDIA ", "")
+        command = shorten(summary.command, _COMMAND_WIDTH)
+        facts = [part for part in (command, gpus, times, info.started_utc[:_DATE]) if part]
+    return element(
+        "div",
+        element("h1", title),
+        element("p", " · ".join(facts), class_="facts"),
+        _switch() if subject.steady is not None else None,
+        element("button", "Copy link", type="button", class_="copy-link", hidden=True),
+        class_="line",
+    )
+
+
+def _switch() -> Markup:
+    """Return the choice of the part that all figures are about; it works without scripts."""
+    choices = (
+        element("label", element("input", type="radio", name="part", id=name, checked=name == "steady"), text)
+        for name, text in (("steady", "steady part"), ("whole", "whole capture"))
+    )
+    return element("fieldset", element("legend", "Figures of", class_="unseen"), *choices, class_="switch")
 
 
 def _not_read(captures: Sequence[NotRead]) -> Markup:

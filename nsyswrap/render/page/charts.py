@@ -1,7 +1,6 @@
 """Draw charts as SVG: the styles of ``render.colors``, bars, and columns side by side.
 
-Widths are percentages, so that a chart fits any screen. Columns have a logarithmic axis where they span more
-than a decade.
+Widths are percentages, so that a chart fits any screen. Axes are linear and begin at 0.
 """
 
 from __future__ import annotations
@@ -16,9 +15,11 @@ from nsyswrap.render.page.html import Markup, element
 
 _BAR_HEIGHT = "22"  # in pixels
 _HEIGHT = 90  # in pixels
-_DECADE = 10
-_LEAST = 1.5  # pixels of a column
-_LETTERS = 13  # pixels that a text takes above its line
+_WIDTH = 1000  # of a strip, in its own units
+_GAP = 0.1  # of a column
+_EDGE = 4  # percent of the width that half a text takes
+_MOST_TICKS = 6
+_MS = 1_000_000
 
 
 def hue_rules() -> str:
@@ -71,7 +72,10 @@ class Part(NamedTuple):
 
 
 def stacked_bar(title: str, parts: Sequence[Part], longest: float) -> Markup:
-    """Return a bar with a legend below it. A bar of size ``longest`` is as wide as the page."""
+    """Return a bar with a legend below it. A bar of size ``longest`` is as wide as the page.
+
+    Without a title, it has no legend: the text around it has one.
+    """
     left, drawn = 0.0, []
     for part in parts:
         width = 100 * part.size / longest if longest else 0.0
@@ -80,8 +84,10 @@ def stacked_bar(title: str, parts: Sequence[Part], longest: float) -> Markup:
             element("g", element("title", f"{part.name}: {part.text}"), *filled(part.style, **place))
         )
         left += width
-    label = f"{title}: {', '.join(f'{part.name} {part.text}' for part in parts)}"
-    svg = element("svg", *drawn, class_="bar", role="img", aria_label=label)
+    listed = ", ".join(f"{part.name} {part.text}" for part in parts)
+    svg = element("svg", *drawn, class_="bar", role="img", aria_label=f"{title}: {listed}".lstrip(": "))
+    if not title:
+        return svg
     return element("div", element("h3", title), svg, _legend(parts), class_="stacked")
 
 
@@ -99,82 +105,108 @@ def single_bar(share: float, style: Style) -> Markup:
     return element("svg", *filled(style, **place), class_="bar", aria_hidden="true")
 
 
-class ColumnBar(NamedTuple):
-    """A column: what it says, its time in ns, its shade, and attributes for scripts."""
+class Column(NamedTuple):
+    """A column of a strip: what it says, its length and that of its layers in ns, and whether it is odd.
+
+    ``data`` are attributes for scripts.
+    """
 
     text: str
-    time_ns: float
-    shade: str
+    length_ns: float
+    layers_ns: Sequence[float]
+    odd: bool
     data: Mapping[str, str]
 
 
-class Scale(NamedTuple):
-    """An axis from ``low`` to ``high``, the ends of the picture; logarithmic unless ``low`` is 0."""
+class Layer(NamedTuple):
+    """A layer of all columns of a strip: its name, and its style; None is pale."""
 
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Scale:
-        """Return an axis from 0; from a power of ten if the values span more than a decade."""
-        most, least = max(values, default=1.0) or 1.0, min((v for v in values if v > 0), default=1.0)
-        if most < _DECADE * least:
-            return cls(0.0, most)
-        return cls(10.0 ** math.floor(math.log10(least) - 1e-9), most)
-
-    def share(self, value: float) -> float:
-        """Return the place of a value on the axis, from 0 to 1."""
-        if not self.low:
-            return value / self.high
-        if value <= self.low:
-            return 0.0
-        return math.log(value / self.low) / math.log(self.high / self.low)
-
-    @property
-    def powers(self) -> list[float]:
-        """The powers of ten on a logarithmic axis."""
-        if not self.low:
-            return []
-        first = round(math.log10(self.low))
-        return [10.0**power for power in range(first, math.floor(math.log10(self.high) + 1e-9) + 1)]
+    name: str
+    style: Style | None
 
 
-def columns_picture(title: str, columns: Sequence[ColumnBar], ends: tuple[str, str]) -> Markup:
-    """Return the columns with the highest time above them; ``ends`` name the first and the last column."""
-    scale = Scale.of([column.time_ns for column in columns])
-    width = 100 / max(len(columns), 1)
-    drawn = [_rule(scale, power) for power in scale.powers]
+def ticks(most: float) -> list[float]:
+    """Return the round values of a linear axis from 0 to ``most``, at most five, without 0."""
+    step = 10.0 ** math.floor(math.log10(max(most, 1.0)))
+    step *= next((part for part in (0.2, 0.5, 1.0) if most / (part * step) < _MOST_TICKS), 2.0)
+    return [number * step for number in range(1, int(most / step * (1 + 1e-9)) + 1)]
+
+
+def strip(
+    title: str, columns: Sequence[Column], layers: Sequence[Layer], most_ns: float, height: int = _HEIGHT
+) -> Markup:
+    """Return columns side by side on a linear axis from 0 to ``most_ns``.
+
+    A longer column is cut, and its length stands over it. Odd ones are outlined.
+    """
+    width, scale = _WIDTH / max(len(columns), 1), height / max(most_ns, 1)
+    gap = min(width * _GAP, 3.0)
+    outlines: dict[str, list[str]] = {}
     for number, column in enumerate(columns):
-        height = max(_HEIGHT * scale.share(column.time_ns), _LEAST)
-        place = {"x": f"{number * width:.3f}%", "width": f"{width * 0.9:.3f}%"}
-        place |= {"y": f"{_HEIGHT - height:.1f}", "height": f"{height:.1f}"}
-        drawn.append(
-            element(
-                "g",
-                element("title", column.text),
-                element("rect", class_=column.shade, **place),
-                **column.data,
+        left, ground = number * width, float(height)
+        for layer, part in enumerate(column.layers_ns):
+            high = min(part * scale, ground)
+            box = f"M{left:.1f} {ground - high:.1f}h{width - gap:.1f}V{ground:.1f}H{left:.1f}z"
+            ground -= high
+            if high > 0:
+                outlines.setdefault(f"{layer}", []).append(box)
+        if column.odd:
+            top = height - min(column.length_ns * scale, height)
+            outlines.setdefault("odd", []).append(
+                f"M{left:.1f} {top:.1f}h{width - gap:.1f}V{height}H{left:.1f}z"
             )
-        )
-    kind = f"logarithmic from {duration(scale.low)}" if scale.low else "from 0"
-    caption = f"Highest: {duration(scale.high)}; axis {kind}."
-    if any(column.shade != columns[0].shade for column in columns):
-        caption += " Pale: warm-up, outlier or left out."
-    drawn += filter(None, (_power(scale, power) for power in scale.powers))
-    svg = element("svg", *drawn, class_="columns", height=str(_HEIGHT), role="img", aria_label=title)
-    names = element("div", *(element("span", end) for end in ends), class_="ends-of", aria_hidden="true")
-    figure = element("figure", element("figcaption", caption), svg, names)
-    return element("div", element("h3", title), figure, class_="histogram stacked")
+    drawn = [part for number, layer in enumerate(layers) for part in _layer(layer, outlines.get(f"{number}"))]
+    drawn += [element("path", d="".join(outlines["odd"]), class_="odd")] if "odd" in outlines else []
+    places = (
+        {"x": f"{n * width:.1f}", "width": f"{width:.1f}", "height": str(height)} for n in range(len(columns))
+    )
+    drawn += [
+        element("g", element("title", one.text), element("rect", **place), **one.data)
+        for one, place in zip(columns, places, strict=True)
+    ]
+    frame = {"viewBox": f"0 0 {_WIDTH} {height}", "preserveAspectRatio": "none"}
+    inner = element("svg", *drawn, width="100%", height=str(height), **frame)
+    size = {"height": str(height), "role": "img"}
+    svg = element("svg", inner, *_cut(columns, most_ns), class_="columns", aria_label=title, **size)
+    return element("div", _axis(most_ns, height), svg, class_="plot")
 
 
-def _rule(scale: Scale, power: float) -> Markup:
-    y = f"{_HEIGHT * (1 - scale.share(power)):.1f}"
-    return element("line", x1="0", x2="100%", y1=y, y2=y, class_="rule")
+def _layer(layer: Layer, outlines: Sequence[str] | None) -> list[Markup]:
+    if not outlines:
+        return []
+    path = "".join(outlines)
+    if layer.style is None:
+        return [element("path", d=path, class_="pale")]
+    parts = [element("path", d=path, class_=f"hue-{layer.style.hue}")]
+    if layer.style.texture:
+        parts.append(element("path", d=path, fill=f"url(#texture-{layer.style.texture})"))
+    return parts
 
 
-def _power(scale: Scale, power: float) -> Markup | None:
-    """Return the time of a line, over the columns; None where there is no room."""
-    y = _HEIGHT * (1 - scale.share(power))
-    if not _LETTERS < y < _HEIGHT - _LETTERS:
-        return None
-    return element("text", duration(power), x="100%", y=f"{y - 3:.1f}", class_="power")
+def _axis(most_ns: float, height: int) -> Markup:
+    """Return the times of a linear axis, beside the picture."""
+    texts = (
+        element("text", f"{time / _MS:g} ms", x="100%", y=f"{max(height * (1 - time / most_ns) + 4, 9):.1f}")
+        for time in ticks(most_ns)
+    )
+    return element("svg", *texts, class_="y-axis", height=str(height), aria_hidden="true")
+
+
+def _cut(columns: Sequence[Column], most_ns: float) -> list[Markup]:
+    """Return the lengths of the columns that are cut, where they have room."""
+    texts, free = [], 0.0
+    for number, column in enumerate(columns):
+        x = 100 * (number + 0.5) / len(columns)
+        if column.length_ns > most_ns and x >= free:
+            anchor = "start" if x < _EDGE else "end" if x > 100 - _EDGE else "middle"
+            text = f"↑ {duration(column.length_ns)}"
+            texts.append(element("text", text, x=f"{x:.2f}%", y="10", class_="cut", text_anchor=anchor))
+            free = x + 2 * _EDGE
+    return texts
+
+
+def strip_legend(layers: Sequence[Layer]) -> Markup:
+    """Return the legend of a strip."""
+    pale = element("svg", element("rect", class_="pale", width="14", height="14"), class_="swatch")
+    items = (element("li", swatch(layer.style) if layer.style else pale, layer.name) for layer in layers)
+    return element("ul", *items, class_="legend")

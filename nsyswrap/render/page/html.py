@@ -111,6 +111,18 @@ def side_by_side(tiles: Mapping[str, Iterable[Markup | None]]) -> Markup:
     return element("div", *columns, class_="tiles several" if several else "tiles")
 
 
+def in_parts(steady: object, whole: object) -> Markup:
+    """Return what a page shows of the steady part and of the whole capture; a switch chooses one."""
+    of = (("of-whole", whole), ("of-steady", steady))
+    return joined(element("div", shown, class_=name) for name, shown in of)
+
+
+def both_parts(subject: Subject, make: Callable[[Subject], Iterable[Markup | None]]) -> Markup:
+    """Return what ``make`` yields of the whole captures, and of their steady parts if there are any."""
+    whole = joined(make(subject))
+    return whole if subject.steady is None else in_parts(joined(make(subject.steady)), whole)
+
+
 def missing(reasons: Iterable[str]) -> Markup:
     """Return a note for each distinct reason why a report is missing."""
     return joined(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
+from nsyswrap.analysis.answer import Answer, whole_answer
+from nsyswrap.analysis.judged_part import main_steps
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
 from nsyswrap.analysis.ranks.job import Job
 from nsyswrap.base.text import without_folders
@@ -60,6 +63,16 @@ def _texts(values: Values) -> list[str | None]:
     return [None if text is None else without_folders(str(text)) for text in values]
 
 
+def _steady_view(capture: Capture) -> Capture:
+    """Return the steady part of the process with the most GPU work, in all processes."""
+    steps = main_steps(capture)
+    if steps is None:
+        return capture
+    (start, end), spans = steps.window, steps.stretches
+    selection = replace(capture.view.selection, start_ns=start, end_ns=end, clip=True)
+    return capture.viewed(selection=replace(selection, spans=spans) if len(spans) > 1 else selection)
+
+
 class Subject:
     """Captures, their summaries and their tables."""
 
@@ -68,6 +81,7 @@ class Subject:
         # All sections show the same selection, so that their counts agree.
         self.captures = {label: capture.decided().viewed(shared=True) for label, capture in captures.items()}
         self.job = job
+        self.is_part = False  # of the steady parts alone
         self.summaries = {
             label: _without_paths(summary.summarize(capture, alone=True, sections=_TABLES))
             for label, capture in self.captures.items()
@@ -96,6 +110,32 @@ class Subject:
         """Return True if the answer of a capture is about its steady part."""
         answer = self.summaries[label].answer
         return answer is not None and answer.part == "steady part"
+
+    def whole_answer(self, label: str) -> Answer | None:
+        """Return how busy the GPU was in a whole capture; None if its answer is about that."""
+        return whole_answer(self.captures[label]) if self.is_steady(label) else None
+
+    @cached_property
+    def steady(self) -> Subject | None:
+        """The steady parts of the captures, whole captures where there is none; None if none has one."""
+        if not any(map(self.is_steady, self.captures)):
+            return None
+        part = copy(self)
+        part.is_part = True
+        part.captures = {label: _steady_view(capture) for label, capture in self.captures.items()}
+        part._made = MadeReports()  # noqa: SLF001 - of this class
+        return part
+
+    def steps_shown(self, label: str) -> int:
+        """Return the number of steps if what is shown of a capture is of them alone, else 0."""
+        answer = self.summaries[label].answer
+        return answer.steps.count if self.is_part and answer is not None and answer.steps else 0
+
+    def time_ns(self, label: str) -> int:
+        """Return the time that is shown of a capture in ns, summed over devices and processes."""
+        whole = None if self.is_part else self.whole_answer(label)
+        answer = whole or self.summaries[label].answer
+        return answer.window_ns if answer is not None else 0
 
     @property
     def has_gpu_work(self) -> bool:

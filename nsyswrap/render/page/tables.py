@@ -98,18 +98,18 @@ def _tools(table: Table, name: str, rows: int) -> Markup:
 
 def _body(columns: Sequence[Column], rows: Sequence[tuple[object, ...]]) -> Markup:
     names = [i for i, column in enumerate(columns) if column.kernels]
-    short_names = _short_names({str(row[i]) for row in rows for i in names if row[i] is not None})
-    cells = ([_cell(*pair, short_names) for pair in zip(columns, row, strict=True)] for row in rows)
+    shortened = short_names({str(row[i]) for row in rows for i in names if row[i] is not None})
+    cells = ([_cell(*pair, shortened) for pair in zip(columns, row, strict=True)] for row in rows)
     return element("tbody", *(element("tr", *row) for row in cells))
 
 
-def _short_names(names: Iterable[str]) -> dict[str, str]:
+def short_names(names: Iterable[str]) -> dict[str, str]:
     """Return a short name for each kernel name. Different kernels get different short names."""
     readable = distinct_names(names)
     return dict(zip(readable, shorten_all(list(readable.values()), _NAME_WIDTH), strict=True))
 
 
-def _cell(column: Column, value: object, short_names: Mapping[str, str]) -> Markup:
+def _cell(column: Column, value: object, shortened: Mapping[str, str]) -> Markup:
     kind = _classes(column)
     if column.unit is not Unit.TEXT:
         text = moment(value) if column.is_timestamp else human(value, column.unit)
@@ -119,11 +119,11 @@ def _cell(column: Column, value: object, short_names: Mapping[str, str]) -> Mark
     if value is None:
         return element("td", "-", class_=kind, data_value="")
     if column.kernels:
-        return element("td", _kernel_name(str(value), short_names[str(value)]), class_=kind)
+        return element("td", kernel_name(str(value), shortened[str(value)]), class_=kind)
     return element("td", clipped(str(value), _LONGEST_TEXT), class_=kind)
 
 
-def _kernel_name(name: str, short_name: str) -> Markup:
+def kernel_name(name: str, short_name: str) -> Markup:
     """Return the short name of a kernel, which a click opens to the full name."""
     copy = element("button", "Copy", type="button", class_="copy", aria_label="Copy the full name")
     whole = element("code", clipped(name, _LONGEST_TEXT))

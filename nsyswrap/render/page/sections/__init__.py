@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsyswrap.render.page.sections import conditions, ranges, ranks, steps, summary, tables, timeline
+from nsyswrap.render.page.sections import conditions, kernels, ranges, ranks, steps, summary, tables, timeline
 
 # From the top of the page to the bottom.
 SECTIONS = (
@@ -11,13 +11,11 @@ SECTIONS = (
     summary.FINDINGS,
     steps.SECTION,
     timeline.SECTION,
-    tables.KERNELS,
-    tables.CLASSES,
+    kernels.KERNELS,
     ranges.SECTION,
     tables.IDLE,
     tables.LATENCY,
     tables.COPIES,
-    summary.FIGURES,
     conditions.SECTION,
     summary.HEAD,
 )

@@ -1,35 +1,39 @@
-"""Sections of the page that sum up: the answer, the findings, figures, and where the captures come from."""
+"""Sections of the page that sum up: the answer, the findings, and where the captures come from."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
+from nsyswrap.analysis.answer import Answer
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.base.units import Unit, human
-from nsyswrap.render.page.html import Markup, Section, element, marked, section, side_by_side
+from nsyswrap.render.colors import REST, state_color
+from nsyswrap.render.page.charts import Part, stacked_bar
+from nsyswrap.render.page.html import (
+    Markup,
+    Section,
+    element,
+    in_parts,
+    joined,
+    marked,
+    missing,
+    section,
+    side_by_side,
+    verdict_paragraphs,
+)
 from nsyswrap.render.page.subject import Subject, part_shown
 from nsyswrap.render.page.tables import folded_table
-from nsyswrap.render.timeline.names import id_text
-from nsyswrap.reports.answer import Line, with_command
+from nsyswrap.reports.answer import Line, answer_lines, with_command
+from nsyswrap.reports.answer.line import shares_of, whole_percent
 from nsyswrap.reports.summary import Summary
-from nsyswrap.reports.table import Table
-from nsyswrap.reports.wording.advice import SAVINGS, words
+from nsyswrap.reports.wording.advice import SAVINGS, Wording, words
+from nsyswrap.reports.wording.states import OTHER_NAME, state_name
 
-Figure = tuple[str, str, object, str, str]  # key, header, value, its text, and what the header means
-Figures = Callable[[Table], list[Figure]]
-
-_MOST_ADVICE = 5
-# The columns of the tiles.
-_LAUNCH_COLUMNS = ("repeat_launches", "api_med_ns", "kernel_med_ns", "uncontended", "latency_med_ns")
-_HEADERS = {"uncontended": "Repeats into an idle stream"}  # where the column's header says too little
-_DEVICE_COLUMNS = ("window_ns", "busy_ns", "utilisation_percent")
-_MOST_DEVICES = 8
-_WHOLE = "Whole capture, start-up included."
-_TABLES = ("launch_overhead", "gpu_time", "timing_audit")
+_MOST_ADVICE = 3
 _ROWS = 100
+_BRIEFLY = {"bound": "at most ", "estimate": "about "}  # before a percentage
 
 
 def answer(subject: Subject) -> Markup:
@@ -39,26 +43,81 @@ def answer(subject: Subject) -> Markup:
 
 
 def _answer_tile(subject: Subject, label: str) -> Markup:
-    """Return the lines of the answer as the screen has them; how a failed run ended comes first.
+    """Return how busy the GPU was, and the lines of the screen; how a failed run ended comes first.
 
     Commands are left out that show what the page has: advice, and reports.
     """
     summary = subject.summaries[label]
     ending = element("p", summary.ending, class_="warning") if summary.ending else None
-    lines = [line for line in summary.lines if not line.typed.startswith(("--advice", "-r "))]
     command = f"nsyswrap report {shlex.quote(subject.captures[label].source.name)}"
-    return element("article", ending, *map(_line, with_command(lines, command)), class_="tile wide answer")
+    parts = [_judged(summary.answer, with_command(_kept(summary), command))]
+    whole = subject.whole_answer(label)
+    if whole is not None:
+        lines = answer_lines(subject.captures[label], whole)
+        busy = [line for line in lines if line.kind in ("verdict", "shares")]
+        parts = [in_parts(parts[0], _judged(whole, busy, "whole."))]
+    return element("article", ending, *parts, class_="tile wide answer")
+
+
+def _kept(summary: Summary) -> Iterator[Line]:
+    """Yield the lines without those that the page has elsewhere: findings, and reports."""
+    listed = summary.answer is not None and bool(summary.answer.findings)
+    of_finding = False
+    for line in summary.lines:
+        of_finding = line.kind == "finding" or (of_finding and line.kind == "detail")
+        if not (listed and of_finding) and not line.typed.startswith(("--advice", "-r ")):
+            yield line
+
+
+def _judged(answer: Answer | None, lines: Sequence[Line], before: str = "") -> Markup:
+    """Return the busy share in large letters, a bar of what filled the time, and the lines.
+
+    ``before`` stands before the keys of the figures.
+    """
+    if answer is None or not answer.devices:
+        return joined(map(_line, lines))
+    keyed = [
+        replace(line, figures=tuple(one._replace(key=f"{before}{one.key}") for one in line.figures))
+        for line in lines
+    ]
+    (share, *others), verdict = keyed[0].figures, keyed[0]
+    of = {"steady part": "in a step", "selected part": "of the selection"}.get(answer.part)
+    number = element("data", share.text, value=repr(share.value), data_figure=share.key)
+    name = element("span", f" busy {of or 'of the whole capture'}")
+    return joined(
+        (
+            element("p", number, name, class_=f"busy {verdict.level}"),
+            _bar(answer),
+            element("p", *marked(verdict.sentence, others), class_="answer-verdict"),
+            *map(_line, keyed[1:]),
+        )
+    )
+
+
+def _bar(answer: Answer) -> Markup:
+    """Return what filled the time judged, as one bar: the parts that the lines below name."""
+    shares = shares_of(answer)
+    idle = {cause if cause == OTHER_NAME else f"idle_{cause}": n for cause, n in shares.idle_parts.items()}
+    parts = [
+        Part(
+            OTHER_NAME if state == OTHER_NAME else state_name(state),
+            units,
+            f"{shares.text(units)} %",
+            REST if state == OTHER_NAME else state_color(state),
+        )
+        for state, units in (*shares.busy_parts.items(), *idle.items())
+    ]
+    return stacked_bar("", parts, shares.units)
 
 
 def _line(line: Line) -> Markup:
-    bar = element("span", line.blocks(), class_="blocks", aria_hidden="true") if line.bar else None
     level = "warning" if line.level == "bad" else line.level
     classes = " ".join(part for part in (f"answer-{line.kind}", level) if part)
     in_heading = [figure for figure in line.figures if figure.text in line.heading]
     bold = element("b", *marked(line.begin, in_heading)) if line.heading else None
     rest = replace(line, report="").rest  # the page has its table
     others = [figure for figure in line.figures if figure not in in_heading]
-    return element("p", bold, *marked(rest, others), " " if bar else None, bar, class_=classes)
+    return element("p", bold, *marked(rest, others), class_=classes)
 
 
 ANSWER = Section("answer", "Answer", answer)
@@ -77,152 +136,79 @@ def findings(subject: Subject) -> Markup:
 
 
 def _findings_tile(subject: Subject, label: str) -> Markup | None:
+    """Return the findings with most time in one line each, which a click unfolds; then the others."""
     answer = subject.summaries[label].answer
     if answer is None or not answer.findings:
         return None
-    more = len(answer.findings) - _MOST_ADVICE
+    items = [_advice_item(label, number, one) for number, one in enumerate(answer.findings)]
+    more = items[_MOST_ADVICE:]
     return element(
         "article",
-        element("ol", *(_advice_item(label, one) for one in answer.findings[:_MOST_ADVICE]), class_="advice"),
-        element("p", f"{more} more in the table below", class_="note") if more > 0 else None,
+        element("ol", *items[:_MOST_ADVICE], class_="advice"),
+        element(
+            "details",
+            element("summary", f"{len(more)} more"),
+            element("ol", *more, class_="advice", start=_MOST_ADVICE + 1),
+            class_="numbers",
+        )
+        if more
+        else None,
         class_="tile wide",
         data_report="advice",
     )
 
 
-def _advice_item(label: str, finding: Finding) -> Markup:
+def _advice_item(label: str, number: int, finding: Finding) -> Markup:
+    """Return a finding: its name, a bar of the time at stake and its share; below, what a click unfolds."""
     wording = words(finding)
-    share = human(finding.saved_percent, Unit.PERCENT)
-    potential = "a doubt about the figures" if finding.ceiling_ns is None else "saving not known"
-    if finding.saved_ns is not None:
-        potential = SAVINGS[finding.status].format(f"{human(finding.saved_ns, Unit.NS)}, {share} %")
-    code = element("code", wording.example) if wording.example else ""
-    do = (wording.do, ". For example: " if code else "", code)
-    parts = (("Seen", (wording.evidence,)), ("Do", do), ("Unless", (wording.unless,)))
+    share: Markup | str = ""
+    if finding.saved_percent is not None:
+        text, key = whole_percent(finding.saved_percent), f"findings.{number}.potential_percent"
+        share = joined(
+            (
+                _BRIEFLY.get(finding.status, ""),
+                element("data", text, value=repr(finding.saved_percent), data_figure=key),
+            )
+        )
+    width = f"{min(finding.ceiling_percent or 0.0, 100.0):.2f}%"
+    rectangle = element("rect", width=width, height="10", class_="at-stake")
+    bar = element("svg", rectangle, class_="bar", aria_hidden="true")
+    line = (element("b", wording.heading or wording.what), bar, element("span", share, class_="share"))
     return element(
         "li",
-        element(
-            "p",
-            element("b", f"{wording.heading}:" if wording.heading else wording.what),
-            f" {wording.sentence}" if wording.heading else None,
-            " ",
-            element("span", potential, class_="stake"),
-        ),
-        *(element("p", element("i", name), " ", *texts) for name, texts in parts if texts[0]),
+        element("details", element("summary", *line), *_evidence(finding, wording)),
         data_finding=finding.kind,
         data_label=label,
     )
 
 
+def _evidence(finding: Finding, wording: Wording) -> Iterator[Markup]:
+    share = human(finding.saved_percent, Unit.PERCENT)
+    potential = "a doubt about the figures" if finding.ceiling_ns is None else "saving not known"
+    if finding.saved_ns is not None:
+        potential = SAVINGS[finding.status].format(f"{human(finding.saved_ns, Unit.NS)}, {share} %")
+    sentence = f"{wording.sentence} " if wording.heading else ""
+    yield element("p", sentence, element("span", potential, class_="stake"))
+    code = element("code", wording.example) if wording.example else ""
+    do: Iterable[object] = (wording.do, ". For example: " if code else "", code)
+    parts = (("Seen", [wording.evidence]), ("Do", [*do]), ("Unless", [wording.unless]))
+    yield from (element("p", element("i", name), " ", *texts) for name, texts in parts if texts[0])
+
+
 FINDINGS = Section("findings", "Findings", findings, of_gpu=True)
-
-
-def figures(subject: Subject) -> Markup:
-    """Return the figures of all captures side by side, and their tables."""
-    tiles = {
-        label: [_figure_tile(subject, label, *report) for report in _FIGURES] for label in subject.captures
-    }
-    tables = [subject.table(name) for name in _TABLES]
-    return section(
-        "figures",
-        "Figures",
-        side_by_side(tiles),
-        *(folded_table(table, top=_ROWS) for table in tables if table is not None),
-    )
-
-
-def _figure_tile(subject: Subject, label: str, report: str, title: str, figures: Figures) -> Markup:
-    """Return a tile with figures. Only the timing audit has its verdict: the answer has the others."""
-    table = subject.tables(report).get(label)
-    if table is None or not len(table):
-        return _tile(subject, title, report, f"No figures: {subject.why_empty(report, label)}.")
-    text = table.verdict if report == "timing_audit" else _WHOLE if subject.is_steady(label) else ""
-    return _tile(subject, title, report, text, figures(table))
-
-
-def _launch_figures(table: Table) -> list[Figure]:
-    return _figures(table, _LAUNCH_COLUMNS, table.rows(1)[0])
-
-
-def _device_figures(table: Table) -> list[Figure]:
-    """Return all figures of a single device, or the utilization of each of several devices."""
-    if len(table) == 1:
-        return _figures(table, _DEVICE_COLUMNS, table.rows(1)[0])
-    row_of_device: dict[Any, tuple[object, ...]] = {}
-    for device, row in zip(table.data["device_id"], table.rows(), strict=True):
-        row_of_device.setdefault(device, row)  # the first row of a device counts all its processes
-    return [
-        (f"{key}.{id_text(int(device))}", f"{header}, GPU {id_text(int(device))}", value, text, meaning)
-        for device, row in list(row_of_device.items())[:_MOST_DEVICES]
-        for key, header, value, text, meaning in _figures(table, _DEVICE_COLUMNS[-1:], row)
-    ]
-
-
-def _audit_figures(table: Table) -> list[Figure]:
-    """Return the number of NVTX range instances with each verdict."""
-    counts: dict[str, int] = {}
-    for verdict, instances in zip(table.data["verdict"], table.data["instances"], strict=True):
-        counts[str(verdict)] = counts.get(str(verdict), 0) + int(instances)
-    return [
-        (f"timing_audit.{name}", name, count, f"{count:,}", "NVTX ranges with this verdict")
-        for name, count in counts.items()
-    ]
-
-
-def _figures(table: Table, names: Iterable[str], row: Iterable[object]) -> list[Figure]:
-    """Return key, header, value, text and meaning of the named columns in a row of the table."""
-    cells = {column.name: (column, value) for column, value in zip(table.columns, row, strict=True)}
-    return [
-        (
-            f"{table.schema.name}.{column.name}",
-            _HEADERS.get(column.name, column.header),
-            value,
-            human(value, column.unit) + (" %" if column.unit is Unit.PERCENT else ""),
-            column.help,
-        )
-        for column, value in map(cells.__getitem__, names)
-        if value is not None
-    ]
-
-
-# Report, heading, and its figures.
-_FIGURES: tuple[tuple[str, str, Figures], ...] = (
-    ("launch_overhead", "Launches", _launch_figures),
-    ("gpu_time", "GPU time", _device_figures),
-    ("timing_audit", "NVTX timing check", _audit_figures),
-)
-
-
-def _tile(subject: Subject, title: str, report: str, text: str, figures: Iterable[Figure] = ()) -> Markup:
-    pairs = (
-        element(
-            "div",
-            element("dt", name, title=meaning),
-            element("dd", value_text, data_value=repr(value), data_figure=key),
-        )
-        for key, name, value, value_text, meaning in figures
-    )
-    return element(
-        "article",
-        element("h4" if subject.several else "h3", title),
-        element("dl", *pairs, class_="figures") if figures else None,
-        element("p", text, class_="lead") if text else None,
-        class_="tile",
-        data_report=report,
-    )
-
-
-FIGURES = Section("figures", "Figures", figures, of_gpu=True)
 
 
 def head(subject: Subject) -> Markup:
     """Return a card for each capture and the table of all checks."""
     cards = (_card(subject, label, subject.summaries[label]) for label in subject.captures)
-    checks = subject.table("diagnostics")
+    checks, audit = (subject.table(name) for name in ("diagnostics", "timing_audit"))
     return section(
         "program",
         "Program and checks",
         element("div", *cards, class_="cards"),
+        verdict_paragraphs(subject.tables("timing_audit")),
+        folded_table(audit, top=_ROWS) if audit is not None else None,
+        missing(subject.missing("timing_audit")) if subject.has_gpu_work else None,
         folded_table(checks, "Checks of the recording") if checks is not None else None,
     )
 

@@ -1,4 +1,4 @@
-"""Sections with a table each: kernels, kernel classes, GPU idle time, launch latency, and copies."""
+"""Sections with a table each: GPU idle time, launch latency, and copies."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.text import counted
-from nsyswrap.base.units import Unit, duration, human, percent
+from nsyswrap.base.units import Unit, duration, human
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render import colors
 from nsyswrap.render.colors import LAUNCHES
-from nsyswrap.render.page.charts import Part, Scale, filled, single_bar, stacked_bar, swatch
-from nsyswrap.render.page.html import Markup, Section, element, empty, missing, section, verdict_paragraphs
+from nsyswrap.render.page.charts import filled, single_bar, swatch
+from nsyswrap.render.page.html import (
+    Markup,
+    Section,
+    both_parts,
+    element,
+    empty,
+    missing,
+    section,
+    verdict_paragraphs,
+)
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.render.page.tables import folded_table, open_table
+from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.table import Column, Schema, Table, table_of
-from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 _MOST_GAPS = 50  # in the table of the longest gaps
-CAUSE_TABLE = Schema(
-    name="idle_causes",
-    title="Idle time by cause",
-    columns=(
-        Column("cause", "Cause", Unit.TEXT, "activity of the host during the gaps"),
-        Column("idle_ns", "Idle", Unit.NS, "sum over all gaps"),
-        Column("share_percent", "Share", Unit.PERCENT, "share of all idle time"),
-    ),
-)
+_ROWS = 100  # of launches and of devices
 _BINS_PER_DECADE = 6
 _HEIGHT = 90  # of each half, in pixels
 HISTOGRAM = Schema(
@@ -52,100 +51,20 @@ HISTOGRAM = Schema(
 _MOST_BARS = 30  # the table has all classes
 
 
-def kernels(subject: Subject) -> Markup:
-    """Return the table of kernels, or why it is missing."""
-    table = subject.table("cuda_gpu_kern_sum")
-    return section(
-        "kernels",
-        "Kernels",
-        open_table(table) if table is not None else None,
-        missing(subject.missing("cuda_gpu_kern_sum")),
-    )
-
-
-KERNELS = Section("kernels", "Kernels", kernels, of_gpu=True)
-
-
-def classes(subject: Subject) -> Markup:
-    """Return a bar for each capture. The most kernel time is as wide as the page."""
-    tables = subject.tables("kernel_class_sum")
-    longest = max((_total(table) for table in tables.values()), default=0)
-    bars = (
-        stacked_bar(
-            subject.heading(label, f"{duration(_total(table))} of kernel time"), _class_parts(table), longest
-        )
-        for label, table in tables.items()
-        if len(table)
-    )
-    table = subject.table("kernel_class_sum")
-    return section(
-        "classes",
-        "Kernel classes",
-        empty(subject, "kernel_class_sum"),
-        *bars,
-        folded_table(table) if table is not None else None,
-        missing(subject.missing("kernel_class_sum")),
-    )
-
-
-def _total(table: Table) -> int:
-    return int(np.asarray(table.data["total_ns"]).sum())
-
-
-def _class_parts(table: Table) -> list[Part]:
-    shares = np.asarray(table.data["time_percent"]).tolist()
-    totals = np.asarray(table.data["total_ns"]).tolist()
-    return [
-        Part(str(name), total, percent(share), colors.style_of(colors.KERNELS, str(name)))
-        for name, total, share in zip(table.data["class"], totals, shares, strict=True)
-    ]
-
-
-CLASSES = Section("classes", "Kernel classes", classes, of_gpu=True)
-
-
 def idle(subject: Subject) -> Markup:
-    """Return a bar of idle time for each capture, and the tables of causes and gaps."""
-    gaps = subject.tables("gpu_idle", _MOST_GAPS)
-    causes = {label: by_cause(gaps_of(subject.captures[label]).spent_ns) for label in gaps}
-    totals = {label: int(np.asarray(table.data["idle_ns"]).sum()) for label, table in causes.items()}
-    longest = max(totals.values(), default=0)
-    bars = (
-        stacked_bar(
-            subject.heading(label, f"GPU idle for {duration(totals[label])}"), _cause_parts(table), longest
-        )
-        for label, table in causes.items()
-        if totals[label]
-    )
-    all_causes = subject.as_one({label: table for label, table in causes.items() if len(table)})
-    all_gaps = subject.table("gpu_idle")
-    return section(
-        "idle",
-        "GPU idle time",
-        verdict_paragraphs(gaps),
-        empty(subject, "gpu_idle"),
-        *bars,
-        folded_table(all_causes) if all_causes is not None else None,
-        folded_table(all_gaps, f"{min(_MOST_GAPS, len(all_gaps))} longest gaps", top=_MOST_GAPS)
-        if all_gaps is not None and len(all_gaps)
-        else None,
-        missing(subject.missing("gpu_idle")),
-    )
+    """Return the table of the longest gaps."""
+    return section("idle", "GPU idle time", both_parts(subject, _gaps))
 
 
-def by_cause(idle_ns: Mapping[str, int]) -> Table:
-    """Return the idle time of each cause over all gaps, the longest first."""
-    total = sum(idle_ns.values())
-    ordered = sorted(((ns, cause) for cause, ns in idle_ns.items() if ns), key=lambda pair: -pair[0])
-    return table_of(CAUSE_TABLE, [(CAUSE_NAMES[cause], ns, 100.0 * ns / total) for ns, cause in ordered])
-
-
-def _cause_parts(table: Table) -> list[Part]:
-    keys = {text: cause for cause, text in CAUSE_NAMES.items()}
-    return [
-        Part(str(text), float(str(ns)), percent(float(str(share))), colors.CAUSES[keys[str(text)]])
-        for text, ns, share in table.rows()
-    ]
+def _gaps(subject: Subject) -> Iterator[Markup | None]:
+    yield verdict_paragraphs(subject.tables("gpu_idle", _MOST_GAPS))
+    yield empty(subject, "gpu_idle")
+    gaps = subject.table("gpu_idle")
+    if gaps is not None and len(gaps):
+        yield folded_table(gaps, f"{min(_MOST_GAPS, len(gaps))} longest gaps", top=_MOST_GAPS)
+    yield missing(subject.missing("gpu_idle"))
+    times = subject.table("gpu_time")
+    yield folded_table(times, top=_ROWS) if times is not None else None
 
 
 IDLE = Section("idle", "GPU idle time", idle, of_gpu=True, turn=1)
@@ -162,7 +81,7 @@ def latency(subject: Subject) -> Markup:
         return section("latency", "Launch latency", missing(reasons) if reasons else element("p", text))
     edges = _edges(every)
     tables = {label: _table(edges, *pair) for label, pair in by_label.items() if any(map(len, pair))}
-    all_tables = subject.as_one(tables)
+    all_tables, launches = subject.as_one(tables), subject.table("launch_overhead")
     return section(
         "latency",
         "Launch latency",
@@ -172,6 +91,7 @@ def latency(subject: Subject) -> Markup:
         ),
         element("div", *(_histogram(subject, *pair) for pair in tables.items()), class_="histograms"),
         folded_table(all_tables) if all_tables is not None else None,
+        folded_table(launches, top=_ROWS) if launches is not None else None,
     )
 
 
@@ -254,32 +174,22 @@ LATENCY = Section("latency", "Launch latency", latency, of_gpu=True)
 
 def copies(subject: Subject) -> Markup:
     """Return a bar for each class of copies, as long as its bandwidth."""
+    return section("copies", "Copies", both_parts(subject, _copies))
+
+
+def _copies(subject: Subject) -> Iterator[Markup | None]:
     table = subject.table("memcpy_bandwidth")
-    if table is None:
-        return section("copies", "Copies", missing(subject.missing("memcpy_bandwidth")))
-    rows = table.records(_MOST_BARS)
-    scale = Scale.of([row["bandwidth_bytes_per_s"] or 0.0 for row in rows])
-    return section(
-        "copies",
-        "Copies",
-        verdict_paragraphs(subject.tables("memcpy_bandwidth")),
-        empty(subject, "memcpy_bandwidth"),
-        _axis_note(scale),
-        element("div", *(_bar(row, scale) for row in rows), class_="bars"),
-        folded_table(table),
-        missing(subject.missing("memcpy_bandwidth")),
-    )
+    if table is not None:
+        rows = table.records(_MOST_BARS)
+        most = max((row["bandwidth_bytes_per_s"] or 0.0 for row in rows), default=0.0)
+        yield verdict_paragraphs(subject.tables("memcpy_bandwidth"))
+        yield empty(subject, "memcpy_bandwidth")
+        yield element("div", *(_bar(row, most) for row in rows), class_="bars")
+        yield folded_table(table)
+    yield missing(subject.missing("memcpy_bandwidth"))
 
 
-def _axis_note(scale: Scale) -> Markup | None:
-    """Return what a logarithmic axis begins with; None for one from 0."""
-    if not scale.low:
-        return None
-    text = f"Logarithmic axis from {human(scale.low, Unit.BYTES_PER_S)}: ten times as much is as far again."
-    return element("p", text, class_="note")
-
-
-def _bar(row: Mapping[str, Any], scale: Scale) -> Markup:
+def _bar(row: Mapping[str, Any], most: float) -> Markup:
     bandwidth = row["bandwidth_bytes_per_s"]
     label = str(row["operation"]).removeprefix("[CUDA ").removesuffix("]").removeprefix("memcpy ")
     kinds = " → ".join(kind for kind in (row["src_kind"], row["dst_kind"]) if kind)
@@ -296,7 +206,7 @@ def _bar(row: Mapping[str, Any], scale: Scale) -> Markup:
     return element(
         "div",
         element("span", swatch(style), " · ".join(filter(None, parts)), class_="label"),
-        single_bar(scale.share(bandwidth), style) if bandwidth else element("span"),
+        single_bar(bandwidth / most, style) if bandwidth else element("span"),
         element("span", element("b", human(bandwidth, Unit.BYTES_PER_S)), f" · {size}", class_="value"),
     )
 

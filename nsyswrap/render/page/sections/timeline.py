@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -22,6 +23,7 @@ from nsyswrap.render.page.tables import folded_table
 from nsyswrap.render.page.timeline.content import Kept, Picture, focus, longest_gaps, script_data
 from nsyswrap.render.timeline.curves import curves, idle, steps
 from nsyswrap.render.timeline.lanes import Lane, ranges_left_out, streams, threads
+from nsyswrap.render.timeline.names import RANGES
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
 _CAPTURES = 8  # that get a timeline
@@ -68,7 +70,7 @@ def timeline(subject: Subject) -> Markup:
             ],
         )
         content = script_data(drawn[label], picture, _CELLS // len(drawn))
-        frames.append(_frame(label, f"timeline-{len(frames)}", content, left_out, is_first=not frames))
+        frames.append(_frame(label, f"timeline-{len(frames)}", content, left_out))
     all_lanes = subject.as_one(tables)
     return section(
         "timeline",
@@ -103,7 +105,12 @@ def _lanes(capture: Capture) -> list[Lane]:
     longest_gaps(capture)  # nothing else is made of the gaps, and they take much memory
     capture.release(gaps_of)
     gpu = sorted((*streams(capture), *causes), key=lambda lane: lane.group)
-    return [lane for lane in (*steps(capture), *gpu, *threads(capture)) if len(lane)]
+    host = list(threads(capture))
+    ranges = [
+        replace(lane, group=f"{lane.group}: modules and ranges") for lane in host if lane.family == RANGES
+    ]
+    calls = [lane for lane in host if lane.family != RANGES]
+    return [lane for lane in (*steps(capture), *ranges, *gpu, *calls) if len(lane)]
 
 
 def _ends(every: Iterable[list[Lane]]) -> tuple[int, int]:
@@ -118,13 +125,8 @@ def _busiest(every: list[Lane]) -> list[Lane]:
     return [every[i] for i in sorted(order.tolist())]
 
 
-def _frame(
-    label: str, name: str, content: dict[str, Any], left_out: tuple[int, int], *, is_first: bool
-) -> Markup:
-    """Return the frame that the script draws a picture into. ``left_out`` counts lanes and NVTX ranges.
-
-    Only the first frame shows how to use it.
-    """
+def _frame(label: str, name: str, content: dict[str, Any], left_out: tuple[int, int]) -> Markup:
+    """Return the frame that the script draws a picture into. ``left_out`` counts lanes and NVTX ranges."""
     canvas = element(
         "canvas",
         tabindex="0",
@@ -146,8 +148,13 @@ def _frame(
         element("div", element("div", class_="labels"), element("div", canvas), class_="picture"),
         element("p", class_="paper note"),
         _panel(label),
-        element("div", *_legends(content["series"]), class_="legends"),
-        element("p", _KEYS, id=f"{name}-keys", class_="note keys" if is_first else "unseen"),
+        element(
+            "details",
+            element("summary", "Legend and keys"),
+            element("div", *_legends(content["series"]), class_="legends"),
+            element("p", _KEYS, id=f"{name}-keys", class_="note keys"),
+            class_="numbers",
+        ),
         _left_out(left_out[0], "lane", "those with the fewest events"),
         _left_out(left_out[1], "NVTX range", "nested too deep, or ended on another thread"),
         data(content, name),
@@ -223,17 +230,17 @@ _BUTTONS = (
     ("gpu", "GPU work", "Show the time of GPU work"),
     ("previous", "◂ same", "Select the previous event of the same name"),
     ("next", "same ▸", "Select the next event of the same name"),
-    ("lanes", "All lanes", "Show all lanes"),
+    ("lanes", "All lanes", "Show the lanes that are folded"),
 )
 _WAY_BACK = ("back", "Nearest event", "Show the event nearest to this view")
 
 
 _KEYS = (
-    "Drag to move, scroll to zoom, drag with Shift to measure, double-click to fit. Keys: ← and → move, "
-    "+ and \N{MINUS SIGN} zoom, Home shows all. U goes back, F fits the selected event, / searches. "
+    "Drag to move, Ctrl and scroll to zoom, drag with Shift to measure, double-click to fit. Keys: ← and → "
+    "move, + and \N{MINUS SIGN} zoom, Home shows all. U goes back, F fits the selected event, / searches. "
     "↑ and ↓ choose a lane; comma and full stop select its previous and next event. N and P select the "
     "next and previous event of the same name. A box is one event. Where events are narrower than a pixel, "
-    "the height is the share of time taken. Pale: many events drawn as one."
+    "the height is the share of time taken. Faint: many events drawn as one."
 )
 
 

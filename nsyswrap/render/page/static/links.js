@@ -1,6 +1,7 @@
 // Links into the timelines: from the address of the page, from findings, and from the rows of tables.
 
 const timelines = [...document.querySelectorAll("article.timeline")].map((article, i) => new Timeline(article, i));
+const OWN = "view"; // the state of addresses that this page wrote
 const PLACE = /^#timeline-(\d+)=(-?\d+)ns\/(-?\d+)ns$/;
 
 function addressOf(timeline, start, end) {
@@ -10,7 +11,14 @@ function addressOf(timeline, start, end) {
 // The view stands in the address, so that it can be sent.
 function keepInAddress({ view, ...timeline }) {
   const [, number] = location.hash.match(PLACE) || [];
-  if (view.past.length || Number(number) === timeline.number) history.replaceState(null, "", addressOf(timeline, view.start, view.end));
+  if (view.past.length || Number(number) === timeline.number) history.replaceState(OWN, "", addressOf(timeline, view.start, view.end));
+}
+
+// Begin a new entry of the history, so that the browser's Back leads to the view before a link.
+function leave(timeline) {
+  const { start, end } = timeline.view;
+  history.replaceState(OWN, "", addressOf(timeline, start, end));
+  history.pushState(OWN, "", addressOf(timeline, start, end));
 }
 
 // Show what the address names.
@@ -19,7 +27,12 @@ function followAddress() {
   const timeline = timelines[number];
   timeline?.ready.then(() => {
     const { origin } = timeline.content ?? {};
-    if (timeline.content) visit(timeline, start - origin, end - origin);
+    if (!timeline.content) return;
+    if (history.state !== OWN) visit(timeline, start - origin, end - origin);
+    else {
+      timeline.view.show(start - origin, end - origin); // the browser scrolls back
+      timeline.draw();
+    }
   });
 }
 
@@ -31,15 +44,18 @@ function visit(timeline, start, end) {
   timeline.canvas.focus({ preventScroll: true });
 }
 
-function linkTo(timeline, start, end, text = "Show in the timeline", lane = -1) {
+// A link to a part of time with some more around it, in which the event of a lane is selected that is most like it.
+function linkTo(timeline, part, text = "Show in the timeline", lane = -1) {
+  const [start, end] = around(...part);
   const link = Object.assign(document.createElement("a"), { textContent: text, className: "spot" });
   link.href = addressOf(timeline, start, end);
   link.addEventListener("click", (event) => {
     event.preventDefault();
+    leave(timeline);
     visit(timeline, start, end);
     timeline.act("none");
     if (lane < 0) return;
-    timeline.pick(lane);
+    timeline.selectAlike(...part, lane);
     timeline.scroll();
   });
   return link;
@@ -66,7 +82,10 @@ function linkFindings(timeline) {
   for (const [name, [start, end, lane]] of Object.entries(timeline.content.findings)) {
     const items = [...document.querySelectorAll("[data-finding]")];
     const item = items.find(({ dataset }) => dataset.finding === name && timelineOf(dataset.label) === timeline);
-    item?.append(linkTo(timeline, ...around(start, end), "Show the longest part in the timeline", lane));
+    if (!item) continue;
+    const link = linkTo(timeline, [start, end], "show", lane);
+    link.setAttribute("aria-label", `Show the longest part of ${item.querySelector("b").textContent}`);
+    item.append(link);
   }
 }
 
@@ -85,7 +104,7 @@ function linkRows(table) {
     const to = end < 0 ? from + value(length) : value(end) - timeline.content.origin;
     const cell = row.cells[start];
     const lane = device < 0 || process < 0 ? -1 : idleLane(timeline.content, value(device), value(process));
-    const link = linkTo(timeline, ...around(from, to), cell.textContent, lane);
+    const link = linkTo(timeline, [from, to], cell.textContent, lane);
     link.title = "Show in the timeline";
     cell.dataset.value ??= cell.textContent;
     cell.replaceChildren(link);
@@ -140,5 +159,20 @@ Promise.all(timelines.map((timeline) => timeline.ready)).then(() => {
   document.querySelectorAll("table[data-report]").forEach(linkRows);
   document.addEventListener("toggle", ({ target }) => target.matches("td .name[open]") && linkKernel(target), true);
 });
+for (const button of document.querySelectorAll(".copy-link")) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const timeline = timelines.find(({ content }) => content);
+    const address = timeline ? location.href.replace(/#.*|$/, addressOf(timeline, timeline.view.start, timeline.view.end)) : location.href;
+    try {
+      await navigator.clipboard.writeText(address);
+      button.textContent = "Copied";
+    } catch {
+      location.replace(address); // it stands in the browser's address bar
+      button.textContent = "Copy the address";
+    }
+    setTimeout(() => (button.textContent = "Copy link"), 1500);
+  });
+}
 followAddress(); // before a timeline that is ready sooner writes its own view there
 addEventListener("hashchange", followAddress);

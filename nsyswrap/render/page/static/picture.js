@@ -73,7 +73,7 @@ class Picture {
   // Take on the size of the canvas, and find out what the view is made of.
   fit() {
     this.scale = Math.max(devicePixelRatio || 1, onPaper() ? 2 : 1); // paper is finer than a screen
-    this.width = Math.max(this.canvas.clientWidth, 50);
+    this.width = Math.max(this.canvas.getBoundingClientRect().width, 50);
     this.height = this.rows.height;
     const size = [Math.round(this.width * this.scale), Math.round(this.height * this.scale)];
     if (this.canvas.width !== size[0] || this.canvas.height !== size[1]) {

@@ -24,10 +24,11 @@ class Pointer {
   wheel(event) {
     const { view, picture } = this.timeline;
     const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    const zooms = event.ctrlKey || event.metaKey; // a pinch on a touchpad, too
+    if (!sideways && !zooms) return; // the page scrolls
     view.keepOnce();
-    if (sideways) view.pan((event.deltaX || event.deltaY) / 1000);
-    const turned = Math.exp(Math.min(Math.max(event.deltaY, -200), 200) / 400);
-    if (!sideways && !view.zoom(turned, picture.time(event.offsetX))) return; // the page scrolls
+    if (zooms) view.zoom(Math.exp(Math.min(Math.max(event.deltaY, -200), 200) / 400), picture.time(event.offsetX));
+    else view.pan((event.deltaX || event.deltaY) / 1000);
     event.preventDefault();
     this.turned = [event.offsetX, event.offsetY];
     this.timeline.draw();

@@ -12,6 +12,7 @@ const SHORTER = [
   /^()(profiler )(overhead)$/,
   /^()(unified )(memory)$/,
 ];
+const AT_FIRST = 9; // lanes that are seen at first if there are curves
 const ON_PAPER = 380; // height of a printed picture, in pixels: a page has no room for more
 
 class Rows {
@@ -19,7 +20,16 @@ class Rows {
     this.lanes = lanes;
     this.folded = new Set(); // names of groups
     this.hidden = new Set(); // numbers of lanes
+    this.quieten();
     this.place();
+  }
+
+  // Hide the quiet lanes, and the curves for which a screen has no room.
+  quieten() {
+    let shown = this.lanes.filter((lane) => !lane.curve && !lane.quiet).length;
+    this.lanes.forEach((lane, i) => {
+      if (lane.curve ? shown++ >= AT_FIRST : lane.quiet) this.hidden.add(i);
+    });
   }
 
   place() {
@@ -31,7 +41,7 @@ class Rows {
       const away = this.folded.has(lane.group) || this.hidden.has(i);
       const head = lane.group === group ? 0 : GROUP;
       const left = away || lane.level || lane.family === "other calls" || top + head + LANE > ON_PAPER;
-      if (this.onPaper && left) return;
+      if (this.hidden.has(i) || (this.onPaper && left)) return;
       top += head;
       group = lane.group;
       if (away) return;
@@ -100,7 +110,7 @@ class Rows {
     add("div", "axis", "", HEAD);
     let group = null;
     this.lanes.forEach((lane, i) => {
-      if (this.onPaper && Number.isNaN(this.tops[i])) return;
+      if (this.hidden.has(i) || (this.onPaper && Number.isNaN(this.tops[i]))) return;
       if (lane.group !== group) {
         ({ group } = lane);
         const { group: name } = lane;

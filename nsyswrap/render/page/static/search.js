@@ -29,6 +29,18 @@ class Search {
   }
 }
 
+// The event of a lane that has most in common with a part of time; -1 if none meets it.
+function mostAlike(events, start, end, lane) {
+  const [first, last] = events.range(lane, start, end);
+  let [found, best] = [-1, 0];
+  for (let i = first; i < last; i++) {
+    const common = Math.min(events.end[i], end) - Math.max(events.start[i], start);
+    const both = Math.max(events.end[i], end) - Math.min(events.start[i], start);
+    if (common / Math.max(both, 1) > best) [found, best] = [i, common / Math.max(both, 1)];
+  }
+  return found;
+}
+
 // The place in a list of events from which `by` steps lead on from an event, or from a time.
 function nextIn(events, places, now, time, by) {
   const at = places.indexOf(now);

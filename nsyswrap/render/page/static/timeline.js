@@ -38,6 +38,7 @@ class Timeline {
     this.wayBack = new WayBack(this);
     this.listen();
     this.view.around(...content.opens);
+    this.open();
     await this.overview.prepare(); // what is drawn for the first time takes longest: it is not left to a frame
     await this.picture.rehearse();
     this.overview.draw();
@@ -46,13 +47,28 @@ class Timeline {
     for (const kind of ["scroll", "resize"]) addEventListener(kind, () => this.draw(), { passive: true });
   }
 
+  // Select the place of the first finding, where it is in view.
+  open() {
+    const [place] = Object.values(this.content.findings);
+    if (place && place[0] >= this.view.start && place[1] <= this.view.end) this.selectAlike(...place);
+  }
+
+  // Select the event of a lane that is most like a part of time, or the lane if there is none.
+  selectAlike(start, end, lane) {
+    if (lane < 0) return;
+    const i = mostAlike(this.content.events, start, end, lane);
+    if (i >= 0) this.select(i);
+    else this.pick(lane);
+  }
+
   labels() {
     this.content.rows.label(this.article.querySelector(".labels"), () => {
       this.labels();
       this.draw();
     });
-    const folded = this.content.rows.shown.length < this.content.lanes.length;
-    this.article.querySelector("[data-action=lanes]").hidden = !folded;
+    const folded = this.content.lanes.length - this.content.rows.shown.length;
+    const button = this.article.querySelector("[data-action=lanes]");
+    Object.assign(button, { hidden: !folded, textContent: `${folded} more lane${folded === 1 ? "" : "s"}` });
     this.canvas.style.height = `${this.content.rows.height}px`;
     this.article.querySelector(".paper").textContent = this.content.rows.cut;
   }

@@ -48,13 +48,3 @@ class WayBack {
     if (this.nearest >= 0) this.timeline.fit(this.nearest, 2);
   }
 }
-
-// A column of the steps shows its step.
-document.addEventListener("click", (event) => {
-  const step = event.target.closest?.("g[data-start]");
-  if (!step) return;
-  const timeline = timelineOf(step.dataset.label);
-  if (!timeline?.content) return;
-  const from = Number(step.dataset.start) - timeline.content.origin;
-  visit(timeline, ...around(from, from + Number(step.dataset.length)));
-});

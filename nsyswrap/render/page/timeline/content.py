@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys, largest_first
-from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.arrays.intervals import NOTHING, union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
@@ -36,12 +36,16 @@ from nsyswrap.render.page.html import plain
 from nsyswrap.render.page.tables import clipped
 from nsyswrap.render.timeline.curves import Curve
 from nsyswrap.render.timeline.lanes import Lane
-from nsyswrap.render.timeline.names import CALLS, KERNELS, RANGES, Kind, name_of, style_of
+from nsyswrap.render.timeline.names import CALLS, IDLE, KERNELS, RANGES, Kind, name_of, style_of
 
 _GAPS = 8  # the longest GPU gaps
 _OUTLIERS = 4  # the longest outlier steps
 _PLACES = 3  # the longest intervals of a finding
 _LEAST_AROUND_NS = 20_000  # on each side of a spot
+_STEPS_TRIED = 1_000
+# Lanes of each family that are seen at first; fewer lanes than so many are all seen.
+_UNFOLDED = {RANGES: 2, KERNELS: 3, IDLE: 1, CALLS: 2}
+_MOST_UNFOLDED = 8
 _EDGE = 0.005  # of the time with GPU work: what lies apart by itself at either end
 
 
@@ -70,7 +74,11 @@ def focus(capture: Capture, findings: Sequence[Finding], ends: tuple[int, int]) 
     if capture.view.selection.windowed:
         opens, why = (capture.window.start_ns, capture.window.end_ns), "selected part"
     elif steady is not None:
-        opens, why = steady.window, "steady part"
+        first = findings[0].evidence if findings else NOTHING
+        opens, places_in = _opening_step(steady, first)
+        why = "the chosen step"
+        if len(places_in):
+            places[findings[0].kind] = places_in[0]
     elif top is not None:
         opens, why = _around(*top, share=2), "largest finding"
     else:
@@ -78,6 +86,50 @@ def focus(capture: Capture, findings: Sequence[Finding], ends: tuple[int, int]) 
     opens = (max(opens[0], ends[0]), min(opens[1], ends[1]))
     spots = _spots(capture, findings, steady) if gpu else []
     return Focus(opens if opens[1] > opens[0] else ends, why, gpu, places, spots)
+
+
+def _opening_step(steady: Steps, evidence: IntervalSet) -> tuple[tuple[int, int], list[tuple[int, int]]]:
+    """Return the median step, and the longest interval of a finding in it.
+
+    If there is none in it, the step is the usual one with the longest interval.
+    """
+    numbers = np.flatnonzero(steady.steady & ~steady.outlier)
+    length = steady.duration_ns[numbers]
+    middle = int(numbers[np.argsort(length, kind="stable")[(len(numbers) - 1) // 2]])
+    for step in (middle, *numbers.tolist()[:_STEPS_TRIED]):
+        ends = int(steady.start_ns[step]), int(steady.end_ns[step])
+        inside = (evidence.start >= ends[0]) & (evidence.end <= ends[1])
+        if inside.any():
+            start, end = evidence.start[inside], evidence.end[inside]
+            most = int(np.argmax(end - start))
+            return ends, [(int(start[most]), int(end[most]))]
+    return (int(steady.start_ns[middle]), int(steady.end_ns[middle])), []
+
+
+def quiet_lanes(lanes: Sequence[Lane], opens: tuple[int, int]) -> list[bool]:
+    """Mark the lanes that are folded at first, so that a timeline fits a screen.
+
+    Those stay that have most time in what is seen first: some of each family, ranges from the outermost on.
+    """
+    time = [_time_in(lane, *opens) for lane in lanes]
+    quiet = [True] * len(lanes)
+    for family, most in _UNFOLDED.items():
+        mine = [i for i, lane in enumerate(lanes) if lane.family == family and time[i]]
+        if family == RANGES and mine:  # of one thread
+            owner = lanes[max(mine, key=lambda i: (lanes[i].level == 0, time[i]))].owner
+            mine = [i for i in mine if lanes[i].owner == owner]
+        else:
+            mine.sort(key=lambda i: -time[i])
+        for i in mine[:most]:
+            quiet[i] = False
+    shown = len(lanes) - sum(quiet)
+    return quiet if shown and len(lanes) > _MOST_UNFOLDED else [False] * len(lanes)
+
+
+def _time_in(lane: Lane, start_ns: int, end_ns: int) -> int:
+    part = lane.meeting(start_ns, end_ns)
+    start, end = np.maximum(lane.start_ns[part], start_ns), np.minimum(lane.end_ns[part], end_ns)
+    return int(np.maximum(end - start, 0).sum()) + bool(len(start))
 
 
 def lane_of(lanes: Sequence[Lane], start_ns: int, end_ns: int) -> int:
@@ -486,6 +538,7 @@ def script_data(capture: Capture, picture: Picture, most_cells: int) -> dict[str
     events, texts = _events(capture, picture)
     levels = _levels(picture, most_cells)
     cells = _cells(picture, levels)
+    quiet = quiet_lanes(picture.lanes, picture.focus.opens)
     near = [(max(start, first) - first, min(end, last) - first) for start, end in picture.kept.windows]
     opens, gpu = (
         [end - first for end in span] if span else None for span in (picture.focus.opens, picture.focus.gpu)
@@ -504,6 +557,7 @@ def script_data(capture: Capture, picture: Picture, most_cells: int) -> dict[str
                 "title": plain(lane.title),
                 "family": lane.family,
                 "level": lane.level,
+                "quiet": quiet[i],
                 "kept": len(picture.kept.rows[i]),
                 "count": len(lane),
             }

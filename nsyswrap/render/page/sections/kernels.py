@@ -1,0 +1,103 @@
+"""The kernels with most time in one line each: share of the step, what they are, and their module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from nsyswrap.analysis.kernel_names import classify
+from nsyswrap.analysis.kernel_names.arithmetic import PRODUCTS, arithmetic
+from nsyswrap.base.units import duration, percent
+from nsyswrap.render.colors import kernel_color
+from nsyswrap.render.page.charts import single_bar, swatch
+from nsyswrap.render.page.html import Markup, Section, both_parts, element, empty, joined, missing, section
+from nsyswrap.render.page.subject import Subject
+from nsyswrap.render.page.tables import folded_table, kernel_name, short_names
+from nsyswrap.reports.table import Table
+
+_MOST = 5
+_TABLES = ("kernel_class_sum", "kernel_efficiency")
+_UNITS = {True: "tensor cores", False: "CUDA cores", None: ""}
+_CLASSES = (None, None, "detail", "aside", None)  # what a narrow screen hides
+_SAME_MODULE = 0.995  # of a kernel's time: the others are not worth a word
+
+
+def kernels(subject: Subject) -> Markup:
+    """Return the first kernels of each capture, and the tables of all kernels; or why there are none."""
+    return section("kernels", "Kernels", both_parts(subject, _parts))
+
+
+def _parts(subject: Subject) -> Iterator[Markup | None]:
+    for label, table in subject.tables("cuda_gpu_kern_sum").items():
+        if len(table):
+            yield element("h3", label) if subject.several else None
+            yield _first(subject, label, table)
+    every = subject.table("cuda_gpu_kern_sum")
+    if every is not None:
+        yield folded_table(every, f"all {len(every) + every.left_out:,} kernels")
+    yield missing(subject.missing("cuda_gpu_kern_sum"))
+    yield empty(subject, "cuda_gpu_kern_sum")
+    for name in _TABLES:
+        more = subject.table(name)
+        yield folded_table(more) if more is not None and len(more) else None
+
+
+def _first(subject: Subject, label: str, table: Table) -> Markup:
+    """Return the kernels with most time. A bar as wide as its cell is all of the time."""
+    rows = table.records(_MOST)
+    names = short_names({str(row["name"]) for row in rows})
+    modules, window_ns = _modules(subject, label), max(subject.time_ns(label), 1)
+    steps = subject.steps_shown(label)
+    of = "a step" if steps else "the time"
+    lines = [_line(("Kernel", f"Share of {of}", "Time", "What", "Module"), "th")]
+    for row in rows:
+        name, share = str(row["name"]), row["total_ns"] / window_ns
+        kind = classify(name, subject.captures[label].view.classes)
+        style = kernel_color(kind)
+        texts = (
+            kernel_name(name, names[name]),
+            element("div", single_bar(min(share, 1.0), style), element("span", percent(100 * share))),
+            f"{row['instances'] / (steps or 1):,.4g} x {duration(row['avg_ns'])}",
+            joined((swatch(style), _what(name, kind))),
+            modules.get(name, "-"),
+        )
+        lines.append(_line(texts))
+    title = subject.heading(label, "kernels with most time")
+    parts = (element("thead", lines[0]), element("tbody", *lines[1:]))
+    grid = element("table", element("caption", title, class_="unseen"), *parts, class_="first-kernels")
+    return element("div", grid, class_="wide-picture", tabindex="0", role="region", aria_label=title)
+
+
+def _line(cells: Sequence[object], kind: str = "td") -> Markup:
+    scope = "col" if kind == "th" else None
+    every = zip(cells, _CLASSES, strict=True)
+    return element("tr", *(element(kind, cell, class_=one, scope=scope) for cell, one in every))
+
+
+def _what(name: str, kind: str) -> str:
+    """Return the class of a kernel, the type of its factors and whether it uses tensor cores."""
+    known = arithmetic(name)
+    units = _UNITS[known.tensor_cores] if kind in PRODUCTS else ""
+    return ", ".join(filter(None, (f"{kind} {known.input_type}".strip(), units)))
+
+
+def _modules(subject: Subject, label: str) -> Mapping[str, str]:
+    """Return for each kernel the module, or NVTX range, that most of its time belongs to."""
+    table = subject.tables("module_kern_sum").get(label)
+    times: dict[str, dict[str, int]] = {}
+    for row in table.records() if table is not None else ():
+        of_kernel = times.setdefault(str(row["name"]), {})
+        of_kernel[str(row["module"])] = of_kernel.get(str(row["module"]), 0) + row["total_ns"]
+    return {name: _most(of_kernel) for name, of_kernel in times.items()}
+
+
+def _most(times: Mapping[str, int]) -> str:
+    """Return the module with most of the time; if it has not all of it, with its share and the next one."""
+    every = max(sum(times.values()), 1)
+    (module, most), *others = sorted(times.items(), key=lambda item: -item[1])
+    if most >= _SAME_MODULE * every:
+        return module
+    shares = [f"{name} {100 * time / every:.0f} %" for name, time in ((module, most), others[0])]
+    return ", ".join([*shares, *([f"{len(others) - 1:,} more"] if len(others) > 1 else [])])
+
+
+KERNELS = Section("kernels", "Kernels", kernels, of_gpu=True)
