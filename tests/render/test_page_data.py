@@ -216,7 +216,7 @@ def test_bins_are_fine_where_the_page_opens_and_events_are_kept_there(
     assert width <= 20_000
     assert start <= opens
     assert start + width * bins >= end
-    assert any(opens <= first < last <= end for first, last in content["detail"])
+    assert any(first <= opens < end <= last for first, last in content["detail"])
 
 
 def test_what_is_told_of_events_is_that_of_the_capture(tmp_path: Path) -> None:
