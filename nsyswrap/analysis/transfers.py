@@ -62,10 +62,11 @@ _OTHER_WAY = {UM_TO_DEVICE: UM_TO_HOST, UM_TO_HOST: UM_TO_DEVICE}
 
 
 class Memory(NamedTuple):
-    """GPU memory: bandwidth in bytes/s and size of the L2 cache in bytes; NaN if unknown."""
+    """GPU memory: bandwidth in bytes/s, size of the L2 cache and of all in bytes; NaN if unknown."""
 
     bytes_per_s: float
     cache_bytes: float
+    size_bytes: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +138,8 @@ def gpu_memory(capture: Capture) -> Memory:
     A device id does not tell which GPU it is, because CUDA_VISIBLE_DEVICES renumbers the GPUs.
     """
     if not capture.whole.has("gpu"):
-        return Memory(np.nan, np.nan)
-    columns = capture.whole.columns("gpu", "memory_bytes_per_s", "l2_bytes").values()
+        return Memory(np.nan, np.nan, np.nan)
+    columns = capture.whole.columns("gpu", "memory_bytes_per_s", "l2_bytes", "memory_bytes").values()
     return Memory(*(float(part[0]) if part.min() == part.max() > 0 else np.nan for part in columns))
 
 

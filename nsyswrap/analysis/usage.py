@@ -24,12 +24,13 @@ from nsyswrap.capture.per_capture import per_capture
 from nsyswrap.capture.schema import FREED, MANAGED, METRIC_GPU, ON_DEVICE, PINNED
 from nsyswrap.capture.selection import process_ids
 
-_MEMORY_USE = "memory_use"
+MEMORY_USE = "memory_use"
+STILL_HELD = np.iinfo(np.int64).max  # the end of what was not freed
 _MANAGED_STATIC = 6
 PLACES = ("GPU memory", "managed memory", "pinned host memory", "other memory")
-PINNED_MEMORY = PLACES[2]
+GPU_MEMORY, PINNED_MEMORY = PLACES[0], PLACES[2]
 _PLACE = {**dict.fromkeys(ON_DEVICE, 0), MANAGED: 1, _MANAGED_STATIC: 1, PINNED: 2}
-_FIELDS = ("start_ns", "address", "bytes", "operation", "global_pid", "device_id", "mem_kind")
+_FIELDS = ("start_ns", "address", "bytes", "operation", "global_pid", "device_id", "mem_kind", "row")
 
 
 class MemoryUse(NamedTuple):
@@ -42,33 +43,64 @@ class MemoryUse(NamedTuple):
     bytes: NDArray[Any]
 
 
+class Allocations(NamedTuple):
+    """Allocations of memory in order of their rows.
+
+    ``place`` is a position in PLACES, ``row`` that among the events of the whole capture, and ``end_ns`` is
+    STILL_HELD for what was not freed.
+    """
+
+    global_pid: NDArray[np.int64]
+    device: NDArray[np.int64]
+    place: NDArray[np.int64]
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    row: NDArray[np.int64]
+
+    def of(self, rows: NDArray[Any]) -> Allocations:
+        """Return some of them."""
+        return Allocations(*(values[rows] for values in self))
+
+
 @per_capture
-def memory_use_of(capture: Capture) -> list[MemoryUse]:
-    """Return the memory of the selected processes and devices over the whole time; none if not recorded."""
+def allocations_of(capture: Capture) -> Allocations:
+    """Return the allocations of the selected processes and devices over the whole time, if recorded."""
     selection = replace(capture.view.selection, start_ns=None, end_ns=None, nvtx="", spans=())
     capture = capture.viewed(selection=selection)  # what was allocated before the selected time counts
-    if not capture.has(_MEMORY_USE):
-        return []
-    time, address, size, operation, process, device, kind = capture.columns(_MEMORY_USE, *_FIELDS).values()
+    if not capture.has(MEMORY_USE):
+        return Allocations(*(np.empty(0, np.int64) for _ in Allocations._fields))
+    columns = capture.columns(MEMORY_USE, *_FIELDS).values()
+    time, address, size, operation, process, device, kind, row = columns
     place = np.full(len(kind), len(PLACES) - 1)
     for number, of in _PLACE.items():
         place[kind == number] = of
-    begun = np.flatnonzero(operation != FREED)
     order = np.lexsort((time, address, process))
     same = (address[order][1:] == address[order][:-1]) & (process[order][1:] == process[order][:-1])
-    before, after = order[:-1][same], order[1:][same]
-    allocated = operation[before] != FREED
-    ended, at = before[allocated], time[after[allocated]]
-    rows = np.concatenate((begun, ended))
-    times = np.concatenate((time[begun], at))
-    change = np.concatenate((size[begun], -size[ended]))
-    found = []
-    for (owner, gpu, where), mine in rows_by(process[rows], device[rows], place[rows]).items():
-        moments, which = np.unique(times[mine], return_inverse=True)
-        changes = np.zeros(len(moments), np.int64)
-        np.add.at(changes, which, change[mine])
-        found.append(MemoryUse(owner, gpu, PLACES[where], moments, np.cumsum(changes)))
-    return found
+    end = np.full(len(time), STILL_HELD)
+    end[order[:-1][same]] = time[order[1:][same]]
+    return Allocations(process, device, place, time, end, size, row - 1).of(
+        np.flatnonzero(operation != FREED)
+    )
+
+
+def held_over_time(held: Allocations) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the moments at which the sum of the bytes changes, and the sum from each moment on."""
+    freed = np.flatnonzero(held.end_ns != STILL_HELD)
+    moments, which = np.unique(np.concatenate((held.start_ns, held.end_ns[freed])), return_inverse=True)
+    changes = np.zeros(len(moments), np.int64)
+    np.add.at(changes, which, np.concatenate((held.bytes, -held.bytes[freed])))
+    return moments, np.cumsum(changes)
+
+
+@per_capture
+def memory_use_of(capture: Capture) -> list[MemoryUse]:
+    """Return the memory of the selected processes and devices over the whole time; none if not recorded."""
+    every = allocations_of(capture)
+    return [
+        MemoryUse(owner, gpu, PLACES[where], *held_over_time(every.of(rows)))
+        for (owner, gpu, where), rows in rows_by(every.global_pid, every.device, every.place).items()
+    ]
 
 
 _METRICS, _METRIC_NAMES = "gpu_metric", "gpu_metric_name"

@@ -58,6 +58,7 @@ def profile(  # noqa: PLR0913 - one parameter for each option of the command
     trace: str = "cuda,nvtx",
     stats: bool = True,
     um_faults: bool = False,
+    memory: bool = False,
     follow_forks: bool = False,
     graphs: str | None = None,
     capture_range: str | None = None,

@@ -165,6 +165,7 @@ _OVERHEAD = {**_CPU_CALL, "overhead_type": _optional("overheadType")}
 _GPU = {
     **_amounts(memory_bytes_per_s="memoryBandwidth", l2_bytes="l2CacheSize", multiprocessors="smCount"),
     **_amounts(compute_major="computeMajor", compute_minor="computeMinor", clock_hz="clockRate"),
+    **_amounts(memory_bytes="totalMemory"),
     **_amounts(registers_per_multiprocessor="maxRegistersPerSm", warps_per_multiprocessor="maxWarpsPerSm"),
     **_amounts(shared_bytes_per_multiprocessor="maxShmemPerSm", blocks_per_multiprocessor="maxBlocksPerSm"),
     "is_discrete": _optional("isDiscrete"),
@@ -328,7 +329,7 @@ EVENTS: dict[str, Events] = {
     "memory_use": Events(
         "CUDA_GPU_MEMORY_USAGE_EVENTS",
         "allocations of memory",
-        "nsyswrap profile --nsys-arg=--cuda-memory-usage=true",
+        "--trace cuda,nvtx --memory",
         {
             "start_ns": _START,
             "global_pid": _optional("globalPid"),
@@ -337,6 +338,7 @@ EVENTS: dict[str, Events] = {
             "bytes": _BYTES,
             "mem_kind": _int("memKind"),
             "operation": _int("memoryOperationType"),
+            "correlation_id": _optional("correlationId"),
         },
     ),
     "gpu_metric": Events(

@@ -32,6 +32,7 @@ def test_by_default_nsys_makes_its_own_tables() -> None:
             RecordingOptions(um_faults=True),
             ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"],
         ),
+        (RecordingOptions(memory=True), ["--cuda-memory-usage=true"]),
         (RecordingOptions(graphs="node"), ["--cuda-graph-trace=node"]),
         (RecordingOptions(follow_forks=True), ["--trace-fork-before-exec=true"]),
         (RecordingOptions(capture_range="cudaProfilerApi"), ["--capture-range=cudaProfilerApi"]),

@@ -24,7 +24,10 @@ COMPLETED = [
     ("nsyswrap profile --report step", ["step_budget"]),
     ("nsyswrap report --format ", list(formats.NAMES)),
     ("nsyswrap plot --kind ", list(plots.NAMES)),
-    ("nsyswrap collect -r gpu_", ["gpu_time_util", "gpu_time"]),  # gpu_gaps and gpu_idle are no summaries
+    (
+        "nsyswrap collect -r gpu_",
+        ["gpu_time_util", "gpu_time", "gpu_memory"],
+    ),  # gpu_gaps and gpu_idle are no summaries
     ("nsyswrap scenarios run ove", ["overlap"]),
     ("nsyswrap scenarios explain add", ["add", "add2"]),
     ("nsyswrap scenarios run add2 --variant b", ["both"]),

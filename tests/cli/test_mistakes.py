@@ -64,7 +64,7 @@ profile --show-output=true train.py
 profile --cuda-graph-trace=node train.py
   use nsyswrap profile --graphs node train.py
 profile --cuda-memory-usage=true train.py
-  use nsyswrap profile --nsys-arg=--cuda-memory-usage=true train.py
+  use nsyswrap profile --memory train.py
 profile --cuda-um-gpu-page-faults=true train.py
   use nsyswrap profile --um-faults train.py
 profile --capture-range-end=stop train.py

@@ -46,7 +46,14 @@ command = "train.py --n {n} --name 'of {sync}'"
 grid = { n = [1, 2], sync = ["both", "none"] }
 points = [ { block = 128, lr = 1e-3 }, { block = 256, lr = 1e-5 } ]
 env = { BLOCK = "{block}x", LR = "{lr}", OMP_NUM_THREADS = "1" }
-nsys = { stats = true, um_faults = true, steps = "10-13", step_at = "module", then_stop = true, modules = 2 }
+[runs.nsys]
+stats = true
+um_faults = true
+memory = true
+steps = "10-13"
+step_at = "module"
+then_stop = true
+modules = 2
 [[runs]]
 command = ["timeit", "-n", "{lr}", "pass"]
 module = true
@@ -102,7 +109,7 @@ def test_a_run_knows_all_that_was_asked_for(whole: Plan) -> None:
     env = {"OMP_NUM_THREADS": "1", "FAST": "true", "BLOCK": "256x", "LR": "1e-5"}
     own = {"env": env, "nsys_path": "/opt/nsys", "timeout_s": 600, "extra": ("--cuda-memory-usage=true",)}
     marked = {"steps": "10-13", "step_at": "module", "then_stop": True, "modules": 2}
-    assert spec.options == RecordingOptions(trace="cuda", um_faults=True, **own, **marked)  # type: ignore[arg-type]
+    assert spec.options == RecordingOptions(trace="cuda", um_faults=True, memory=True, **own, **marked)  # type: ignore[arg-type]
     assert spec.cwd == str(Path.cwd())
 
 

@@ -41,7 +41,7 @@ ON_GPU = ("kernel", "memcpy", "memset", "graph")
 SAME = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
 NOT_DRAWN = (
     *("synchronization", "cuda_event", "diagnostic", "gpu", "mpi_rank", "nvtx", "um_cpu_fault"),
-    *ON_REQUEST,
+    *("memory_use", *ON_REQUEST),  # curves
 )
 
 
@@ -123,7 +123,7 @@ def test_every_kind_there_is(tmp_path: Path) -> None:
     }
     migrated = next(part for part in trace.of("memcpy") if "Unified" in part.name)
     assert (migrated.args["address"], migrated.args["migration_cause"]) == (0x1000, "Page fault")
-    assert trace.roots == ["GPU 0 GPU", "python, rank 0"]
+    assert trace.roots == ["GPU 0 GPU", "allocated memory", "python, rank 0"]
     assert [event.name for event in trace.instants if event.kind == "um_cpu_fault"] == ["main"]
     on_gpu = [part for part in trace.slices if part.args.get("nvtx_path") == "step/library:part"]
     assert [part.start for part in on_gpu] == [5, 12, 20]

@@ -48,6 +48,7 @@ TRACES = {
     **{kind: f"cuda,nvtx,{kind}" for kind in ("osrt", "openmp", "openacc")},
     **dict.fromkeys(("mpi_collective", "mpi_p2p"), "cuda,nvtx,mpi"),
     **dict.fromkeys(("um_cpu_fault", "um_gpu_fault"), "cuda,nvtx --um-faults"),
+    "memory_use": "cuda,nvtx --memory",
 }
 NOT_WRITTEN = "or newer writes it)"  # in the notes on fields and labels that an export lacks
 NEWER = {

@@ -11,8 +11,11 @@ KIB, MIB = 2**10, 2**20
 GB_PER_S = 10**9  # of bytes/s: as many as bytes/ns
 
 
-def gpu(number: int = 0, bandwidth: int | None = 1000 * GB_PER_S, cache: int | None = 0) -> Row:
-    return row("TARGET_INFO_GPU", id=number, name="GPU", memoryBandwidth=bandwidth, l2CacheSize=cache)
+def gpu(
+    number: int = 0, bandwidth: int | None = 1000 * GB_PER_S, cache: int | None = 0, **more: object
+) -> Row:
+    known = {"memoryBandwidth": bandwidth, "l2CacheSize": cache}
+    return row("TARGET_INFO_GPU", id=number, name="GPU", **known, **more)
 
 
 def copy(

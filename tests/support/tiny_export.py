@@ -35,7 +35,7 @@ GPU_METRICS, GPU_METRIC_NAMES = "GPU_METRICS", "TARGET_INFO_GPU_METRICS"
 COPY_KINDS = "ENUM_CUDA_MEMCPY_OPER"
 MEM_KINDS = "ENUM_CUDA_MEM_KIND"
 
-ON_REQUEST = ("memory_use", "gpu_metric", "gpu_metric_name")  # kinds that only options of nsys record
+ON_REQUEST = ("gpu_metric", "gpu_metric_name")  # kinds that only options of nsys record
 
 PID = 100  # of every row that names no other
 _FIRST_ID = 1000  # of the texts that rows give themselves
@@ -61,6 +61,7 @@ _COLUMNS = {
     DIAGNOSTIC: ("timestamp", "severity", "text", "globalPid"),
     UM_CPU_FAULT: ("start", "globalPid", "address", "CpuInstruction"),
     UM_GPU_FAULT: (*_EVENT, "globalPid", "deviceId", "address", "numberOfPageFaults"),
+    MEMORY_USE: ("start", "address", "bytes", "memKind", "memoryOperationType", "globalPid", "deviceId"),
     OSRT: (*_CALL, "eventClass"),
     OPENMP: _CALL,
     OPENACC: _CALL,
@@ -201,6 +202,7 @@ def everything() -> list[Row]:
         nvtx("job", 10, 90, eventType=60),
         nvtx('nsyswrap.measure {"name":"step","host_ns":95,"cuda_ns":60}', 101, None, eventType=34),
         *(um_cpu_fault(4096, 5), um_gpu_fault(4096, 15, 18)),
+        *(allocation(1, 3, 64, correlationId=3), allocation(1, 90, 64, memoryOperationType=1)),
         on_cpu(OSRT, "poll", 0, 90, tid=101),
         on_cpu(OPENMP, "Parallel", 20, 80),
         on_cpu(OPENACC, "Enter Data", 20, 80, eventKind=1, srcFile="add.c", lineNo=3),

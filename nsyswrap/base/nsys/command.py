@@ -120,6 +120,8 @@ def profile_argv(
     argv += [f"--trace={','.join([*apis, *needed])}", "--sample=none", "--cpuctxsw=none"]
     if options.um_faults:
         argv += ["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"]
+    if options.memory:
+        argv.append("--cuda-memory-usage=true")
     if options.graphs:
         argv.append(f"--cuda-graph-trace={options.graphs}")
     if options.follow_forks:

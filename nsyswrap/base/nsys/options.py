@@ -116,9 +116,10 @@ class RecordingOptions:
     architecture, for a .cu file. ``timeout_s`` limits the run. ``delay`` and ``duration`` are in seconds.
     ``follow_forks`` also records processes that were forked without an exec. ``steps`` records these steps of
     a training alone, such as ``10-13``; ``step_at`` says what ends a step. After them ``then_stop`` ends the
-    program. ``modules`` marks PyTorch's modules down to this depth of their names. ``stats``: nsys also
-    prints its own tables. ``extra``: further arguments for nsys. ``keep_environment`` leaves the environment
-    in the export. ``discard_rep`` deletes the .nsys-rep. ``share``: who else may read the folder.
+    program. ``modules`` marks PyTorch's modules down to this depth of their names. ``memory`` records
+    allocations. ``stats``: nsys also prints its own tables. ``extra``: further arguments for nsys.
+    ``keep_environment`` leaves the environment in the export. ``discard_rep`` deletes the .nsys-rep.
+    ``share``: who else may read the folder.
     """
 
     env: Mapping[str, str] = option(
@@ -160,6 +161,15 @@ class RecordingOptions:
         rare=True,  # the reports that need it name it
         plan=3,
         nsys=("cuda-um-cpu-page-faults", "cuda-um-gpu-page-faults"),
+    )
+    memory: bool = option(
+        "--memory",
+        "Record allocations of memory.",
+        default=False,
+        rare=True,  # the report that needs it names it
+        plan=17,
+        later=True,
+        nsys=("cuda-memory-usage",),
     )
     follow_forks: bool = option(
         "--follow-forks",

@@ -11,6 +11,7 @@ NAMES = (
     "gpu_idle",
     "memcpy_bandwidth",
     "um_migrations",
+    "gpu_memory",
     "kernel_class_sum",
     "kernel_histogram",
     "kernel_efficiency",

@@ -242,7 +242,7 @@ REPORT = Report(
         "memcpy": (*READS["memcpy"], "bytes", "src_kind", "dst_kind", "copy_count"),
         "memset": (*READS["memset"], "bytes", "mem_kind"),
         "api": (*READS["api"], *NAMED),
-        "gpu": ("memory_bytes_per_s", "l2_bytes"),
+        "gpu": ("memory_bytes_per_s", "l2_bytes", "memory_bytes"),
     },
     conclude=conclude,
 )

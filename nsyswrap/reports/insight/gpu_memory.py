@@ -1,0 +1,182 @@
+"""Memory that a program allocated, by kind and NVTX range: peak, who held it, what was never freed.
+
+A row is what one process allocated on a device in one range, or module. The range is the innermost one
+around the call that allocated. "At Peak" is what its allocations held when those of its process, device and
+kind were largest: these add up to that peak. Held at the end is what was not freed until then. What was
+allocated before the recording began is not known, nor are the context and the code of the program, which take
+some 100 MB each on a GPU.
+
+A framework that keeps freed memory for itself, as PyTorch does, holds it: figures are those of its segments,
+not of tensors. In a selected time, allocations are those made in it, and the peak is that of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsyswrap.analysis.arrays.groups import group_keys, rows_by
+from nsyswrap.analysis.correlation import launch_pairs_of
+from nsyswrap.analysis.frameworks import PYTORCH, framework_of
+from nsyswrap.analysis.nvtx_paths import call_paths
+from nsyswrap.analysis.transfers import gpu_memory
+from nsyswrap.analysis.usage import (
+    GPU_MEMORY,
+    MEMORY_USE,
+    PLACES,
+    STILL_HELD,
+    Allocations,
+    allocations_of,
+    held_over_time,
+)
+from nsyswrap.base.constants import MISSING
+from nsyswrap.base.units import Unit, duration, human, percent
+from nsyswrap.capture.capture import Capture
+from nsyswrap.capture.selection import process_ids
+from nsyswrap.reports.table import Column, Order, Report, Result, Schema, Values
+
+_NO_RANGE = "(no range)"
+_FOR_RANGES = {"nvtx": "NVTX ranges", "api": "CUDA calls"}
+
+
+class _Peak(NamedTuple):
+    """The most that is held at a time, and the first moment of it, in ns on the clock of the capture."""
+
+    bytes: int
+    time_ns: int
+
+
+def compute(capture: Capture) -> Result:
+    """Return one row per process, device, kind of memory and range that allocated."""
+    first, last = _window(capture)
+    held = _held(capture)
+    range_of, ranges = _ranges(capture, held)
+    codes, (process, device, place, path) = group_keys(held.global_pid, held.device, held.place, range_of)
+    count = len(process)
+
+    def summed(counts: NDArray[np.bool_]) -> NDArray[np.int64]:
+        sums = np.zeros(count, np.int64)
+        np.add.at(sums, codes[counts], held.bytes[counts])
+        return sums
+
+    made = held.start_ns >= first
+    at_peak = np.zeros(len(codes), bool)
+    for rows, peak in _peaks(capture, held):
+        at_peak[rows] = (held.start_ns[rows] <= peak.time_ns) & (peak.time_ns < held.end_ns[rows])
+    own = [_peak(held.of(rows), first, last) for rows in rows_by(codes).values()]
+    largest = np.zeros(count, np.int64)
+    np.maximum.at(largest, codes, held.bytes)
+    return Result(
+        {
+            "range": [ranges[number] for number in path.tolist()],
+            "kind": [PLACES[number] for number in place.tolist()],
+            "at_peak_bytes": summed(at_peak),
+            "held_bytes": summed(held.end_ns > last),
+            "peak_bytes": np.array([peak.bytes for peak in own], np.int64),
+            "peak_start_ns": np.array([peak.time_ns for peak in own], np.int64),
+            "allocations": np.bincount(codes[made], minlength=count),
+            "allocated_bytes": summed(made),
+            "largest_bytes": largest,
+            "device_id": device,
+            "process_id": process_ids(process),
+        },
+        tuple(_notes(capture)),
+    )
+
+
+def _held(capture: Capture) -> Allocations:
+    """Return the allocations that lasted at any moment of the selected time."""
+    first, last = _window(capture)
+    held = allocations_of(capture)
+    return held.of(np.flatnonzero((held.start_ns <= last) & (held.end_ns > first)))
+
+
+def _peaks(capture: Capture, held: Allocations) -> Iterator[tuple[NDArray[np.intp], _Peak]]:
+    """Yield the rows of each process, device and kind of memory, and their peak."""
+    for rows in rows_by(held.global_pid, held.device, held.place).values():
+        yield rows, _peak(held.of(rows), *_window(capture))
+
+
+def _window(capture: Capture) -> tuple[int, int]:
+    """Return the first and the last time that counts."""
+    if capture.view.selection.windowed:
+        return capture.window.start_ns, capture.window.end_ns
+    return 0, STILL_HELD - 1
+
+
+def _peak(held: Allocations, first_ns: int, last_ns: int) -> _Peak:
+    """Return the most that allocations hold at a time within these times."""
+    times, values = held_over_time(held)
+    before = max(int(np.searchsorted(times, first_ns, "right")) - 1, 0)
+    after = int(np.searchsorted(times, last_ns, "right"))
+    if before >= after:
+        return _Peak(0, first_ns)
+    most = before + int(values[before:after].argmax())
+    return _Peak(int(values[most]), max(int(times[most]), first_ns))
+
+
+def _ranges(capture: Capture, held: Allocations) -> tuple[NDArray[Any], list[str]]:
+    """Return the number of the range around each allocation, and the paths of the ranges."""
+    whole = capture.whole
+    call = np.full(whole.count(MEMORY_USE), -1)
+    if not all(map(whole.has, _FOR_RANGES)):
+        return np.zeros(len(held.row), np.int64), [_NO_RANGE]
+    pairs = launch_pairs_of(whole, MEMORY_USE)
+    call[pairs.operation] = pairs.api
+    number, paths = call_paths(whole, call[held.row])
+    return np.where(number == MISSING, len(paths), number), [*paths, _NO_RANGE]
+
+
+def _notes(capture: Capture) -> Iterator[str]:
+    whole = capture.whole
+    if missing := [name for kind, name in _FOR_RANGES.items() if not whole.has(kind)]:
+        yield f"ranges are not known without {' and '.join(missing)} in the capture"
+    if framework_of(whole) == PYTORCH:
+        yield "PyTorch keeps freed memory: this is what its allocator took from CUDA, not what tensors use"
+
+
+def conclude(capture: Capture, _: Mapping[str, Values]) -> str:
+    """Return the peak of the GPU memory of each process and device, with the time and the GPU's size."""
+    held = _held(capture)
+    size = gpu_memory(capture).size_bytes
+    texts = []
+    for rows, peak in _peaks(capture, held):
+        device = int(held.device[rows[0]])
+        if PLACES[held.place[rows[0]]] != GPU_MEMORY or not peak.bytes:
+            continue
+        part = f" of {human(size, Unit.BYTES)} ({percent(100 * peak.bytes / size)})" if size > 0 else ""
+        texts.append(
+            f"GPU {device}: at most {human(peak.bytes, Unit.BYTES)}{part}, from {duration(peak.time_ns)} on."
+        )
+    return " ".join(texts)
+
+
+SCHEMA = Schema(
+    name="gpu_memory",
+    title="Allocated memory by range",
+    columns=(
+        Column("range", "Range", Unit.TEXT, "ranges or modules around the call that allocated", -1),
+        Column("kind", "Kind", Unit.TEXT, f"{', '.join(PLACES)}", -1),
+        Column("at_peak_bytes", "At Peak", Unit.BYTES, "held when process, device and kind held most", -1),
+        Column("held_bytes", "Not Freed", Unit.BYTES, "still held at the end of the selected time", 1),
+        Column("peak_bytes", "Own Peak", Unit.BYTES, "the most that the range held at a time", 2),
+        Column("peak_start_ns", "Own Peak Start", Unit.NS, "when it held that first", 5),
+        Column("allocations", "Allocations", Unit.COUNT, "number of allocations", 3),
+        Column("allocated_bytes", "Allocated", Unit.BYTES, "sum of the allocations", 4),
+        Column("largest_bytes", "Largest", Unit.BYTES, "largest allocation", 6),
+        Column("device_id", "Device", Unit.ID, "GPU of the memory", 7),
+        Column("process_id", "PID", Unit.ID, "process that allocated", 8),
+    ),
+)
+
+REPORT = Report(
+    SCHEMA,
+    needs=((MEMORY_USE,),),
+    compute=compute,
+    rows_from=(MEMORY_USE, "api", "kernel"),  # what was allocated before the selected time has rows
+    order=(Order("at_peak_bytes", descending=True), Order("allocated_bytes", descending=True)),
+    conclude=conclude,
+)

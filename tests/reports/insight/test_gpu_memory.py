@@ -1,0 +1,135 @@
+"""gpu_memory: what ranges allocated, on paper and against bytes counted moment by moment."""
+
+import random
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from copy_examples import gpu
+from report_tables import csv_of, values_of
+from tiny_export import PID, Row, allocation, call, global_id, kernel, nvtx, opened
+
+from nsyswrap.analysis.usage import GPU_MEMORY
+from nsyswrap.api import Capture
+from nsyswrap.capture.schema import FREED
+
+REPORT = "gpu_memory"
+HEADER = (
+    "range,kind,at_peak_bytes,held_bytes,peak_bytes,peak_start_ns,allocations,allocated_bytes,largest_bytes,"
+    "device_id,process_id\n"
+)
+GPU_BYTES = 1000
+
+
+def allocated(address: int, start: int, size: int, number: int, **more: object) -> tuple[Row, Row]:
+    """Memory and the call that allocates it."""
+    return (
+        allocation(address, start, size, correlationId=number, **more),
+        call("cudaMalloc", start - 1, start + 1, number),
+    )
+
+
+def freed(address: int, start: int, **more: object) -> Row:
+    return allocation(address, start, 0, memoryOperationType=FREED, **more)
+
+
+def found(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
+    return values_of(capture.report(REPORT), *columns)
+
+
+# load [0, 20)          100 B at 5, freed at 55
+# step [30 ........ 80)  40 B at 35; inside [50, 70): 30 B at 52, freed at 60, 80 B at 62
+# none                    7 B at 90
+def example() -> list[Row]:
+    return [
+        *(nvtx("load", 0, 20), nvtx("step", 30, 80), nvtx("forward", 50, 70), kernel("k", 95, 100)),
+        *allocated(1, 5, 100, 1),
+        *allocated(2, 35, 40, 2),
+        *allocated(3, 52, 30, 3),
+        *(freed(1, 55), freed(3, 60)),
+        *allocated(1, 62, 80, 4),
+        *allocated(4, 90, 7, 5),
+        *allocated(5, 91, 9, 6, memKind=1),
+        gpu(totalMemory=GPU_BYTES),
+    ]
+
+
+def test_the_peak_is_that_of_all_and_each_range_has_its_part(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *example())
+    # 100 from 5 on, 140 from 35, 170 from 52, 70 from 55, 40 from 60, 120 from 62, 127 from 90
+    assert csv_of(capture, REPORT) == (
+        f"{HEADER}"
+        "load,GPU memory,100,0,100,5,1,100,100,0,100\n"
+        "step,GPU memory,40,40,40,35,1,40,40,0,100\n"
+        "step/forward,GPU memory,30,80,80,62,2,110,80,0,100\n"
+        "(no range),pinned host memory,9,9,9,91,1,9,9,0,100\n"
+        "(no range),GPU memory,0,7,7,90,1,7,7,0,100\n"
+    )
+    assert capture.report(REPORT).verdict == "GPU 0: at most 170 B of 1.00 kB (17.0 %), from 52 ns on."
+
+
+def test_in_a_selected_time_what_was_allocated_before_is_held(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *example()).select(time="54ns/61ns")
+    columns = ("range", "at_peak_bytes", "held_bytes", "peak_start_ns", "allocations")
+    assert found(capture, *columns) == [
+        ("load", 100, 0, 54, 0),
+        ("step", 40, 40, 54, 0),
+        ("step/forward", 30, 0, 54, 0),
+    ]
+
+
+def test_without_ranges_it_is_said(tmp_path: Path) -> None:
+    table = opened(tmp_path, allocation(1, 10, 5), kernel("k", 0, 1)).report(REPORT)
+    assert values_of(table, "range", "at_peak_bytes") == [("(no range)", 5)]
+    assert list(table.notes) == ["ranges are not known without NVTX ranges and CUDA calls in the capture"]
+    assert table.verdict == "GPU 0: at most 5 B, from 10 ns on."
+
+
+def test_processes_and_devices_have_peaks_of_their_own(tmp_path: Path) -> None:
+    other = {"globalPid": global_id(PID + 1)}
+    capture = opened(
+        tmp_path,
+        *(
+            kernel("k", 0, 1),
+            allocation(1, 10, 5),
+            allocation(2, 10, 3, deviceId=1),
+            freed(2, 20, deviceId=1),
+        ),
+        *(allocation(1, 30, 8, **other), freed(1, 40), allocation(9, 50, 1)),
+    )
+    columns = ("process_id", "device_id", "at_peak_bytes", "held_bytes")
+    assert sorted(found(capture, *columns)) == [(100, 0, 5, 1), (100, 1, 3, 0), (101, 0, 8, 8)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bytes_counted_moment_by_moment(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    names, rows = ["a", "b", "c"], list[Row]()
+    held, owner = dict[int, int](), dict[int, str]()
+    over_time: dict[int, dict[str, int]] = {}
+    for number in range(1, 60):
+        moment = number * 10
+        if held and chance.random() < 0.4:
+            address = chance.choice(list(held))
+            del held[address]
+            rows.append(freed(address, moment))
+        else:
+            address = chance.choice([at for at in range(1, 40) if at not in held])
+            held[address], owner[address] = chance.randrange(1, 9), chance.choice(names)
+            rows += [
+                *allocated(address, moment, held[address], number),
+                nvtx(owner[address], moment - 2, moment + 2),
+            ]
+        now: dict[str, int] = defaultdict(int)
+        for at, size in held.items():
+            now[owner[at]] += size
+        over_time[moment] = now
+    capture = opened(tmp_path, *rows, kernel("k", 0, 1))
+    most = max(over_time, key=lambda moment: (sum(over_time[moment].values()), -moment))
+    last = over_time[590]
+    rows_found = found(capture, "range", "kind", "at_peak_bytes", "held_bytes", "peak_bytes")
+    assert {row[0]: row[2:] for row in rows_found} == {
+        name: (over_time[most][name], last[name], max(now[name] for now in over_time.values()))
+        for name in {*owner.values()}
+    }
+    assert {row[1] for row in rows_found} == {GPU_MEMORY}
