@@ -94,21 +94,23 @@ def _run(
         note(b"%d" % process.pid)
     deadline = None if command.timeout_s is None else time.monotonic() + command.timeout_s
     stopped_at: float | None = None
-    timed_out = is_told = False
+    timed_out, signalled_at, handled = False, 0.0, 0
     while process.poll() is None:
         now = time.monotonic()
         is_late = deadline is not None and now > deadline
         if stopped_at is None and (received or is_late or command.has_failed()):
             timed_out, stopped_at = is_late and not received, now
-        if received and not is_told:
-            is_told = True
+        if received and not handled:
+            signalled_at = now
             on_signal()
         if stopped_at is not None:
             command.stop(process, now - stopped_at)
-            if now > stopped_at + STOP_S or _is_second(received, now, stopped_at):
+            if now < signalled_at + _REPEAT_S:
+                handled = len(received)
+            if now > stopped_at + STOP_S or _has_later(received[handled:]):
                 guard.kill([*members.living(), process.pid])
         time.sleep(POLL_S)
-    if received and not is_told:  # it reached the process as well, which ended at once
+    if received and not handled:  # it reached the process as well, which ended at once
         on_signal()
     if process.stdin:
         process.stdin.close()
@@ -117,10 +119,9 @@ def _run(
     return Ended(128 - code if code < 0 else code, received[0] if received else None, timed_out)
 
 
-def _is_second(received: Sequence[signal.Signals], now: float, stopped_at: float) -> bool:
-    """Return True for a second signal of the user. Slurm repeats SIGTERM by itself."""
-    of_slurm = _IN_JOB in os.environ and received[-1:] == [signal.SIGTERM]
-    return len(received) > 1 and now > stopped_at + _REPEAT_S and not of_slurm
+def _has_later(received: Sequence[signal.Signals]) -> bool:
+    """Return True if one of the later signals is the user's. Slurm repeats SIGTERM by itself."""
+    return any(one is not signal.SIGTERM or _IN_JOB not in os.environ for one in received)
 
 
 def _end_leftovers(members: guard.Members, *, at_once: bool) -> None:

@@ -57,16 +57,18 @@ def _wait(
 ) -> bool:
     """Wait until the program has ended; forward one signal to it. Return True if its time was over."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    stopped_at, timed_out = None, False
+    stopped_at, timed_out, handled = None, False, 0
     while process.poll() is None:
         now = time.monotonic()
+        if stopped_at is None or now < stopped_at + REPEAT_S:
+            handled = len(received)
         if stopped_at is None:
             timed_out = not received and deadline is not None and now > deadline
             if received or timed_out:
                 stopped_at = now
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, received[0] if received else signal.SIGTERM)
-        elif now > stopped_at + (REPEAT_S if len(received) > 1 else STOP_PROGRAM_S):
+        elif now > stopped_at + STOP_PROGRAM_S or len(received) > handled:
             guard.kill(members.living())
         timed.pause(POLL_S)
     return timed_out

@@ -124,7 +124,8 @@ class Supervisor:
                 if not handled:
                     self._tell_signal()
                 handled = len(self.received)
-            if deadline is not None and time.monotonic() > deadline and not timed_out:
+            is_late = deadline is not None and time.monotonic() > deadline
+            if is_late and self._stopping_since is None:
                 timed_out = True
                 self._stop(signal.SIGTERM)
             self._deliver()

@@ -86,6 +86,18 @@ def test_a_signal_reaches_the_program(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert capfd.readouterr().out == "told\n"
 
 
+def test_a_signal_that_is_repeated_at_once_kills_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As a launcher or a shell repeats it. The program needs longer than that to end."""
+    code = "import os, signal, sys, time\n"
+    code += "signal.signal(signal.SIGINT, lambda *_: (time.sleep(2.5), sys.exit(print('cleaned up'))))\n"
+    code += "[os.kill(os.getppid(), signal.SIGINT) for _ in range(2)]\ntime.sleep(600)"
+    status, _ = run_bare(spec(tmp_path, *python(code)))
+    assert status.outcome == "interrupted"
+    assert capfd.readouterr().out == "cleaned up\n"
+
+
 def test_what_the_program_leaves_behind_is_ended(tmp_path: Path) -> None:
     """As after a run under nsys: it would disturb the next run."""
     mark = f"{time.time_ns() % 10**6 + 10**6}"

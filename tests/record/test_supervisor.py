@@ -125,6 +125,16 @@ def test_a_program_that_cleans_up_has_time_for_it(tmp_path: Path, monkeypatch: p
         assert supervisor.wait(None) == Ending(103, signal.SIGINT, timed_out=False, killed=False)
 
 
+def test_the_time_limit_counts_for_no_program_that_ends_after_a_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "STOP_NSYS_S", 30)
+    code = "import time; print(flush=True); time.sleep(600)"
+    with supervised(tmp_path, RECORDS, code, "1.5") as (supervisor, _):
+        supervisor.received.append(signal.SIGINT)
+        assert supervisor.wait(1) == Ending(0, signal.SIGINT, timed_out=False, killed=False)
+
+
 def test_processes_of_the_program_in_other_groups_are_signalled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
