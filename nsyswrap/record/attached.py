@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -13,12 +11,9 @@ from dataclasses import dataclass
 
 from nsyswrap.record import guard
 from nsyswrap.record.private_folders import start_command_guard
+from nsyswrap.record.process_watch import LEAVE_S, ProcessWatch
 
-POLL_S = 0.05
 STOP_S = 330  # what is left is killed this long after the first signal: large reports take minutes
-LEAVE_S = 5  # processes that the command left running get this long
-_REPEAT_S = 2  # launchers and shells signal twice: only a later second signal is the user's
-_IN_JOB = "SLURM_JOB_ID"
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,25 @@ def run(command: Command, received: Sequence[signal.Signals], on_signal: Callabl
     """
     token = uuid.uuid4().hex
     with nullcontext() if command.ends_all else _guarded(token) as note:
-        return _run(command, token, received, on_signal, note)
+        process = subprocess.Popen(
+            guard.bound_to_us(command.argv),
+            stdin=subprocess.PIPE if command.has_input else subprocess.DEVNULL,
+            stdout=command.streams[0],
+            stderr=command.streams[1],
+            env={**command.env, guard.MARK: token},
+            start_new_session=True,  # a Ctrl-C reaches it once, through us
+        )
+        if note:
+            note(b"%d" % process.pid)
+        watch = ProcessWatch(process, guard.Members(token), received, command.timeout_s, patience_s=STOP_S)
+        watch.on_signal, watch.has_failed = on_signal, command.has_failed
+        watch.look = lambda: command.stop(process, watch.since_s) if watch.since_s >= 0 else None
+        watch.wait()
+        if process.stdin:
+            process.stdin.close()
+        watch.drain(0 if watch.since_s >= 0 else LEAVE_S)
+    code = process.returncode
+    return Ended(128 - code if code < 0 else code, received[0] if received else None, watch.timed_out)
 
 
 @contextmanager
@@ -72,60 +85,3 @@ def _guarded(token: str) -> Iterator[Callable[[bytes], None]]:
 
         yield note
         note(guard.DONE)
-
-
-def _run(
-    command: Command,
-    token: str,
-    received: Sequence[signal.Signals],
-    on_signal: Callable[[], None],
-    note: Callable[[bytes], None] | None,
-) -> Ended:
-    members = guard.Members(token)
-    process = subprocess.Popen(
-        guard.bound_to_us(command.argv),
-        stdin=subprocess.PIPE if command.has_input else subprocess.DEVNULL,
-        stdout=command.streams[0],
-        stderr=command.streams[1],
-        env={**command.env, guard.MARK: token},
-        start_new_session=True,  # a Ctrl-C reaches it once, through us
-    )
-    if note:
-        note(b"%d" % process.pid)
-    deadline = None if command.timeout_s is None else time.monotonic() + command.timeout_s
-    stopped_at: float | None = None
-    timed_out, signalled_at, handled = False, 0.0, 0
-    while process.poll() is None:
-        now = time.monotonic()
-        is_late = deadline is not None and now > deadline
-        if stopped_at is None and (received or is_late or command.has_failed()):
-            timed_out, stopped_at = is_late and not received, now
-        if received and not handled:
-            signalled_at = now
-            on_signal()
-        if stopped_at is not None:
-            command.stop(process, now - stopped_at)
-            if now < signalled_at + _REPEAT_S:
-                handled = len(received)
-            if now > stopped_at + STOP_S or _has_later(received[handled:]):
-                guard.kill([*members.living(), process.pid])
-        time.sleep(POLL_S)
-    if received and not handled:  # it reached the process as well, which ended at once
-        on_signal()
-    if process.stdin:
-        process.stdin.close()
-    _end_leftovers(members, at_once=stopped_at is not None)
-    code = process.returncode
-    return Ended(128 - code if code < 0 else code, received[0] if received else None, timed_out)
-
-
-def _has_later(received: Sequence[signal.Signals]) -> bool:
-    """Return True if one of the later signals is the user's. Slurm repeats SIGTERM by itself."""
-    return any(one is not signal.SIGTERM or _IN_JOB not in os.environ for one in received)
-
-
-def _end_leftovers(members: guard.Members, *, at_once: bool) -> None:
-    deadline = time.monotonic() + (0 if at_once else LEAVE_S)
-    while (left := members.living()) and time.monotonic() < deadline:
-        time.sleep(POLL_S)
-    guard.kill(left)

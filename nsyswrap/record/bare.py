@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from contextlib import closing, suppress
 
 from nsyswrap.base.run_facts import BareRun
 from nsyswrap.base.run_folder import RunFolder, Status
 from nsyswrap.record import guard, outcome
 from nsyswrap.record.private_folders import private_folders
+from nsyswrap.record.process_watch import ProcessWatch, signals_noted
 from nsyswrap.record.program import ProgramTime, RunSpec
 from nsyswrap.record.run import descriptors, launched
-from nsyswrap.record.supervisor import POLL_S, REPEAT_S, STOP_PROGRAM_S, signals_noted
+from nsyswrap.record.supervisor import STOP_PROGRAM_S
 
 
 def run_bare(spec: RunSpec) -> tuple[Status, BareRun]:
@@ -40,38 +40,19 @@ def _run(spec: RunSpec, token: str) -> tuple[Status, float | None]:
             start_new_session=True,  # as under nsys
         )
         os.close(timed.writer)
-        members = guard.Members(token)
-        timed_out = _wait(process, timed, received, spec.options.timeout_s, members)
+        watch = ProcessWatch(process, guard.Members(token), received, spec.options.timeout_s)
+        watch.stop = lambda number: _signal_group(process.pid, number)
+        watch.pause, watch.patience_s = timed.pause, STOP_PROGRAM_S
+        watch.wait()
         for _ in ("start", "exit"):  # a short program has ended before these were noted
             timed.pause(0)
-        guard.kill(members.living())
-        return _status(spec, process.returncode, received, timed_out=timed_out), timed.seconds
+        watch.drain(0)
+        return _status(spec, process.returncode, received, timed_out=watch.timed_out), timed.seconds
 
 
-def _wait(
-    process: subprocess.Popen[bytes],
-    timed: ProgramTime,
-    received: list[signal.Signals],
-    timeout_s: float | None,
-    members: guard.Members,
-) -> bool:
-    """Wait until the program has ended; forward one signal to it. Return True if its time was over."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    stopped_at, timed_out, handled = None, False, 0
-    while process.poll() is None:
-        now = time.monotonic()
-        if stopped_at is None or now < stopped_at + REPEAT_S:
-            handled = len(received)
-        if stopped_at is None:
-            timed_out = not received and deadline is not None and now > deadline
-            if received or timed_out:
-                stopped_at = now
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, received[0] if received else signal.SIGTERM)
-        elif now > stopped_at + STOP_PROGRAM_S or len(received) > handled:
-            guard.kill(members.living())
-        timed.pause(POLL_S)
-    return timed_out
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(leader, number)
 
 
 def _status(spec: RunSpec, code: int, received: list[signal.Signals], *, timed_out: bool) -> Status:

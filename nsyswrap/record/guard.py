@@ -280,17 +280,29 @@ def _tell(descriptor: int, words: bytes) -> None:
         os.write(descriptor, words)
 
 
+def _rounds(run: Members) -> Iterator[tuple[float, list[int]]]:
+    """Yield the time and the living processes of a run, again and again until none has been seen for a while.
+
+    It is the copy of ``process_watch`` for processes that are not our children.
+    """
+    alive_at = time.monotonic()
+    while (left := run.living()) or time.monotonic() < alive_at + _QUIET_S:
+        now = time.monotonic()
+        alive_at = now if left else alive_at
+        yield now, left
+        time.sleep(_POLL_S)
+
+
 def _end_recording(run: Members, told: Collection[int], temporary: Path) -> None:
     """End the program, and wait until nsys has written its report. ``told`` has the process id of nsys."""
     watch, stopped, is_asked = Watch(temporary), set[int](), False
-    began = nsys_at = printed_at = alive_at = time.monotonic()
+    began = nsys_at = printed_at = time.monotonic()
     printed = b""
-    while (left := run.living()) or time.monotonic() < alive_at + _QUIET_S:
-        now = time.monotonic()
+    for now, left in _rounds(run):
         programs = [pid for pid in left if is_program(pid, told)]
         helpers = [pid for pid in left if pid not in programs]
         nsys = [pid for pid in helpers if pid in told or _records(pid)]
-        alive_at, nsys_at = now if left else alive_at, now if nsys else nsys_at
+        nsys_at = now if nsys else nsys_at
         if (output := _read(temporary / LOG)) != printed:
             printed_at, printed = now, output
         _stop([pid for pid in programs if pid not in stopped])
@@ -305,16 +317,13 @@ def _end_recording(run: Members, told: Collection[int], temporary: Path) -> None
         is_late = now > printed_at + STOP_NSYS_S or now > nsys_at + _LEAVE_S
         if is_late or idle_s > (ANSWER_S if is_asked else HUNG_S):
             kill(nsys or helpers)  # when nsys dies, its agent completes the recording
-        time.sleep(_POLL_S)
 
 
 def _end_command(run: Members, told: Collection[int], wait_s: float) -> None:
     """End a command with a signal after ``wait_s``, and kill what does not end in time."""
-    began = alive_at = time.monotonic()
+    began = time.monotonic()
     due = began + wait_s
-    while (left := run.living()) or time.monotonic() < alive_at + _QUIET_S:
-        now = time.monotonic()
-        alive_at = now if left else alive_at
+    for now, left in _rounds(run):
         programs = [pid for pid in left if is_program(pid, told)]
         if now > began + HUNG_S or not set(told) & set(left):
             kill(left)
@@ -323,7 +332,6 @@ def _end_command(run: Members, told: Collection[int], wait_s: float) -> None:
         elif now > due and programs:
             _stop(told)
             due = now + _AGAIN_S
-        time.sleep(_POLL_S)
 
 
 def _records(pid: int) -> bool:

@@ -40,8 +40,9 @@ from nsyswrap.base.temporary import shielded
 from nsyswrap.base.version import version_at_once
 from nsyswrap.record import exec_program, guard, outcome
 from nsyswrap.record.private_folders import STEM, Private, private_folders
+from nsyswrap.record.process_watch import signals_noted
 from nsyswrap.record.program import Callbacks, ProgramTime
-from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
+from nsyswrap.record.supervisor import Ending, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

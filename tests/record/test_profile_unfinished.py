@@ -37,9 +37,9 @@ from nsyswrap.base.run_folder import (
     unfinished,
 )
 from nsyswrap.record.guard import HUNG_S
+from nsyswrap.record.process_watch import REPEAT_S
 from nsyswrap.record.program import Callbacks, RunSpec, resolve
 from nsyswrap.record.run import command_line, execute
-from nsyswrap.record.supervisor import REPEAT_S
 
 pytestmark = [pytest.mark.nsys, pytest.mark.usefixtures("nsys")]
 

@@ -16,7 +16,8 @@ from waiting import wait_until
 
 from nsyswrap.record import guard
 from nsyswrap.record import supervisor as supervise
-from nsyswrap.record.supervisor import Ending, Supervisor, signals_noted
+from nsyswrap.record.process_watch import signals_noted
+from nsyswrap.record.supervisor import Ending, Supervisor
 
 pytestmark = pytest.mark.slow
 

@@ -26,7 +26,7 @@ from nsyswrap.base.version import version, version_at_once
 from nsyswrap.record import attached
 from nsyswrap.record.batch.launchers import START_VARIABLE, Launch
 from nsyswrap.record.batch.ranks_outcome import Failure, StepEnd, all_ended, have_ended, judge, profiled_ranks
-from nsyswrap.record.supervisor import signals_noted
+from nsyswrap.record.process_watch import signals_noted
 
 if TYPE_CHECKING:
     import subprocess

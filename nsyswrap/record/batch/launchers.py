@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 START_VARIABLE = "NSYSWRAP_START_RANK"  # JSON: the words that start Python in the container of the ranks
-NAMED_PYTHON_VARIABLE = "NSYSWRAP_NAMED_PYTHON"  # set if the plan names Python or container
 INPUT_VARIABLE = "NSYSWRAP_ENDS_WITH_INPUT"  # set for ranks that are to end when their stdin closes
 NAMES = ("srun", "torchrun", "mpirun")
 # What a launcher prints of a rank that failed: the first such line names the cause.

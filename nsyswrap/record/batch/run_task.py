@@ -27,12 +27,11 @@ from nsyswrap.base.run_folder import CLAIM, STATUS, RunFolder, Status, existing,
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.executors import Job
 from nsyswrap.record.batch.folder import Claim
-from nsyswrap.record.batch.launchers import NAMED_PYTHON_VARIABLE
-from nsyswrap.record.batch.task import RUN_DIR, TaskSpec, read_spec
+from nsyswrap.record.batch.task import NAMED_PYTHON_VARIABLE, RUN_DIR, TaskSpec, read_spec
 from nsyswrap.record.conditions import file_system_of, is_network, mounts
 from nsyswrap.record.launcher_env import detect, rank_facts
+from nsyswrap.record.process_watch import signals_noted
 from nsyswrap.record.program import Program, RunSpec, execute_bare, resolve
-from nsyswrap.record.supervisor import signals_noted
 
 with lazy_imports():  # few runs need these
     from nsyswrap.base.nsys import find

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 with lazy_imports():  # --help needs none of these
     from nsyswrap.base import folder_lock, run_folder
     from nsyswrap.base.nsys import find
-    from nsyswrap.record import supervisor
+    from nsyswrap.record import process_watch
     from nsyswrap.record.batch import folder
 
 _POLL_S = 0.05
@@ -54,7 +54,7 @@ class _LocalExecutor(Executor):
                 states[number] = folder.RunState(number, states[number].folder, "planned")
         needs = {batch.numbers[spec.key]: spec.gpus or 1 for spec in request.plan.specs}
         _check_gpus(gpus, [needs.get(number, 1) for number in numbers])
-        with supervisor.signals_noted() as received:
+        with process_watch.signals_noted() as received:
             stop_after = request.plan.stop_after_empty
             own = frozenset(numbers)
             local = _LocalBatch(batch, states, on_progress, received, needs, gpus or None, own, stop_after)
@@ -73,7 +73,7 @@ class _LocalExecutor(Executor):
         states = batch.survey()
         if any(state.claim and state.claim.job for state in states.values() if state.state == "running"):
             return None  # the jobs of a scheduler
-        with supervisor.signals_noted() as received:
+        with process_watch.signals_noted() as received:
             local = _LocalBatch(batch, states, on_progress, received)
             _wait_for_runs_begun_before(local)
         advice = "nsyswrap: the runs continue; use the same command to wait for them"

@@ -12,9 +12,9 @@ from nsyswrap.base.run_folder import RUNS
 from nsyswrap.record.batch.executors import Request
 from nsyswrap.record.batch.executors.slurm.groups import Group, long_name
 from nsyswrap.record.batch.folder import NUMBER_WIDTH, Batch
-from nsyswrap.record.batch.launchers import NAMED_PYTHON_VARIABLE, START_VARIABLE
+from nsyswrap.record.batch.launchers import START_VARIABLE
 from nsyswrap.record.batch.plan.expand import Plan
-from nsyswrap.record.batch.task import Scalar
+from nsyswrap.record.batch.task import NAMED_PYTHON_VARIABLE, Scalar
 
 FOLDER = "slurm"  # of the job scripts and logs, in the folder of a batch
 MARGIN_VARIABLE = "NSYSWRAP_TIME_LIMIT_MARGIN_S"
