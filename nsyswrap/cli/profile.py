@@ -101,20 +101,47 @@ class ProfileOptions:
     csv_folder: Path | None
     top: int | None
 
-    def spec(self, program: Program, one_rank: OneRank | None, *, make_folder: bool) -> RunSpec:
-        """Return the run of ``program``. With ``make_folder`` its default folder is made."""
-        recording = self.recording
+
+@dataclass(frozen=True)
+class ProfilePlan:
+    """What is run: the program, on the rank of this process if there is one. ``notes`` are for the user."""
+
+    asked: ProfileOptions
+    program: Program
+    rank: OneRank | None
+    notes: tuple[str, ...]
+
+    @property
+    def speaks(self) -> bool:
+        """True if this process prints the messages that concern all ranks."""
+        return not self.rank or self.rank.speaks
+
+    @property
+    def profiled(self) -> bool:
+        """True if the program runs under nsys here."""
+        return not self.rank or self.rank.profiled
+
+    def spec(self, *, make_folder: bool) -> RunSpec:
+        """Return the run. With ``make_folder`` its default folder is made."""
+        asked, recording = self.asked, self.asked.recording
         check_trace(recording.trace, recording.nsys_path)
-        output = one_rank.folder(program, self.output) if one_rank else self.output
+        output = self.rank.folder(self.program, asked.output) if self.rank else asked.output
         if output is None and make_folder:
-            output = record_run.claim_output(program, recording.nsys_path)
+            output = record_run.claim_output(self.program, recording.nsys_path)
         return record_program.RunSpec(
-            program,
-            output or default_output(program.name),
+            self.program,
+            output or default_output(self.program.name),
             recording,
-            self.force,
-            rank=one_rank.facts if one_rank else {},
+            asked.force,
+            rank=self.rank.facts if self.rank else {},
         )
+
+    def command_line(self) -> str:
+        """Return a shell command that does the same: the run, or the first of several."""
+        if not self.profiled:
+            return _shell_line(self.program.argv, self.asked.recording.env)
+        spec = self.spec(make_folder=False)
+        return _dry_run(repeats.numbered(spec, 1, self.asked.repeat) if self.asked.repeat else spec)
 
 
 @click.command(
@@ -148,27 +175,50 @@ def command(**options: Any) -> None:
     PROGRAM is a script, module, .cu file or executable, after all options.
     """
     asked = ProfileOptions(**options)
+    plan = _plan(asked)
+    for text in plan.notes if plan.speaks else ():
+        note(text)
+    has_options = plan.speaks and any(word.startswith(("-r", "--")) for word in asked.program)
+    is_noted = has_options and misplaced.note_misplaced_before(asked.program)
+    if asked.dry_run:
+        print_data(f"{plan.command_line()}\n")
+        return
+    if not plan.profiled:
+        record_program.execute_bare(plan.program, asked.recording.env)
+    status = _record(plan)
+    if has_options and not is_noted and status.outcome in ("program_failed", "done"):
+        failed = status.outcome == "program_failed"
+        (misplaced.note_misplaced_option if failed else misplaced.note_ignored_option)(asked.program)
+    sys.exit(status.exit_code)
+
+
+def _plan(asked: ProfileOptions) -> ProfilePlan:
+    """Check what is asked for, and find or build the program. Raises NsyswrapError before anything is run."""
     if os.path.basename(asked.program[0]) == "nsys" and asked.program[1:2] == ("profile",):  # noqa: PTH119 - of any text
         advice = advice_for_nsys(command, "nsyswrap profile", asked.program[2:])
         raise UsageError("nsyswrap profile starts nsys itself", advice)
     check_csv_folder(asked.csv_folder)
-    one_rank = detect_rank(asked.ranks)
+    rank = detect_rank(asked.ranks)
     if asked.repeat or asked.compare_bare:
         repeats.check(
             repeats_run=bool(asked.repeat),
-            in_launch=bool(one_rank),
+            in_launch=bool(rank),
             shows_reports=bool(asked.reports or asked.csv_folder),
             compares_cut_runs=asked.compare_bare and asked.recording.may_end_program,
         )
-    _check_reports(asked.reports, one_rank)  # before the program runs
+    _check_reports(asked.reports, rank)
+    program = _program(asked)
+    asked, notes = _without_ranges_of_jax(asked, program)
+    if program.warning:
+        notes = (f"nsyswrap: {program.warning}", *notes)
+    return ProfilePlan(asked, program, rank, notes)
+
+
+def _program(asked: ProfileOptions) -> Program:
     recording = asked.recording
-    env = recording.env
     try:
-        program = record_program.resolve(
-            asked.program,
-            module=asked.module,
-            arch=recording.arch,
-            nvcc_words=recording.nvcc,
+        return record_program.resolve(
+            asked.program, module=asked.module, arch=recording.arch, nvcc_words=recording.nvcc
         )
     except ProgramNotFound as error:
         if recording.modules is None or error.hint or not asked.program[1:]:
@@ -176,33 +226,12 @@ def command(**options: Any) -> None:
         raise ProgramNotFound(
             error.message, "the depth of --modules is a number, such as --modules 3"
         ) from None
-    speaks = not one_rank or one_rank.speaks
-    if program.warning and speaks:
-        note(f"nsyswrap: {program.warning}")
-    asked = _without_ranges_of_jax(asked, program, note if speaks else lambda _: None)
-    has_options = any(word.startswith(("-r", "--")) for word in asked.program)
-    is_noted = speaks and has_options and misplaced.note_misplaced_before(asked.program)
-    if one_rank and not one_rank.profiled:
-        if asked.dry_run:
-            print_data(f"{_shell_line(program.argv, env)}\n")
-        else:
-            record_program.execute_bare(program, env)
-    elif asked.dry_run:
-        spec = asked.spec(program, one_rank, make_folder=False)
-        print_data(f"{_dry_run(repeats.numbered(spec, 1, asked.repeat) if asked.repeat else spec)}\n")
-    else:
-        status = _record(asked, program, one_rank)
-        if speaks and has_options and not is_noted and status.outcome in ("program_failed", "done"):
-            failed = status.outcome == "program_failed"
-            (misplaced.note_misplaced_option if failed else misplaced.note_ignored_option)(asked.program)
-        sys.exit(status.exit_code)
 
 
-def _without_ranges_of_jax(
-    asked: ProfileOptions, program: Program, tell: Callable[[str], None]
-) -> ProfileOptions:
-    """Return the options without NVTX for a program that imports JAX, unless the user chose what is traced.
+def _without_ranges_of_jax(asked: ProfileOptions, program: Program) -> tuple[ProfileOptions, tuple[str, ...]]:
+    """Return the options without NVTX for a program that imports JAX, and notes for the user.
 
+    They stay as they are if the user chose what is traced, or options that need ranges.
     The texts of XLA's ranges break the import of nsys 2025.3, and with it all kernels are lost.
     """
     source = click.get_current_context().get_parameter_source("trace")
@@ -210,14 +239,16 @@ def _without_ranges_of_jax(
     if source is not click.core.ParameterSource.DEFAULT or not (
         package := python_imports.first_import(program.argv, python_imports.JAX)
     ):
-        return asked
+        return asked, ()
     if options.marks or (options.recorded_range or "").startswith("nvtx:"):
-        tell(f"nsyswrap: the program imports {package}: with NVTX ranges nsys 2025 loses all kernels of JAX")
-        tell("  if it does, omit the options that need these ranges")
-        return asked
-    tell(f"nsyswrap: the program imports {package}: recording without NVTX ranges (--trace cuda)")
-    tell("  with them nsys 2025 loses all kernels of JAX; to record them anyway: --trace cuda,nvtx")
-    return replace(asked, recording=replace(asked.recording, trace=_WITHOUT_RANGES))
+        return asked, (
+            f"nsyswrap: the program imports {package}: with NVTX ranges nsys 2025 loses all kernels of JAX",
+            "  if it does, omit the options that need these ranges",
+        )
+    return replace(asked, recording=replace(options, trace=_WITHOUT_RANGES)), (
+        f"nsyswrap: the program imports {package}: recording without NVTX ranges (--trace cuda)",
+        "  with them nsys 2025 loses all kernels of JAX; to record them anyway: --trace cuda,nvtx",
+    )
 
 
 def _dry_run(spec: RunSpec) -> str:
@@ -252,12 +283,13 @@ def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
     return shlex.join([*(["env", *assignments] if assignments else []), *argv])
 
 
-def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -> Status:
-    """Run the program under nsys, and show what was recorded."""
+def _record(plan: ProfilePlan) -> Status:
+    """Run the program under nsys, as often as asked for, and show what was recorded."""
+    asked = plan.asked
     if asked.compare_bare and not asked.confirmed:
         repeats.confirm_bare_runs(asked.repeat or 1)
-    spec = asked.spec(program, one_rank, make_folder=True)
-    progress = (lambda _: None) if one_rank else _importing(progress_line())
+    spec = plan.spec(make_folder=True)
+    progress = (lambda _: None) if plan.rank else _importing(progress_line())
     callbacks = record_program.Callbacks(progress=progress, broken=note_broken, renamed=note_renamed)
     if asked.repeat or asked.compare_bare:
         repeats.note_pipe()
@@ -270,8 +302,8 @@ def _record(asked: ProfileOptions, program: Program, one_rank: OneRank | None) -
             return stopped
     run = api.run(spec, callbacks)
     try:
-        if one_rank:
-            one_rank.show(run, asked.reports, asked.csv_folder)
+        if plan.rank:
+            plan.rank.show(run, asked.reports, asked.csv_folder)
         else:
             _show(run, asked)
     except OSError:  # stdout is closed, or the disk is full: the program's exit code matters more
@@ -304,7 +336,7 @@ def _import_screen() -> None:
             importlib.import_module(name)
 
 
-def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
+def _check_reports(names: tuple[str, ...], rank: OneRank | None) -> None:
     """Raise UsageError for an unknown report, and for a report over ranks outside of a launch.
 
     The names are compared with the lists of reports. A report is imported only to check its options.
@@ -312,7 +344,7 @@ def _check_reports(names: tuple[str, ...], one_rank: OneRank | None) -> None:
     if not names:
         return
     of_one, over_ranks = ranks.split(names)
-    if over_ranks and not one_rank:
+    if over_ranks and not rank:
         raise UsageError(
             f"{over_ranks[0]} compares ranks, and this is one program",
             f"after a launch: nsyswrap report DIR -r {over_ranks[0]}",

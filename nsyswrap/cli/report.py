@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -154,44 +154,19 @@ def command(**options: Any) -> None:
 
     CAPTURE is a run folder or any file of nsys; by default the newest run.
     """
+    asked = _parse(options)
+    sys.exit(_show_alone(asked) if asked.stands_alone else _show(_plan(asked)))
+
+
+def _parse(options: dict[str, Any]) -> ReportOptions:
+    """Return what is asked for, by the options and by the user's settings."""
     options |= _with_more_reports(options["captures"], options["reports"])
     options["form"] = _form(options["output"], options["form"])
     asked = report_options.ReportOptions(**options)
-    if not asked.format.for_people:  # the user's settings are not about files for programs
-        asked = dataclasses.replace(
-            asked, **{name: value for name, value in _UNSET.items() if _is_setting(name)}
-        )
-    if asked.stands_alone:
-        asked.check_alone()
-        text, exit_code = _text_alone(asked)
-        _emit(text, asked.output)
-        sys.exit(exit_code)
-    given, asked = asked.captures, asked.with_folders_opened()
-    if asked.rank_reports and not asked.by:
-        note(f"nsyswrap: {asked.rank_reports[0]} compares ranks: --by rank is assumed")
-    asked.check()
-    requests = asked.requests  # an unknown report is an error before a capture is opened
-    _note_whole_files(asked)
-    _note_unchosen_steps(asked, requests)
-    if asked.by_rank:
-        sys.exit(_report_ranks(asked, requests, given))
-    shows_screens = asked.is_screen and not asked.csv_folder
-    if shows_screens and not asked.output and repeats.are_repeats(given):
-        sys.exit(repeats.show(given[0], asked.opener()))
-    if not shows_screens:
-        advice = f"nsyswrap collect {shlex.join(map(str, given))} writes the tables of all"
-        folders.check_number(asked.captures, given, _MOST_OPEN, "report reads", advice)
-    limit = _SCREENS if shows_screens and any(map(folders.is_folder, given)) else None
-    captures, left_out = open_all(asked.captures[:limit], asked.opener(), as_screens=shows_screens)
-    if shows_screens:
-        _show_screens(captures.values(), asked)
-        if more := asked.captures[limit or len(asked.captures) :]:
-            note(f"nsyswrap: not shown: {folders.listed(more)}")
-            note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
-    elif captures:
-        _write_tables(captures, requests, asked, given, left_out)
-        note_replaced(captures.values())
-    sys.exit(not_read.exit_code_of(left_out))
+    if asked.format.for_people:
+        return asked
+    # the user's settings are not about files for programs
+    return dataclasses.replace(asked, **{name: value for name, value in _UNSET.items() if _is_setting(name)})
 
 
 def _with_more_reports(captures: Sequence[Path], named: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -215,6 +190,54 @@ def _is_setting(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.DEFAULT_MAP
 
 
+class ReportPlan(NamedTuple):
+    """What is shown: ``requests`` of the captures of ``asked``, which were ``given`` as files or folders."""
+
+    asked: ReportOptions
+    given: Sequence[Path]
+    requests: Sequence[Request]
+
+    @property
+    def shows_screens(self) -> bool:
+        """True if each capture is shown as a screen."""
+        return self.asked.is_screen and not self.asked.csv_folder
+
+
+def _plan(asked: ReportOptions) -> ReportPlan:
+    """Check what is asked for, and note what of it makes no difference. No capture is opened."""
+    given, asked = asked.captures, asked.with_folders_opened()
+    if asked.rank_reports and not asked.by:
+        note(f"nsyswrap: {asked.rank_reports[0]} compares ranks: --by rank is assumed")
+    asked.check()
+    plan = ReportPlan(asked, given, asked.requests)
+    _note_whole_files(asked)
+    _note_unchosen_steps(asked, plan.requests)
+    return plan
+
+
+def _show(plan: ReportPlan) -> int:
+    """Read the captures, and show them. Return the exit code of captures that cannot be read."""
+    asked, given = plan.asked, plan.given
+    if asked.by_rank:
+        return _show_ranks(plan)
+    if plan.shows_screens and not asked.output and repeats.are_repeats(given):
+        return repeats.show(given[0], asked.opener())
+    if not plan.shows_screens:
+        advice = f"nsyswrap collect {shlex.join(map(str, given))} writes the tables of all"
+        folders.check_number(asked.captures, given, _MOST_OPEN, "report reads", advice)
+    limit = _SCREENS if plan.shows_screens and any(map(folders.is_folder, given)) else None
+    captures, left_out = open_all(asked.captures[:limit], asked.opener(), as_screens=plan.shows_screens)
+    if plan.shows_screens:
+        _show_screens(captures.values(), asked)
+        if more := asked.captures[limit or len(asked.captures) :]:
+            note(f"nsyswrap: not shown: {folders.listed(more)}")
+            note(f"  name those to show, or compare all: nsyswrap collect {shlex.join(map(str, given))}")
+    elif captures:
+        _write_tables(captures, plan, left_out)
+        note_replaced(captures.values())
+    return not_read.exit_code_of(left_out)
+
+
 def _note_whole_files(asked: ReportOptions) -> None:
     """Say that the files of --csv have all rows and whole names."""
     if asked.csv_folder and asked.readable and not _is_setting("readable"):
@@ -233,13 +256,8 @@ def _note_unchosen_steps(asked: ReportOptions, requests: Sequence[Request]) -> N
         note(f"nsyswrap: --steps selects no rows of {listed}\n  use --time to select a part of the capture")
 
 
-def _write_tables(
-    captures: Mapping[str, Capture],
-    requests: Sequence[Request],
-    asked: ReportOptions,
-    given: Sequence[Path],
-    left_out: Sequence[NotRead],
-) -> None:
+def _write_tables(captures: Mapping[str, Capture], plan: ReportPlan, left_out: Sequence[NotRead]) -> None:
+    asked, requests = plan.asked, plan.requests
     if asked.writes_in_turn:
         made = map(asked.arranged, tables_in_turn(captures, requests, of_several=bool(left_out)))
         if asked.like_nsys:
@@ -253,35 +271,37 @@ def _write_tables(
         captures = {label: capture.decided() for label, capture in captures.items()}
         answers = {label: summary.answer_with_lines(capture) for label, capture in captures.items()}
     tables, missing = make_tables(captures, requests, of_several=bool(left_out))
-    sources = given or [capture.source for capture in captures.values()]
-    _write(formats.Document(tables, captures, selection, missing, answers, left_out), asked, sources)
+    _write(formats.Document(tables, captures, selection, missing, answers, left_out), plan)
 
 
-def _report_ranks(asked: ReportOptions, requests: Sequence[Request], given: Sequence[Path]) -> int:
+def _show_ranks(plan: ReportPlan) -> int:
     """Show the reports by rank, and return the exit code of captures that cannot be read."""
+    asked = plan.asked
     members, left_out = report_ranks.opened(asked.captures, asked.opener())
     if left_out and len(members) == 1 and asked.rank_reports:
         note(f"nsyswrap: {members[0].label} is the only rank that can be read: nothing to compare it with")
     elif members:
         captures = {member.label: member.capture for member in members}
-        tables, missing = report_ranks.made(members, requests, asked.rank_reports)
-        sources = given or [member.capture.source for member in members]
-        document = formats.Document(tables, captures, asked.selection, missing, not_read=left_out)
-        _write(document, asked, sources)
+        tables, missing = report_ranks.made(members, plan.requests, asked.rank_reports)
+        _write(formats.Document(tables, captures, asked.selection, missing, not_read=left_out), plan)
         note_replaced(captures.values())
     return not_read.exit_code_of(left_out)
 
 
-def _text_alone(asked: ReportOptions) -> tuple[str, int]:
-    """Return the text of --explain, --list or --ncu, and the exit code."""
+def _show_alone(asked: ReportOptions) -> int:
+    """Show what --explain, --list or --ncu ask for, and return the exit code."""
+    asked.check_alone()
+    exit_code = 0
     if asked.ncu is not None:
         ncu.check_kernel(asked.ncu)
         (capture,) = asked.captures or (newest_capture(),)
-        return ncu.command_text(asked.opener()(capture), asked.ncu), 0
-    if not asked.explain:
-        return explain.listing(folders.captures_in(asked.captures))
-    explain_report = report_ranks.explain if asked.explain in ranks.NAMES else explain.explain
-    return explain_report(asked.explain), 0
+        text = ncu.command_text(asked.opener()(capture), asked.ncu)
+    elif asked.explain:
+        text = (report_ranks if asked.explain in ranks.NAMES else explain).explain(asked.explain)
+    else:
+        text, exit_code = explain.listing(folders.captures_in(asked.captures))
+    _emit(text, asked.output)
+    return exit_code
 
 
 def _show_screens(captures: Iterable[Capture], asked: ReportOptions) -> None:
@@ -301,11 +321,9 @@ def _show_screen(capture: Capture, asked: ReportOptions) -> None:
     note_silence(capture, on_screen=not in_file)
 
 
-def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) -> None:
-    """Print the tables or write them to files. Raises NotInCapture if there are none.
-
-    On the screen, commands name ``sources``: what was asked for.
-    """
+def _write(document: Document, plan: ReportPlan) -> None:
+    """Print the tables or write them to files. Raises NotInCapture if there are none."""
+    asked = plan.asked
     if not asked.format.has_envelope:
         check_made(document.tables, document.captures)
     prints_selection = asked.prints_tables and (asked.format.for_people or asked.format.has_envelope)
@@ -332,6 +350,7 @@ def _write(document: Document, asked: ReportOptions, sources: Sequence[Path]) ->
         left_out = [f"not read: {printable(capture.text)}" for capture in document.not_read]
         content = "\n".join([*(left_out if asked.output else ()), *map(str, contents.values())])
         if not asked.output:
+            sources = plan.given or [capture.source for capture in document.captures.values()]
             again = report_command(*sources, options=asked.selecting)
             content = content.replace(_OF_ANY_CAPTURE, f"{again} -")
         _emit(content, asked.output)
