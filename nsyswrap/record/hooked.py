@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,58 +89,39 @@ class Hooked:
 
 def read(folder: Path) -> Hooked:
     """Return what was noted in the files of ``folder``. What is not valid is ignored."""
-    processes = [_Process.of(path) for path in paths.matching(folder, "[0-9]*.json", paths.ignore)]
-    failures = tuple(dict.fromkeys(line for one in processes for line in one.failures))
-    most = max(processes, key=lambda one: (one.first is not None, one.steps), default=_Process())
-    return Hooked(
-        len(processes),
-        sum(one.torch for one in processes),
-        most.steps,
-        most.first,
-        most.last,
-        any(one.place for one in processes),
-        failures,
-        {kernel: operations for one in processes for kernel, operations in one.fused.items()},
-        most.unseen_start,
-        next((one.absent for one in processes if one.absent), None),
+    processes = [_of_process(path) for path in paths.matching(folder, "[0-9]*.json", paths.ignore)]
+    most = max(processes, key=lambda one: (one.first is not None, one.steps), default=Hooked())
+    return replace(
+        most,
+        loaded=len(processes),
+        torch=sum(one.torch for one in processes),
+        place=any(one.place for one in processes),
+        failures=tuple(dict.fromkeys(line for one in processes for line in one.failures)),
+        fused={kernel: operations for one in processes for kernel, operations in one.fused.items()},
+        absent=next((one.absent for one in processes if one.absent), None),
     )
 
 
-@dataclass(frozen=True)
-class _Process:
-    steps: int = 0
-    first: int | None = None
-    last: int | None = None
-    torch: bool = False
-    place: bool = False
-    unseen_start: bool = False
-    failures: tuple[str, ...] = ()
-    fused: Mapping[str, list[str]] = field(default_factory=dict)
-    absent: Absent | None = None
-
-    @classmethod
-    def of(cls, path: Path) -> _Process:
-        try:
-            facts = read_json(path)
-        except (OSError, ValueError):
-            return cls()
-        if not isinstance(facts, dict):
-            return cls()
-        numbers = {
-            name: facts[name] for name in ("steps", "first", "last") if isinstance(facts.get(name), int)
-        }
-        numbers["steps"] = max(numbers.get("steps", 0), _count(path.with_suffix(".steps")))
-        lines = facts.get("failures")
-        failures = tuple(map(str, lines)) if isinstance(lines, list) else ()
-        flags = {name: facts.get(name) is True for name in ("torch", "place", "unseen_start")}
-        fused = facts.get("fused")
-        return cls(
-            **numbers,
-            **flags,
-            failures=failures,
-            fused=fused if isinstance(fused, dict) else {},
-            absent=_absent(facts.get("absent")),
-        )
+def _of_process(path: Path) -> Hooked:
+    """Return what one process noted."""
+    try:
+        facts = read_json(path)
+    except (OSError, ValueError):
+        return Hooked()
+    if not isinstance(facts, dict):
+        return Hooked()
+    numbers = {name: facts[name] for name in ("steps", "first", "last") if isinstance(facts.get(name), int)}
+    numbers["steps"] = max(numbers.get("steps", 0), _count(path.with_suffix(".steps")))
+    lines, fused = facts.get("failures"), facts.get("fused")
+    return Hooked(
+        **numbers,
+        torch=int(facts.get("torch") is True),
+        place=facts.get("place") is True,
+        failures=tuple(map(str, lines)) if isinstance(lines, list) else (),
+        fused=fused if isinstance(fused, dict) else {},
+        unseen_start=facts.get("unseen_start") is True,
+        absent=_absent(facts.get("absent")),
+    )
 
 
 def _count(path: Path) -> int:

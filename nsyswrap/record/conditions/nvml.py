@@ -160,11 +160,15 @@ class Device:
         return [value.value for value in values]
 
     def _text(self, name: str) -> str:
-        buffer = ctypes.create_string_buffer(_TEXT_BYTES)
-        function = getattr(self.library, name, None)
-        if function is None or function(self.handle, buffer, _TEXT_BYTES):
-            return ""
-        return buffer.value.decode(errors="replace")
+        return _text_of(self.library, name, self.handle)
+
+
+def _text_of(library: Any, name: str, *arguments: Any) -> str:  # noqa: ANN401 - of ctypes
+    """Call a function that writes a text; return it, or an empty one if it failed or is missing."""
+    buffer, function = ctypes.create_string_buffer(_TEXT_BYTES), getattr(library, name, None)
+    if function is None or function(*arguments, buffer, _TEXT_BYTES):
+        return ""
+    return buffer.value.decode(errors="replace")
 
 
 @dataclass(frozen=True)
@@ -188,11 +192,7 @@ class Nvml:
     @property
     def driver(self) -> str:
         """Return the version of the driver; empty if it does not tell."""
-        buffer = ctypes.create_string_buffer(_TEXT_BYTES)
-        function = getattr(self.library, "nvmlSystemGetDriverVersion", None)
-        if function is None or function(buffer, _TEXT_BYTES):
-            return ""
-        return buffer.value.decode(errors="replace")
+        return _text_of(self.library, "nvmlSystemGetDriverVersion")
 
     def close(self) -> None:
         """Release the GPUs: an open one stays initialized, which changes the start of the next program."""
