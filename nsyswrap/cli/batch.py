@@ -9,10 +9,16 @@ from typing import Any
 import click
 
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.nsys.options import PROGRAM
+from nsyswrap.base.nsys.options import BATCH, PROGRAM
 from nsyswrap.cli.help import Group, option
 from nsyswrap.cli.options import SHOW, output_option, with_options
-from nsyswrap.cli.recording import RecordingCommand, code_option, module_option, recording_options
+from nsyswrap.cli.recording import (
+    RecordingCommand,
+    code_option,
+    module_option,
+    recording_options,
+    table_options,
+)
 from nsyswrap.record.batch import executors
 
 with lazy_imports():  # --help needs none of these
@@ -20,7 +26,6 @@ with lazy_imports():  # --help needs none of these
     from nsyswrap.record.batch import plan as plans
 
 _EXECUTORS = executors.by_name()
-BATCH = "Batch"  # a heading of the help
 _by_option = option(
     BATCH, "--by", default="", metavar="COLUMN", show_default="kernel_ns", help="Compare by this column."
 )
@@ -42,20 +47,7 @@ _running_options = with_options(
         show_default=True,
         help="Choose where to run.",
     ),
-    *(
-        option(
-            BATCH,
-            one.flag,
-            one.name,
-            type=click.IntRange(min=1) if one.is_count else None,
-            metavar=one.metavar or None,
-            is_flag=one.is_flag,
-            rare=one.is_hidden,
-            help=one.help,
-        )
-        for executor in _EXECUTORS.values()
-        for one in executor.options
-    ),
+    *(table_options(executor.options) for executor in _EXECUTORS.values()),
     output_option("Use this folder.", group=BATCH, show_default="nsyswrap-runs/<name>"),
     option(BATCH, "--retry-failed", is_flag=True, help="Run failed runs again."),
     option(BATCH, "--dry-run", is_flag=True, help="Print runs and scripts; --write-only writes them."),

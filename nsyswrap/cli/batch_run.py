@@ -169,9 +169,9 @@ def _check_executor_options(options: Mapping[str, Any]) -> None:
     """Raise UsageError for an option of an executor that is not used."""
     advice = executors.find_executor(options["executor"]).advice
     for name, executor in executors.by_name().items():
-        for option in executor.options:
-            if name != options["executor"] and options[option.name]:
-                raise UsageError(option.refusal, advice.get(option.flag, ""))
+        for key, row in executor.options.items():
+            if name != options["executor"] and options[key]:
+                raise UsageError(f"{row.flag} requires --executor {name}", advice.get(row.flag, ""))
 
 
 def _check_program(folder: Path, plan: Plan) -> None:

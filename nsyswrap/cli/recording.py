@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.nsys.options import OPTIONS, PROGRAM, RecordingOptions
+from nsyswrap.base.nsys.options import OPTIONS, PROGRAM, OptionSpec, RecordingOptions
 from nsyswrap.cli.help import Command, completes, option
 from nsyswrap.cli.options import with_options
 
@@ -19,7 +19,7 @@ with lazy_imports():
     from nsyswrap.base.nsys import translation
     from nsyswrap.record import nvcc_options
 
-
+Function = TypeVar("Function", bound=Callable[..., Any])
 _TYPES: Mapping[str, click.IntRange | click.FloatRange] = {
     "count": click.IntRange(min=1),
     "seconds": click.FloatRange(min=0, min_open=True),
@@ -28,26 +28,28 @@ _TYPES: Mapping[str, click.IntRange | click.FloatRange] = {
 module_option = option(PROGRAM, "-m", "--module", is_flag=True, help="Run PROGRAM as a module: python -m.")
 
 
-_add_options = with_options(
-    *(
-        option(
-            row.group,
-            row.flag,
-            name,
-            type=click.Choice(row.choices) if row.choices else _TYPES.get(row.values),
-            is_flag=row.values == "flag",
-            multiple=row.values == "texts",
-            default=False if row.values == "flag" else getattr(RecordingOptions, name, None) or None,
-            show_default=row.shown,
-            metavar=row.metavar,
-            rare=row.rare,
-            left_out=row.left_out,
-            help=row.help,
-            shell_complete=completes(partial(iter, row.completions)) if row.completions else None,
+def table_options(rows: Mapping[str, OptionSpec], defaults: object = None) -> Callable[[Function], Function]:
+    """Return a decorator that adds options by the names of their values, which ``defaults`` can have."""
+    return with_options(
+        *(
+            option(
+                row.group,
+                row.flag,
+                name,
+                type=click.Choice(row.choices) if row.choices else _TYPES.get(row.values),
+                is_flag=row.values == "flag",
+                multiple=row.values == "texts",
+                default=False if row.values == "flag" else getattr(defaults, name, None) or None,
+                show_default=row.shown,
+                metavar=row.metavar,
+                rare=row.rare,
+                left_out=row.left_out,
+                help=row.help,
+                shell_complete=completes(partial(iter, row.completions)) if row.completions else None,
+            )
+            for name, row in rows.items()
         )
-        for name, row in OPTIONS.items()
     )
-)
 
 
 def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,7 +63,7 @@ def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
         typed["stats"] = not typed["stats"]  # the flag is --no-stats
         command(recording=RecordingOptions(**typed), **options)
 
-    return _add_options(with_recording)
+    return table_options(OPTIONS, RecordingOptions)(with_recording)
 
 
 def _variables(assignments: Iterable[str]) -> dict[str, str]:

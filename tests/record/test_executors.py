@@ -24,11 +24,12 @@ ONE_BY_ONE = '''
 """A whole executor: it runs one task after the other, and can say so."""
 import subprocess, sys
 from nsyswrap.base.errors import PlanError
-from nsyswrap.record.batch.executors import Executor, Interruption, Option
+from nsyswrap.base.nsys.options import BATCH, OptionSpec
+from nsyswrap.record.batch.executors import Executor, Interruption
 from nsyswrap.record.batch.folder import read_state
 
 class OneByOne(Executor):
-    options = (Option("--greeting", "TEXT", "one_by_one: say TEXT first.", "--greeting is for one_by_one"),)
+    options = {"greeting": OptionSpec("--greeting", "one_by_one: say TEXT first.", BATCH, metavar="TEXT")}
     settings_help = "A setting of one_by_one."
 
     def check_settings(self, table):
@@ -99,7 +100,7 @@ def test_a_new_executor_has_options_settings_and_a_preview(folder: Path) -> None
     dry = with_one_by_one(folder, "run", "plan.toml", "--executor", "one_by_one", "--dry-run")
     assert dry.stdout.endswith("prog.py 0.1 0\none by one: [1, 2]\n")
     wrong = with_one_by_one(folder, "run", "plan.toml", "--greeting", "hello")
-    assert (wrong.returncode, wrong.stderr) == (2, "nsyswrap: --greeting is for one_by_one\n")
+    assert (wrong.returncode, wrong.stderr) == (2, "nsyswrap: --greeting requires --executor one_by_one\n")
     typed = ("--dry-run", "--executor", "one_by_one", "--one_by_one", "pace=1", "--", "prog.py")
     unset = with_one_by_one(folder, "sweep", *typed)
     assert unset.returncode == 2

@@ -23,7 +23,7 @@ with lazy_imports():  # used for a trace that is not in our list
     from nsyswrap.base import run_tool
     from nsyswrap.base.nsys import find
 
-PROGRAM, RECORDING, FOLDER = "Program", "Recording", "Run folder"  # headings of the help
+PROGRAM, RECORDING, FOLDER, BATCH = "Program", "Recording", "Run folder", "Batch"  # headings of the help
 NVTX_RANGE = "nvtx:"
 _CLOCKS_S = 0.01  # tolerance: --duration and the recorded duration are measured by different clocks
 _TERMINATED = 143  # exit code of nsys if its SIGTERM ended the program
@@ -81,7 +81,7 @@ class OptionSpec:
     flag: str
     help: str
     group: str
-    values: Literal["text", "texts", "flag", "count", "seconds", "delay"]
+    values: Literal["text", "texts", "flag", "count", "seconds", "delay"] = "text"
     metavar: str | None = None
     choices: tuple[str, ...] = ()
     completions: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from nsyswrap.base.nsys.options import OptionSpec
     from nsyswrap.record.batch.folder import Batch, RunState
     from nsyswrap.record.batch.plan.expand import Plan
     from nsyswrap.record.batch.plan.toml_table import Table
@@ -26,26 +27,6 @@ if TYPE_CHECKING:
 EMPTY_ADVICE = "no more runs were started; find out why these use no GPU, then add --retry-failed"
 # In the order of `--executor`; the first one is the default.
 NAMES: tuple[str, ...] = ("local", "slurm")
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option that only one executor takes: a text, a count of at least 1, or a flag."""
-
-    flag: str
-    metavar: str
-    help: str
-    refusal: str
-    """The error message for this option beside another executor."""
-    is_count: bool = False
-    is_flag: bool = False
-    is_hidden: bool = False
-    """True if the help of another option names it."""
-
-    @property
-    def name(self) -> str:
-        """The key of its value in ``Request.options``."""
-        return self.flag.lstrip("-").replace("-", "_")
 
 
 @dataclass(frozen=True)
@@ -124,7 +105,8 @@ class Job:
 class Executor(Protocol):
     """Runs the runs of a batch. Only ``run`` has to be defined."""
 
-    options: Sequence[Option] = ()
+    # Options that only this executor takes, by the keys of their values in ``Request.options``.
+    options: ClassVar[Mapping[str, OptionSpec]] = {}
     # What to do instead of an option of another executor: flag -> text.
     advice: ClassVar[Mapping[str, str]] = {}
     # The help text of `--NAME`, which sets keys of the plan's table [NAME]. Empty: there is no such table.

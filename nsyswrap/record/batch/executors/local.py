@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.nsys.options import BATCH, OptionSpec
 from nsyswrap.base.text import counted
-from nsyswrap.record.batch.executors import EMPTY_ADVICE, Executor, Interruption, Option
+from nsyswrap.record.batch.executors import EMPTY_ADVICE, Executor, Interruption
 
 if TYPE_CHECKING:
     import signal
@@ -34,14 +35,9 @@ _POLL_OTHERS_S = 1.0
 
 
 class _LocalExecutor(Executor):
-    options = (
-        Option(
-            "--gpus",
-            "N,N",
-            "local: share these GPUs among the runs.",
-            refusal="--gpus requires --executor local",
-        ),
-    )
+    options: ClassVar = {
+        "gpus": OptionSpec("--gpus", "local: share these GPUs among the runs.", BATCH, metavar="N,N")
+    }
     advice: ClassVar = {"--max-running": "use --gpus 0,1 for one run on each of these GPUs"}
 
     def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:

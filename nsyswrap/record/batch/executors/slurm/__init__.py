@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 from nsyswrap.base import paths
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
+from nsyswrap.base.nsys.options import BATCH, OptionSpec
 from nsyswrap.base.text import counted
-from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, Job, Option, Submitted
+from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, Job, Submitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,24 +39,19 @@ _NOTHING_TO_SUBMIT = "nsyswrap: no run needs a job"
 _UNAVAILABLE = Unavailable.exit_code
 
 
-def _flag(flag: str, text: str, *, is_hidden: bool = False) -> Option:
-    refusal = f"{flag} requires --executor slurm"
-    return Option(flag, "", f"slurm: {text}", refusal, is_flag=True, is_hidden=is_hidden)
-
-
 class _SlurmExecutor(Executor):
-    options = (
-        Option(
-            "--max-running",
-            "N",
-            "slurm: run at most N at a time.",
-            refusal="--max-running requires --executor slurm",
-            is_count=True,
+    options: ClassVar = {
+        "max_running": OptionSpec(
+            "--max-running", "slurm: run at most N at a time.", BATCH, "count", metavar="N"
         ),
-        _flag("--no-wait", "submit, print the job ids and end."),
-        _flag("--collect-after", "like --no-wait; add a job that collects."),
-        _flag("--write-only", "write the scripts, submit nothing.", is_hidden=True),
-    )
+        "no_wait": OptionSpec("--no-wait", "slurm: submit, print the job ids and end.", BATCH, "flag"),
+        "collect_after": OptionSpec(
+            "--collect-after", "slurm: like --no-wait; add a job that collects.", BATCH, "flag"
+        ),
+        "write_only": OptionSpec(  # the help of --dry-run names it
+            "--write-only", "slurm: write the scripts, submit nothing.", BATCH, "flag", rare=True
+        ),
+    }
     advice: ClassVar = {"--gpus": "request GPUs in [slurm] of the plan: gres = 'gpu:1'"}
     settings_help = "slurm: pass this to sbatch; repeatable."
     uses_node = True
