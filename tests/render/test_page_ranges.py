@@ -57,14 +57,41 @@ def test_a_click_filters_the_table_and_a_row_marks_its_part(tmp_path: Path, visi
         made.launch("k", 1000 * i + 5, 50)
     (tmp_path / "page.html").write_text(render({"a": opened(tmp_path, *made.rows)}))
     page = visit(tmp_path / "page.html")
-    part = page.locator("#ranges [data-path='part h of the whole program']")
+    part = page.locator("#ranges .of-steady [data-path='part h of the whole program']")
     name = part.locator("text").text_content() or ""
     assert name.startswith("part h")
     assert name.endswith("…")
     part.click(position={"x": 8, "y": 8})
-    shown = page.locator("#ranges tbody tr:visible")
+    shown = page.locator("#ranges .of-steady tbody tr:visible")
     assert shown.count() == 1
     shown.first.hover()
     assert "chosen" in (part.get_attribute("class") or "")
     part.click(position={"x": 8, "y": 8})
     assert shown.count() > 9
+
+
+@pytest.mark.browser
+def test_keys_lead_through_the_parts_and_zoom_to_one(tmp_path: Path, visit: Visit) -> None:
+    (tmp_path / "page.html").write_text(render({"a": opened(tmp_path, *training(steps=2))}))
+    page = visit(tmp_path / "page.html")
+    picture = page.locator(".icicle:visible").first
+    picture.focus()
+
+    def width(path: str) -> str | None:
+        return picture.locator(f"[data-path='{path}']").get_attribute("width")
+
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    assert (picture.get_attribute("aria-label") or "").startswith("GPT/layers.0: ")
+    page.keyboard.press("Enter")
+    assert (width("GPT/layers.0"), width("GPT")) == ("100%", "100%")
+    page.keyboard.press("Escape")
+    assert width("GPT") != "100%"
+    parts = "[{left: 0, width: 60, top: 0}, {left: 60, width: 40, top: 0}, {left: 60, width: 20, top: 26}]"
+    keys = (
+        "[[0, 'ArrowRight'], [1, 'ArrowDown'], [2, 'ArrowUp'], [0, 'ArrowLeft'], [0, 'x'], [-1, 'ArrowUp']]"
+    )
+    found = page.evaluate(f"{keys}.map(([now, key]) => nextPart({parts}, now, key))")
+    assert found == [1, 2, 1, -1, -1, 0]
+    assert page.evaluate("zoomed({left: 60, width: 20}, 60, 40)") == [0, 50]
+    assert page.evaluate("zoomed({left: 50, width: 50}, 60, 40)") == [0, 100]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,14 +13,24 @@ import pytest
 import recorded
 from playwright.sync_api import Page
 from rank_exports import Step, member, steps
+from rank_exports import straggler as slow_rank
+from tiny_export import nvtx
 
 from nsyswrap.analysis.ranks.members import Member, processes
-from nsyswrap.analysis.ranks.waiting import Steps
+from nsyswrap.analysis.ranks.waiting import Steps, judged_steps
 from nsyswrap.analysis.ranks.waiting import steps as steps_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.units import duration
 from nsyswrap.render.page import render_ranks, side_by_side
-from nsyswrap.render.page.sections.ranks import SHADES, binned, most_telling, shade, step_table
+from nsyswrap.render.page.sections.ranks import (
+    SHADES,
+    binned,
+    by_step,
+    most_telling,
+    one_clock,
+    shade,
+    step_table,
+)
 from nsyswrap.reports.ranks import make, make_job
 
 if TYPE_CHECKING:
@@ -208,9 +219,11 @@ def test_few_steps_have_their_figures_in_the_cells(
     straggler: list[Member], straggler_page: Path, visit: Visit
 ) -> None:
     page = visit(straggler_page)
-    [found] = steps_of(make_job(straggler))[0]
+    found = judged_steps(make_job(straggler))
+    assert found is not None
+    assert found.own_ns.shape == (2, 5)
     cells = page.locator(".steps .heat td").all_inner_texts()
-    assert cells == [duration(own) for own in found.own_ns[:, 0].tolist()]
+    assert cells == [duration(own) for own in found.own_ns.ravel().tolist()]
     assert page.locator(".strips").count() == 0
 
 
@@ -266,3 +279,25 @@ def test_every_shade_can_be_read(nine_page: Path, visit: Visit) -> None:
         found = axe.Axe().run(page, context="#ranks .heat", options=contrast).response
         assert found["violations"] == [], scheme
         assert "color-contrast" in [rule["id"] for rule in found["passes"]]
+
+
+def test_ranks_are_drawn_on_one_clock_with_their_waits(tmp_path: Path) -> None:
+    # The session of rank 1 began 5 ns later. Rank 0 computes 100 ns and waits 200 ns for rank 1.
+    job = make_job(slow_rank(tmp_path))
+    drawn = str(one_clock(job))
+    texts = re.findall(r"<title>([^<]*)</title>", drawn)
+    assert texts == [
+        "rank 0: own work 100 ns, communication 290 ns, waiting for other ranks 200 ns",
+        "rank 1: own work 300 ns, communication 90 ns, waiting for other ranks 0 ns",
+    ]
+    lefts = [float(left) for left in re.findall(r'd="M([\d.]+) 0H[^"]*" class="own"', drawn)]
+    assert lefts[1] - lefts[0] == pytest.approx(1000 * 5 / 10_005, abs=0.11)
+
+
+def test_the_steps_are_those_that_the_answer_is_about(tmp_path: Path) -> None:
+    library = [nvtx("cub::DeviceRadixSort", 100 * i, 100 * i + 90) for i in range(600)]
+    members = [member(tmp_path, rank, *steps(*[Step(1000 + rank, 3000)] * 20), *library) for rank in range(2)]
+    found = judged_steps(make_job(members))
+    assert found is not None
+    assert found.own_ns.tolist() == [[1000] * 20, [1001] * 20]
+    assert "Own GPU time in each 'step', by rank" in str(by_step(make_job(members)))

@@ -145,7 +145,7 @@ def test_a_range_that_is_not_on_every_rank(tmp_path: Path, visit: Visit) -> None
     members = [member(tmp_path, 0, *steps(*[FAST] * 6)), member(tmp_path, 1, *steps(*[SLOW] * 5))]
     members.append(member(tmp_path, 2, *nothing))
     text = visit(written(tmp_path, members)).locator("#ranks .steps").text_content() or ""
-    assert "NVTX range 'step', 5 instances on 2 of 3 ranks" in text
+    assert "'step', 5 instances on 2 of 3 ranks" in text
     assert "range 'step': the number of instances differs between ranks; the first ones are matched" in text
 
 

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsyswrap.analysis.judged_part import main_steps
 from nsyswrap.analysis.nvtx_ranges import ALL, own_texts
 from nsyswrap.analysis.range_texts import of_an_operation
 from nsyswrap.analysis.ranks.job import GpuTimes, Job
+from nsyswrap.analysis.steps import Steps as JudgedSteps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 
@@ -68,6 +70,47 @@ def steps(job: Job) -> tuple[list[Steps], list[str]]:
         cut = np.array([by_member[number][name][:, : min(counts)] for number in having])
         matched.append(Steps(name, having, cut[:, 0], cut[:, 1], cut[:, 2]))
     return matched, _notes(alone, uneven)
+
+
+def _same_steps(job: Job) -> list[JudgedSteps]:
+    """Return the steps that are judged on each rank; none if a rank has none, or others than the first."""
+    of_member = [main_steps(member.everything) for member in job.members]
+    found = [one for one in of_member if one is not None and len(one.host_start_ns) == len(one)]
+    same = len({one.loop or one.label for one in found}) == 1 and len(found) == len(job.members)
+    return found if same else []
+
+
+def judged_steps(job: Job) -> Steps | None:
+    """Return the steps that are judged on each rank, matched by number; None if they differ.
+
+    ``range_ns`` is the duration of the steps. The other times are of operations launched in their windows.
+    """
+    found = _same_steps(job)
+    if not found:
+        return None
+    count = min(map(len, found))
+    parts = []
+    for one, times in zip(found, job.all_times, strict=True):
+        start = one.host_start_ns[:count]
+        inside = _launched_inside(start, start + one.host_ns[:count], times)
+        parts.append([one.duration_ns[:count], *inside])
+    durations, own, waiting = (np.array(column) for column in zip(*parts, strict=True))
+    return Steps(found[0].label, tuple(range(len(found))), durations, own, waiting)
+
+
+def step_times(job: Job) -> tuple[int, NDArray[Any], NDArray[Any]] | None:
+    """Return the number of the median step of the first rank, and its starts and ends on each rank in ns."""
+    found = _same_steps(job)
+    if not found:
+        return None
+    first, count = found[0], min(map(len, found))
+    usual = np.flatnonzero(first.steady[:count] & ~first.outlier[:count])
+    if not len(usual):
+        return None
+    order = np.argsort(first.duration_ns[usual], kind="stable")
+    at = int(usual[order[(len(usual) - 1) // 2]])
+    starts, ends = (np.array([getattr(one, end)[at] for one in found]) for end in ("start_ns", "end_ns"))
+    return first.first + at, starts, ends
 
 
 def slowest(times: NDArray[Any]) -> NDArray[Any]:

@@ -108,7 +108,7 @@ def single_bar(share: float, style: Style) -> Markup:
 class Column(NamedTuple):
     """A column of a strip: what it says, its length and that of its layers in ns, and whether it is odd.
 
-    ``data`` are attributes for scripts.
+    ``data`` are attributes for scripts. ``before`` names what begins before it; empty for nothing.
     """
 
     text: str
@@ -116,6 +116,7 @@ class Column(NamedTuple):
     layers_ns: Sequence[float]
     odd: bool
     data: Mapping[str, str]
+    before: str = ""
 
 
 class Layer(NamedTuple):
@@ -137,7 +138,8 @@ def strip(
 ) -> Markup:
     """Return columns side by side on a linear axis from 0 to ``most_ns``.
 
-    A longer column is cut, and its length stands over it. Odd ones are outlined.
+    A longer column is cut, and its length stands over it. Odd ones are outlined. What begins before a column
+    is a dashed line.
     """
     width, scale = _WIDTH / max(len(columns), 1), height / max(most_ns, 1)
     gap = min(width * _GAP, 3.0)
@@ -157,6 +159,8 @@ def strip(
             )
     drawn = [part for number, layer in enumerate(layers) for part in _layer(layer, outlines.get(f"{number}"))]
     drawn += [element("path", d="".join(outlines["odd"]), class_="odd")] if "odd" in outlines else []
+    lines = "".join(f"M{n * width:.1f} 0V{height}" for n, one in enumerate(columns) if one.before)
+    drawn += [element("path", d=lines, class_="before")] if lines else []
     places = (
         {"x": f"{n * width:.1f}", "width": f"{width:.1f}", "height": str(height)} for n in range(len(columns))
     )
@@ -205,8 +209,9 @@ def _cut(columns: Sequence[Column], most_ns: float) -> list[Markup]:
     return texts
 
 
-def strip_legend(layers: Sequence[Layer]) -> Markup:
-    """Return the legend of a strip."""
+def strip_legend(layers: Sequence[Layer], notes: Sequence[str]) -> Markup:
+    """Return the legend of a strip, with notes behind it."""
     pale = element("svg", element("rect", class_="pale", width="14", height="14"), class_="swatch")
     items = (element("li", swatch(layer.style) if layer.style else pale, layer.name) for layer in layers)
-    return element("ul", *items, class_="legend")
+    more = (element("li", note, class_="note") for note in notes)
+    return element("ul", *items, *more, class_="legend")

@@ -380,7 +380,7 @@ def _row(side: str, run: RunFigures) -> tuple[object, ...]:
 
 
 def compare_page(comparison: Comparison) -> str:
-    """Return the page: the conclusion, what grew and shrank, both steps by cause, and all rows."""
+    """Return the page: the conclusion, both steps by cause and aligned, what grew, and all rows."""
     rows = ComparisonRows(comparison)
     made = ((one.anchor, one.name, one.make(rows)) for one in SECTIONS)
     return document(
@@ -393,9 +393,9 @@ def compare_page(comparison: Comparison) -> str:
 # The sections from the top of the page to the bottom.
 SECTIONS = (
     Section("conclusion", "Conclusion", conclusion),
-    Section("growth", "What grew and shrank", growth),
     Section("step", "Time by cause", step_by_cause),
     Section("median", "Median steps", median_steps),
+    Section("growth", "What grew and shrank", growth),
     Section("rows", "All rows", all_rows),
     Section("runs", "Runs and machine", runs),
 )

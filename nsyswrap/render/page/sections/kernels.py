@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.kernel_names.arithmetic import PRODUCTS, arithmetic
+from nsyswrap.base.text import shorten
 from nsyswrap.base.units import duration, percent
 from nsyswrap.render.colors import kernel_color
 from nsyswrap.render.page.charts import single_bar, swatch
@@ -15,9 +16,11 @@ from nsyswrap.render.page.tables import folded_table, kernel_name, short_names
 from nsyswrap.reports.table import Table
 
 _MOST = 5
+_MANY = 100  # executions that are given without decimals
 _TABLES = ("kernel_class_sum", "kernel_efficiency")
 _UNITS = {True: "tensor cores", False: "CUDA cores", None: ""}
 _CLASSES = (None, None, "detail", "aside", None)  # what a narrow screen hides
+_MODULE_WIDTH = 32  # characters
 _SAME_MODULE = 0.995  # of a kernel's time: the others are not worth a word
 
 
@@ -56,7 +59,7 @@ def _first(subject: Subject, label: str, table: Table) -> Markup:
         texts = (
             kernel_name(name, names[name]),
             element("div", single_bar(min(share, 1.0), style), element("span", percent(100 * share))),
-            f"{row['instances'] / (steps or 1):,.4g} x {duration(row['avg_ns'])}",
+            f"{_count(row['instances'] / (steps or 1))} x {duration(row['avg_ns'])}",
             joined((swatch(style), _what(name, kind))),
             modules.get(name, "-"),
         )
@@ -73,11 +76,16 @@ def _line(cells: Sequence[object], kind: str = "td") -> Markup:
     return element("tr", *(element(kind, cell, class_=one, scope=scope) for cell, one in every))
 
 
+def _count(number: float) -> str:
+    return f"{number:.3g}" if number < _MANY else f"{number:,.0f}"
+
+
 def _what(name: str, kind: str) -> str:
-    """Return the class of a kernel, the type of its factors and whether it uses tensor cores."""
+    """Return the class of a kernel; of products the type of the factors, and their units."""
+    if kind not in PRODUCTS:
+        return kind
     known = arithmetic(name)
-    units = _UNITS[known.tensor_cores] if kind in PRODUCTS else ""
-    return ", ".join(filter(None, (f"{kind} {known.input_type}".strip(), units)))
+    return ", ".join(filter(None, (f"{kind} {known.input_type}".strip(), _UNITS[known.tensor_cores])))
 
 
 def _modules(subject: Subject, label: str) -> Mapping[str, str]:
@@ -95,9 +103,11 @@ def _most(times: Mapping[str, int]) -> str:
     every = max(sum(times.values()), 1)
     (module, most), *others = sorted(times.items(), key=lambda item: -item[1])
     if most >= _SAME_MODULE * every:
-        return module
-    shares = [f"{name} {100 * time / every:.0f} %" for name, time in ((module, most), others[0])]
-    return ", ".join([*shares, *([f"{len(others) - 1:,} more"] if len(others) > 1 else [])])
+        return shorten(module, _MODULE_WIDTH)
+    share = f"{shorten(module, _MODULE_WIDTH)} {100 * most / every:.0f} %"
+    (second, time), *_ = others
+    text = f"{share}, {second} {100 * time / every:.0f} %"
+    return text if len(others) == 1 and len(text) <= _MODULE_WIDTH else f"{share}, {len(others):,} more"
 
 
 KERNELS = Section("kernels", "Kernels", kernels, of_gpu=True)

@@ -1,6 +1,6 @@
 """The range section: GPU time of NVTX ranges or modules as an icicle, and its table.
 
-A click on a part of the icicle filters the table; a row of the table marks its part.
+A click on a part of the icicle zooms to it and filters the table; a row of the table marks its part.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nsyswrap.base.units import duration, percent
-from nsyswrap.render.page.html import Markup, Section, element, section, verdict_paragraphs
+from nsyswrap.render.page.html import Markup, Section, both_parts, element, section, verdict_paragraphs
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.tables import folded_table
 from nsyswrap.reports.table import Table
@@ -33,22 +33,22 @@ class _Node(NamedTuple):
 
 def ranges(subject: Subject) -> Markup | None:
     """Return a picture for each capture with GPU work in ranges; None if there is none."""
-    tables = {label: table for label, table in subject.tables("nvtx_tree").items() if _in_ranges(table)}
-    if not tables:
+    if not any(map(_in_ranges, subject.tables("nvtx_tree").values())):
         return None
+    return section("ranges", "Ranges and modules", both_parts(subject, _parts))
+
+
+def _parts(subject: Subject) -> Iterator[Markup | None]:
+    tables = {label: table for label, table in subject.tables("nvtx_tree").items() if _in_ranges(table)}
     pictures = (_picture(subject.heading(label, _title(table)), table) for label, table in tables.items())
     table = subject.as_one(tables)
     phases = [name for name in _PHASES if any(sum(_times(part, name)) for part in tables.values())]
-    return section(
-        "ranges",
-        "Ranges and modules",
-        verdict_paragraphs(tables),
-        *pictures,
-        element("ul", *(element("li", _patch(_PHASES[name]), name) for name in phases), class_="legend")
-        if phases
-        else None,
-        folded_table(table) if table is not None else None,
-    )
+    yield verdict_paragraphs(tables)
+    yield from pictures
+    if phases:
+        items = (element("li", _patch(_PHASES[name]), name) for name in phases)
+        yield element("ul", *items, class_="legend")
+    yield folded_table(table) if table is not None else None
 
 
 def _in_ranges(table: Table) -> bool:

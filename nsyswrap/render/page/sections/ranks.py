@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.ranks.job import Job
+from nsyswrap.analysis.arrays.intervals import union
+from nsyswrap.analysis.gpu_operations import gpu_operations_of
+from nsyswrap.analysis.ranks.job import Job, alignment_note, offsets_ns
 from nsyswrap.analysis.ranks.members import missing_ranks, places
-from nsyswrap.analysis.ranks.waiting import Steps, steps
+from nsyswrap.analysis.ranks.waiting import Steps, judged_steps, step_times, steps
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
@@ -37,6 +39,10 @@ SLOWER_PERCENT = (2, 5, 10, 20, 50, 100)  # than the median of the ranks: where 
 SHADES = 7
 
 _WITH_FIGURES = 8  # columns up to which figures fit into the cells
+
+_MOST_ROWS = 64  # ranks on one clock
+_ROW_WIDTH, _NS_PER_MS = 1000, 1_000_000
+_CLOCK = {"own": "own work", "talks": "communication", "waits": "waiting for other ranks"}
 
 _TITLE = "GPU time and waiting, by rank"
 _HEADERS = ("Own work", "Communi\N{SOFT HYPHEN}cation", "Waiting", "Last to arrive")
@@ -152,10 +158,66 @@ def _patch(number: int) -> Markup:
     return element("svg", rect, class_="swatch", aria_hidden="true")
 
 
+def one_clock(job: Job) -> Markup | None:
+    """Return the median step on one clock: a row for each rank, with its work, communication and waits.
+
+    None if the clocks cannot be aligned, or the ranks have different steps.
+    """
+    offsets, times = offsets_ns(job), step_times(job)
+    if offsets is None or times is None:
+        return None
+    number, starts, ends = times
+    window = int((starts + offsets).min()), int((ends + offsets).max())
+    length = window[1] - window[0]
+    rows = (_clock_row(job, i, window, int(offset)) for i, offset in enumerate(offsets[:_MOST_ROWS]))
+    labels = (element("span", text) for text in ("0 ms", f"{length / _NS_PER_MS:.3g} ms"))
+    axis = element(
+        "div", element("span"), element("div", *labels), class_="clock-row ends", aria_hidden="true"
+    )
+    return element(
+        "article",
+        element("h3", f"Step {number:,} of all ranks on one clock: {duration(length)}"),
+        element("div", *rows, axis, class_="clock-rows"),
+        element(
+            "ul", *(element("li", _swatch(kind), name) for kind, name in _CLOCK.items()), class_="legend"
+        ),
+        element("p", alignment_note(job, offsets), class_="note"),
+    )
+
+
+def _swatch(kind: str) -> Markup:
+    return element("svg", element("rect", width="14", height="14", class_=kind), class_="swatch")
+
+
+def _clock_row(job: Job, number: int, window: tuple[int, int], offset: int) -> Markup:
+    """Return the row of a rank: a path for each of its states, with times in thousandths of the window."""
+    member, times = job.members[number], job.all_times[number]
+    operations = gpu_operations_of(member.everything)
+    start, end = operations.start_ns + offset, operations.end_ns + offset
+    scale = _ROW_WIDTH / max(window[1] - window[0], 1)
+    parts = {
+        "own": (times.own_ns > 0, end),
+        "talks": (times.communication_ns > 0, end),
+        "waits": (times.waiting_ns > 0, start + times.waiting_ns),
+    }
+    paths, told = [], []
+    for kind, (marks, until) in parts.items():
+        rows = np.flatnonzero(marks & (start < window[1]) & (until > window[0]))
+        cover = union(np.maximum(start[rows], window[0]), np.minimum(until[rows], window[1]))
+        spans = zip(*((scale * (edge - window[0])).tolist() for edge in cover), strict=True)
+        path = "".join(f"M{left:.1f} 0H{max(right, left + 0.5):.1f}v1H{left:.1f}z" for left, right in spans)
+        paths += [element("path", d=path, class_=kind)] if path else []
+        told.append(f"{_CLOCK[kind]} {duration(cover.length)}")
+    text = f"{member.label}: {', '.join(told)}"
+    box = {"viewBox": f"0 0 {_ROW_WIDTH} 1", "preserveAspectRatio": "none"}
+    svg = element("svg", element("title", text), *paths, role="img", aria_label=text, **box)
+    return element("div", element("span", member.label), svg, class_="clock-row")
+
+
 def by_step(job: Job) -> Markup:
     """Return the heat map of the steps and its numbers, or a note that there are no steps to compare."""
     every, notes = steps(job)
-    compared = most_telling(every)
+    compared = _compared(job, every)
     if compared is None:
         text = "No steps to compare: no NVTX range with GPU work occurs on several ranks."
         return element("p", text, class_="note")
@@ -176,10 +238,20 @@ def by_step(job: Job) -> Markup:
     )
 
 
+def _compared(job: Job, every: Sequence[Steps]) -> Steps | None:
+    """Return the steps that the answer is about, else the ranges that tell most."""
+    judged = judged_steps(job)
+    if judged is None:
+        return most_telling(every)
+    name = judged.name.removeprefix("a sequence of ").strip("'")
+    ranges = [one for one in every if one.name == name and one.on_gpu]
+    return ranges[0] if ranges else replace(judged, name=name)
+
+
 def _about(bins: Bins, ranks: int) -> str:
     where = f"{len(bins.labels):,} of {ranks:,} ranks" if len(bins.labels) < ranks else "each rank"
     mean = f"; a cell is the mean of {bins.width:,} instances" if bins.width > 1 else ""
-    return f"NVTX range '{bins.name}', {counted(bins.count, 'instances')} on {where}{mean}"
+    return f"'{bins.name}', {counted(bins.count, 'instances')} on {where}{mean}"
 
 
 def _step_text(bins: Bins, column: int) -> str:
@@ -256,7 +328,7 @@ def _verdict_and_picture(job: Job) -> tuple[object, ...]:
     except NotInCapture as error:
         return (missing([f"{error.message}; {error.hint}"]), by_step(job))
     verdict = element("p", table.verdict, class_="lead") if table.verdict else joined(map(_note, table.notes))
-    return (verdict, element("div", _by_rank(job, table), by_step(job), class_="two"))
+    return (verdict, one_clock(job), element("div", _by_rank(job, table), by_step(job), class_="two"))
 
 
 def _by_rank(job: Job, table: Table) -> Markup:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import MEMCPY, MEMSET
 from nsyswrap.analysis.judged_part import whole_parts
@@ -14,7 +15,7 @@ from nsyswrap.analysis.steps import steps_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import shorten
-from nsyswrap.base.units import duration, moment, percent
+from nsyswrap.base.units import duration, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids
 from nsyswrap.render.colors import REST, state_color
@@ -31,8 +32,9 @@ _HEIGHTS = (92, 56)  # pixels of the only strip, and of one of several
 _MOST_COLUMNS = 200  # more steps share a column
 _MOST_LAYERS = 6  # all else that the GPU did is one layer
 _HIGHEST = 4  # times the median: longer columns are cut
+_NS_PER_S = 1_000_000_000
 _LEAST_OTHER = 0.005  # of the time: less is not worth a layer
-_MOST_ODD, _MOST_LOOPS, _NAME_WIDTH = 3, 3, 30
+_MOST_ODD, _MOST_LOOPS, _MOST_MARKS, _NAME_WIDTH = 3, 3, 20, 30
 _BUSY = [state for state in STATE_COLUMNS if not state.startswith("idle_")]
 
 Owner = tuple[int, int]  # process and device
@@ -70,12 +72,12 @@ def _capture(subject: Subject, label: str) -> Markup | None:
     except NotInCapture:
         times = {}
     heading = element("h3", label) if subject.several else None
-    whole = joined((heading, *_strips(label, times, "Equal parts of the time"), _loops(capture)))
+    loops = _loops(capture)
+    whole = joined((heading, *_strips(label, times, "Equal parts of the time", loops)))
     rows = [row for row in table.records() if row["row"] == STEP]
     if not rows or not subject.is_steady(label):
         return whole
-    by_step = _strips(label, _by_owner(rows), "Each step")
-    return in_parts(joined((heading, *by_step, _odd(rows), _loops(capture))), whole)
+    return in_parts(joined((heading, *_strips(label, _by_owner(rows), "Each step", loops))), whole)
 
 
 def _by_owner(rows: Sequence[dict[str, Any]]) -> dict[Owner, list[_Stretch]]:
@@ -104,10 +106,12 @@ def _of_budget(budget: Budget) -> Iterator[_Stretch]:
     state_ns[MEMCPY] = (budget.state_ns[MEMCPY] + budget.state_ns[MEMSET]).tolist()
     for number, start in enumerate(budget.start_ns.tolist()):
         busy = {state: times[number] for state, times in state_ns.items()}
-        yield _Stretch(f"at {moment(start)} s", start, int(budget.duration_ns[number]), busy, "")
+        yield _Stretch(f"at {start / _NS_PER_S:.3f} s", start, int(budget.duration_ns[number]), busy, "")
 
 
-def _strips(label: str, owners: Mapping[Owner, list[_Stretch]], title: str) -> Iterator[Markup]:
+def _strips(
+    label: str, owners: Mapping[Owner, list[_Stretch]], title: str, loops: Mapping[str, NDArray[Any]]
+) -> Iterator[Markup]:
     """Yield a strip for each process and device, all on one axis, and their legend."""
     drawn = dict(list(owners.items())[:_MOST_STRIPS])
     every = [one for stretches in drawn.values() for one in stretches]
@@ -118,14 +122,28 @@ def _strips(label: str, owners: Mapping[Owner, list[_Stretch]], title: str) -> I
     most = min(max([*usual, *outliers]), _HIGHEST * float(np.median(usual)))
     groups = _groups(every)
     layers = [*(layer for layer, _ in groups), Layer("idle", None)]
+    names: dict[str, None] = {}
     for owner, stretches in drawn.items():
         heading = f"{title}{_of_owner(owner, drawn)}"
         columns = list(_columns(label, stretches, [states for _, states in groups]))
         yield element("h3", heading, element("span", _axis_note(stretches, columns), class_="note"))
+        columns = _marked(columns, loops)
+        names |= dict.fromkeys(column.before for column in columns if column.before)
         yield strip(heading, columns, layers, most, _HEIGHTS[len(drawn) > 1])
-        ends = (element("span", stretches[at].name) for at in (0, -1))
-        yield element("div", *ends, class_="ends-of", aria_hidden="true")
-    yield strip_legend(layers)
+    ends = (element("span", every[at].name) for at in (0, -1))
+    yield element("div", *ends, class_="ends-of", aria_hidden="true")
+    dashed = [f"Dashed: {', '.join(names)}"] if names else []
+    yield strip_legend(layers, [*_odd(every), *dashed])
+
+
+def _marked(columns: Sequence[Column], loops: Mapping[str, NDArray[Any]]) -> list[Column]:
+    """Return the columns with the name of the other loop of which a step begins in front of each."""
+    starts = np.array([int(column.data["data_start"]) for column in columns])
+    found: dict[int, str] = {}
+    for name, times in loops.items():
+        places = np.unique(np.searchsorted(starts, times, "right"))
+        found = {**dict.fromkeys(places[:_MOST_MARKS].tolist(), name), **found}
+    return [column._replace(before=found.get(number, "")) for number, column in enumerate(columns)]
 
 
 def _axis_note(stretches: Sequence[_Stretch], columns: Sequence[Column]) -> str:
@@ -176,31 +194,26 @@ def _columns(label: str, stretches: Sequence[_Stretch], groups: Sequence[Sequenc
         )
 
 
-def _odd(rows: Sequence[dict[str, Any]]) -> Markup | None:
-    """Return which steps are odd, and why: the longest of each kind."""
-    kinds: dict[str, dict[int, int]] = {}
-    for row in rows:
-        if row["mark"]:
-            kinds.setdefault(row["mark"], {})[row["step"]] = row["duration_ns"]
-    texts = []
-    for mark, found in sorted(kinds.items(), key=lambda kind: kind[0] != "outlier"):
+def _odd(stretches: Sequence[_Stretch]) -> Iterator[str]:
+    """Yield which steps are outlined, and why: the longest of each kind."""
+    kinds: dict[str, dict[str, int]] = {}
+    for one in stretches:
+        if one.mark:
+            kinds.setdefault(one.mark, {})[one.name.removeprefix("step ")] = one.duration_ns
+    for mark, found in sorted(kinds.items(), key=lambda kind: kind[0] != OUTLIER):
         longest = sorted(found, key=lambda step: -found[step])[:_MOST_ODD]
-        named = ", ".join(f"{step:,} ({duration(found[step])})" for step in sorted(longest))
+        named = ", ".join(f"{step} ({duration(found[step])})" for step in longest)
         more = f" and {len(found) - len(longest):,} more" if len(found) > len(longest) else ""
-        texts.append(f"{mark}: step {named}{more}")
-    return element("p", f"Outlined: {'; '.join(texts)}.", class_="note odd-steps") if texts else None
+        yield f"Outlined, {mark}: step {named}{more}"
 
 
-def _loops(capture: Capture) -> Markup | None:
-    """Return the other loops of the program, and the first step of the main one that each of them follows."""
-    texts = []
-    for judged in steps_of(capture):
-        for other in judged.others[:_MOST_LOOPS]:
-            after = int(np.searchsorted(judged.start_ns, other.start_ns[0], "right")) - 1 + judged.first
-            where = f"first after step {after:,}" if after >= judged.first else "before the first step"
-            name = shorten(other.label, _NAME_WIDTH)
-            texts.append(f"'{name}' {len(other):,} x {duration(float(np.mean(other.duration_ns)))}, {where}")
-    return element("p", f"Other loops: {'; '.join(texts)}.", class_="note") if texts else None
+def _loops(capture: Capture) -> dict[str, NDArray[Any]]:
+    """Return the starts of all steps of the loops beside the one that is judged, by their names."""
+    others = [other for judged in steps_of(capture) for other in judged.others[:_MOST_LOOPS]]
+    return {
+        f"'{shorten(other.label.removeprefix('a sequence of '), _NAME_WIDTH)}'": other.start_ns
+        for other in others
+    }
 
 
 SECTION = Section("steps", "Steps", steps, of_gpu=True)

@@ -42,6 +42,19 @@ function drawCurve(picture, { times, values, least, most }, top) {
   close(end < times.length ? picture.columns : column + 1);
 }
 
+// The scale of a curve: its greatest and its least value, at the left end of its lane.
+function drawScale({ pen, color }, curve, top) {
+  pen.font = "9px system-ui, sans-serif";
+  for (const [value, y] of [[curve.most, top + 9], [curve.least, top + LANE - 3]]) {
+    const text = quantity(curve, value);
+    pen.fillStyle = color("lane");
+    pen.fillRect(2, y - 8, pen.measureText(text).width + 4, 9);
+    pen.fillStyle = color("quiet");
+    pen.fillText(text, 4, y);
+  }
+  pen.font = FONT;
+}
+
 // What a curve says at a time.
 function curveAt(curve, time) {
   const { times, values, joined } = curve;

@@ -19,8 +19,8 @@ class Limit {
     }
     this.command.hidden = !endsHere;
     this.end.textContent = endsHere
-      ? "Detail ends here: pale parts are sums over many events. All events of this view: "
-      : "Pale parts, where there are any, are sums over many events.";
+      ? "Detail ends here: faint parts are sums over many events. All events of this view: "
+      : "Faint parts, where there are any, are sums over many events.";
     const { start, end } = picture.view;
     const text = `nsyswrap view ${shellQuoted(content.source)} --time ${timeOption(content, Math.max(start, 0), Math.min(end, content.length))}`;
     this.command.querySelector("code").textContent = text;

@@ -92,6 +92,10 @@ class Picture {
     this.pen.setTransform(this.scale, 0, 0, this.scale, 0, 0);
     this.pen.font = FONT;
     this.captions.forEach((caption) => this.caption(...caption));
+    for (const lane of this.rows.shown) {
+      const { curve } = this.content.lanes[lane];
+      if (curve) drawScale(this, curve, this.rows.tops[lane]);
+    }
     this.outline();
     this.connection();
     this.ticks();

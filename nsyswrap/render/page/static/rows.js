@@ -12,7 +12,7 @@ const SHORTER = [
   /^()(profiler )(overhead)$/,
   /^()(unified )(memory)$/,
 ];
-const AT_FIRST = 9; // lanes that are seen at first if there are curves
+const AT_FIRST = 244; // pixels of lanes up to which curves are seen at first
 const ON_PAPER = 380; // height of a printed picture, in pixels: a page has no room for more
 
 class Rows {
@@ -26,9 +26,11 @@ class Rows {
 
   // Hide the quiet lanes, and the curves for which a screen has no room.
   quieten() {
-    let shown = this.lanes.filter((lane) => !lane.curve && !lane.quiet).length;
+    let [height, group] = [0, null];
     this.lanes.forEach((lane, i) => {
-      if (lane.curve ? shown++ >= AT_FIRST : lane.quiet) this.hidden.add(i);
+      const more = LANE + (lane.group === group ? 0 : GROUP);
+      if (lane.curve ? height + more > AT_FIRST : lane.quiet) this.hidden.add(i);
+      else [height, group] = [height + more, lane.group];
     });
   }
 

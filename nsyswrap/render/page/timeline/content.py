@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -43,9 +43,10 @@ _OUTLIERS = 4  # the longest outlier steps
 _PLACES = 3  # the longest intervals of a finding
 _LEAST_AROUND_NS = 20_000  # on each side of a spot
 _STEPS_TRIED = 1_000
-# Lanes of each family that are seen at first; fewer lanes than so many are all seen.
-_UNFOLDED = {RANGES: 2, KERNELS: 3, IDLE: 1, CALLS: 2}
+# Lanes of each family that are seen at first, if they fit; fewer lanes than so many are all seen.
+_UNFOLDED = {KERNELS: 3, IDLE: 2, CALLS: 2, RANGES: 2}
 _MOST_UNFOLDED = 8
+_UNFOLDED_HEIGHT, _LANE, _GROUP = 244, 22, 20  # pixels, as in rows.js
 _EDGE = 0.005  # of the time with GPU work: what lies apart by itself at either end
 
 
@@ -109,21 +110,44 @@ def _opening_step(steady: Steps, evidence: IntervalSet) -> tuple[tuple[int, int]
 def quiet_lanes(lanes: Sequence[Lane], opens: tuple[int, int]) -> list[bool]:
     """Mark the lanes that are folded at first, so that a timeline fits a screen.
 
-    Those stay that have most time in what is seen first: some of each family, ranges from the outermost on.
+    Those stay that have most time in what is seen first: a lane of each family, then more in turn.
     """
+    if len(lanes) <= _MOST_UNFOLDED and sum(_heights(lanes, range(len(lanes)))) <= _UNFOLDED_HEIGHT:
+        return [False] * len(lanes)
     time = [_time_in(lane, *opens) for lane in lanes]
-    quiet = [True] * len(lanes)
-    for family, most in _UNFOLDED.items():
-        mine = [i for i, lane in enumerate(lanes) if lane.family == family and time[i]]
-        if family == RANGES and mine:  # of one thread
-            owner = lanes[max(mine, key=lambda i: (lanes[i].level == 0, time[i]))].owner
-            mine = [i for i in mine if lanes[i].owner == owner]
-        else:
-            mine.sort(key=lambda i: -time[i])
-        for i in mine[:most]:
-            quiet[i] = False
-    shown = len(lanes) - sum(quiet)
-    return quiet if shown and len(lanes) > _MOST_UNFOLDED else [False] * len(lanes)
+    families = {family: _by_worth(lanes, time, family) for family in _UNFOLDED}
+    turns = range(max(_UNFOLDED.values()))
+    wanted = [
+        families[family][turn]
+        for turn in turns
+        for family, most in _UNFOLDED.items()
+        if turn < min(most, len(families[family]))
+    ]
+    shown: list[int] = []
+    for i in wanted:
+        if sum(_heights(lanes, sorted([*shown, i]))) <= _UNFOLDED_HEIGHT:
+            shown.append(i)
+    return [bool(shown) and i not in shown for i in range(len(lanes))]
+
+
+def _by_worth(lanes: Sequence[Lane], time: Sequence[int], family: str) -> list[int]:
+    """Return the lanes of a family with time in what is seen, the best first; ranges are of one thread."""
+    mine = [i for i, lane in enumerate(lanes) if lane.family == family and time[i]]
+    if family == RANGES and mine:
+        owner = lanes[max(mine, key=lambda i: (lanes[i].level == 0, time[i]))].owner
+        return [i for i in mine if lanes[i].owner == owner]
+    first: dict[str, int] = {}  # of each GPU or thread its best lane, then all others
+    for i in sorted(mine, key=lambda i: -time[i]):
+        first.setdefault(lanes[i].group, i)
+    return [*first.values(), *(i for i in sorted(mine, key=lambda i: -time[i]) if i not in first.values())]
+
+
+def _heights(lanes: Sequence[Lane], shown: Iterable[int]) -> Iterator[int]:
+    """Yield the heights in pixels of these lanes, and of the names of their groups."""
+    group = None
+    for i in shown:
+        yield _LANE + (_GROUP if lanes[i].group != group else 0)
+        group = lanes[i].group
 
 
 def _time_in(lane: Lane, start_ns: int, end_ns: int) -> int:
