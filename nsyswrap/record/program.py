@@ -10,6 +10,7 @@ import os
 import select
 import shutil
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -214,14 +215,16 @@ def _check_executable(name: str) -> None:
 class ProgramTime:
     """The duration of one program. Its launcher reports the start on ``writer``, the kernel the exit.
 
-    Both are noted while ``pause`` waits. Linux before 5.3 does not report the exit, nor does a Python that
-    was built without ``os.pidfd_open``, as conda's against an old C library.
+    Both are noted while ``pause`` waits. ``has_started`` is True once the launcher wrote its ``report`` or
+    has ended; ``pid`` is the program's process id, if it wrote one. Linux before 5.3 does not report the
+    exit, nor does a Python that was built without ``os.pidfd_open``, as conda's against an old C library.
     """
 
     def __init__(self) -> None:
         self._reader, self.writer = os.pipe()
+        self.report, self.has_started = b"", False
+        self.pid: int | None = None
         self._process: int | None = None
-        self._waits_for_start = True
         self._start_ns: int | None = None
         self._end_ns: int | None = None
 
@@ -240,23 +243,31 @@ class ProgramTime:
 
     def pause(self, seconds: float) -> None:
         """Wait for so many seconds, or until the program starts or exits."""
-        watched = self._reader if self._waits_for_start else self._process
+        watched = self._process if self.has_started else self._reader
         if watched is None or self._end_ns is not None:
             time.sleep(seconds)
         elif select.select([watched], [], [], seconds)[0]:
-            if self._waits_for_start:
-                self._note_start()
-            else:
+            if self.has_started:
                 self._end_ns = time.monotonic_ns()
+            else:
+                self._note_start()
+
+    def read_rest(self) -> None:
+        """Read what the launcher wrote last: the error number, if the program could not be executed."""
+        os.set_blocking(self._reader, False)
+        with suppress(
+            BlockingIOError
+        ):  # a process still has the other end open, and the launcher wrote nothing
+            self.report += os.read(self._reader, _READ_BYTES)
 
     def _note_start(self) -> None:
-        self._waits_for_start = False
-        words = os.read(self._reader, _READ_BYTES).removeprefix(STARTED).split()
+        self.has_started, self.report = True, os.read(self._reader, _READ_BYTES)
+        words = self.report.removeprefix(STARTED).split()
         if not words:  # the launcher never ran
             return
-        self._start_ns = int(words[1])
+        self.pid, self._start_ns = int(words[0]), int(words[1])
         try:
-            self._process = os.pidfd_open(int(words[0]))
+            self._process = os.pidfd_open(self.pid)
         except ProcessLookupError:
             self._end_ns = time.monotonic_ns()
         except (OSError, AttributeError):  # this kernel, container or Python does not offer it

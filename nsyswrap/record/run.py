@@ -58,7 +58,6 @@ with lazy_imports():  # most are used when nsys runs or has ended, so the progra
 
 _LAUNCHER = (sys.executable, "-I", "-S", str(Path(exec_program.__file__)))
 _FIRST_FREE = 3  # the descriptor after stdin, stdout and stderr
-_READ_BYTES = 64
 _STARTS = 5  # attempts, if nsys gives up before it starts the program
 
 
@@ -197,35 +196,28 @@ def _run(
 ) -> tuple[Ending, bytes, Observer, float | None]:
     """Run nsys once; return its end, the launcher's report, the observer, and the program's duration in s."""
     with descriptors(spec) as own, private.log.open("wb") as log, closing(ProgramTime()) as timed:
-        reader, writer = os.pipe()
-        try:
-            argv = command_line(spec, nsys, (*own, writer, timed.writer), private.output / STEM)
-            # A signal to nsys while it imports destroys the report. The program sets its own signal mask: it
-            # is signalled instead, and nsys then ends by itself.
-            with shielded():
-                process = subprocess.Popen(
-                    argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env=_environment(spec, private),
-                    pass_fds=(*own, writer, timed.writer),
-                    start_new_session=True,  # a Ctrl-C reaches the program once, through us
-                )
-            private.tell_pid(process.pid)
-            os.close(writer)
-            os.close(timed.writer)
-            late = f"nsys has not started the program yet; {outcome.temporary_room(spec.options.env)}"
-            with observer.Observer(spec, private.token, private.work / CONDITIONS) as observed:
-                watch = (received, callbacks.progress, callbacks.signal, late)
-                hooks = (observed.program_started, observed.stop, timed.pause)
-                supervisor = Supervisor(process, private.token, private.log, reader, *watch, *hooks)
-                ending = supervisor.wait(
-                    spec.options.timeout_s, leave_program=spec.options.program_outlives_nsys
-                )
-            return ending, supervisor.report + _launcher_report(reader), observed, timed.seconds
-        finally:
-            os.close(reader)
+        argv = command_line(spec, nsys, (*own, timed.writer), private.output / STEM)
+        # A signal to nsys while it imports destroys the report. The program sets its own signal mask: it is
+        # signalled instead, and nsys then ends by itself.
+        with shielded():
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=_environment(spec, private),
+                pass_fds=(*own, timed.writer),
+                start_new_session=True,  # a Ctrl-C reaches the program once, through us
+            )
+        private.tell_pid(process.pid)
+        os.close(timed.writer)
+        late = f"nsys has not started the program yet; {outcome.temporary_room(spec.options.env)}"
+        with observer.Observer(spec, private.token, private.work / CONDITIONS) as observed:
+            hooks = (callbacks.progress, callbacks.signal, late, observed.program_started, observed.stop)
+            supervisor = Supervisor(process, private.token, private.log, timed, received, *hooks)
+            ending = supervisor.wait(spec.options.timeout_s, leave_program=spec.options.program_outlives_nsys)
+        timed.read_rest()
+        return ending, timed.report, observed, timed.seconds
 
 
 def _environment(spec: RunSpec, private: Private) -> dict[str, str]:
@@ -297,14 +289,6 @@ def _duplicate(number: int) -> int:
     except OSError:  # closed by our caller
         with Path(os.devnull).open("r+b") as nothing:
             return fcntl.fcntl(nothing, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
-
-
-def _launcher_report(reader: int) -> bytes:
-    os.set_blocking(reader, False)
-    try:
-        return os.read(reader, _READ_BYTES)
-    except BlockingIOError:  # a process still has the other end open, and the launcher wrote nothing
-        return b""
 
 
 def _write_results(run: RunFolder, facts: dict[str, Any], status: Status, text: str) -> Status:

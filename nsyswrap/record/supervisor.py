@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from nsyswrap.base import paths
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys import command
-from nsyswrap.record import exec_program, guard
+from nsyswrap.record import guard
 from nsyswrap.record.process_watch import IN_JOB, LEAVE_S, ProcessWatch
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nsyswrap.base.run_facts import GpuUser
+    from nsyswrap.record.program import ProgramTime
 
 with lazy_imports():  # used when nsys runs
     from nsyswrap.record import gpu_users
@@ -34,7 +34,6 @@ STOP_IN_JOB_S = guard.STOP_PROGRAM_S  # the same in a job, whose program Slurm h
 ALONE_S = 1.5  # Slurm signals all processes of a job: a program that ends by then gets no second signal
 _LOOK_S = 1.0
 _TAIL_BYTES = 4096
-_REPORT_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -58,39 +57,35 @@ class Ending:
 class Supervisor:
     """Waits for one nsys. It finds all processes of the run by a mark in their environment.
 
-    ``process`` is nsys, with ``guard.MARK=token`` in its environment and its output in ``log``. ``started``
-    is a descriptor on which the launcher reports the start; ``report`` is what was read of it. ``received``
-    is the list that ``signals_noted`` fills. ``on_progress`` gets messages on what nsys does, and ``late`` if
-    the program does not start. An OSError of a callback is ignored: the terminal is gone, and the run goes
-    on. ``on_start`` is called when the program has started, ``on_writing`` (more than once) when nsys writes
-    its report. ``pause`` waits for at most so many seconds.
+    ``process`` is nsys, with ``guard.MARK=token`` in its environment and its output in ``log``. ``timed``
+    knows when the program starts and ends. ``received`` is the list that ``signals_noted`` fills.
+    ``on_progress`` gets messages on what nsys does, and ``late`` if the program does not start. An OSError of
+    a callback is ignored: the terminal is gone, and the run goes on. ``on_start`` is called when the program
+    has started, ``on_writing`` (more than once) when nsys writes its report.
     """
 
     process: subprocess.Popen[bytes]
     token: str
     log: Path
-    started: int
+    timed: ProgramTime
     received: list[signal.Signals]
     on_progress: Callable[[str], None]
     on_signal: Callable[[], None] = lambda: None
     late: str = ""
     on_start: Callable[[], None] = lambda: None
     on_writing: Callable[[], None] = lambda: None
-    pause: Callable[[float], None] = time.sleep
-    report: bytes = b""
     _printed_bytes: int = 0
     _printed_at: float = 0.0
     _pending: signal.Signals | None = None
     _signalled: set[int] = field(default_factory=set)  # processes of the program
     _delivered_at: float | None = None
-    _program: int | None = None  # its process, which leads its group
     _has_ended: bool = False  # the program's process
     _fault: Literal["", "missed_end", "hung"] = ""
     _looked_at: float = 0.0
     _not_before: float = 0.0
     _message: str = ""
     _began: float = field(default_factory=time.monotonic)
-    _started_at: float | None = None
+    _has_started: bool = False
     _run: guard.Members = field(init=False)
     _idleness: guard.Watch = field(init=False)
     _watch: ProcessWatch = field(init=False)
@@ -107,7 +102,7 @@ class Supervisor:
         ``leave_program``: processes that outlive nsys are left running.
         """
         watch = ProcessWatch(self.process, self._run, self.received, timeout_s, self._stop, self._look)
-        watch.on_signal, watch.pause, self._watch = self._tell_signal, self.pause, watch
+        watch.on_signal, watch.pause, self._watch = self._tell_signal, self.timed.pause, watch
         watch.wait()
         if not leave_program:
             watch.drain(LEAVE_S, self._end_leftovers)
@@ -138,22 +133,15 @@ class Supervisor:
         the end of the program.
         """
         now = time.monotonic()
-        if self._started_at is None and select.select([self.started], [], [], 0)[0]:
-            self._started_at = now
-            self._note_program()
+        if self.timed.has_started and not self._has_started:
+            self._has_started = True
             self.on_start()
-        if self._pending is None or now < self._not_before or self._started_at is None:
+        if self._pending is None or now < self._not_before or not self._has_started:
             return
-        own = [pid for pid in self._members() if _group_of(pid) == self._program and self._is_program(pid)]
+        own = [pid for pid in self._members() if _group_of(pid) == self.timed.pid and self._is_program(pid)]
         guard.signal_all(own, self._pending)
         self._signalled |= set(own)
         self._pending, self._delivered_at = None, now
-
-    def _note_program(self) -> None:
-        """Read the launcher's report, which has the process id of the program."""
-        self.report = os.read(self.started, _REPORT_BYTES)
-        words = self.report.removeprefix(exec_program.STARTED).split()
-        self._program = int(words[0]) if words else None
 
     def _enforce_limits(self) -> None:
         """Kill what does not end in time."""
@@ -168,7 +156,7 @@ class Supervisor:
     def _end_program(self, since_s: float) -> None:
         """Do what is due ``since_s`` seconds after the end was requested."""
         now = time.monotonic()
-        not_started = self._started_at is None and since_s > START_S
+        not_started = not self._has_started and since_s > START_S
         if not_started or min(since_s, now - self._printed_at) > guard.STOP_NSYS_S:
             self._watch.kill()
             return
@@ -190,7 +178,7 @@ class Supervisor:
     def _is_hung(self) -> bool:
         """Return True if nsys does nothing any more. If it missed the program's end, make it write first."""
         now = time.monotonic()
-        if now < self._looked_at + _LOOK_S or not (self._started_at is None or self._program_has_ended()):
+        if now < self._looked_at + _LOOK_S or not (not self._has_started or self._program_has_ended()):
             return False
         self._looked_at = now
         members = self._members()
@@ -198,7 +186,7 @@ class Supervisor:
         idle_s = self._idleness.restart() if programs else self._idleness.idle_s(members)
         if self._fault:
             return idle_s > guard.ANSWER_S
-        if self._started_at is not None and guard.misses_end(members, programs, self._log(), idle_s):
+        if self._has_started and guard.misses_end(members, programs, self._log(), idle_s):
             self._fault = "missed_end"
             self._idleness.restart()
             self.process.send_signal(signal.SIGQUIT)
@@ -208,7 +196,7 @@ class Supervisor:
 
     def _program_has_ended(self) -> bool:
         """Return True from the end of the program's first process on."""
-        self._has_ended |= self._program is None or not paths.exists(f"/proc/{self._program}")
+        self._has_ended |= self.timed.pid is None or not paths.exists(f"/proc/{self.timed.pid}")
         return self._has_ended
 
     def _log(self) -> bytes:
@@ -231,7 +219,7 @@ class Supervisor:
         now = command.progress(tail.decode(errors="replace"))
         if size != self._printed_bytes:
             self._printed_bytes, self._printed_at = size, time.monotonic()
-        if not now and self._started_at is None and time.monotonic() > self._began + LATE_S:
+        if not now and not self._has_started and time.monotonic() > self._began + LATE_S:
             now = self.late
         if not now and self._watch.since_s >= 0:
             now = "nsys: ending the recording" if self._program_has_ended() else "ending the program"

@@ -8,7 +8,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from waiting import wait_until
 from nsyswrap.record import guard
 from nsyswrap.record import supervisor as supervise
 from nsyswrap.record.process_watch import signals_noted
+from nsyswrap.record.program import ProgramTime
 from nsyswrap.record.supervisor import Ending, Supervisor
 
 pytestmark = pytest.mark.slow
@@ -70,19 +71,15 @@ def supervised(folder: Path, code: str, *words: str) -> Iterator[tuple[Superviso
     """A supervisor of ``python -c code``, and what it says of its progress."""
     log, token, said = folder / "log", uuid.uuid4().hex, list[str]()
     log.write_text("")
-    reader, writer = os.pipe()
-    with signals_noted() as received:
+    with signals_noted() as received, closing(ProgramTime()) as timed:
         process = subprocess.Popen(
-            [sys.executable, "-c", code, str(writer), *words],
+            [sys.executable, "-c", code, str(timed.writer), *words],
             cwd=folder,
-            pass_fds=[writer],
+            pass_fds=[timed.writer],
             env={**os.environ, guard.MARK: token},
         )
-        os.close(writer)
-        try:
-            yield Supervisor(process, token, log, reader, received, said.append), said
-        finally:
-            os.close(reader)
+        os.close(timed.writer)
+        yield Supervisor(process, token, log, timed, received, said.append), said
 
 
 def living(supervisor: Supervisor) -> list[Path]:
@@ -112,7 +109,7 @@ def test_the_program_is_signalled_and_nsys_is_not(
         supervisor.received.append(signal.SIGTERM if by is signal.SIGKILL else by)
         ending = supervisor.wait(None)
         assert (ending.code, ending.killed, ending.fault) == (0, False, "")
-        assert supervisor.report.startswith(b"s")
+        assert supervisor.timed.report.startswith(b"s")
         assert_nothing_left(supervisor)
 
 
@@ -222,7 +219,7 @@ sys.exit(len(came))
     with supervised(tmp_path, RECORDS, code, "0") as (supervisor, _):
 
         def signal_all() -> None:  # as Slurm does
-            program = int(supervisor.report.split()[0].removeprefix(b"s"))
+            program = int(supervisor.timed.report.split()[0].removeprefix(b"s"))
             guard.signal_all([program, os.getpid()], signal.SIGTERM)
 
         supervisor.on_start = signal_all
