@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, Unreadable
@@ -32,8 +32,6 @@ with lazy_imports():
     import datetime as dt
     import socket
 
-SOURCES = (".py", ".cu")  # suffixes of programs that are run or compiled as they are
-CALLER = "call_function.py"  # the script that calls the function which its first argument names
 _FILES = "runs"  # the folder of the index; one file a machine
 _FULL = ".older"  # suffix of a full file
 _FULL_BYTES = 256 << 10
@@ -200,29 +198,6 @@ def repeats_in(folder: Path) -> list[Path]:
 def short_path(path: Path, here: Path) -> Path:
     """Return a path below ``here`` as a relative one."""
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def program_of(run: dict[str, Any]) -> str:
-    """Return the name of the program in run.json: ``train.py`` for ``/usr/bin/python3 /home/me/train.py``."""
-    command = run.get("command") or run.get("program") or [""]
-    words = [str(word) for word in command] if isinstance(command, list) else [str(command)]
-    return Path(program_word(words)).name
-
-
-def program_name(words: Sequence[str]) -> str:
-    """Return the name that run folders and messages have: ``train`` for ``python3 /home/me/train.py``."""
-    path = Path(program_word(words))
-    return (path.stem if path.suffix in SOURCES else path.name) or Path(words[0]).name
-
-
-def program_word(words: Sequence[str]) -> str:
-    """Return the word of a command line that is its program: the script or module, where Python runs it."""
-    rest = words[1:] if Path(words[0]).name.startswith("python") else []
-    while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c", "-"):  # options of Python
-        rest = rest[2 if rest[0] in ("-X", "-W") else 1 :]
-    if not rest or rest[0] in ("-c", "-"):
-        return words[0]
-    return "".join(rest[1:2]) if rest[0] == "-m" or Path(rest[0]).name == CALLER else rest[0]
 
 
 def ago(start: float, now: float | None = None) -> str:

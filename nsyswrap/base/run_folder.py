@@ -16,6 +16,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -32,6 +33,8 @@ from nsyswrap.base.lazy import lazy_imports
 with lazy_imports():
     import shutil
 
+SOURCES = (".py", ".cu")  # suffixes of programs that are run or compiled as they are
+CALLER = "call_function.py"  # the script that calls the function which its first argument names
 RUN = "run.json"
 STATUS = "status.json"
 LOG = "nsys.log"
@@ -456,6 +459,29 @@ def _folder_mode(share: Share | None) -> int:
 
 def _file_mode(name: str, share: Share | None) -> int:
     return 0o640 if share and name not in _HOLDS_ENVIRONMENT else 0o600
+
+
+def program_of(run: dict[str, Any]) -> str:
+    """Return the name of the program in run.json: ``train.py`` for ``/usr/bin/python3 /home/me/train.py``."""
+    command = run.get("command") or run.get("program") or [""]
+    words = [str(word) for word in command] if isinstance(command, list) else [str(command)]
+    return Path(program_word(words)).name
+
+
+def program_name(words: Sequence[str]) -> str:
+    """Return the name that run folders and messages have: ``train`` for ``python3 /home/me/train.py``."""
+    path = Path(program_word(words))
+    return (path.stem if path.suffix in SOURCES else path.name) or Path(words[0]).name
+
+
+def program_word(words: Sequence[str]) -> str:
+    """Return the word of a command line that is its program: the script or module, where Python runs it."""
+    rest = words[1:] if Path(words[0]).name.startswith("python") else []
+    while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c", "-"):  # options of Python
+        rest = rest[2 if rest[0] in ("-X", "-W") else 1 :]
+    if not rest or rest[0] in ("-c", "-"):
+        return words[0]
+    return "".join(rest[1:2]) if rest[0] == "-m" or Path(rest[0]).name == CALLER else rest[0]
 
 
 def default_output(program: str, base: Path = DEFAULT_BASE) -> Path:

@@ -19,6 +19,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import NotExecutable, ProgramNotFound, Unreadable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import RecordingOptions
+from nsyswrap.base.run_folder import program_name
 from nsyswrap.base.text import quoted
 from nsyswrap.record.exec_program import STARTED
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from nsyswrap.base.run_facts import BareRun
 
 with lazy_imports():
-    from nsyswrap.base import recent_runs
     from nsyswrap.record import nvcc, nvcc_options, pythons
 
 # These start the program in another container, as a child of another user, or on another node.
@@ -148,7 +148,7 @@ def resolve(
         if reason
         else ""
     )
-    return Program(tuple(command), recent_runs.program_name(command), advice)
+    return Program(tuple(command), program_name(command), advice)
 
 
 def execute_bare(program: Program, env: Mapping[str, str]) -> NoReturn:

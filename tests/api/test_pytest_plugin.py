@@ -18,7 +18,7 @@ from nsyswrap.api import pytest_plugin, runs
 from nsyswrap.api.gpu_profile import Profile, Profiler
 from nsyswrap.api.profiled import Events
 from nsyswrap.base.errors import Unavailable
-from nsyswrap.base.recent_runs import CALLER
+from nsyswrap.base.run_folder import CALLER
 from nsyswrap.record.doctor.programs import probe
 from nsyswrap.record.in_program import call_function
 

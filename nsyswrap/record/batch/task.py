@@ -12,10 +12,10 @@ from nsyswrap.base.errors import OutputError
 from nsyswrap.base.files import read_json, typed, why
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import RecordingOptions
-from nsyswrap.base.run_folder import SPEC, existing
+from nsyswrap.base.run_folder import SOURCES, SPEC, existing, program_word
 
 with lazy_imports():  # a run of a batch needs it not
-    from nsyswrap.base import recent_runs, run_facts
+    from nsyswrap.base import run_facts
 
 
 Scalar: TypeAlias = "str | int | float | bool"
@@ -78,8 +78,8 @@ class TaskSpec:
     @property
     def program(self) -> str:
         """The scenario, or the path or name of the program."""
-        word = self.scenario or recent_runs.program_word(self.command)
-        return str(Path(self.cwd, word)) if "/" in word or Path(word).suffix in recent_runs.SOURCES else word
+        word = self.scenario or program_word(self.command)
+        return str(Path(self.cwd, word)) if "/" in word or Path(word).suffix in SOURCES else word
 
     @property
     def is_python(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.recent_runs import program_word
+from nsyswrap.base.run_folder import program_word
 from nsyswrap.base.text import unknown
 from nsyswrap.reports import find_report
 

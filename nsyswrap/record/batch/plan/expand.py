@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 
 from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.nsys.options import RecordingOptions, check_trace
-from nsyswrap.base.recent_runs import program_name
-from nsyswrap.base.run_folder import Share
+from nsyswrap.base.run_folder import Share, program_name
 from nsyswrap.record import nvcc_options
 from nsyswrap.record.batch.plan.launch import Launch
 from nsyswrap.record.batch.plan.parameters import Template, Value, is_one_edit

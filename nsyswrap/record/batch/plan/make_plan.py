@@ -10,8 +10,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from nsyswrap.base.errors import PlanError, UsageError
-from nsyswrap.base.recent_runs import program_word
-from nsyswrap.base.run_folder import Share
+from nsyswrap.base.run_folder import Share, program_word
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.executors import Executor
