@@ -17,7 +17,7 @@ from nsyswrap.reports.table import Table as ReportTable
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nsyswrap.analysis.answer import Answer
+    from nsyswrap.api.answer import Answer
     from nsyswrap.base.units import Rounding
     from nsyswrap.capture.selection import KernelNames
     from nsyswrap.render.plots.figure import Sheet
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from nsyswrap import reports
-    from nsyswrap.analysis import answer as answers
     from nsyswrap.analysis.compare import compare as comparing
+    from nsyswrap.api import answer as answers
     from nsyswrap.capture import frames
     from nsyswrap.render import comparison as comparisons
     from nsyswrap.render import notebook, plots, python_text

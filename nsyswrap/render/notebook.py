@@ -90,6 +90,11 @@ def summary_html(capture: Capture) -> str:
     return _block([*lines, *(_table(table, readable, rows) for (table, rows), readable in shown)])
 
 
+def answer_html(lines: Iterable[Line]) -> str:
+    """Return the lines of an answer."""
+    return _block(map(_answer_line, lines))
+
+
 def _answer_line(line: Line) -> str:
     """Return a line of the answer, with its indentation and bar."""
     text = _text(line.text)

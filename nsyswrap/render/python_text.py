@@ -1,10 +1,11 @@
-"""What `print(table)` and `repr(capture)` show in Python."""
+"""What `print(table)`, `repr(capture)` and `repr(capture.answer)` show in Python."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.base.text import ascii_layout, counted, is_utf8, printable, shorten
@@ -12,6 +13,7 @@ from nsyswrap.base.units import percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render.formats.text import paragraph_lines, styled, table_lines, wrapped
 from nsyswrap.render.notebook import WHOLE
+from nsyswrap.reports.answer import Line, screen_texts
 from nsyswrap.reports.table import Table
 
 _TOP = 20  # rows
@@ -29,6 +31,12 @@ def table_text(table: Table) -> str:
             lines = table_lines(table, width, top=_TOP, whole=WHOLE)
         lines += [line for note in table.notes for line in wrapped(f"note: {note}", width, "")]
         return printable(styled(lines, color=False).rstrip("\n"), "\n")
+
+
+def answer_text(lines: Iterable[Line]) -> str:
+    """Return the lines of an answer as a terminal shows them, without bars."""
+    with ascii_layout(active=not is_utf8(sys.stdout)):
+        return printable("\n".join(text for line in lines for text in screen_texts(line)), "\n")
 
 
 def capture_line(capture: Capture) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -176,3 +177,19 @@ def test_warnings_of_a_capture_are_text_too(tmp_path: Path) -> None:
     html = opened(tmp_path, kernel("k", 0, 1), diagnostic("<b>dropped</b> events"))._repr_html_()
     assert "&lt;b&gt;dropped" in html
     assert "<b>dropped" not in html
+
+
+def test_an_answer_shows_itself_in_the_words_of_the_screen(tmp_path: Path) -> None:
+    capture = opened(tmp_path, *everything(), kernel(NAME, 2_000_000, 9_000_000))
+    answer = capture.answer
+    sentences = [line.sentence for line in summarize(capture).lines if not line.typed]
+    assert len(sentences) > 1
+    text = " ".join(repr(answer).split())
+    page = Page(answer._repr_html_())
+    for sentence in sentences:
+        assert " ".join(sentence.split()) in text
+        assert any(sentence in said for said in page.said)
+    assert answer._repr_markdown_().startswith("**Answer**\n\n- ")
+    copy = replace(answer, part="another")  # of no capture
+    assert repr(copy).startswith("Answer(part='another'")
+    assert answer == capture.answer != copy
