@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.gpu_operations import operation_notes
+from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
+from nsyswrap.analysis.judged_part import READS as JUDGED_READS
+from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import duration
@@ -40,6 +42,7 @@ from nsyswrap.render.perfetto.events import (
 )
 from nsyswrap.render.perfetto.tracks import CaptureLanes, Lanes, Looks, Slices
 from nsyswrap.render.timeline.curves import idle, steps
+from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.names import STEPS
 
 ARROWS = "arrows from call to GPU work"
@@ -56,6 +59,7 @@ _REASONS = {
     "nvtx": "names of domains, threads and categories, and events without a time",
     "um_cpu_fault": "outside the selected time",
 }
+_IN_OPERATIONS = ("correlation_id", "global_pid", "device_id", "context_id", "stream_id")
 _UNTIMED = "no start, no end, or an end before the start"
 
 
@@ -171,7 +175,7 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     drawn, added = Counts[str](), Counts[str]()
     own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
     try:
-        lanes = [*idle(own), *steps(own)]
+        lanes = _idle_and_steps(own)
     except NotInCapture as error:  # too many processes and GPUs for these, not for the events
         lanes = []
         trace.left_out.append(f"steps and idle time ({error.message})")
@@ -212,6 +216,21 @@ def _draw(trace: Trace, capture: Capture, label: str) -> None:
     if bars.launched > arrows:
         trace.left_out.append(f"{counted(bars.launched - arrows, ARROWS)} (launch call not recorded)")
     trace.notes += (*notes, *counter_notes(capture, bars), *joined)
+
+
+def _idle_and_steps(own: Capture) -> list[Lane]:
+    """Return the lanes of idle time and of steps. Columns of kernels are freed as soon as they are used.
+
+    Raises NotInCapture for too many processes and GPUs.
+    """
+    for kind in filter(own.has, JUDGED_READS):
+        own.whole.columns(kind, *JUDGED_READS[kind])  # in one pass
+    gpu_operations_of(own)
+    own.release_columns({"kernel": _IN_OPERATIONS})
+    launches_of(own)
+    own.release_columns({"kernel": ("graph_node_id", "name")})
+    made = [*steps(own)]  # before the gaps, of which there are many
+    return [*idle(own), *made]
 
 
 def _count(trace: Trace, capture: Capture, drawn: Counts[str], recorded: Mapping[str, int]) -> None:
