@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from copy_examples import (
     DEVICE,
@@ -20,6 +21,9 @@ from copy_examples import (
     notes,
 )
 from tiny_export import Row, memcpy, memset, opened
+
+from nsyswrap.analysis.transfers import Pages
+from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
 
 
 def test_operations_that_took_no_time_are_in_no_bandwidth(tmp_path: Path) -> None:
@@ -127,3 +131,13 @@ def test_gpus_have_to_agree_on_what_their_memory_gives(
     assert found(capture, "link_bytes_per_s") == [(link,)]
     unknown = "peak bandwidth of the GPU's memory unknown: not in the export, or the GPUs differ"
     assert notes(capture) == ([] if link else [unknown])
+
+
+@pytest.mark.parametrize(
+    ("there", "back", "bounced"),
+    [(1, 1, False), (2, 1, True), (1, 2, True), (0, 2, False), (2, 0, False), (0, 0, False)],
+)
+def test_pages_bounce_that_return_and_leave_again(there: int, back: int, *, bounced: bool) -> None:
+    moves = {UM_TO_DEVICE: np.array([there]), UM_TO_HOST: np.array([back])}
+    length, migrations = Pages(np.array([3]), moves, {}).back_and_forth()
+    assert (length.tolist(), migrations.tolist()) == (([3], [there + back]) if bounced else ([], []))

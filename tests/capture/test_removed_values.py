@@ -156,3 +156,26 @@ def test_a_copy_by_an_earlier_version_is_known_by_what_it_lacks(tmp_path: Path) 
     host = row("META_DATA_EXPORT", name="EXPORT_HOST", value="redacted")
     path = write(tmp_path / "x.sqlite", kernel("k", 0, 5), host, row("PROCESSES", globalPid=global_id(PID)))
     assert check(path).values_known
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("before", [b"", b"\1", b"\1\2", b"\1\2\3"])
+@pytest.mark.parametrize("after", [b"", b"\4", b"\4\5"])
+def test_values_in_utf_16_are_found_at_any_byte(encoding: str, before: bytes, after: bytes) -> None:
+    search = ValueSearch({"hunter22": "new"}, {"zaphod"})
+    content = before + "hunter22".encode(encoding) + after
+    assert search.held(content) == {"hunter22"}
+    removed = search.content(content, is_text=False)
+    assert removed == before + "newxxxxx".encode(encoding) + after
+    assert search.held(removed) == set()
+    word = before + "-zaphod-".encode(encoding) + after
+    assert search.content(word, is_text=False) == before + "-redact-".encode(encoding) + after
+    assert search.content(word, is_text=True) == before + "-redacted-".encode(encoding) + after
+
+
+@pytest.mark.parametrize("before", [b"", b"\1"])
+def test_what_follows_a_value_in_utf_16_stays_in_its_place(before: bytes) -> None:
+    search = ValueSearch({"hunter22": "new"})
+    both = before + "hunter22 and hunter22".encode("utf-16-le") + b"\7"
+    assert search.content(both, is_text=False) == before + "newxxxxx and newxxxxx".encode("utf-16-le") + b"\7"
+    assert search.content(b"hunter22\0", is_text=False) == b"newxxxxx\0"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tiny_export import (
     MPI_OTHER,
+    PID,
     Row,
     call,
     diagnostic,
@@ -22,7 +23,8 @@ from tiny_export import (
 
 from nsyswrap.api import Capture
 from nsyswrap.base.constants import MISSING
-from nsyswrap.base.errors import UsageError
+from nsyswrap.base.errors import NotInCapture, UsageError
+from nsyswrap.capture.capture import check_owners
 from nsyswrap.capture.selection import Selection, parse_selection, parse_time
 from nsyswrap.capture.window import LEAST, MOST, whole_time
 
@@ -240,6 +242,17 @@ def test_missing_times_are_in_no_window(tmp_path: Path) -> None:
 
 def said(selection: Selection) -> str:
     return selection.text(whole_time())
+
+
+def test_a_missing_gpu_or_process_is_named_alone(tmp_path: Path) -> None:
+    capture = opened(tmp_path, kernel("a", 0, 1), kernel("b", 2, 3, deviceId=1, pid=7))
+    for chosen, message, hint in (
+        (Selection(devices=(1, 5, 6)), "no GPU 5, 6", "GPUs: 0, 1"),
+        (Selection(processes=(7, 8)), "no process 8", f"processes: 7, {PID}"),
+    ):
+        with pytest.raises(NotInCapture) as error:
+            check_owners(capture.viewed(selection=chosen))
+        assert (error.value.message.rpartition(": ")[2], error.value.hint) == (message, hint)
 
 
 def test_a_selection_says_what_it_is() -> None:

@@ -7,7 +7,7 @@ import recorded
 from rank_exports import FAST, member, steps, table_over
 from report_tables import records_of
 
-from nsyswrap.analysis.ranks.members import processes
+from nsyswrap.analysis.ranks.members import places, processes
 from nsyswrap.analysis.ranks.waiting import regular
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import UsageError
@@ -39,10 +39,23 @@ def test_columns_of_times_carry_their_unit() -> None:
         (90, 100, 2, True),
         (2, 2, 64, True),
         (51, 100, 2, False),
+        (500, 1000, 3, False),  # half is not most
+        (501, 1000, 3, True),
+        (9, 10, 1, False),  # of a rank alone
     ],
 )
 def test_how_often_is_too_often(times: int, of: int, ranks_there: int, named: bool) -> None:  # noqa: FBT001
     assert regular(times, of, ranks_there) is named
+
+
+def test_ranks_are_named_by_their_numbers_and_other_captures_by_their_files(tmp_path: Path) -> None:
+    for number in (10, 9):
+        (tmp_path / f"rank{number}").mkdir()
+    (tmp_path / "other").mkdir()
+    captures = [tmp_path / name / "report.sqlite" for name in ("rank10", "rank9")]
+    assert [(one.label, one.number) for one in places(captures)] == [("rank 9", 9), ("rank 10", 10)]
+    both = [captures[0], tmp_path / "other" / "report.sqlite"]
+    assert [(one.label, one.number) for one in places(both)] == [("other", None), ("rank10", None)]
 
 
 # What two GPUs did

@@ -60,7 +60,7 @@ def places(captures: Sequence[Path]) -> list[Place]:
     Raises UsageError if two captures have the same rank, or if some are of an older launch than the newest.
     """
     labels = shortest_labels(captures)
-    ranks = [_place(path, label) for path, label in zip(captures, labels, strict=True)]
+    ranks = list(map(_place, captures))
     twice = [number for number, count in Counter(place.number for place in ranks).items() if count > 1]
     if None not in twice and twice:
         both = " and ".join(str(place.path) for place in ranks if place.number == twice[0])
@@ -74,7 +74,7 @@ def places(captures: Sequence[Path]) -> list[Place]:
 
 def rank_of(capture: Path) -> int | None:
     """Return the rank that the run folder or the name of a capture tells; or None."""
-    return _place(capture, "").number
+    return _place(capture).number
 
 
 def check_different(ranks: Sequence[Place]) -> None:
@@ -116,7 +116,7 @@ def _world(place: Place) -> str:
     return f"{place.world_size} ranks{bare}"
 
 
-def _place(path: Path, label: str) -> Place:
+def _place(path: Path) -> Place:
     home = path.parent if path.name in (EXPORT, REPORT) else path
     run = RunFolder(home).read_run()
     rank = run.get("rank", {})
@@ -124,10 +124,8 @@ def _place(path: Path, label: str) -> Place:
     world_size = rank.get("world_size")
     profiled = rank.get("profiled")
     left_out = () if profiled is None else tuple(sorted(set(range(world_size or 0)) - set(profiled)))
-    label = label if number is None else f"rank {number}"
-    return Place(
-        path, label, number, world_size, left_out, str(run.get("host", "")), str(run.get("started", ""))
-    )
+    host, started = (str(run.get(key, "")) for key in ("host", "started"))
+    return Place(path, f"rank {number}", number, world_size, left_out, host, started)
 
 
 def missing_ranks(present: Sequence[Place]) -> str:

@@ -249,6 +249,14 @@ def test_a_lower_clock_alone_is_not_judged_and_is_told() -> None:
     assert result.undecided[0].judgement.why == "SM clock 1980 / 1722 MHz could be the cause"
 
 
+# 25 % slower, at least 7 % by the interval of the difference.
+@pytest.mark.parametrize(("clock_mhz", "verdict"), [(1850, "slower"), (1800, "cannot tell")])
+def test_what_a_lower_clock_leaves_has_to_exceed_the_noise(clock_mhz: float, verdict: str) -> None:
+    new = [111_000.0, 118_000.0, 125_000.0, 132_000.0, 139_000.0]
+    lower = side_of("b", {STEP: new}, setup=replace(SETUP, sm_clock_mhz=clock_mhz))
+    assert gated(side_of("a", {STEP: QUIET}), lower, GateLimits()).verdict == verdict
+
+
 @pytest.mark.parametrize(
     ("pattern", "fits"),
     [

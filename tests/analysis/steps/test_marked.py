@@ -34,6 +34,15 @@ def test_they_count_before_ranges_of_the_program(tmp_path: Path) -> None:
     assert (steps.warm_up, numbers(steps.steady), steps.why_none) == (0, [0, 1, 2, 3], "")
 
 
+def test_a_step_ends_where_the_next_one_begins_and_the_last_one_where_it_ends(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.rows.append(domain("nsyswrap", 7))
+    for number, start in enumerate(every(4)):
+        drawing.range(f"step {number}", start, start + LENGTH - 500, **START_END)
+        drawing.kernels("abc", start + 200)
+    assert only(tmp_path, drawing).host_ns.tolist() == [LENGTH, LENGTH, LENGTH, LENGTH - 500]
+
+
 def test_a_step_may_end_on_another_thread(tmp_path: Path) -> None:
     assert len(only(tmp_path, marked(10, 4, endGlobalTid=PID + 1))) == 4
 
