@@ -284,6 +284,18 @@ def test_runs_of_an_earlier_plan_go_with_their_batch() -> None:
     assert tree() == set()
 
 
+def test_the_ranks_of_the_runs_of_a_batch_go_with_it() -> None:
+    batch("b")
+    before = only().size_bytes
+    ranks = only().members[0] / "rank-0"
+    ranks.mkdir()
+    RunFolder(ranks).write(RUN, {"nsyswrap": "0.2", "rank": {"rank": 0}})
+    (ranks / EXPORT).write_bytes(bytes(1000))
+    assert only().size_bytes > before + 1000
+    only().remove()
+    assert tree() == set()
+
+
 def test_one_run_of_a_batch_is_not_removed_alone() -> None:
     folder = batch("b", is_open=True)
     recent_runs.note_begun(folder / "runs" / "00001")

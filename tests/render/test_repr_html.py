@@ -185,11 +185,11 @@ def test_an_answer_shows_itself_in_the_words_of_the_screen(tmp_path: Path) -> No
     sentences = [line.sentence for line in summarize(capture).lines if not line.typed]
     assert len(sentences) > 1
     text = " ".join(repr(answer).split())
-    page = Page(answer._repr_html_())
+    page = Page(answer._repr_html_() or "")
     for sentence in sentences:
         assert " ".join(sentence.split()) in text
         assert any(sentence in said for said in page.said)
-    assert answer._repr_markdown_().startswith("**Answer**\n\n- ")
+    assert (answer._repr_markdown_() or "").startswith("**Answer**\n\n- ")
     copy = replace(answer, part="another")  # of no capture
     assert repr(copy).startswith("Answer(part='another'")
     assert answer == capture.answer != copy
