@@ -8,20 +8,32 @@ imported when it is first used.
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nsyswrap.api import Capture, Run, compare, open_capture, profile
+    from nsyswrap.api import CaptureReader, Run, compare, open_capture, profile
     from nsyswrap.record.in_program.measure import measure
     from nsyswrap.reports import NAMES as REPORTS
 
+    Capture = CaptureReader  # deprecated
     __version__: str
 
-__all__ = ["REPORTS", "Capture", "Run", "__version__", "compare", "measure", "open_capture", "profile"]
+__all__ = [
+    "REPORTS",
+    "Capture",
+    "CaptureReader",
+    "Run",
+    "__version__",
+    "compare",
+    "measure",
+    "open_capture",
+    "profile",
+]
 
 _HOMES = {
     "REPORTS": ("nsyswrap.reports", "NAMES"),
-    "Capture": ("nsyswrap.api", "Capture"),
+    "CaptureReader": ("nsyswrap.api", "CaptureReader"),
     "Run": ("nsyswrap.api", "Run"),
     "measure": ("nsyswrap.record.in_program.measure", "measure"),
     "compare": ("nsyswrap.api", "compare"),
@@ -29,9 +41,13 @@ _HOMES = {
     "profile": ("nsyswrap.api", "profile"),
     "__version__": ("nsyswrap.base.version", "__version__"),
 }
+_RENAMED = {"Capture": "CaptureReader"}  # deprecated in 0.4.0
 
 
 def __getattr__(name: str) -> object:
+    if name in _RENAMED:
+        warnings.warn(f"nsyswrap.{name} is now nsyswrap.{_RENAMED[name]}", DeprecationWarning, stacklevel=2)
+        name = _RENAMED[name]
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _HOMES[name]

@@ -53,7 +53,7 @@ SPEAKING = {
     "diagnostics.launch_checks",
     "diagnostics.overhead",
     "diagnostics.run_checks",
-    "judged_part",
+    "judged_process",
     "kernel_names.classes",
     "no_gpu_work",
     "nvtx_ranges",

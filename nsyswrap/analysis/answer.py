@@ -11,11 +11,17 @@ from nsyswrap.analysis.advice import Advice, advice_of
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, owners_of_gpus
-from nsyswrap.analysis.judged_part import JudgedPart, judged_parts, main_part, steady_part, whole_parts
+from nsyswrap.analysis.judged_process import (
+    JudgedProcess,
+    judged_processes,
+    main_process,
+    steady_process,
+    whole_parts,
+)
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.nvtx_ranges import xla_broke_import
-from nsyswrap.analysis.step_budget import BUSY, IDLE, Budget, shared_budget
+from nsyswrap.analysis.step_budget import BUSY, IDLE, TimeBreakdown, shared_budget
 from nsyswrap.analysis.steps import Steps, parse_choice
 from nsyswrap.analysis.utilization import Utilization, utilization_of
 from nsyswrap.capture.capture import Capture
@@ -151,10 +157,10 @@ class Answer:
 @per_capture
 def answer_of(capture: Capture) -> Answer:
     """Return the answer for the selected part of a capture; ``devices`` is empty if no GPU work is there."""
-    parts = judged_parts(capture)
+    parts = judged_processes(capture)
     withheld = withheld_because(capture)
     advice = Advice([], [], []) if withheld or not parts else advice_of(capture)
-    main = main_part(parts)
+    main = main_process(parts)
     devices = tuple(_devices(capture.whole, parts))
     steady = main is not None and main.steps.found
     whole = "selected part" if capture.view.selection.windowed else "whole capture"
@@ -183,7 +189,7 @@ def whole_answer(capture: Capture) -> Answer:
     return Answer("whole capture", "", None, None, devices, (), None, (), ())
 
 
-def _devices(whole: Capture, parts: Sequence[JudgedPart]) -> Iterator[DeviceTime]:
+def _devices(whole: Capture, parts: Sequence[JudgedProcess]) -> Iterator[DeviceTime]:
     """Yield what each GPU did; that of processes that share one together."""
     owned = {(b.global_pid, b.device_id): (part, b) for part in parts for b in part.budgets}
     for pair, (part, budget) in owned.items():
@@ -195,7 +201,7 @@ def _devices(whole: Capture, parts: Sequence[JudgedPart]) -> Iterator[DeviceTime
             yield _device(tuple(one.process_id for one, _ in sharing), together)
 
 
-def _device(processes: tuple[int, ...], budget: Budget) -> DeviceTime:
+def _device(processes: tuple[int, ...], budget: TimeBreakdown) -> DeviceTime:
     busy = {state: int(budget.state_ns[state].sum()) for state in BUSY}
     idle = {cause: int(budget.state_ns[f"idle_{cause}"].sum()) for cause in IDLE}
     return DeviceTime(
@@ -218,12 +224,12 @@ def _added(times: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 def judged_steps(capture: Capture) -> JudgedSteps | None:
     """Return the steps that the answer of a capture is about, without the rest of it; None without steps."""
-    main = steady_part(capture)
+    main = steady_process(capture)
     chosen = parse_choice(capture.view.steps)[1] is not None
     return _judged_steps(capture.whole, main, chosen=chosen) if main else None
 
 
-def _judged_steps(whole: Capture, part: JudgedPart, *, chosen: bool) -> JudgedSteps:
+def _judged_steps(whole: Capture, part: JudgedProcess, *, chosen: bool) -> JudgedSteps:
     steps, durations = part.steps, part.steps.duration_ns
     numbers = np.flatnonzero(steps.steady)
     return JudgedSteps(
@@ -275,7 +281,7 @@ def _other_loops(whole: Capture, steps: Steps) -> tuple[OtherLoop, ...]:
     return tuple(loops)
 
 
-def _outlier(part: JudgedPart, number: int) -> Outlier:
+def _outlier(part: JudgedProcess, number: int) -> Outlier:
     """Return an outlier with the states that exceed those of the typical step most, on the first device."""
     steps, first = part.steps, part.budgets[0]
     numbers = np.flatnonzero(steps.steady)
@@ -287,7 +293,7 @@ def _outlier(part: JudgedPart, number: int) -> Outlier:
     return Outlier(number + steps.first, int(steps.duration_ns[number]), usual_ns, filled)
 
 
-def _start_up(capture: Capture, part: JudgedPart) -> StartUp:
+def _start_up(capture: Capture, part: JudgedProcess) -> StartUp:
     if part.steps.first:  # the start-up was not recorded
         return StartUp(0, 0)
     start, end = capture.info.recorded_from_ns, part.steps.window[0]

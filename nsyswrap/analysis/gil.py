@@ -21,7 +21,7 @@ HOLDING, WAITING = "holding", "waiting"
 STATES = {HOLDING: "Holding GIL", WAITING: "Waiting for GIL"}  # as nsys names the ranges
 
 
-class HostParts(NamedTuple):
+class HostPieces(NamedTuple):
     """Parts of the host code in gaps: the position of the gap, and start and end in ns."""
 
     gap: NDArray[Any]
@@ -37,7 +37,7 @@ def of_the_program(whole: Capture, rows: NDArray[Any]) -> NDArray[Any]:
 
 
 @per_capture
-def gil_parts(capture: Capture) -> dict[str, HostParts] | None:
+def gil_parts(capture: Capture) -> dict[str, HostPieces] | None:
     """Return the parts of host code in gaps in each of STATES; None if the lock was not traced."""
     if not capture.whole.has("nvtx"):
         return None
@@ -54,7 +54,7 @@ def gil_parts(capture: Capture) -> dict[str, HostParts] | None:
     thread = gaps.thread[gap]
     found = {}
     for number, name in enumerate(STATES):
-        parts = [HostParts(*(np.empty(0, np.int64),) * 3)]
+        parts = [HostPieces(*(np.empty(0, np.int64),) * 3)]
         for one in np.unique(thread).tolist():
             ranges = np.flatnonzero((state == number) & (spans.thread == one))
             cover = union(spans.start[ranges], spans.end[ranges])
@@ -62,6 +62,6 @@ def gil_parts(capture: Capture) -> dict[str, HostParts] | None:
                 here = np.flatnonzero(thread == one)
                 row, first, last = cover.split(start[here], end[here])
                 inside = np.flatnonzero(last > first)
-                parts.append(HostParts(gap[here[row[inside]]], first[inside], last[inside]))
-        found[name] = HostParts(*map(np.concatenate, zip(*parts, strict=True)))
+                parts.append(HostPieces(gap[here[row[inside]]], first[inside], last[inside]))
+        found[name] = HostPieces(*map(np.concatenate, zip(*parts, strict=True)))
     return found

@@ -31,7 +31,7 @@ from nsyswrap.analysis.gpu_operations import (
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, LAUNCH, call_classes
 from nsyswrap.analysis.thread_activity import ACTIVITIES, ThreadActivity
-from nsyswrap.analysis.thread_activity import Segments as ActivitySegments
+from nsyswrap.analysis.thread_activity import ActivityPieces as ActivitySegments
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.intervals import IntervalSet
@@ -72,7 +72,7 @@ _LATENCY_RATIO = 3
 _FEW = 0.03  # of the gaps: the segments of so many are looked up; for more, all segments are looked at
 
 
-class Segments(NamedTuple):
+class GapPieces(NamedTuple):
     """Parts of gaps with one cause each: the position of the gap, start, end, and number in CAUSES."""
 
     gap: NDArray[Any]
@@ -100,7 +100,7 @@ class Gaps:
     after: NDArray[Any]
     thread: NDArray[Any]
     launching_ns: NDArray[Any]
-    segments: Segments
+    segments: GapPieces
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -238,7 +238,7 @@ def gaps_of(capture: Capture) -> Gaps:
         count += len(gap[-1]["end_ns"])
         owners.append((process, device, count))
     del threads  # joining needs the memory
-    return Gaps(operations, owners, **_joined(gap, _GAP), segments=Segments(**_joined(segments, _SEGMENT)))
+    return Gaps(operations, owners, **_joined(gap, _GAP), segments=GapPieces(**_joined(segments, _SEGMENT)))
 
 
 def _of_device(capture: Capture, rows: NDArray[Any], every: NDArray[Any]) -> Arrays:
@@ -310,7 +310,7 @@ def _joined(parts: list[Arrays], columns: Mapping[str, type]) -> Arrays:
 
 def _explained_block(
     threads: ThreadActivity, operations: GpuOperations, gap: Arrays
-) -> tuple[dict[str, NDArray[Any]], Segments]:
+) -> tuple[dict[str, NDArray[Any]], GapPieces]:
     """Return the threads and launching times of gaps, and their segments by position in the block."""
     whole = threads.whole
     start, end, after = gap["start_ns"], gap["end_ns"], gap["after"]
@@ -371,7 +371,7 @@ def _longest_latency(whole: Capture) -> float:
 
 def _segments(
     threads: ThreadActivity, times: tuple[NDArray[Any], ...], thread: NDArray[Any], causes: Pair
-) -> Segments:
+) -> GapPieces:
     """Split gaps by cause; ``times`` are start, launch begun, launch returned and end of each.
 
     ``causes`` are those during the launch call and after it, for gaps that a recorded call ended.
@@ -379,7 +379,7 @@ def _segments(
     start, begun, returned, end = times
     kind, queued = causes
     unknown = np.flatnonzero(thread == MISSING)
-    parts = [Segments(unknown, start[unknown], end[unknown], kind[unknown])]
+    parts = [GapPieces(unknown, start[unknown], end[unknown], kind[unknown])]
     if len(unknown) < len(thread):
         known = np.flatnonzero(thread != MISSING)
         if len(unknown):
@@ -388,14 +388,14 @@ def _segments(
         gap, begins, ends, number = _parted(threads.segments(thread, start, returned), begun)
         in_launch = (number >= _COUNT_IN_LAUNCH) & (begins >= begun[gap])
         cause = np.where(in_launch, kind[gap], _CAUSE_OF_ACTIVITY[number])
-        parts.append(Segments(known[gap], begins, ends, cause))
+        parts.append(GapPieces(known[gap], begins, ends, cause))
         rest = np.flatnonzero(returned < end[known])
-        parts.append(Segments(known[rest], returned[rest], end[known[rest]], queued[known[rest]]))
-    every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
+        parts.append(GapPieces(known[rest], returned[rest], end[known[rest]], queued[known[rest]]))
+    every = GapPieces(*map(np.concatenate, zip(*parts, strict=True)))
     if (every.gap[1:] >= every.gap[:-1]).all():
         return every
     order = np.argsort(every.gap, kind="stable")  # the parts of a gap are in order of time
-    return Segments(*(part[order] for part in every))
+    return GapPieces(*(part[order] for part in every))
 
 
 def _parted(parts: ActivitySegments, begun: NDArray[Any]) -> ActivitySegments:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import Texts
-from nsyswrap.analysis.arrays.columns import Columns
+from nsyswrap.analysis.arrays.codes import TextColumn
+from nsyswrap.analysis.arrays.columns import ColumnSet
 from nsyswrap.analysis.arrays.groups import ascending, group_keys, order_by_code
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.correlation import call_table, launch_pairs_of, process_notes
@@ -56,7 +56,7 @@ class Streams(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class GpuOperations(Columns):
+class GpuOperations(ColumnSet):
     """One entry per operation by start, equal starts in the order of KINDS; times in ns.
 
     ``kind`` is the number in KINDS, ``row`` the position among the events of that kind in the whole capture.
@@ -358,7 +358,7 @@ def _calls(whole: Capture, kind: str) -> NDArray[Any]:
     return calls
 
 
-def names(capture: Capture, operations: GpuOperations) -> Texts:
+def names(capture: Capture, operations: GpuOperations) -> TextColumn:
     """Return the name of each operation: kernels in the view's form, the others as nsys names them."""
     codes, texts = np.zeros(len(operations), np.int32), list[str | None]()
     for number, kind in enumerate(KINDS):
@@ -367,16 +367,16 @@ def names(capture: Capture, operations: GpuOperations) -> Texts:
             part = names_of_kind(capture, kind, operations.row[mine])
             codes[mine] = part.codes + len(texts)
             texts += part.texts
-    return Texts(codes, texts)
+    return TextColumn(codes, texts)
 
 
-def names_of_kind(capture: Capture, kind: str, rows: NDArray[Any]) -> Texts:
+def names_of_kind(capture: Capture, kind: str, rows: NDArray[Any]) -> TextColumn:
     """Return the names of operations of one kind, at positions among all of that kind."""
     if kind == KERNEL:
-        return Texts(*packed_names(capture.whole, kind))[rows]
+        return TextColumn(*packed_names(capture.whole, kind))[rows]
     if kind == MEMCPY:
         return _copy_names(capture, rows)
-    return Texts.repeated(MEMSET_NAME if kind == MEMSET else GRAPH_NAME, len(rows))
+    return TextColumn.repeated(MEMSET_NAME if kind == MEMSET else GRAPH_NAME, len(rows))
 
 
 def name_notes(capture: Capture, operations: GpuOperations) -> tuple[str, ...]:
@@ -385,7 +385,7 @@ def name_notes(capture: Capture, operations: GpuOperations) -> tuple[str, ...]:
     return capture.notes_on_labels("copy_kind") if copies else ()
 
 
-def _copy_names(capture: Capture, rows: NDArray[Any]) -> Texts:
+def _copy_names(capture: Capture, rows: NDArray[Any]) -> TextColumn:
     labels = capture.labels("copy_kind")
     kinds = capture.whole.columns(MEMCPY, "copy_kind")["copy_kind"][rows]
     return look_up(kinds, lambda kind: copy_name(labels.get(kind, f"kind {kind}")))

@@ -8,7 +8,7 @@ import numpy as np
 
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
-from nsyswrap.analysis.judged_part import judged_parts, main_part
+from nsyswrap.analysis.judged_process import judged_processes, main_process
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.no_gpu_work import why_absent
 from nsyswrap.analysis.occupancy import blocks_of, multiprocessors
@@ -72,7 +72,7 @@ def median_instance(capture: Capture, name: str) -> KernelInstance:
 
 
 def _context(capture: Capture) -> AdviceContext:
-    part = main_part(judged_parts(capture)) if capture.has(KERNEL) else None
+    part = main_process(judged_processes(capture)) if capture.has(KERNEL) else None
     if part is None or not len((context := AdviceContext(part)).kernels.rows):
         raise NotInCapture(f"no kernels in {capture.source}", why_absent([capture], [KERNEL]))
     return context

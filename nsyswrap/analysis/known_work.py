@@ -29,8 +29,8 @@ from nsyswrap.analysis.operation_work import (
     CONVOLUTION,
     CONVOLUTION_BACKWARD,
     UNKNOWN,
+    OperationWork,
     Shape,
-    Work,
     convolution_work,
     is_known,
     shapes_of,
@@ -180,10 +180,10 @@ def _directions(ranges: NestedRanges, used: Ints, of_products: Ints) -> Ints:
     return np.where(backward, np.clip(kernels, 1, 2), 1)
 
 
-def _works(ranges: NestedRanges, used: Ints) -> list[Work]:
+def _works(ranges: NestedRanges, used: Ints) -> list[OperationWork]:
     """Return the work of each of these operations; of a convolution's backward, that of one gradient."""
     outputs = _outputs(ranges)
-    known: dict[int, Work] = {}
+    known: dict[int, OperationWork] = {}
     works = []
     for code in ranges.text[used].tolist():
         text = ranges.texts[code]
@@ -193,7 +193,7 @@ def _works(ranges: NestedRanges, used: Ints) -> list[Work]:
     return works
 
 
-def _work(name: str, shapes: list[Shape], outputs: dict[tuple[Shape, ...], set[Shape]]) -> Work:
+def _work(name: str, shapes: list[Shape], outputs: dict[tuple[Shape, ...], set[Shape]]) -> OperationWork:
     if name == CONVOLUTION_BACKWARD and len(shapes) > _WEIGHT + 1:
         return convolution_work(shapes[1], shapes[2], shapes[0])
     if name == CONVOLUTION and len(shapes) > _WEIGHT:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_gaps import Gaps, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import by_thread, with_name
 from nsyswrap.capture.capture import Capture
@@ -82,7 +82,7 @@ def launch_cost_of(capture: Capture) -> LaunchCost:
 def judged_launches(capture: Capture) -> tuple[str, Capture]:
     """Return the part of a capture that is judged, by name and as a view; that with most of its GPU work."""
     whole = "selected part" if capture.view.selection.windowed else "whole capture"
-    parts = [part for part in judged_parts(capture) if part.steps.found]
+    parts = [part for part in judged_processes(capture) if part.steps.found]
     if not parts:
         return whole, capture
     view = max((part.view for part in parts), key=lambda view: len(gpu_operations_of(view)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import Columns
+from nsyswrap.analysis.arrays.columns import ColumnSet
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
 from nsyswrap.analysis.gpu_operations import (
     GRAPH,
@@ -43,7 +43,7 @@ _GRAPH_SHIFT = 32  # the upper half of a node's id is the id of its graph
 
 
 @dataclass(frozen=True, eq=False)
-class Launches(Columns):
+class Launches(ColumnSet):
     """One entry per launch, by the start of its call; times in ns.
 
     - ``call``: position of the outermost call among the whole capture's API calls

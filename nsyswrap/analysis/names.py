@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, order_by_code, rank_texts
 from nsyswrap.analysis.kernel_names import classify
 from nsyswrap.analysis.nvtx_ranges import kernel_ranges
@@ -70,15 +70,15 @@ def kernel_classes(capture: Capture) -> tuple[NDArray[Any], list[str]]:
     return looked_up(np.array([classes.index(kind) for kind in class_of_name], np.int32), codes), classes
 
 
-def event_names(capture: Capture, kind: str) -> Texts:
+def event_names(capture: Capture, kind: str) -> TextColumn:
     """Return the name of each event."""
-    return Texts(*name_codes(capture, kind))
+    return TextColumn(*name_codes(capture, kind))
 
 
-def look_up(ids: NDArray[Any], text: Callable[[int], str | None]) -> Texts:
+def look_up(ids: NDArray[Any], text: Callable[[int], str | None]) -> TextColumn:
     """Return the text of each id; ``text`` is called once for each distinct id."""
     known, positions = distinct(ids)
-    return Texts(positions, [text(i) for i in known.tolist()])
+    return TextColumn(positions, [text(i) for i in known.tolist()])
 
 
 def most_frequent(
@@ -158,11 +158,11 @@ def call_class(name: str | None) -> str:
 
 
 @per_capture
-def call_names(capture: Capture, kind: str = "api") -> Texts:
+def call_names(capture: Capture, kind: str = "api") -> TextColumn:
     """Return the names of the calls, with their version suffix."""
     if capture.view.selection.narrows:
         every = call_names(capture.whole, kind)
-        return Texts(every.codes[capture.columns(kind, "row")["row"] - 1], every.texts)
+        return TextColumn(every.codes[capture.columns(kind, "row")["row"] - 1], every.texts)
     return look_up(capture.name_ids(kind), capture.text)
 
 

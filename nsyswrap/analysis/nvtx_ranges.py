@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts, repeated
-from nsyswrap.analysis.arrays.spans import Spans, Tree, closest, enclosures, tree
+from nsyswrap.analysis.arrays.spans import Spans, SpanTree, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Rounding
@@ -69,9 +69,9 @@ class Ranges:
     names: list[str]
     notes: tuple[str, ...]
 
-    def labels(self, codes: NDArray[Any]) -> Texts:
+    def labels(self, codes: NDArray[Any]) -> TextColumn:
         """Return the names behind codes."""
-        return Texts(np.where(codes < 0, len(self.names), codes), (*self.names, None))
+        return TextColumn(np.where(codes < 0, len(self.names), codes), (*self.names, None))
 
 
 @per_capture
@@ -169,16 +169,16 @@ def own_texts(
 
 
 @per_capture
-def _all_texts(capture: Capture, *, registered: bool) -> Texts:
+def _all_texts(capture: Capture, *, registered: bool) -> TextColumn:
     events = capture.columns("nvtx", "text", "text_id")
-    own = Texts.of(events["text"])
+    own = TextColumn.of(events["text"])
     texts = [text if isinstance(text, str) else None for text in own.texts]
     if not registered:
-        return Texts(own.codes, texts)
+        return TextColumn(own.codes, texts)
     known, codes = distinct(events["text_id"])
     strings = [capture.text(i) for i in known.tolist()]
     plain = np.array([text is None for text in strings], dtype=bool)[codes]
-    return Texts(np.where(plain, own.codes + len(strings), codes), [*strings, *texts])
+    return TextColumn(np.where(plain, own.codes + len(strings), codes), [*strings, *texts])
 
 
 def _without_missing(codes: NDArray[Any], texts: list[str | None]) -> tuple[NDArray[Any], list[str]]:
@@ -284,11 +284,11 @@ def range_labels(whole: Capture, rows: NDArray[Any]) -> tuple[NDArray[Any], list
 
 
 @per_capture
-def _all_labels(whole: Capture) -> Texts:
+def _all_labels(whole: Capture) -> TextColumn:
     """Return the name of every NVTX event, as ``--nvtx`` takes it."""
     codes, named = texts_and_domains(whole, np.arange(whole.count("nvtx")))
     labels = [None if text is None else f"{text}@{domain}" if domain else text for text, domain in named]
-    return Texts(*number_texts(codes, labels))
+    return TextColumn(*number_texts(codes, labels))
 
 
 def any_label_has(whole: Capture, part: str) -> bool:
@@ -348,7 +348,7 @@ class Projections:
     """
 
     ranges: Ranges
-    nesting: Tree
+    nesting: SpanTree
     which: NDArray[Any]
     start: NDArray[Any]
     end: NDArray[Any]

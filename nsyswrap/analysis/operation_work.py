@@ -23,14 +23,14 @@ _MATRIX, _BATCH = 2, 3  # dimensions of what a product multiplies
 _SPATIAL = 2  # the first dimension of an image after those of batch and channel
 
 
-class Work(NamedTuple):
+class OperationWork(NamedTuple):
     """Floating-point operations, and elements read and written; NaN where not known."""
 
     flops: float = nan
     elements: float = nan
 
 
-UNKNOWN = Work()
+UNKNOWN = OperationWork()
 
 
 def shapes_of(sizes: str) -> list[Shape]:
@@ -54,13 +54,13 @@ def is_known(name: str) -> bool:
     return name in PRODUCTS or name in (CONVOLUTION, CONVOLUTION_BACKWARD) or name in _MOVES
 
 
-def work_of(name: str, shapes: Sequence[Shape]) -> Work:
+def work_of(name: str, shapes: Sequence[Shape]) -> OperationWork:
     """Return the work of an operation; what shapes do not tell, or tell of another one, is unknown."""
     rule = PRODUCTS.get(name) or _MOVES.get(name)
     return _checked(rule, shapes) if rule and shapes else UNKNOWN
 
 
-def convolution_work(inputs: Shape, weight: Shape, output: Shape) -> Work:
+def convolution_work(inputs: Shape, weight: Shape, output: Shape) -> OperationWork:
     """Return the work of a convolution; the gradient of the input has the same, and that of the weight.
 
     ``weight`` has the channels of the output, those of the input in one group, and the extents of the filter.
@@ -71,42 +71,42 @@ def convolution_work(inputs: Shape, weight: Shape, output: Shape) -> Work:
     before, after = (prod(shape[_SPATIAL:]) for shape in (inputs, output))
     transposed = weight[0] == inputs[1] and (weight[0] != output[1] or after > before)
     flops = 2 * inputs[0] * (before if transposed else after) * prod(weight)
-    return _finite(Work(flops, prod(inputs) + prod(weight) + prod(output)))
+    return _finite(OperationWork(flops, prod(inputs) + prod(weight) + prod(output)))
 
 
-def _checked(rule: Callable[[Sequence[Shape]], Work], shapes: Sequence[Shape]) -> Work:
+def _checked(rule: Callable[[Sequence[Shape]], OperationWork], shapes: Sequence[Shape]) -> OperationWork:
     try:
         return _finite(rule(shapes))
     except (IndexError, ValueError, OverflowError):
         return UNKNOWN
 
 
-def _finite(work: Work) -> Work:
-    return Work(*(value if isfinite(value) else nan for value in work))
+def _finite(work: OperationWork) -> OperationWork:
+    return OperationWork(*(value if isfinite(value) else nan for value in work))
 
 
-def _product(first: int, dimensions: int) -> Callable[[Sequence[Shape]], Work]:
+def _product(first: int, dimensions: int) -> Callable[[Sequence[Shape]], OperationWork]:
     """Return the rule for a product of two matrices, or batches of them, from the input ``first`` on."""
 
-    def work(shapes: Sequence[Shape]) -> Work:
+    def work(shapes: Sequence[Shape]) -> OperationWork:
         one, other = shapes[first : first + 2]
         if not len(one) == len(other) == dimensions or one[-1] != other[-2]:
             return UNKNOWN
         batch = prod(one[:-2])
         m, k, n = one[-2], one[-1], other[-1]
-        return Work(2 * batch * m * n * k, batch * (m * k + k * n + m * n))
+        return OperationWork(2 * batch * m * n * k, batch * (m * k + k * n + m * n))
 
     return work
 
 
-def _attention(first: int, products: int, *, heads: int = 1) -> Callable[[Sequence[Shape]], Work]:
+def _attention(first: int, products: int, *, heads: int = 1) -> Callable[[Sequence[Shape]], OperationWork]:
     """Return the rule for attention of query, key and value, from the input ``first`` on.
 
     Of ``products`` two by two, one has the width of a query and one that of a value; a backward has a third
     of the first kind. ``heads`` is their dimension.
     """
 
-    def work(shapes: Sequence[Shape]) -> Work:
+    def work(shapes: Sequence[Shape]) -> OperationWork:
         query, key, value = shapes[first : first + 3]
         batch, count = query[0], query[heads]
         rows, columns = query[3 - heads], key[3 - heads]
@@ -115,12 +115,12 @@ def _attention(first: int, products: int, *, heads: int = 1) -> Callable[[Sequen
         output = batch * count * rows * value[3]
         moved = prod(query) + prod(key) + prod(value)
         elements = moved + output if products == 2 else 2 * moved + 2 * output  # noqa: PLR2004
-        return Work(2 * batch * count * rows * columns * width, elements)
+        return OperationWork(2 * batch * count * rows * columns * width, elements)
 
     return work
 
 
-def _elementwise(shapes: Sequence[Shape]) -> Work:
+def _elementwise(shapes: Sequence[Shape]) -> OperationWork:
     """Each input is read once, the output, of the shape that they broadcast to, is written."""
     length = max(map(len, shapes))
     padded = [(1.0,) * (length - len(shape)) + shape for shape in shapes]
@@ -128,25 +128,25 @@ def _elementwise(shapes: Sequence[Shape]) -> Work:
     fits = all(size in (1, extent) for shape in padded for size, extent in zip(shape, extents, strict=True))
     if not fits or not length:
         return UNKNOWN
-    return Work(elements=prod(extents) + sum(prod(shape) for shape in shapes if shape))
+    return OperationWork(elements=prod(extents) + sum(prod(shape) for shape in shapes if shape))
 
 
-def _times(factor: float, *, inputs: int = 1) -> Callable[[Sequence[Shape]], Work]:
+def _times(factor: float, *, inputs: int = 1) -> Callable[[Sequence[Shape]], OperationWork]:
     """Return the rule for what moves so many times the elements of its first inputs."""
-    return lambda shapes: Work(elements=factor * sum(prod(shapes[i]) for i in range(inputs)))
+    return lambda shapes: OperationWork(elements=factor * sum(prod(shapes[i]) for i in range(inputs)))
 
 
-def _copy(shapes: Sequence[Shape]) -> Work:
+def _copy(shapes: Sequence[Shape]) -> OperationWork:
     written, read = shapes[:2]
-    return Work(elements=prod(written) + prod(read))
+    return OperationWork(elements=prod(written) + prod(read))
 
 
-def _of_all(factor: float) -> Callable[[Sequence[Shape]], Work]:
+def _of_all(factor: float) -> Callable[[Sequence[Shape]], OperationWork]:
     """Return the rule for what moves so many times the elements of all its inputs."""
-    return lambda shapes: Work(elements=factor * sum(prod(shape) for shape in shapes if shape))
+    return lambda shapes: OperationWork(elements=factor * sum(prod(shape) for shape in shapes if shape))
 
 
-def _of_list_or_two(shapes: Sequence[Shape]) -> Work:
+def _of_list_or_two(shapes: Sequence[Shape]) -> OperationWork:
     """One list of arrays, or two of the same shapes: the first is read and written, the other one read."""
     arrays = [shape for shape in shapes if shape]
     half = len(arrays) // 2
@@ -160,7 +160,7 @@ def _named(*names: str) -> list[str]:
 
 
 _SDPA = [_ATEN + "_scaled_dot_product_" + kind for kind in ("flash", "efficient", "cudnn")]
-PRODUCTS: dict[str, Callable[[Sequence[Shape]], Work]] = {
+PRODUCTS: dict[str, Callable[[Sequence[Shape]], OperationWork]] = {
     _ATEN + "mm": _product(0, _MATRIX),
     _ATEN + "_scaled_mm": _product(0, _MATRIX),
     _ATEN + "_int_mm": _product(0, _MATRIX),
@@ -175,7 +175,7 @@ PRODUCTS: dict[str, Callable[[Sequence[Shape]], Work]] = {
 }
 CONVOLUTION = _ATEN + "convolution"  # of input, weight
 CONVOLUTION_BACKWARD = _ATEN + "convolution_backward"  # of gradient, input, weight
-_MOVES: dict[str, Callable[[Sequence[Shape]], Work]] = {
+_MOVES: dict[str, Callable[[Sequence[Shape]], OperationWork]] = {
     **dict.fromkeys(
         _named(
             "add sub rsub mul div neg exp log sqrt rsqrt pow sin cos abs square reciprocal lerp erf",

@@ -32,7 +32,7 @@ KERNEL_FIELDS = (*NAMED, "device_id", "correlation_id", "global_pid")
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedEvents:
     """Events by name: ``ids`` are the distinct ids, ascending, ``code`` and ``duration_ns`` have all rows."""
 
     ids: NDArray[Any]
@@ -41,7 +41,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Launched:
+class KernelCalls:
     """The calls of all kernels, a row each; times in ns.
 
     ``launch`` numbers the rows of ``keys``: the global id of the thread, the device, the id of the call's
@@ -74,7 +74,7 @@ def _ranked_names(capture: Capture, kind: str) -> tuple[NDArray[Any], list[str |
     return ranks.astype(packed.code.dtype), ordered
 
 
-def packed_events(capture: Capture, kind: str) -> Named:
+def packed_events(capture: Capture, kind: str) -> NamedEvents:
     """Return the names and selected durations of kernels or API calls.
 
     If reports will ask for the launches too, all of it is read in one pass.
@@ -85,7 +85,7 @@ def packed_events(capture: Capture, kind: str) -> Named:
     return _named(capture, kind)
 
 
-def launched(capture: Capture) -> Launched | None:
+def launched(capture: Capture) -> KernelCalls | None:
     """Return the calls of all kernels, or None if a table cannot find them.
 
     That is so if calls share a correlation id, or processes are unknown.
@@ -96,12 +96,12 @@ def launched(capture: Capture) -> Launched | None:
 
 
 @per_capture
-def _named(capture: Capture, kind: str) -> Named:
+def _named(capture: Capture, kind: str) -> NamedEvents:
     return _read(capture, kind, SPANS)[0]
 
 
 @per_capture
-def _with_launches(capture: Capture) -> tuple[Named, Named, Launched | None]:
+def _with_launches(capture: Capture) -> tuple[NamedEvents, NamedEvents, KernelCalls | None]:
     threads = Factorizer(sparse=True)
     calls, columns = _read(capture, "api", CALL_FIELDS, lambda block: _joined_on(block, threads))
     of_threads, columns["thread"] = threads.ranked(columns["thread"])
@@ -113,12 +113,12 @@ def _with_launches(capture: Capture) -> tuple[Named, Named, Launched | None]:
     if not join.possible:
         return calls, kernels, None
     number, keys = join.launches(packed["launch"])
-    return calls, kernels, Launched(number, keys, packed["call_ns"], packed["queue_ns"])
+    return calls, kernels, KernelCalls(number, keys, packed["call_ns"], packed["queue_ns"])
 
 
 def _read(
     capture: Capture, kind: str, fields: tuple[str, ...], more: Callable[[Columns], Columns] = lambda _: {}
-) -> tuple[Named, Columns]:
+) -> tuple[NamedEvents, Columns]:
     """Return the names and selected durations of events, and what ``more`` makes of each block of fields."""
     names, name = Factorizer(), NAME_FIELDS[capture.view.names] if kind == "kernel" else "name"
 
@@ -134,7 +134,7 @@ def _read(
     lasting = packed.pop("duration_ns")
     if capture.view.selection.narrows:  # rows clipped by several NVTX ranges have several parts
         lasting = narrow(capture.durations(kind))
-    return Named(ids, code, lasting), packed
+    return NamedEvents(ids, code, lasting), packed
 
 
 def _joined_on(calls: Columns, threads: Factorizer) -> Columns:
@@ -166,7 +166,7 @@ _HALF = 32  # bits
 class _Join:
     """Joins kernels to their calls block by block. It is not ``possible`` for those of unknown processes."""
 
-    def __init__(self, named: Named, calls: Columns, threads: NDArray[Any], table: CallTable) -> None:
+    def __init__(self, named: NamedEvents, calls: Columns, threads: NDArray[Any], table: CallTable) -> None:
         self._named, self._calls, self._threads, self._table = named, calls, threads, table
         self._launch, self.possible = Factorizer(sparse=True), True
 
@@ -188,7 +188,7 @@ class _Join:
         }
 
     def launches(self, numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the launch of each kernel, and the keys of each launch, as ``Launched`` has them."""
+        """Return the launch of each kernel, and the keys of each launch, as ``KernelCalls`` has them."""
         launches, number = self._launch.ranked(numbers)
         thread, device, name = (launches >> shift & _FIELD for shift in (2 * _FIELD_BITS, _FIELD_BITS, 0))
         known = launches != NO_CALL

@@ -52,7 +52,7 @@ OTHER_KERNELS = f"{OTHER}_kernel"
 
 
 @dataclass(frozen=True)
-class Budget:
+class TimeBreakdown:
     """What one device did for one process, in intervals of time; all times in ns.
 
     ``state_ns`` has the time of each of STATES in each interval; these add up to the interval.
@@ -86,7 +86,9 @@ class Budget:
         return {cause: self.state_ns[f"idle_{cause}"] for cause in IDLE}
 
 
-def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | None = None) -> list[Budget]:
+def budgets_of(
+    view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | None = None
+) -> list[TimeBreakdown]:
     """Return the budget of each process and device of a view, in intervals inside the view's window.
 
     Without ``intervals`` (starts and ends, in order, not overlapping) they are the window itself.
@@ -107,7 +109,7 @@ def budgets_of(view: Capture, intervals: tuple[NDArray[Any], NDArray[Any]] | Non
     return budgets
 
 
-def shared_budget(parts: Sequence[tuple[Capture, Budget]]) -> Budget:
+def shared_budget(parts: Sequence[tuple[Capture, TimeBreakdown]]) -> TimeBreakdown:
     """Return the budget of a GPU that several processes share, each in its view: in all of their intervals.
 
     It is busy while any of them uses it, and idle by the first cause of those that their gaps have.
@@ -217,7 +219,7 @@ def _budget(
     interval: tuple[NDArray[Any], NDArray[Any]],
     busy: _Busy,
     idle: Iterator[tuple[str, IntervalSet]],
-) -> Budget:
+) -> TimeBreakdown:
     start, end = interval
     state_ns = {state: np.zeros(len(start), np.int64) for state in STATES}
     overlapped_ns = {state: np.zeros(len(start), np.int64) for state in (COMMUNICATION, COPY)}
@@ -237,4 +239,4 @@ def _budget(
         state_ns[state] += cover.within(start, end)
     for cause, cover in idle:
         state_ns[f"idle_{cause}"] = cover.within(start, end)
-    return Budget(*owner, start, end, state_ns, overlapped_ns, {})
+    return TimeBreakdown(*owner, start, end, state_ns, overlapped_ns, {})

@@ -20,7 +20,7 @@ _HOST = ACTIVITIES.index("host")
 _NONE = np.empty(0, np.int32)
 
 
-class Segments(NamedTuple):
+class ActivityPieces(NamedTuple):
     """Parts of intervals in order: the position of the interval, start, end, and number in ACTIVITIES."""
 
     interval: NDArray[Any]
@@ -44,19 +44,19 @@ class ThreadActivity:
         self.whole = whole
         self._courses: dict[int, _Course] = {}
 
-    def segments(self, thread: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> Segments:
+    def segments(self, thread: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> ActivityPieces:
         """Split intervals of threads, in ns, where the activity of their thread changes."""
         rows_of = rows_by(thread)
         if len(rows_of) == 1:
             return _split(self._course(int(thread[0])), start, end)
-        parts = [Segments(*(np.empty(0, np.int64),) * 3, np.empty(0, np.int8))]
+        parts = [ActivityPieces(*(np.empty(0, np.int64),) * 3, np.empty(0, np.int8))]
         for (one,), rows in rows_of.items():
             interval, *part = _split(self._course(one), start[rows], end[rows])
-            parts.append(Segments(rows[interval], *part))
-        every = Segments(*map(np.concatenate, zip(*parts, strict=True)))
+            parts.append(ActivityPieces(rows[interval], *part))
+        every = ActivityPieces(*map(np.concatenate, zip(*parts, strict=True)))
         del parts
         order = np.argsort(every.interval, kind="stable")
-        return Segments(*(part[order] for part in every))
+        return ActivityPieces(*(part[order] for part in every))
 
     def _course(self, thread: int) -> _Course:
         if thread not in self._courses:
@@ -64,20 +64,20 @@ class ThreadActivity:
         return self._courses[thread]
 
 
-def _split(course: _Course, start: NDArray[Any], end: NDArray[Any]) -> Segments:
+def _split(course: _Course, start: NDArray[Any], end: NDArray[Any]) -> ActivityPieces:
     since, activity = course
     edge = np.searchsorted(since, start, "right") - 1  # first the one before each interval
     count = np.where(end > start, np.searchsorted(since, end, "left") - edge, 0)
     check_pairs(int(count.sum()), len(start) + len(since), "gaps between GPU operations and calls in them")
     if (count == 1).all():
-        return Segments(np.arange(len(start)), start, end, activity[edge])
+        return ActivityPieces(np.arange(len(start)), start, end, activity[edge])
     filled = np.flatnonzero(count)
     behind = np.cumsum(count)
     edge = np.repeat(edge - (behind - count), count)
     edge += np.arange(len(edge))
     begins, until = since[edge], since.take(edge + 1, mode="clip")
     begins[(behind - count)[filled]], until[behind[filled] - 1] = start[filled], end[filled]
-    return Segments(np.repeat(np.arange(len(start)), count), begins, until, activity[edge])
+    return ActivityPieces(np.repeat(np.arange(len(start)), count), begins, until, activity[edge])
 
 
 def _course(whole: Capture, thread: int) -> _Course:

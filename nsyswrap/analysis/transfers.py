@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import Columns
-from nsyswrap.analysis.arrays.groups import Groups, group_keys, rows_by
+from nsyswrap.analysis.arrays.columns import ColumnSet
+from nsyswrap.analysis.arrays.groups import GroupBy, group_keys, rows_by
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import (
     KINDS,
@@ -70,7 +70,7 @@ class Memory(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Transfers(Columns):
+class Transfers(ColumnSet):
     """One entry per copy and memset, by start.
 
     ``kind`` is the kind of copy, or MEMSET_KIND. ``src_kind`` and ``dst_kind`` are kinds of memory, MISSING
@@ -194,7 +194,7 @@ def bandwidths(capture: Capture, moves: Transfers, codes: NDArray[Any], rows: in
     """
     memory = gpu_memory(capture)
     good = timed(moves, memory) == TIMED
-    groups, of_time = Groups(codes[good], rows), moves.of(good)
+    groups, of_time = GroupBy(codes[good], rows), moves.of(good)
     size = np.bincount(codes[good], of_time.selected_bytes, rows)
     one = np.zeros(rows, np.intp)
     one[codes] = np.arange(len(codes))  # a transfer of each row
@@ -237,7 +237,7 @@ def waiting_calls(capture: Capture, moves: Transfers, codes: NDArray[Any], rows:
         pageable &= asynchronous[moves.operations.call]
         _, (row, call) = group_keys(codes[pageable], moves.operations.call[pageable])
         api = capture.whole.columns("api", *SPANS)
-        calls = Groups(row, rows).of(api["end_ns"][call] - api["start_ns"][call])
+        calls = GroupBy(row, rows).of(api["end_ns"][call] - api["start_ns"][call])
         known = np.bincount(codes[~moves.memory_unknown], minlength=rows) > 0
         number, took = np.where(known, calls.count, MISSING), np.where(known, calls.total, MISSING)
     return {"async_pageable": number, "async_pageable_ns": took}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import KERNEL, gpu_operations_of, places_of
-from nsyswrap.analysis.judged_part import JudgedPart
+from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.known_work import known_work
 from nsyswrap.analysis.peaks import kernel_peaks, peak_bandwidth
 from nsyswrap.analysis.range_tree.figures import computing
@@ -31,7 +31,7 @@ _NS = 1e9
 _ALL = 100.0
 
 
-class Work(NamedTuple):
+class WorkSums(NamedTuple):
     """The known work of GPU operations, or sums of it; 0 where it is not known.
 
     ``flop`` are floating-point operations, ``at_peak_ns`` is the time that they take at the peak of their
@@ -45,9 +45,9 @@ class Work(NamedTuple):
     known_ns: Floats
     total_ns: Floats
 
-    def each(self, change: Callable[[Floats], Floats]) -> Work:
+    def each(self, change: Callable[[Floats], Floats]) -> WorkSums:
         """Return the work with each of its arrays changed."""
-        return Work(*(change(values) for values in self))
+        return WorkSums(*(change(values) for values in self))
 
     def rates(self, in_ns: Ints | None = None) -> tuple[Floats, Floats]:
         """Return operations per second and percent of the peak; NaN without FLOPs or if too little is known.
@@ -75,11 +75,11 @@ class Utilization:
 
 
 @per_capture
-def _work(whole: Capture) -> Work:
+def _work(whole: Capture) -> WorkSums:
     """Return the work of each GPU operation."""
     operations = gpu_operations_of(whole)
     lasting = (operations.end_ns - operations.start_ns).astype(np.float64)
-    work = Work(*(np.zeros(len(operations)) for _ in range(4)), lasting)  # type: ignore[call-arg]
+    work = WorkSums(*(np.zeros(len(operations)) for _ in range(4)), lasting)  # type: ignore[call-arg]
     kernels = known_work(whole)
     if kernels.recorded:
         place, none = places_of(whole)[KERNEL], np.isnan(kernels.flops)
@@ -90,7 +90,7 @@ def _work(whole: Capture) -> Work:
     return work
 
 
-def summed(views: Sequence[Capture], group: Ints, count: int) -> Work:
+def summed(views: Sequence[Capture], group: Ints, count: int) -> WorkSums:
     """Return the work of views of a capture in ``count`` groups.
 
     ``group`` has the number of the group by position among the operations of the capture; those below 0 are
@@ -107,7 +107,7 @@ def summed(views: Sequence[Capture], group: Ints, count: int) -> Work:
     return work.each(of_groups)
 
 
-def utilization_of(parts: Sequence[JudgedPart], window_ns: int) -> Utilization | None:
+def utilization_of(parts: Sequence[JudgedProcess], window_ns: int) -> Utilization | None:
     """Return what is known of the parts that are judged; None if no shapes were recorded.
 
     ``window_ns`` is their time, summed over devices.

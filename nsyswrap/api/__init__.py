@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from nsyswrap.api.captures import Capture, Comparison, Table, compare, open_capture
+    from nsyswrap.api.captures import CaptureReader, NotebookComparison, NotebookTable, compare, open_capture
     from nsyswrap.api.runs import Run, profile, run, run_planned
 
 with lazy_imports():
@@ -19,10 +19,10 @@ with lazy_imports():
     from nsyswrap.api import runs as _runs
 
 __all__ = [
-    "Capture",
-    "Comparison",
+    "CaptureReader",
+    "NotebookComparison",
+    "NotebookTable",
     "Run",
-    "Table",
     "compare",
     "open_capture",
     "profile",

@@ -13,7 +13,7 @@ from nsyswrap.capture.per_capture import per_capture
 
 if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
-    from nsyswrap.reports.answer import Line
+    from nsyswrap.reports.answer import AnswerLine
 
 with lazy_imports():
     from nsyswrap.render import notebook, python_text
@@ -24,7 +24,7 @@ with lazy_imports():
 class Answer(answers.Answer):
     """The answer as data, which Python and a notebook show in the words of the screen."""
 
-    _lines: Sequence[Line] = ()  # none of a copy
+    _lines: Sequence[AnswerLine] = ()  # none of a copy
 
     def __repr__(self) -> str:
         return python_text.answer_text(self._lines) if self._lines else super().__repr__()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsyswrap.analysis.compare.model import Comparison as Compared
-from nsyswrap.analysis.compare.model import Limits
+from nsyswrap.analysis.compare.model import SlowdownLimits
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.capture.capture import Capture as CaptureColumns
 from nsyswrap.capture.open import export_of
@@ -38,7 +38,7 @@ with lazy_imports():
 _UNDECIDED = "reports of nsys and events: whole rows; other reports: rows cut at the ends"
 
 
-class Table(ReportTable):
+class NotebookTable(ReportTable):
     """A computed report that a notebook can display."""
 
     def __repr__(self) -> str:
@@ -48,7 +48,7 @@ class Table(ReportTable):
         return notebook.table_html(self)
 
 
-class Capture(CaptureColumns):
+class CaptureReader(CaptureColumns):
     """One export, read-only: its events as DataFrames, its reports and its plots."""
 
     def events(self, kind: str) -> pd.DataFrame:
@@ -60,14 +60,14 @@ class Capture(CaptureColumns):
         """
         return frames.events_frame(self, kind)
 
-    def report(self, name: str, *, rounding: Rounding | None = None, **options: int) -> Table:
+    def report(self, name: str, *, rounding: Rounding | None = None, **options: int) -> NotebookTable:
         """Make one report by name; ``.frame`` of the result is a DataFrame of unrounded values.
 
         ``options`` are the report's own, such as ``gap`` of gpu_gaps. Raises NotInCapture if the capture
         lacks the events, UsageError for an unknown report or a wrong option.
         """
         made = reports.find_report(name).make(self.viewed(rounding=rounding or self.view.rounding), **options)
-        return Table(**{field.name: getattr(made, field.name) for field in fields(made)})
+        return NotebookTable(**{field.name: getattr(made, field.name) for field in fields(made)})
 
     @property
     def selected(self) -> str:
@@ -106,7 +106,7 @@ class Capture(CaptureColumns):
         return notebook.summary_html(self)
 
 
-class Comparison(Compared):
+class NotebookComparison(Compared):
     """A comparison of two sides of runs that a notebook can display."""
 
     @property
@@ -123,37 +123,37 @@ class Comparison(Compared):
         return briefs.brief_of_comparison(as_data.as_dict(self))
 
     @property
-    def table(self) -> Table:
+    def table(self) -> NotebookTable:
         """All rows, unrounded; ``.frame`` of it is a DataFrame."""
         made = tables.all_rows(self)
-        return Table(**{field.name: getattr(made, field.name) for field in fields(made)})
+        return NotebookTable(**{field.name: getattr(made, field.name) for field in fields(made)})
 
     def __repr__(self) -> str:
         return comparisons.screen(self)
 
 
-def open_capture(path: str | Path, *, names: KernelNames = "full") -> Capture:
+def open_capture(path: str | Path, *, names: KernelNames = "full") -> CaptureReader:
     """Open a ``.sqlite`` export, a ``.nsys-rep`` or a run folder.
 
     A ``.nsys-rep`` is first exported into the cache. ``names`` selects the kernel names: full demangled,
     base or mangled. Raises CaptureError if the file is not a readable capture.
     """
-    return Capture(export_of(Path(path)), names, Path(path))
+    return CaptureReader(export_of(Path(path)), names, Path(path))
 
 
 def compare(
     base: Paths, new: Paths, *, max_slower: float = 0.05, min_time_ns: float = 10_000.0, anyway: bool = False
-) -> Comparison:
+) -> NotebookComparison:
     """Compare two sides: each a path, or several, of captures, run folders, folders of runs or a baseline.
 
     A row counts as slower if it takes more than the share ``max_slower`` longer, and ``min_time_ns`` a run.
     ``.obstacles`` says why the sides cannot be compared. Then no row is judged, but with ``anyway`` rows of
     sides that differ in their command alone are. Raises CaptureError if a side has no readable run.
     """
-    limits = Limits(max_slower, min_time_ns)
+    limits = SlowdownLimits(max_slower, min_time_ns)
     base_side, new_side = (sides.load_side(_paths(one)) for one in (base, new))
     made = comparing.compare(base_side, new_side, limits, anyway=anyway)
-    return Comparison(**{field.name: getattr(made, field.name) for field in fields(made)})
+    return NotebookComparison(**{field.name: getattr(made, field.name) for field in fields(made)})
 
 
 def _paths(paths: Paths) -> list[Path]:

@@ -27,8 +27,8 @@ from nsyswrap.record.program import Program, RunSpec
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.gate import Metric
-    from nsyswrap.api.captures import Capture, Table
-    from nsyswrap.api.profiled import Events, Verdict
+    from nsyswrap.api.captures import CaptureReader, NotebookTable
+    from nsyswrap.api.profiled import MatchedEvents, Verdict
     from nsyswrap.api.runs import Run
 
 with lazy_imports():
@@ -142,33 +142,33 @@ class Profile:
     runs: tuple[Run, ...]
 
     @property
-    def capture(self) -> Capture:
+    def capture(self) -> CaptureReader:
         """The capture of the first run; raises CaptureError if nsys left none."""
         return self.captures[0]
 
     @cached_property
-    def captures(self) -> tuple[Capture, ...]:
+    def captures(self) -> tuple[CaptureReader, ...]:
         """The captures of all runs, in their order."""
         return tuple(run.capture for run in self.runs)
 
-    def report(self, name: str, **options: Any) -> Table:
+    def report(self, name: str, **options: Any) -> NotebookTable:
         """Make one report of the first run by name, such as ``cuda_gpu_kern_sum``."""
         return self.capture.report(name, **options)
 
-    def kernels(self, pattern: str = "*") -> Events:
+    def kernels(self, pattern: str = "*") -> MatchedEvents:
         """Return the kernels whose full, readable or function name matches, as ``add*`` does."""
         return profiled.kernels(self.captures, pattern)
 
-    def copies(self, pattern: str = "*") -> Events:
+    def copies(self, pattern: str = "*") -> MatchedEvents:
         """Return the copies of a kind: ``H2D``, ``Host-to-Device``, ``*2D``; migrations are ``UM H2D``."""
         return profiled.copies(self.captures, pattern)
 
-    def calls(self, pattern: str = "*") -> Events:
+    def calls(self, pattern: str = "*") -> MatchedEvents:
         """Return the CUDA API calls whose name matches a pattern such as ``cudaMalloc*``."""
         return profiled.calls(self.captures, pattern)
 
     @property
-    def launches(self) -> Events:
+    def launches(self) -> MatchedEvents:
         """The API calls that launched kernels or CUDA graphs, with the CPU time in them."""
         return profiled.launches(self.captures)
 

@@ -90,7 +90,7 @@ def _spec(folder: Path, device: str) -> RunSpec:
     )
 
 
-def gpu_work(capture: captures.Capture) -> Check:
+def gpu_work(capture: captures.CaptureReader) -> Check:
     """Compare the events in the capture with what the program did."""
     counts = {kind: (capture.count(kind), made, noun) for kind, (noun, made) in _RECORDED.items()}
     text = ", ".join(f"{count} of {made} {noun} recorded" for count, made, noun in counts.values())

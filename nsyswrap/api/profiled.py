@@ -41,7 +41,7 @@ _FEW = "use gpu_profile(..., runs=5), and a baseline of as many runs"
 
 
 @dataclass(frozen=True, repr=False)
-class Events:
+class MatchedEvents:
     """The events that match a pattern: an array of durations in ns for each run, and of bytes for copies.
 
     ``noun`` and ``pattern`` name them. ``why_none`` says what else was recorded, if there are none.
@@ -116,7 +116,7 @@ class Events:
         return f"<{counts} {self._name}: {times}{size}>"
 
 
-def kernels(captures: Sequence[Capture], pattern: str) -> Events:
+def kernels(captures: Sequence[Capture], pattern: str) -> MatchedEvents:
     """Return the kernels whose name is or matches ``pattern``: the full, the readable or the function's.
 
     Raises NotInCapture if CUDA was not traced, or CUDA graphs were recorded without their kernels.
@@ -129,12 +129,12 @@ def kernels(captures: Sequence[Capture], pattern: str) -> Events:
     return _named(captures, "kernel", "kernels", pattern, _is_kernel)
 
 
-def calls(captures: Sequence[Capture], pattern: str) -> Events:
+def calls(captures: Sequence[Capture], pattern: str) -> MatchedEvents:
     """Return the API calls whose name matches. Raises NotInCapture if CUDA was not traced."""
     return _named(captures, "api", "API calls", pattern, _fits)
 
 
-def copies(captures: Sequence[Capture], pattern: str) -> Events:
+def copies(captures: Sequence[Capture], pattern: str) -> MatchedEvents:
     """Return the copies of the kinds that match. Raises UsageError for a pattern that no kind matches."""
     kinds = [number for number, label in ENUMS["copy_kind"][1].items() if _is_kind(label, pattern)]
     if not kinds:
@@ -150,20 +150,22 @@ def copies(captures: Sequence[Capture], pattern: str) -> Events:
         rows = np.isin(columns["copy_kind"], kinds)
         durations.append(_durations(capture, "memcpy")[rows])
         sizes.append(columns["bytes"][rows])
-    return Events("copies", pattern, tuple(durations), tuple(sizes), _why_none(captures), can_be_none=True)
+    return MatchedEvents(
+        "copies", pattern, tuple(durations), tuple(sizes), _why_none(captures), can_be_none=True
+    )
 
 
-def launches(captures: Sequence[Capture]) -> Events:
+def launches(captures: Sequence[Capture]) -> MatchedEvents:
     """Return the calls that launched kernels or graphs. Raises NotInCapture if CUDA was not traced."""
     for capture in captures:
         _check(capture, "api")
     times = tuple(launches_of(capture).api_ns for capture in captures)
-    return Events("launches", "*", times, why_none=_why_none(captures))
+    return MatchedEvents("launches", "*", times, why_none=_why_none(captures))
 
 
 def _named(
     captures: Sequence[Capture], kind: str, noun: str, pattern: str, fits: Callable[[str, str], bool]
-) -> Events:
+) -> MatchedEvents:
     durations, others = [], set[str]()
     for capture in captures:
         _check(capture, kind)
@@ -175,7 +177,9 @@ def _named(
         durations.append(_durations(capture, kind)[rows])
         if not rows.any():
             others |= {readable(name) for name in names if name}
-    return Events(noun, pattern, tuple(durations), why_none=_others(noun, others) or _why_none(captures))
+    return MatchedEvents(
+        noun, pattern, tuple(durations), why_none=_others(noun, others) or _why_none(captures)
+    )
 
 
 def _fits(name: str, pattern: str) -> bool:

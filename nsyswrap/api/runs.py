@@ -18,7 +18,7 @@ from nsyswrap.base.text import printable
 from nsyswrap.record.program import Callbacks, RunSpec
 
 if TYPE_CHECKING:
-    from nsyswrap.api.captures import Capture
+    from nsyswrap.api.captures import CaptureReader
     from nsyswrap.base.nsys.find import Nsys
 
 with lazy_imports():
@@ -43,7 +43,7 @@ class Run:
         return f"<Run {printable(f'{self.folder}: {ending}')}>"
 
     @cached_property
-    def capture(self) -> Capture:
+    def capture(self) -> CaptureReader:
         """The recorded capture; raises CaptureError if nsys left none."""
         return captures.open_capture(self.folder)
 
@@ -100,7 +100,7 @@ def run(spec: RunSpec, callbacks: Callbacks | None = None) -> Run:
     Names of NVTX ranges lose the values of environment variables, too.
     """
     callbacks = callbacks or Callbacks()
-    done: list[redact.Removed] = []
+    done: list[redact.RemovalResult] = []
 
     def finish(folder: Path) -> None:
         if not spec.options.keep_environment:

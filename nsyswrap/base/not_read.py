@@ -16,7 +16,7 @@ UNREADABLE = (CaptureError, Unavailable, OutputError)
 
 
 @dataclass(frozen=True)
-class NotRead:
+class UnreadCapture:
     """A capture that cannot be read, by its label and its path, with the reason and what to do.
 
     ``exit_code`` is that of the reason: 65 for a damaged capture, 69 if an nsys is missing, 0 for a run that
@@ -40,12 +40,12 @@ class NotRead:
         return f"{self.label}: {self.reason}"
 
 
-def not_read(label: str, path: Path, error: NsyswrapError) -> NotRead:
+def not_read(label: str, path: Path, error: NsyswrapError) -> UnreadCapture:
     """Return the capture that raised an error."""
-    return NotRead(label, str(path), error.message, error.hint, error.exit_code)
+    return UnreadCapture(label, str(path), error.message, error.hint, error.exit_code)
 
 
-def exit_code_of(captures: Iterable[NotRead]) -> int:
+def exit_code_of(captures: Iterable[UnreadCapture]) -> int:
     """Return 0 if all captures can be read, the code that all reasons have in common, or else 65."""
     codes = {capture.exit_code for capture in captures} - {0}
     if len(codes) > 1:
@@ -53,7 +53,7 @@ def exit_code_of(captures: Iterable[NotRead]) -> int:
     return codes.pop() if codes else 0
 
 
-def nothing_read(captures: Iterable[NotRead], message: str = "no capture can be read") -> NsyswrapError:
+def nothing_read(captures: Iterable[UnreadCapture], message: str = "no capture can be read") -> NsyswrapError:
     """Return the error for captures of which none can be read; their reasons are printed before."""
     error = NotACapture(message, "the lines above name the reasons")
     error.exit_code = exit_code_of(captures) or error.exit_code

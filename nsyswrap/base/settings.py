@@ -46,7 +46,7 @@ class Setting:
     variables: tuple[str, ...] = ()
 
 
-class Value(NamedTuple):
+class SettingValue(NamedTuple):
     """The value of a setting and where it came from: a file, a variable or ``built-in``."""
 
     value: object
@@ -98,7 +98,7 @@ def apply(context: click.Context, name: str, command: click.Command) -> list[str
     return notes
 
 
-def _defaults(command: click.Command, values: Mapping[str, Value]) -> dict[str, Any]:
+def _defaults(command: click.Command, values: Mapping[str, SettingValue]) -> dict[str, Any]:
     own = {
         param.name or "": values[key].value
         for key in values
@@ -110,13 +110,13 @@ def _defaults(command: click.Command, values: Mapping[str, Value]) -> dict[str, 
     return {**own, **{name: _defaults(subcommand, below) for name, subcommand in subcommands.items()}}
 
 
-def current() -> tuple[dict[str, Value], list[str]]:
+def current() -> tuple[dict[str, SettingValue], list[str]]:
     """Return the value of every setting without options, and notes. Raises UsageError."""
     values, notes = from_files()
     for key, setting in SETTINGS.items():
         if variable := _variable(setting):
-            values[key] = Value(_of_variable(variable), f"${variable}")
-        values.setdefault(key, Value(setting.builtin, "built-in"))
+            values[key] = SettingValue(_of_variable(variable), f"${variable}")
+        values.setdefault(key, SettingValue(setting.builtin, "built-in"))
     return {key: values[key] for key in SETTINGS}, notes
 
 
@@ -130,7 +130,7 @@ def _of_variable(name: str) -> str:
     return {"NO_COLOR": "never", "FORCE_COLOR": "always"}.get(name) or os.environ[name]
 
 
-def from_files() -> tuple[dict[str, Value], list[str]]:
+def from_files() -> tuple[dict[str, SettingValue], list[str]]:
     """Return the settings of both files, and notes on those that are ignored. Raises UsageError."""
     project, notes = _of_project(project_file())
     return {**of_user(), **project}, notes
@@ -147,7 +147,7 @@ def nsys_path() -> tuple[str, str] | None:
     return os.path.expanduser(str(value.value)), f"nsys in {value.source}"  # noqa: PTH111 - as above
 
 
-def of_user() -> dict[str, Value]:
+def of_user() -> dict[str, SettingValue]:
     """Return the settings in the user's file. Raises UsageError."""
     path = user_file()
     if path is None or not is_there(path):
@@ -159,7 +159,7 @@ def of_user() -> dict[str, Value]:
     return _checked(table, str(path))
 
 
-def _of_project(path: Path | None) -> tuple[dict[str, Value], list[str]]:
+def _of_project(path: Path | None) -> tuple[dict[str, SettingValue], list[str]]:
     table, notes = _project_table(path)
     table.pop(GATE, None)
     values = _checked(table, str(path))
@@ -205,7 +205,7 @@ def _project_table(path: Path | None) -> tuple[dict[str, Any], list[str]]:
     return table, []
 
 
-def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:
+def _checked(table: Mapping[str, Any], source: str) -> dict[str, SettingValue]:
     """Raises UsageError for an unknown key and for an invalid value."""
     for key, value in table.items():
         if key not in SETTINGS:
@@ -213,7 +213,7 @@ def _checked(table: Mapping[str, Any], source: str) -> dict[str, Value]:
             raise UsageError(f"{source}: {message}", hint)
         if not SETTINGS[key].accepts(value):
             raise UsageError(f"{source}: invalid {key} {brief(value)}: expected {SETTINGS[key].expected}")
-    return {key: Value(value, source) for key, value in table.items()}
+    return {key: SettingValue(value, source) for key, value in table.items()}
 
 
 def project_file() -> Path | None:

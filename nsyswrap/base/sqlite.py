@@ -23,7 +23,7 @@ _LONGEST_DEFAULT = 100  # characters: rows of a few bytes each get the whole val
 EXHAUSTED = "interrupted"  # the message of SQLite if a statement takes too many steps
 
 
-class ReadOnly(sqlite3.Connection):
+class ReadOnlyConnection(sqlite3.Connection):
     """A connection whose statements each take a number of steps that the size of the file explains."""
 
     most = _FEW_STEPS
@@ -40,7 +40,7 @@ class ReadOnly(sqlite3.Connection):
         self.most = most
 
 
-def read_only(path: Path) -> ReadOnly:
+def read_only(path: Path) -> ReadOnlyConnection:
     """Open a file. SQLite takes no lock, reads no journal, and writes nothing. Raises sqlite3.Error.
 
     The connection can be used by several threads, one at a time.
@@ -49,7 +49,7 @@ def read_only(path: Path) -> ReadOnly:
     if not paths.is_file(file):  # SQLite would wait for the writer of a pipe
         raise sqlite3.OperationalError("not a regular file")
     db = sqlite3.connect(
-        f"{file.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False, factory=ReadOnly
+        f"{file.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False, factory=ReadOnlyConnection
     )
     try:
         db.execute("PRAGMA trusted_schema = OFF")

@@ -321,7 +321,7 @@ class Capture:
 
     def _table_columns(
         self,
-        events: schema.Events,
+        events: schema.EventKind,
         table: str,
         number: int,
         fields: Sequence[str],
@@ -473,7 +473,7 @@ class Capture:
         """Return nsys' own count of CUDA events if the export has as many, else 0; None without a count."""
         return all_cuda_events(self._export)
 
-    def _column(self, events: schema.Events, table: str, field: str, present: list[str]) -> str | None:
+    def _column(self, events: schema.EventKind, table: str, field: str, present: list[str]) -> str | None:
         spec = events.fields[field]
         name = next((column for column in spec.columns if column in present), None)
         if name is None and spec.required:

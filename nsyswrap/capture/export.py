@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture, NotACapture, NotInCapture, OutputError
-from nsyswrap.base.sqlite import EXHAUSTED, ReadOnly, quoted, read_only, statement, tables_of
+from nsyswrap.base.sqlite import EXHAUSTED, ReadOnlyConnection, quoted, read_only, statement, tables_of
 from nsyswrap.base.temporary import temporary_folder
 from nsyswrap.capture.schema import CAPTURE_MARKS, NSYS_TABLE, STRINGS, FieldKind
 from nsyswrap.capture.sqlite_file import check_magic, check_size, journals_of, opening, settled_copy
@@ -37,7 +37,7 @@ from nsyswrap.capture.sqlite_pages import (
     stream_columns,
 )
 from nsyswrap.capture.sqlite_records import NotPlain
-from nsyswrap.capture.stored_times import Stored
+from nsyswrap.capture.stored_times import StoredTimes
 from nsyswrap.capture.stream import Extremes, in_blocks, joined, noting
 
 T = TypeVar("T")
@@ -157,9 +157,9 @@ class Export:
         columns = self._attempted(table, lambda: read_columns(self.pages, table, leaves, names))
         return columns and self._checked(table, wanted, dict(columns))
 
-    def stored(self, table: str) -> Stored:
+    def stored(self, table: str) -> StoredTimes:
         """Return where the times of a table are stored; nowhere for a folder, which has no pages."""
-        return Stored(getattr(self, "pages", None), table, self._leaves.get(table))
+        return StoredTimes(getattr(self, "pages", None), table, self._leaves.get(table))
 
     def has_read(self, table: str, name: str) -> bool:
         """Return True if a column was read completely."""
@@ -242,7 +242,7 @@ class Export:
                 "close the program that writes the file, or set TMPDIR to a folder with free space",
             ) from None
 
-    def _connected(self, opened: ExitStack) -> ReadOnly:
+    def _connected(self, opened: ExitStack) -> ReadOnlyConnection:
         with self._damage_named():
             db = read_only(self.file)
         opened.callback(db.close)

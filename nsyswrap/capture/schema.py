@@ -81,7 +81,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Events:
+class EventKind:
     """One kind of event: its table, its fields, and the options of `nsyswrap profile` that collect it.
 
     A table name that ends in ``*`` stands for all tables with that prefix. Their rows are read as those of
@@ -109,7 +109,7 @@ class Events:
         return sorted(table for table in present if table.startswith(self.table[:-1]))
 
 
-def collecting(*kinds: Events) -> str:
+def collecting(*kinds: EventKind) -> str:
     """Return the command that collects all of these kinds of events, or the nsys that they need."""
     if lacking := [events.collect for events in kinds if not events.collect.startswith("--trace ")]:
         return lacking[0]
@@ -173,8 +173,8 @@ _GPU = {
 _FAULT = {"global_pid": _optional("globalPid"), "address": _int("address")}
 _MPI_CALL = {"start_ns": _START, "end_ns": _END, "global_tid": _int("globalTid"), "name": _string("textId")}
 
-EVENTS: dict[str, Events] = {
-    "kernel": Events(
+EVENTS: dict[str, EventKind] = {
+    "kernel": EventKind(
         "CUPTI_ACTIVITY_KIND_KERNEL",
         "kernels",
         "--trace cuda,nvtx",
@@ -193,7 +193,7 @@ EVENTS: dict[str, Events] = {
             "launch_type": _optional("launchType"),
         },
     ),
-    "memcpy": Events(
+    "memcpy": EventKind(
         "CUPTI_ACTIVITY_KIND_MEMCPY",
         "copies",
         "--trace cuda,nvtx",
@@ -207,13 +207,13 @@ EVENTS: dict[str, Events] = {
             "migration_cause": _optional("migrationCause", since="2021"),
         },
     ),
-    "memset": Events(
+    "memset": EventKind(
         "CUPTI_ACTIVITY_KIND_MEMSET",
         "memsets",
         "--trace cuda,nvtx",
         {**_GPU_OP, "bytes": _BYTES, "mem_kind": _optional("memKind"), "value": _optional("value")},
     ),
-    "api": Events(
+    "api": EventKind(
         "CUPTI_ACTIVITY_KIND_RUNTIME",
         "CUDA API calls",
         "--trace cuda,nvtx",
@@ -223,7 +223,7 @@ EVENTS: dict[str, Events] = {
             **_optionals(event_class="eventClass", return_value="returnValue"),
         },
     ),
-    "synchronization": Events(
+    "synchronization": EventKind(
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
         "CUDA synchronizations",
         "--trace cuda,nvtx",
@@ -238,7 +238,7 @@ EVENTS: dict[str, Events] = {
             "event_sync_id": _optional("eventSyncId", since="2025.1"),
         },
     ),
-    "cuda_event": Events(
+    "cuda_event": EventKind(
         "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
         "records of CUDA events",
         "--trace cuda,nvtx",
@@ -250,13 +250,13 @@ EVENTS: dict[str, Events] = {
             "event_sync_id": _optional("eventSyncId", since="2025.3"),
         },
     ),
-    "graph": Events(
+    "graph": EventKind(
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
         "whole-graph executions",
         "--trace cuda,nvtx --graphs graph",
         {**_GPU_OP, "graph_id": _optional("graphId"), "graph_exec_id": _optional("graphExecId")},
     ),
-    "nvtx": Events(
+    "nvtx": EventKind(
         "NVTX_EVENTS",
         "NVTX events",
         "--trace cuda,nvtx",
@@ -271,11 +271,11 @@ EVENTS: dict[str, Events] = {
             "payload": _optional("uint64Value"),
         },
     ),
-    "overhead": Events("PROFILER_OVERHEAD", "profiler overhead", "--trace cuda,nvtx", _OVERHEAD),
-    "cuda_overhead": Events(
+    "overhead": EventKind("PROFILER_OVERHEAD", "profiler overhead", "--trace cuda,nvtx", _OVERHEAD),
+    "cuda_overhead": EventKind(
         "CUPTI_ACTIVITY_KIND_OVERHEAD", "overhead in CUDA", "--trace cuda,nvtx", _OVERHEAD
     ),
-    "um_cpu_fault": Events(
+    "um_cpu_fault": EventKind(
         "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
         "CPU page faults of unified memory",
         "--trace cuda,nvtx --um-faults",
@@ -287,36 +287,36 @@ EVENTS: dict[str, Events] = {
             "source_line": _optional("sourceLine", since="2025"),
         },
     ),
-    "um_gpu_fault": Events(
+    "um_gpu_fault": EventKind(
         "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
         "GPU page faults of unified memory",
         "--trace cuda,nvtx --um-faults",
         {**_SPAN, **_FAULT, "device_id": _int("deviceId"), "faults": _amount("numberOfPageFaults")},
     ),
-    "osrt": Events(
+    "osrt": EventKind(
         "OSRT_API",
         "OS runtime calls",
         "--trace cuda,nvtx,osrt",
         {**_CPU_CALL, "event_class": _int("eventClass")},
     ),
-    "openmp": Events("OPENMP_EVENT_KIND_*", "OpenMP events", "--trace cuda,nvtx,openmp", _CPU_CALL),
-    "openacc": Events(
+    "openmp": EventKind("OPENMP_EVENT_KIND_*", "OpenMP events", "--trace cuda,nvtx,openmp", _CPU_CALL),
+    "openacc": EventKind(
         "CUPTI_ACTIVITY_KIND_OPENACC_*",
         "OpenACC events",
         "--trace cuda,nvtx,openacc",
         {**_CPU_CALL, "source_file": _optional("srcFile", kind="string"), "source_line": _optional("lineNo")},
     ),
-    "mpi_p2p": Events(
+    "mpi_p2p": EventKind(
         "MPI_P2P_EVENTS",
         "MPI sends and receives",
         "--trace cuda,nvtx,mpi",
         {**_MPI_CALL, **_amounts(bytes="size"), **_optionals(tag="tag", peer_rank="remoteRank")},
     ),
-    "mpi_start_wait": Events(
+    "mpi_start_wait": EventKind(
         "MPI_START_WAIT_EVENTS", "MPI starts and waits", "--trace cuda,nvtx,mpi", _MPI_CALL
     ),
-    "mpi_other": Events("MPI_OTHER_EVENTS", "other MPI calls", "--trace cuda,nvtx,mpi", _MPI_CALL),
-    "mpi_collective": Events(
+    "mpi_other": EventKind("MPI_OTHER_EVENTS", "other MPI calls", "--trace cuda,nvtx,mpi", _MPI_CALL),
+    "mpi_collective": EventKind(
         "MPI_COLLECTIVES_EVENTS",
         "MPI collectives",
         "--trace cuda,nvtx,mpi",
@@ -326,7 +326,7 @@ EVENTS: dict[str, Events] = {
             "root_rank": _optional("rootRank"),
         },
     ),
-    "memory_use": Events(
+    "memory_use": EventKind(
         "CUDA_GPU_MEMORY_USAGE_EVENTS",
         "allocations of memory",
         "--trace cuda,nvtx --memory",
@@ -341,7 +341,7 @@ EVENTS: dict[str, Events] = {
             "correlation_id": _optional("correlationId"),
         },
     ),
-    "gpu_metric": Events(
+    "gpu_metric": EventKind(
         "GPU_METRICS",
         "samples of GPU metrics",
         "nsyswrap profile --nsys-arg=--gpu-metrics-devices=all",
@@ -352,20 +352,20 @@ EVENTS: dict[str, Events] = {
             "value": _amount("value"),
         },
     ),
-    "gpu_metric_name": Events(
+    "gpu_metric_name": EventKind(
         "TARGET_INFO_GPU_METRICS",
         "names of GPU metrics",
         "nsyswrap profile --nsys-arg=--gpu-metrics-devices=all",
         {"type_id": _int("typeId"), "metric_id": _int("metricId"), "text": Field(("metricName",), "text")},
     ),
-    "gpu": Events(GPUS, "GPUs", "nsys 2021 or newer", _GPU),
-    "mpi_rank": Events(
+    "gpu": EventKind(GPUS, "GPUs", "nsys 2021 or newer", _GPU),
+    "mpi_rank": EventKind(
         "MPI_RANKS",
         "MPI ranks",
         "--trace cuda,nvtx,mpi",
         {"global_tid": _int("globalTid"), "rank": _int("rank")},
     ),
-    "diagnostic": Events(
+    "diagnostic": EventKind(
         "DIAGNOSTIC_EVENT",
         "diagnostics",
         "nsys 2024.2 or newer",
@@ -435,7 +435,7 @@ STRING_COLUMN = re.compile(
 )
 
 
-def events(kind: str) -> Events:
+def events(kind: str) -> EventKind:
     """Return the description of a kind of event; raises UsageError for an unknown kind."""
     if kind not in EVENTS:
         raise UsageError(*unknown("kind of event", kind, EVENTS, f"kinds: {' '.join(EVENTS)}"))

@@ -24,7 +24,7 @@ _SEARCHED = {schema.EVENTS[kind].table for kind in ("nvtx", "diagnostic")}
 _LINE = ":ARGUMENT_"
 
 
-class Names:
+class SharedNames:
     """Texts as others see them. Different ones stay different: a second ``at redacted`` gets a number."""
 
     def __init__(self, search: Search) -> None:
@@ -61,7 +61,7 @@ class Names:
         return free
 
 
-class ShownExport:
+class SharedExport:
     """An export whose texts are read as others may see them; everything else is that of the export."""
 
     def __init__(self, export: Export) -> None:
@@ -72,11 +72,11 @@ class ShownExport:
         return getattr(self._export, name)
 
     @cached_property
-    def names(self) -> Names:
+    def names(self) -> SharedNames:
         """The texts of the export as others see them."""
         rows = [row for table in places.NAMED_TABLES for row in self._pairs(table)]
         blocks = [value for name, value in rows if value and "ENVIRONMENT" in (name or "").upper()]
-        return Names(values.shown_search(blocks))
+        return SharedNames(values.shown_search(blocks))
 
     @property
     def replaced(self) -> frozenset[str]:
@@ -136,7 +136,7 @@ class ShownExport:
 
 def shown_export(export: Export) -> Export:
     """Return an export whose texts are read as others may see them."""
-    return export if isinstance(export, ShownExport) else cast("Export", ShownExport(export))
+    return export if isinstance(export, SharedExport) else cast("Export", SharedExport(export))
 
 
 def shown_command(words: Sequence[str]) -> tuple[str, ...]:

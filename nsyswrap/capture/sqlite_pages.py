@@ -19,7 +19,7 @@ from nsyswrap.base.sqlite import statement
 from nsyswrap.base.threads import in_threads
 from nsyswrap.capture.sqlite_records import (
     PAGE_HEADER_BYTES,
-    Block,
+    LeafBlock,
     NotPlain,
     read_integers,
     row_counts,
@@ -101,7 +101,7 @@ class PageFile:
             raise NotPlain("the file ends early")
         return content
 
-    def block(self, numbers: Ints) -> Block:
+    def block(self, numbers: Ints) -> LeafBlock:
         """Return the leaf pages with these numbers; those that lie close to each other are read at once."""
         apart = np.diff(numbers)
         begins = np.flatnonzero(np.append(True, (apart < 1) | (apart > _CLOSE)))
@@ -110,7 +110,7 @@ class PageFile:
         sizes = numbers[begins + counts - 1] - first + 1
         content = b"".join(map(self.pages, first.tolist(), sizes.tolist()))
         places = numbers + np.repeat(np.cumsum(sizes) - sizes - first, counts)
-        return Block(np.frombuffer(content, np.uint8), places * self.page_bytes, self.page_bytes)
+        return LeafBlock(np.frombuffer(content, np.uint8), places * self.page_bytes, self.page_bytes)
 
 
 def find_leaves(file: PageFile, table: str) -> Leaves:
@@ -133,7 +133,7 @@ def count_rows(file: PageFile, table: str, numbers: Ints) -> Leaves:
     """Return the leaf pages with the number of rows that each of them names; raises NotPlain."""
     heads = b"".join([file.head(number) for number in numbers.tolist()])
     starts = np.arange(len(numbers)) * PAGE_HEADER_BYTES
-    rows = row_counts(Block(np.frombuffer(heads, np.uint8), starts, file.page_bytes))
+    rows = row_counts(LeafBlock(np.frombuffer(heads, np.uint8), starts, file.page_bytes))
     _check_count(file.db, table, int(rows.sum()))
     return Leaves(numbers, rows)
 

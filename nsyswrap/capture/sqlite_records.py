@@ -43,7 +43,7 @@ class NotPlain(Exception):
     """The reason why SQLite itself has to read a table."""
 
 
-class Block(NamedTuple):
+class LeafBlock(NamedTuple):
     """Leaf pages in memory: their bytes, the start of each page in them, and the size of a page in bytes."""
 
     data: Bytes
@@ -51,7 +51,7 @@ class Block(NamedTuple):
     page_bytes: int
 
 
-class Cells(NamedTuple):
+class CellStarts(NamedTuple):
     """Where the cell of each row begins: in the data, and in its page."""
 
     at: Ints
@@ -66,7 +66,7 @@ class Records(NamedTuple):
     local: Ints
 
 
-def row_counts(block: Block) -> Ints:
+def row_counts(block: LeafBlock) -> Ints:
     """Return the number of rows of each page; raises NotPlain."""
     rows = block.data[block.starts + 3].astype(np.int64) << 8 | block.data[block.starts + 4]
     most = (block.page_bytes - PAGE_HEADER_BYTES) // 6
@@ -75,7 +75,7 @@ def row_counts(block: Block) -> Ints:
     return rows
 
 
-def read_integers(block: Block, columns: Mapping[int, Ints]) -> None:
+def read_integers(block: LeafBlock, columns: Mapping[int, Ints]) -> None:
     """Fill each array with the column at that place of the records; raises NotPlain."""
     cells = _cells(block, row_counts(block))
     if _read_alike(block, cells, columns):
@@ -87,7 +87,7 @@ def read_integers(block: Block, columns: Mapping[int, Ints]) -> None:
     _read_by_record(block.data, records, columns)
 
 
-def _read_alike(block: Block, cells: Cells, columns: Mapping[int, Ints]) -> bool:
+def _read_alike(block: LeafBlock, cells: CellStarts, columns: Mapping[int, Ints]) -> bool:
     """Fill the arrays if all cells begin alike, so that each column has one place in them; else return False.
 
     That is so for the times, which come first: the size of the record, the rowid and the types up to theirs
@@ -247,17 +247,17 @@ def rowid(page: bytes, row: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _cells(block: Block, rows: Ints) -> Cells:
+def _cells(block: LeafBlock, rows: Ints) -> CellStarts:
     first = block.starts + PAGE_HEADER_BYTES - 2 * (np.cumsum(rows) - rows)
     pointers = np.repeat(first >> 1, rows)  # as places of numbers of two bytes
     pointers += np.arange(len(pointers))
     offset = block.data.view(">u2")[pointers].astype(np.int64)
     if offset.min() < PAGE_HEADER_BYTES:
         raise NotPlain("a damaged leaf page")
-    return Cells(offset + np.repeat(block.starts, rows), offset)
+    return CellStarts(offset + np.repeat(block.starts, rows), offset)
 
 
-def _records(block: Block, cells: Cells) -> Records:
+def _records(block: LeafBlock, cells: CellStarts) -> Records:
     start, payload = _behind_sizes(block.data, cells.at)
     local = _local(payload, block.page_bytes)
     if (start + local > cells.at - cells.offset + block.page_bytes).any():

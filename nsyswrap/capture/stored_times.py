@@ -51,7 +51,7 @@ class BlockTimes(NamedTuple):
     last: NDArray[np.int64]
 
 
-class Stored:
+class StoredTimes:
     """The file for the times of a table: none for a small table, or an export that was changed just now."""
 
     def __init__(self, pages: PageFile | None, table: str, leaves: Leaves | None) -> None:

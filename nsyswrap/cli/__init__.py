@@ -23,7 +23,7 @@ from nsyswrap.base.errors import NsyswrapError, OutputError, Unreadable, UsageEr
 from nsyswrap.base.lazy import import_numpy_without_threads, lazy_imports
 from nsyswrap.base.text import did_you_mean, printable, unknown
 from nsyswrap.cli.commands import COMMANDS, HIDDEN
-from nsyswrap.cli.help import Group
+from nsyswrap.cli.help import CommandGroup
 from nsyswrap.cli.output import HelpContext, add_color_option, note, note_warning, print_data, say
 
 with lazy_imports():  # other names than those of the modules, which are attributes of this package
@@ -74,7 +74,7 @@ _AGAIN_S = 0.01
 _REPEAT_S = 2  # launchers and shells signal twice: only a later second signal is the user's
 
 
-class LazyGroup(Group):
+class LazyGroup(CommandGroup):
     """A group of commands that are imported when they are used."""
 
     context_class = HelpContext

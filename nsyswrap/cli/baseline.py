@@ -16,11 +16,11 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, NotRead, exit_code_of, not_read, nothing_read
+from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, exit_code_of, not_read, nothing_read
 from nsyswrap.base.text import counted, natural_key, quoted
 from nsyswrap.base.units import Unit, human
 from nsyswrap.base.version import version
-from nsyswrap.cli.help import Group, option
+from nsyswrap.cli.help import CommandGroup, option
 from nsyswrap.cli.options import OUTPUT, check_csv_safe, csv_safe_option, output_option
 from nsyswrap.cli.output import note, note_not_read, print_data, say, step, tables_text, terminal_layout
 
@@ -42,7 +42,7 @@ _paths = click.argument("given", nargs=-1, required=True, metavar="PATH...")
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     examples=(
         "nsyswrap baseline save main runs/before",
         "nsyswrap baseline history nsyswrap-baselines -o history.html",
@@ -204,13 +204,13 @@ def history(given: Sequence[str], *, output: Path, force: bool) -> None:
     sys.exit(exit_code_of(left_out))
 
 
-def _points(paths: Sequence[Path]) -> tuple[list[Side], list[NotRead]]:
+def _points(paths: Sequence[Path]) -> tuple[list[Side], list[UnreadCapture]]:
     """Return the points of a history that can be read, and what cannot: points and runs of points.
 
     Raises the error of a point if it is one of less than three.
     """
     points: list[Side] = []
-    left_out: list[NotRead] = []
+    left_out: list[UnreadCapture] = []
     for path in paths:
         try:
             points.append(comparing.load_side([str(path)]))

@@ -10,7 +10,7 @@ import click
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import BATCH, PROGRAM
-from nsyswrap.cli.help import Group, option
+from nsyswrap.cli.help import CommandGroup, option
 from nsyswrap.cli.options import SHOW, output_option, with_options
 from nsyswrap.cli.recording import (
     RecordingCommand,
@@ -65,7 +65,7 @@ _FOLDER = click.argument("folder", type=click.Path(readable=False, path_type=Pat
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     examples=(
         "nsyswrap batch run plan.toml --dry-run",
         "nsyswrap batch sweep -p n=1024,4096 -- add.py --n {n}",

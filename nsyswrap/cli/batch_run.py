@@ -51,7 +51,7 @@ _LOOKED_AT = 100  # runs of a batch, for their program
 
 def plan_of(program: Sequence[str], options: Mapping[str, Any]) -> Plan:
     """Return the plan of a sweep."""
-    block = plans.Block(
+    block = plans.RunsEntry(
         "sweep",
         command=tuple(program),
         module=options["module"],
@@ -83,7 +83,7 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
         _note_left_out(batch)
         states, wanted = _to_run(batch, options)
         _print_runs(specs, states, wanted)
-        print_data(executor.preview(executors.Request(batch, plan, options), wanted))
+        print_data(executor.preview(executors.BatchRequest(batch, plan, options), wanted))
         return 0
     executor.try_submission(plan, lambda: _specs_to_run(folder, plan, options))
     make_place(folder, plan.share)
@@ -96,9 +96,9 @@ def carry_out(plan: Plan, options: Mapping[str, Any]) -> int:
             if state.lacks_gpu_work:  # else its folder still says that it is done
                 (state.folder / STATUS).unlink(missing_ok=True)
         with progress(states, wanted) as on_progress:
-            request = executors.Request(batch, plan, options)
+            request = executors.BatchRequest(batch, plan, options)
             ending = executor.run(request, wanted, on_progress)
-        if isinstance(ending, executors.Submitted):
+        if isinstance(ending, executors.Submission):
             print_data(ending.output)
             note(ending.advice)
             return ending.exit_code
@@ -192,7 +192,7 @@ def _note_pythons(plan: Plan, *, on_nodes: bool) -> None:
     if on_nodes and plan.names_python:
         return
     commands = {(*spec.command[:1], spec.module): spec for spec in plan.specs if spec.is_python}
-    programs: dict[pythons.Python, list[str]] = {}
+    programs: dict[pythons.Interpreter, list[str]] = {}
     for spec in islice(commands.values(), _LOOKED_AT):
         python = pythons.choose(spec.command, module=spec.module)
         programs.setdefault(python, []).append(spec.command[0])

@@ -22,7 +22,7 @@ from nsyswrap.base.text import ascii_layout, counted, printable, quoted, unknown
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.base.version import pip_install
 from nsyswrap.cli.folders import expanded
-from nsyswrap.cli.help import Command, completes, option
+from nsyswrap.cli.help import HelpCommand, completes, option
 from nsyswrap.cli.options import OUTPUT, SHOW, check_ending, csv_safe_option, output_option, with_options
 from nsyswrap.cli.output import note, progress_line, say, step, terminal_layout
 from nsyswrap.record.batch import executors
@@ -95,7 +95,7 @@ def show_rank_verdicts(results: Sequence[RunResult]) -> None:
 
 
 @click.command(
-    cls=Command,
+    cls=HelpCommand,
     examples=(
         "nsyswrap collect nsyswrap-runs/sweep --by busy_ns",
         "nsyswrap collect 'runs/**/*.sqlite' -o tables",
@@ -202,27 +202,27 @@ def command(
         raise UsageError(f"--{unused} has no effect without --executor {unused}", f"add --executor {unused}")
     elsewhere = None
     if executor != executors.NAMES[0]:
-        elsewhere = collect_blocks.Elsewhere(executor, folder, own.get(executor, {}), jobs)
-    wanted = result_files.Wanted(_summaries(reports), csv_safe=csv_safe)
+        elsewhere = collect_blocks.ExecutorDigests(executor, folder, own.get(executor, {}), jobs)
+    wanted = result_files.FileContents(_summaries(reports), csv_safe=csv_safe)
     sys.exit(collect(places, folder, wanted, jobs=jobs, by=by, top=top, elsewhere=elsewhere))
 
 
 def collect(
     given: Sequence[Path],
     output: Path,
-    wanted: result_files.Wanted | None = None,
+    wanted: result_files.FileContents | None = None,
     *,
     jobs: int | None = None,
     by: str = "",
     top: int = _TOP,
-    elsewhere: collect_blocks.Elsewhere | None = None,
+    elsewhere: collect_blocks.ExecutorDigests | None = None,
 ) -> int:
     """Write the tables of all runs at or below ``given``, and print the comparison of configurations.
 
     Captures without a digest are read by ``elsewhere``, if it is given. Return the exit code of captures that
     cannot be read: they are listed. Raises CaptureError if no capture can be read.
     """
-    wanted = wanted or result_files.Wanted()
+    wanted = wanted or result_files.FileContents()
     combinations.chosen_measure([], by)  # an unknown name is an error before anything is read
     jobs = jobs or usable_cpus()
     runs = find.find_runs(

@@ -65,7 +65,7 @@ class _Answer:
 
 
 @dataclass
-class Elsewhere:
+class ExecutorDigests:
     """Makes digests with an executor. ``blocks``: their number, None for as many as are useful."""
 
     executor: str
@@ -79,7 +79,9 @@ class Elsewhere:
         """The folder of the list and the answers."""
         return self.output.absolute() / FOLDER
 
-    def make(self, tasks: Iterable[gather.Task], _jobs: int) -> Generator[tuple[gather.Task, gather.Made]]:
+    def make(
+        self, tasks: Iterable[gather.Task], _jobs: int
+    ) -> Generator[tuple[gather.Task, gather.DigestTotals]]:
         """Yield each task with what was made of it, as ``digest_all`` does.
 
         Raises Unavailable if a block ended without its answer: what others made stays.
@@ -120,11 +122,13 @@ class Elsewhere:
     def _unfinished(self, tasks: Sequence[gather.Task]) -> list[gather.Task]:
         return [task for task in tasks if not self._finished(task)]
 
-    def _finished(self, task: gather.Task) -> gather.Made | None:
+    def _finished(self, task: gather.Task) -> gather.DigestTotals | None:
         answer = self._known.get(str(task.target))
         if answer and (answer.error or answer.compared):
             error = answer.error.replace(str(task.capture.absolute()), str(task.capture))  # as given
-            return gather.Made(None, error=error, compared=answer.compared, exit_code=answer.exit_code)
+            return gather.DigestTotals(
+                None, error=error, compared=answer.compared, exit_code=answer.exit_code
+            )
         if not task.ranks:
             with suppress(CaptureError):  # not made yet
                 return gather.made_before(task)

@@ -28,7 +28,7 @@ from nsyswrap.base.text import ascii_layout, printable, quoted
 from nsyswrap.cli import gate
 from nsyswrap.cli.folders import expanded
 from nsyswrap.cli.gate import gate_options
-from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
     check_csv_safe,
@@ -51,7 +51,7 @@ from nsyswrap.cli.plot import FORMATS as PICTURES
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
-    from nsyswrap.analysis.compare.model import Comparison, Limits, Side
+    from nsyswrap.analysis.compare.model import Comparison, Side, SlowdownLimits
     from nsyswrap.record.program import RunSpec
     from nsyswrap.render.plots.figure import Format
     from nsyswrap.reports.compare.sides import Source
@@ -246,7 +246,7 @@ def _form(path: Path) -> str:
     return path.suffix.removeprefix(".").lower()
 
 
-class CompareCommand(Command):
+class CompareCommand(HelpCommand):
     """A command whose ``--`` separates the sides; options may stand before and behind it.
 
     With --run the first ``--`` ends the options, and the second one separates two command lines.
@@ -366,15 +366,15 @@ def split_sides(paths: Sequence[str]) -> tuple[list[str], list[str]]:
     return base, new
 
 
-def limits_of(max_slower: str | None, min_time: str | None) -> Limits:
+def limits_of(max_slower: str | None, min_time: str | None) -> SlowdownLimits:
     """Return the limits that are typed: ``5%`` and ``10us``, else the defaults. Raises UsageError."""
-    default = model.Limits()
+    default = model.SlowdownLimits()
     try:
         share = units.parse_share(max_slower) if max_slower else default.max_slower
     except ValueError:
         raise UsageError(f"invalid --max-slower {max_slower!r}: expected a percentage such as 5%") from None
     try:
-        return model.Limits(share, units.parse_ns(min_time) if min_time else default.min_time_ns)
+        return model.SlowdownLimits(share, units.parse_ns(min_time) if min_time else default.min_time_ns)
     except ValueError:
         raise UsageError(f"invalid --min-time {min_time!r}: expected a time such as 10us or 0.1ms") from None
 

@@ -14,7 +14,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.recent_runs import short_path
 from nsyswrap.base.run_folder import default_output
 from nsyswrap.base.text import ascii_layout
-from nsyswrap.cli.help import Command
+from nsyswrap.cli.help import HelpCommand
 from nsyswrap.cli.options import output_option
 from nsyswrap.cli.output import note, report_command, say, tables_text, terminal_layout
 
@@ -38,7 +38,7 @@ _WIDTH = 80  # as README shows it
 _NEXT = ("report {folder}", "report {folder} --advice", "view {folder}")
 
 
-@click.command(cls=Command, examples=("nsyswrap demo",))
+@click.command(cls=HelpCommand, examples=("nsyswrap demo",))
 @output_option("Write the run folders into this folder.")
 def command(output: Path | None) -> None:
     """Run two small experiments and show the answer for each.

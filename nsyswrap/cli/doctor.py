@@ -15,7 +15,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import printable
 from nsyswrap.base.version import version
-from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.output import print_data, say, step, wrapped
 
 with lazy_imports():
@@ -29,7 +29,7 @@ _LEVELS = {"ok": "ok", "note": "note", "problem": "problem", "unknown": "not che
 _LEVEL_WIDTH = max(map(len, _LEVELS.values()))
 
 
-@click.command(cls=Command, examples=("nsyswrap doctor --probe", "nsyswrap doctor run1"))
+@click.command(cls=HelpCommand, examples=("nsyswrap doctor --probe", "nsyswrap doctor run1"))
 @click.argument("capture", required=False, type=click.Path(readable=False, path_type=Path))
 @option("Checks", "--probe", is_flag=True, help="Also record two seconds of GPU work and read it back.")
 @option("Checks", "--peaks", is_flag=True, help="With --probe, also measure and keep the GPU's peaks.")

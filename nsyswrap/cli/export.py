@@ -14,10 +14,10 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import NotInCapture, OutputError, UsageError
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, NotRead, exit_code_of, not_read, nothing_read
+from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, exit_code_of, not_read, nothing_read
 from nsyswrap.base.text import counted, printable
 from nsyswrap.cli.folders import are_ranks, captures_in, listed
-from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
     captures_argument,
@@ -51,7 +51,7 @@ FORMS = ("perfetto", "json")
 
 
 @click.command(
-    cls=Command,
+    cls=HelpCommand,
     examples=(
         "nsyswrap export run1 --perfetto run1.pftrace.gz",
         "nsyswrap export run1 run2 --metrics openmetrics -o gpu.prom",
@@ -131,7 +131,7 @@ def command(
     if taken and not force:
         raise OutputError(f"{taken[0]} already exists", "use --force to replace it, or use another name")
     given = captures or (newest_capture(),)
-    left_out: list[NotRead] = []
+    left_out: list[UnreadCapture] = []
     if (perfetto, parquet, flamegraph) != (None, None, None):
         opened, left_out = _opened(_places(given, several=parquet is None), selection)
         selected, labels = list(opened.values()), list(opened)
@@ -172,7 +172,7 @@ def _check_outputs(
         raise UsageError(f"{one} and {other} cannot both go to stdout", "use a file for one of them")
 
 
-def _places(given: Sequence[Path], *, several: bool) -> list[members.Place]:
+def _places(given: Sequence[Path], *, several: bool) -> list[members.RankLocation]:
     """Return the captures to write. A folder stands for the ranks in it."""
     inside = captures_in(given)
     if len(inside) > len(given) and not (several and are_ranks(inside, given)):
@@ -181,7 +181,7 @@ def _places(given: Sequence[Path], *, several: bool) -> list[members.Place]:
             f"{listed(given)} holds {len(inside)} captures{', not ranks of one launch' if several else ''}",
             f"nsyswrap export {named} ..." if several else f"nsyswrap export {named} --parquet DIR",
         )
-    return members.places(inside) if len(inside) > 1 else [members.Place(inside[0], "")]
+    return members.places(inside) if len(inside) > 1 else [members.RankLocation(inside[0], "")]
 
 
 def _is_stdout(path: Path) -> bool:
@@ -189,8 +189,8 @@ def _is_stdout(path: Path) -> bool:
 
 
 def _opened(
-    places: Sequence[members.Place], selection: Selection, *, shared: bool = False
-) -> tuple[dict[str, Capture], list[NotRead]]:
+    places: Sequence[members.RankLocation], selection: Selection, *, shared: bool = False
+) -> tuple[dict[str, Capture], list[UnreadCapture]]:
     """Open captures. Return them by label, and those that cannot be read, which are named on stderr.
 
     Raises the error of a single one, and NotACapture if none can be read.
@@ -263,7 +263,7 @@ def _write_events(capture: Capture, folder: Path) -> None:
 
 def _write_metrics(
     given: Sequence[Path], name: str, output: Path | None, selection: Selection
-) -> Sequence[NotRead]:
+) -> Sequence[UnreadCapture]:
     """Write the metrics, and return the runs that are left out."""
     source = sides.source_of(given, note=lambda text: note(f"nsyswrap: {text}"))
     if selection == selections.EVERYTHING:
@@ -273,7 +273,7 @@ def _write_metrics(
     else:
         for run in source.left_out:
             note(f"nsyswrap: left out: {printable(run.named)}")
-        places = [members.Place(run.path, run.label) for run in source.runs]
+        places = [members.RankLocation(run.path, run.label) for run in source.runs]
         opened, left_out = _opened(places, selection, shared=True)
         runs = [run_figures.run_figures(capture, label) for label, capture in opened.items()]
         note_replaced(opened.values())

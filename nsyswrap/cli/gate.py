@@ -20,7 +20,7 @@ from nsyswrap.cli.output import note, on_github
 if TYPE_CHECKING:
     from nsyswrap.analysis.compare.gate import GateLimits, GateResult
     from nsyswrap.analysis.compare.model import Comparison
-    from nsyswrap.base.not_read import NotRead
+    from nsyswrap.base.not_read import UnreadCapture
 
 with lazy_imports():
     from nsyswrap.analysis.compare import gate as gates
@@ -161,7 +161,10 @@ def check_gate(comparison: Comparison, limits: GateLimits, *, anyway: bool = Fal
 
 
 def finish(
-    result: GateResult, limits: GateLimits, markdown: Callable[[], str], left_out: Sequence[NotRead] = ()
+    result: GateResult,
+    limits: GateLimits,
+    markdown: Callable[[], str],
+    left_out: Sequence[UnreadCapture] = (),
 ) -> int:
     """Print what the gate concluded, tell GitHub where it runs there, and return the exit code.
 

@@ -22,7 +22,7 @@ _ALSO_RARE = "Show this message; --help-all: more options."
 _WIDEST = 26  # columns of an option and its value
 
 
-class Option(click.Option):
+class HelpOption(click.Option):
     """An option with a heading, ``group``. The help shows its default if ``show_default`` is set.
 
     ``left_out``: the number that counts if none follows the option. ``rare``: only --help-all shows it.
@@ -70,7 +70,7 @@ class Option(click.Option):
         return True
 
 
-def _invalid(option: Option, text: str, error: click.BadParameter) -> UsageError:
+def _invalid(option: HelpOption, text: str, error: click.BadParameter) -> UsageError:
     """Return the error for a value that an option does not take."""
     if isinstance(option.type, click.Choice):
         choices = [str(choice) for choice in option.type.choices]
@@ -92,7 +92,7 @@ def _expected(kind: object) -> str:
 
 def option(group: str, *flags: str, **settings: Any) -> Callable[[Function], Function]:
     """Return a decorator that adds an option under the heading ``group``."""
-    return click.option(*flags, cls=Option, group=group, **settings)
+    return click.option(*flags, cls=HelpOption, group=group, **settings)
 
 
 def completes(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
@@ -111,7 +111,7 @@ def _show_all(context: click.Context, _option: click.Parameter, value: bool) -> 
         help_option.callback(context, help_option, value)
 
 
-class Command(click.Command):
+class HelpCommand(click.Command):
     """A command whose help has headings and examples."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
@@ -168,13 +168,13 @@ class Command(click.Command):
             formatter.write("".join(["Examples:\n", *(f"  {line}\n" for line in self.examples)]))
 
 
-class Group(Command, click.Group):
+class CommandGroup(HelpCommand, click.Group):
     """A group that lists its commands in the order of use. Without arguments it prints its help.
 
     A group with ``invoke_without_command`` is run instead.
     """
 
-    command_class = Command
+    command_class = HelpCommand
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments of the group."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from nsyswrap.analysis.kernel_instance import KernelInstance, judged_kernels, median_instance
 from nsyswrap.analysis.kernel_names import readable
-from nsyswrap.analysis.no_gpu_work.evidence import Evidence, run_facts
+from nsyswrap.analysis.no_gpu_work.evidence import CaptureEvidence, run_facts
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.text import counted, printable, shorten, unknown
 from nsyswrap.base.units import duration
@@ -36,7 +36,7 @@ def command_text(capture: Capture, name: str) -> str:
     )
     if not program:
         note("  the capture does not name its program: replace PROGRAM")
-    if Evidence(capture.whole, run_facts(capture.source)).is_partial:
+    if CaptureEvidence(capture.whole, run_facts(capture.source)).is_partial:
         note("  recording began later than the program: add the earlier launches to --launch-skip")
     return printable(shlex.join(command_of(one, program)))
 

@@ -16,7 +16,7 @@ from nsyswrap.cli.help import completes, option
 from nsyswrap.cli.output import note, note_not_read, note_remarks, unreadable_noted
 
 if TYPE_CHECKING:
-    from nsyswrap.base.not_read import NotRead
+    from nsyswrap.base.not_read import UnreadCapture
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
@@ -247,7 +247,7 @@ def newest_capture(*, by_rank: bool = False) -> Path:
 
 def open_all(
     given: Sequence[Path], open_one: Callable[[Path], Capture], *, as_screens: bool = False
-) -> tuple[dict[str, Capture], list[NotRead]]:
+) -> tuple[dict[str, Capture], list[UnreadCapture]]:
     """Open captures, or the newest run if there are no paths.
 
     Return them by label, and those that cannot be read, which are also reported on stderr. A single one

@@ -26,13 +26,13 @@ from nsyswrap.cli.commands import COMMANDS, HIDDEN
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.base.not_read import NotRead
+    from nsyswrap.base.not_read import UnreadCapture
     from nsyswrap.base.nsys.find import Nsys
     from nsyswrap.base.paths import Skip
     from nsyswrap.capture.capture import Capture
     from nsyswrap.render.formats import Layout
-    from nsyswrap.reports import Request
-    from nsyswrap.reports.make import Missing
+    from nsyswrap.reports import ReportRequest
+    from nsyswrap.reports.make import MissingReport
     from nsyswrap.reports.table import Table
 
 with lazy_imports():  # none of these for --help and completion
@@ -223,7 +223,7 @@ def note_warning(message: Warning | str, *_: object, **__: object) -> None:
     note(f"nsyswrap: warning: {message}")
 
 
-def note_not_read(captures: Sequence[NotRead], *, are_ranks: bool = False) -> None:
+def note_not_read(captures: Sequence[UnreadCapture], *, are_ranks: bool = False) -> None:
     """Name the captures that cannot be read, with the reasons. Say once what to do about equal ones."""
     for number, capture in enumerate(captures, 1):
         is_told = not capture.hint or any(later.hint == capture.hint for later in captures[number:])
@@ -318,8 +318,8 @@ def note_silence(capture: Capture, *, on_screen: bool = False) -> None:
 
 
 def make_tables(
-    captures: Mapping[str, Capture], requests: Sequence[Request], *, of_several: bool = False
-) -> tuple[list[Table], list[Missing]]:
+    captures: Mapping[str, Capture], requests: Sequence[ReportRequest], *, of_several: bool = False
+) -> tuple[list[Table], list[MissingReport]]:
     """Make the reports with progress. Return one table for each report, and the reports that are missing.
 
     The notes of the tables are printed, and which captures cannot answer which report. ``of_several``:
@@ -334,14 +334,14 @@ def make_tables(
 
 
 def tables_in_turn(
-    captures: Mapping[str, Capture], requests: Sequence[Request], *, of_several: bool = False
+    captures: Mapping[str, Capture], requests: Sequence[ReportRequest], *, of_several: bool = False
 ) -> Iterator[Table]:
     """Yield each table of ``make_tables`` when it is made. Together they can be larger than memory.
 
     After the last, the same is printed, and what is selected. Raises NotInCapture if there is no table.
     """
     without_rows: list[Table] = []
-    missing: list[Missing] = []
+    missing: list[MissingReport] = []
     reports = make.make_in_turn(captures, requests, step)
     while made := next(reports, None):
         missing += made.missing
@@ -375,7 +375,7 @@ def note_selection(tables: Sequence[Table]) -> None:
             note(f"nsyswrap: selected{where}: {selection}")
 
 
-def _note_missing(missing: Sequence[Missing], captures: Mapping[str, Capture]) -> None:
+def _note_missing(missing: Sequence[MissingReport], captures: Mapping[str, Capture]) -> None:
     """Print one line for each reason: the reports and captures that have it in common."""
     places_by_reason: dict[tuple[str, str, str], list[str]] = {}
     for report in missing:

@@ -17,7 +17,7 @@ from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.not_read import exit_code_of
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import as_file_name, captures_in, name_of
-from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
     SHOW,
@@ -47,7 +47,7 @@ FORMATS = ("png", "svg", "pdf")
 
 
 @click.command(
-    cls=Command,
+    cls=HelpCommand,
     examples=(
         "nsyswrap plot -o pictures     # of the newest run",
         "nsyswrap plot before after -o pictures --kind top-kernels --format svg",

@@ -12,7 +12,7 @@ import click
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import OPTIONS, PROGRAM, OptionSpec, RecordingOptions
-from nsyswrap.cli.help import Command, completes, option
+from nsyswrap.cli.help import HelpCommand, completes, option
 from nsyswrap.cli.options import with_options
 
 with lazy_imports():
@@ -79,7 +79,7 @@ def _variables(assignments: Iterable[str]) -> dict[str, str]:
     return variables
 
 
-class RecordingCommand(Command):
+class RecordingCommand(HelpCommand):
     """A command that records a program. Options of nsys get the command line that nsyswrap has for them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -16,11 +16,11 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import CheckFailed, NotACapture, UsageError
 from nsyswrap.base.files import RECORDINGS, why
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read, nothing_read
+from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, not_read, nothing_read
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.text import counted, natural_key
 from nsyswrap.cli.folders import captures_in, is_batch, is_folder, listed
-from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import OUTPUT
 from nsyswrap.cli.output import note, note_not_read, say
 
@@ -34,7 +34,8 @@ STAYS = (
 
 
 @click.command(
-    cls=Command, examples=("nsyswrap redact run1 -o shared.sqlite", "nsyswrap redact --check shared.sqlite")
+    cls=HelpCommand,
+    examples=("nsyswrap redact run1 -o shared.sqlite", "nsyswrap redact --check shared.sqlite"),
 )
 @click.argument("capture", type=click.Path(readable=False, path_type=Path))
 @option(
@@ -126,7 +127,7 @@ class _Inside(NamedTuple):
 
     exports: list[Path]
     others: list[Path]
-    unread: list[NotRead]
+    unread: list[UnreadCapture]
 
 
 def _inside(folder: Path) -> _Inside:
@@ -138,7 +139,7 @@ def _inside(folder: Path) -> _Inside:
         exports += [Path(here, name) for name in of_export]
         others += [Path(here, name) for name in {*folders, *files}.difference(of_export)]
     unread = [
-        NotRead(Path(fault.filename).name, str(fault.filename), f"cannot be searched: {why(fault)}")
+        UnreadCapture(Path(fault.filename).name, str(fault.filename), f"cannot be searched: {why(fault)}")
         for fault in faults
     ]
     return _Inside(sorted(exports, key=natural_key), sorted(others, key=natural_key), unread)
@@ -165,7 +166,7 @@ def _kind(folder: Path) -> str:
     return "the folder of a batch" if is_batch([folder]) else "a folder of captures"
 
 
-def _print_secrets(export: Path, result: redact.Checked, *, named: bool) -> None:
+def _print_secrets(export: Path, result: redact.ExportSecrets, *, named: bool) -> None:
     """Print the secrets in an export by kind."""
     for secret in result.secrets:
         names = f": {', '.join(secret.names)}" if secret.names else ""

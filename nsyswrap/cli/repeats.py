@@ -14,7 +14,7 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, NotRead, exit_code_of, not_read
+from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, exit_code_of, not_read
 from nsyswrap.base.recent_runs import repeats_in
 from nsyswrap.base.run_folder import (
     EXPORT,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
     from nsyswrap.record.program import Callbacks, RunSpec
-    from nsyswrap.reports.runs.tables import Cost, Figure
+    from nsyswrap.reports.runs.tables import Cost, RunsFigure
 
 with lazy_imports():
     from nsyswrap import api
@@ -100,7 +100,7 @@ def show_cost(runs: Sequence[Path]) -> None:
 
 def _opened(
     runs: Sequence[Path], open_one: Callable[[Path], Capture] | None
-) -> tuple[dict[Path, Capture], list[NotRead]]:
+) -> tuple[dict[Path, Capture], list[UnreadCapture]]:
     """Return the captures of runs, and those that cannot be read. A single one raises its error."""
     open_one = open_one or captures.open_capture
     show_progress, opened = progress_line(), {}
@@ -118,7 +118,7 @@ def _opened(
     return opened, left_out
 
 
-def _spread_lines(figures: Sequence[Figure], runs: Sequence[Path], program: str) -> list[str]:
+def _spread_lines(figures: Sequence[RunsFigure], runs: Sequence[Path], program: str) -> list[str]:
     head = (f"{program}: {counted(len(runs), 'runs')}", "median", "min", "max", "spread", "runs")
     rows = [
         (

@@ -14,7 +14,7 @@ import click
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.text import ascii_layout, counted, printable
-from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
     SHOW,
@@ -50,11 +50,11 @@ from nsyswrap.cli.output import (
 from nsyswrap.render import formats
 
 if TYPE_CHECKING:
-    from nsyswrap.base.not_read import NotRead
+    from nsyswrap.base.not_read import UnreadCapture
     from nsyswrap.capture.capture import Capture
     from nsyswrap.cli.report_options import ReportOptions
     from nsyswrap.render.formats import Content, Document
-    from nsyswrap.reports import Request
+    from nsyswrap.reports import ReportRequest
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
@@ -74,7 +74,7 @@ _SCREENS = 5  # of the captures in a folder
 
 
 @click.command(
-    cls=Command,
+    cls=HelpCommand,
     examples=("nsyswrap report run1 run2 -r cuda_gpu_kern_sum --match '*gemm*' -o k.csv",),
 )
 @captures_argument
@@ -195,7 +195,7 @@ class ReportPlan(NamedTuple):
 
     asked: ReportOptions
     given: Sequence[Path]
-    requests: Sequence[Request]
+    requests: Sequence[ReportRequest]
 
     @property
     def shows_screens(self) -> bool:
@@ -246,7 +246,7 @@ def _note_whole_files(asked: ReportOptions) -> None:
         note("nsyswrap: --top does not limit the files of --csv")
 
 
-def _note_unchosen_steps(asked: ReportOptions, requests: Sequence[Request]) -> None:
+def _note_unchosen_steps(asked: ReportOptions, requests: Sequence[ReportRequest]) -> None:
     """Name the reports for which --steps makes no difference."""
     if not asked.steps or not asked.named_reports or _is_setting("steps"):
         return
@@ -256,7 +256,9 @@ def _note_unchosen_steps(asked: ReportOptions, requests: Sequence[Request]) -> N
         note(f"nsyswrap: --steps selects no rows of {listed}\n  use --time to select a part of the capture")
 
 
-def _write_tables(captures: Mapping[str, Capture], plan: ReportPlan, left_out: Sequence[NotRead]) -> None:
+def _write_tables(
+    captures: Mapping[str, Capture], plan: ReportPlan, left_out: Sequence[UnreadCapture]
+) -> None:
     asked, requests = plan.asked, plan.requests
     if asked.writes_in_turn:
         made = map(asked.arranged, tables_in_turn(captures, requests, of_several=bool(left_out)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import KernelNames, Selection
     from nsyswrap.render.formats import Format, Layout
-    from nsyswrap.reports import Request
+    from nsyswrap.reports import ReportRequest
     from nsyswrap.reports.table import Table
 
 with lazy_imports():
@@ -104,7 +104,7 @@ class ReportOptions:
         return self.format.has_answers and not self.named_reports
 
     @cached_property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[ReportRequest]:
         """The reports to make of each capture. Raises UsageError for an unknown one.
 
         If none is named, files hold all summaries, and a document that begins with the answer those of the

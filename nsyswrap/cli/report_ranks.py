@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from nsyswrap.analysis.ranks.members import Member, check_different, missing_ranks, places, processes
+from nsyswrap.analysis.ranks.members import RankCapture, check_different, missing_ranks, places, processes
 from nsyswrap.analysis.steps import judged_alike
 from nsyswrap.base.errors import NotInCapture
-from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read
+from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, not_read
 from nsyswrap.base.text import printable
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
@@ -21,12 +21,14 @@ from nsyswrap.cli.folders import captures_in
 from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import make_tables, note, note_not_read, note_remarks, step, wrapped
 from nsyswrap.render.formats.text import heading
-from nsyswrap.reports import Request, ranks
-from nsyswrap.reports.make import CAPTURE, MadeReports, Missing, combine
+from nsyswrap.reports import ReportRequest, ranks
+from nsyswrap.reports.make import CAPTURE, MadeReports, MissingReport, combine
 from nsyswrap.reports.table import Column, Table
 
 
-def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[list[Member], list[NotRead]]:
+def opened(
+    paths: Sequence[Path], open_one: Callable[[Path], Capture]
+) -> tuple[list[RankCapture], list[UnreadCapture]]:
     """Open the captures of ranks. Return the ranks, and those that cannot be read.
 
     These are also reported on stderr; a single one raises its error. A single capture without a rank is split
@@ -34,8 +36,8 @@ def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[
     """
     wanted = places(paths or captures_in((newest_capture(by_rank=True),)))
     check_different(wanted)
-    members: list[Member] = []
-    left_out: list[NotRead] = []
+    members: list[RankCapture] = []
+    left_out: list[UnreadCapture] = []
     for place in wanted:
         try:
             capture = open_one(place.path)
@@ -45,7 +47,7 @@ def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[
             left_out.append(not_read(place.label, place.path, error))
             continue
         note_remarks(place.label, capture.remarks)
-        members.append(Member(place.label, place.number, capture, place.host))
+        members.append(RankCapture(place.label, place.number, capture, place.host))
     note_not_read(left_out, are_ranks=True)
     if len(wanted) == 1 and wanted[0].number is None:
         members = _split_by_process(members[0])
@@ -54,7 +56,7 @@ def opened(paths: Sequence[Path], open_one: Callable[[Path], Capture]) -> tuple[
     return members, left_out
 
 
-def _split_by_process(member: Member) -> list[Member]:
+def _split_by_process(member: RankCapture) -> list[RankCapture]:
     members, source = processes(member.capture), member.capture.source
     if not members:
         raise NotInCapture(
@@ -67,8 +69,8 @@ def _split_by_process(member: Member) -> list[Member]:
 
 
 def made(
-    members: Sequence[Member], requests: Sequence[Request], rank_reports: Sequence[str]
-) -> tuple[list[Table], list[Missing]]:
+    members: Sequence[RankCapture], requests: Sequence[ReportRequest], rank_reports: Sequence[str]
+) -> tuple[list[Table], list[MissingReport]]:
     """Make the reports that compare ranks, then those of each rank with a column of the rank in front.
 
     Return the tables, and the reports that cannot be made.
@@ -81,14 +83,14 @@ def made(
     return [*across.combined(), *by_rank], [*across.missing, *missing]
 
 
-def _judged_alike(members: Sequence[Member]) -> list[Member]:
+def _judged_alike(members: Sequence[RankCapture]) -> list[RankCapture]:
     alike, loop = judged_alike([member.capture for member in members])
     if loop:
         note(f"nsyswrap: all ranks are judged by {printable(loop)}, the loop that they share")
     return [replace(one, capture=capture) for one, capture in zip(members, alike, strict=True)]
 
 
-def _compare_ranks(members: Sequence[Member], names: Sequence[str]) -> MadeReports:
+def _compare_ranks(members: Sequence[RankCapture], names: Sequence[str]) -> MadeReports:
     comparison = MadeReports()
     job = ranks.make_job(members)
     for name in names:
@@ -101,7 +103,7 @@ def _compare_ranks(members: Sequence[Member], names: Sequence[str]) -> MadeRepor
     return comparison
 
 
-def _by_rank(table: Table, members: Sequence[Member]) -> Table:
+def _by_rank(table: Table, members: Sequence[RankCapture]) -> Table:
     """Replace the column of capture labels by one of ranks, which are numbers if all are known."""
     if table.columns[0] != CAPTURE:  # there is a single rank
         table = combine([(members[0].label, table)])

@@ -9,7 +9,7 @@ import click
 
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import outcome_words
-from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.output import note, note_broken
 
 with lazy_imports():  # --help needs none of these
@@ -17,7 +17,7 @@ with lazy_imports():  # --help needs none of these
     from nsyswrap.record import launcher_env
 
 
-@click.command(cls=Command, examples=("nsyswrap run-folder nsyswrap-runs/sweep/runs/0001",))
+@click.command(cls=HelpCommand, examples=("nsyswrap run-folder nsyswrap-runs/sweep/runs/0001",))
 @click.argument("path", type=click.Path(readable=False, path_type=Path), metavar="DIR")
 @option("Run folder", "--again", is_flag=True, help="Run it even if it is done.")
 @option("Run folder", "--rank", "is_rank", is_flag=True, hidden=True, help="A launcher starts this.")

@@ -29,7 +29,7 @@ from nsyswrap.base.run_folder import (
 from nsyswrap.base.text import counted, printable, screen_width, shorten
 from nsyswrap.base.units import Unit, human
 from nsyswrap.cli.folders import listed
-from nsyswrap.cli.help import Group, option
+from nsyswrap.cli.help import CommandGroup, option
 from nsyswrap.cli.options import newest_capture
 from nsyswrap.cli.output import note, say, terminal_layout, unreadable_noted
 
@@ -67,7 +67,7 @@ def _age(_context: click.Context, _option: click.Parameter, value: str | None) -
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     invoke_without_command=True,
     subcommand_metavar="[COMMAND] [ARGS]...",  # click 8.1 says that a command has to be named
     examples=("nsyswrap runs", "nsyswrap runs prune --older-than 30d"),

@@ -14,7 +14,7 @@ from nsyswrap.base.errors import NsyswrapError, OutputError, ScenarioFailed, Una
 from nsyswrap.base.files import write
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import EXPORT, SCENARIO_FILES, default_output
-from nsyswrap.cli.help import Group, completes, option
+from nsyswrap.cli.help import CommandGroup, completes, option
 from nsyswrap.cli.options import OUTPUT, output_option
 from nsyswrap.cli.output import (
     check_csv_folder,
@@ -65,7 +65,7 @@ def _complete_variant(context: click.Context, _parameter: click.Parameter, text:
 
 
 @click.group(
-    cls=Group, examples=("nsyswrap scenarios explain add2", "nsyswrap scenarios run add2 --csv tables")
+    cls=CommandGroup, examples=("nsyswrap scenarios explain add2", "nsyswrap scenarios run add2 --csv tables")
 )
 def command() -> None:
     """List, explain and run small experiments.

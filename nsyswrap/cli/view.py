@@ -14,10 +14,10 @@ from nsyswrap.base import paths
 from nsyswrap.base.errors import OutputError, UsageError
 from nsyswrap.base.files import head, write
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import NotRead, exit_code_of, nothing_read
+from nsyswrap.base.not_read import UnreadCapture, exit_code_of, nothing_read
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.cli.folders import are_ranks, as_file_name, captures_in, check_number, is_batch, name_of
-from nsyswrap.cli.help import Command, option
+from nsyswrap.cli.help import HelpCommand, option
 from nsyswrap.cli.options import (
     OUTPUT,
     SHOW,
@@ -33,7 +33,7 @@ from nsyswrap.cli.options import (
 from nsyswrap.cli.output import note, note_silence, print_data, step
 
 if TYPE_CHECKING:
-    from nsyswrap.analysis.ranks.members import Member
+    from nsyswrap.analysis.ranks.members import RankCapture
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
 
@@ -49,7 +49,7 @@ _HEAD = 2**11  # bytes, in which a page names what wrote it
 
 
 @click.command(
-    cls=Command,
+    cls=HelpCommand,
     examples=("nsyswrap view --open     # the newest run", "nsyswrap view before after -o compared.html"),
 )
 @click.argument(
@@ -119,7 +119,10 @@ def _is_page(path: Path) -> bool:
 
 
 def _page(
-    captures: Mapping[str, Capture], members: Sequence[Member], name: str, left_out: Sequence[NotRead]
+    captures: Mapping[str, Capture],
+    members: Sequence[RankCapture],
+    name: str,
+    left_out: Sequence[UnreadCapture],
 ) -> str:
     for capture in captures.values():
         note_silence(capture)
@@ -138,12 +141,12 @@ def _captures_of(given: Sequence[Path]) -> list[Path]:
 
 def _open_paths(
     paths: Sequence[Path], open_one: Callable[[Path], Capture], *, are_members: bool
-) -> tuple[Mapping[str, Capture], Sequence[Member], Sequence[NotRead]]:
+) -> tuple[Mapping[str, Capture], Sequence[RankCapture], Sequence[UnreadCapture]]:
     """Open the captures. Return them by label, the ranks among them, and those that cannot be read.
 
     One that cannot be read among several is reported on stderr.
     """
-    members: Sequence[Member] = ()
+    members: Sequence[RankCapture] = ()
     if are_members:
         members, left_out = report_ranks.opened(paths, open_one)
         captures = {member.label: member.capture for member in members}

@@ -17,7 +17,7 @@ STOP_S = 330  # what is left is killed this long after the first signal: large r
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandEnd:
     """How a command ended: its exit code as a shell has it, and the first signal that we received."""
 
     code: int
@@ -26,7 +26,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Command:
+class AttachedCommand:
     """A command line with its environment and the descriptors of its stdout and stderr.
 
     ``stop`` makes its process end: it is called often from then on, with the seconds since the first call.
@@ -44,7 +44,9 @@ class Command:
     ends_all: bool = False
 
 
-def run(command: Command, received: Sequence[signal.Signals], on_signal: Callable[[], None]) -> Ended:
+def run(
+    command: AttachedCommand, received: Sequence[signal.Signals], on_signal: Callable[[], None]
+) -> CommandEnd:
     """Run a command until it has ended. ``received`` collects our signals.
 
     At the first of these, or after its time, it is stopped. What has not ended in time is killed, at once by
@@ -62,7 +64,9 @@ def run(command: Command, received: Sequence[signal.Signals], on_signal: Callabl
         )
         if note:
             note(b"%d" % process.pid)
-        watch = ProcessWatch(process, guard.Members(token), received, command.timeout_s, patience_s=STOP_S)
+        watch = ProcessWatch(
+            process, guard.RunProcesses(token), received, command.timeout_s, patience_s=STOP_S
+        )
         watch.on_signal, watch.has_failed = on_signal, command.has_failed
         watch.look = lambda: command.stop(process, watch.since_s) if watch.since_s >= 0 else None
         watch.wait()
@@ -70,7 +74,7 @@ def run(command: Command, received: Sequence[signal.Signals], on_signal: Callabl
             process.stdin.close()
         watch.drain(0 if watch.since_s >= 0 else LEAVE_S)
     code = process.returncode
-    return Ended(128 - code if code < 0 else code, received[0] if received else None, watch.timed_out)
+    return CommandEnd(128 - code if code < 0 else code, received[0] if received else None, watch.timed_out)
 
 
 @contextmanager

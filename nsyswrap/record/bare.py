@@ -40,7 +40,7 @@ def _run(spec: RunSpec, token: str) -> tuple[Status, float | None]:
             start_new_session=True,  # as under nsys
         )
         os.close(timed.writer)
-        watch = ProcessWatch(process, guard.Members(token), received, spec.options.timeout_s)
+        watch = ProcessWatch(process, guard.RunProcesses(token), received, spec.options.timeout_s)
         watch.stop = lambda number: _signal_group(process.pid, number)
         watch.pause, watch.patience_s = timed.pause, STOP_PROGRAM_S
         watch.wait()

@@ -53,7 +53,7 @@ def bound_to_us(argv: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", str(Path(__file__).with_name("bound.py")), str(os.getpid()), *argv]
 
 
-class Members:
+class RunProcesses:
     """The living processes of a run: those with its mark in their environment, and their descendants.
 
     A process that clears its environment is recognized if its parent lived at one of the calls.
@@ -108,7 +108,7 @@ def is_program(pid: int, nsys: Collection[int]) -> bool:
     return pid not in nsys and not is_own
 
 
-class Watch:
+class IdleWatch:
     """Tells for how long nsys has done nothing: used no CPU, written nothing, printed nothing.
 
     ``temporary`` is its private folder. An nsys that waits for a CPU or for a disk works.
@@ -250,12 +250,12 @@ def main(token: str, work: Path, temporary: Path, stem: str, lock: int) -> None:
         told = [int(word) for word in words.split()]
         _take_over(lock)
         if stem:
-            _end_recording(Members(token), told, temporary)
+            _end_recording(RunProcesses(token), told, temporary)
             gather(work, temporary, stem)
             _protect(work)
         else:  # if nsyswrap died, the command has a signal from the kernel
             wait_s = _SETTLE_S if os.getppid() == nsyswrap else _AGAIN_S
-            _end_command(Members(token), told, wait_s)
+            _end_command(RunProcesses(token), told, wait_s)
         remove(temporary)
         remove(work)
         _give_up(lock)
@@ -280,7 +280,7 @@ def _tell(descriptor: int, words: bytes) -> None:
         os.write(descriptor, words)
 
 
-def _rounds(run: Members) -> Iterator[tuple[float, list[int]]]:
+def _rounds(run: RunProcesses) -> Iterator[tuple[float, list[int]]]:
     """Yield the time and the living processes of a run, again and again until none has been seen for a while.
 
     It is the copy of ``process_watch`` for processes that are not our children.
@@ -293,9 +293,9 @@ def _rounds(run: Members) -> Iterator[tuple[float, list[int]]]:
         time.sleep(_POLL_S)
 
 
-def _end_recording(run: Members, told: Collection[int], temporary: Path) -> None:
+def _end_recording(run: RunProcesses, told: Collection[int], temporary: Path) -> None:
     """End the program, and wait until nsys has written its report. ``told`` has the process id of nsys."""
-    watch, stopped, is_asked = Watch(temporary), set[int](), False
+    watch, stopped, is_asked = IdleWatch(temporary), set[int](), False
     began = nsys_at = printed_at = time.monotonic()
     printed = b""
     for now, left in _rounds(run):
@@ -319,7 +319,7 @@ def _end_recording(run: Members, told: Collection[int], temporary: Path) -> None
             kill(nsys or helpers)  # when nsys dies, its agent completes the recording
 
 
-def _end_command(run: Members, told: Collection[int], wait_s: float) -> None:
+def _end_command(run: RunProcesses, told: Collection[int], wait_s: float) -> None:
     """End a command with a signal after ``wait_s``, and kill what does not end in time."""
     began = time.monotonic()
     due = began + wait_s

@@ -46,7 +46,7 @@ def python_path(environment: Mapping[str, str]) -> str:
     return os.pathsep.join(filter(None, (str(FOLDER), environment.get(PATH, ""))))
 
 
-class Absent(NamedTuple):
+class MissingFunction(NamedTuple):
     """``owner`` has no function ``name``, but those of ``names``. None: it has the name, for no function."""
 
     owner: str
@@ -55,7 +55,7 @@ class Absent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Hooked:
+class HookNotes:
     """What the hook noted in the processes of a run.
 
     ``loaded`` and ``torch`` count processes: those with the hook, and those that imported PyTorch. ``steps``
@@ -75,7 +75,7 @@ class Hooked:
     failures: tuple[str, ...] = ()
     fused: Mapping[str, list[str]] = field(default_factory=dict)
     unseen_start: bool = False
-    absent: Absent | None = None
+    absent: MissingFunction | None = None
 
     def facts(self, options: RecordingOptions) -> dict[str, Any]:
         """Return what goes into run.json."""
@@ -87,10 +87,10 @@ class Hooked:
         }
 
 
-def read(folder: Path) -> Hooked:
+def read(folder: Path) -> HookNotes:
     """Return what was noted in the files of ``folder``. What is not valid is ignored."""
     processes = [_of_process(path) for path in paths.matching(folder, "[0-9]*.json", paths.ignore)]
-    most = max(processes, key=lambda one: (one.first is not None, one.steps), default=Hooked())
+    most = max(processes, key=lambda one: (one.first is not None, one.steps), default=HookNotes())
     return replace(
         most,
         loaded=len(processes),
@@ -102,18 +102,18 @@ def read(folder: Path) -> Hooked:
     )
 
 
-def _of_process(path: Path) -> Hooked:
+def _of_process(path: Path) -> HookNotes:
     """Return what one process noted."""
     try:
         facts = read_json(path)
     except (OSError, ValueError):
-        return Hooked()
+        return HookNotes()
     if not isinstance(facts, dict):
-        return Hooked()
+        return HookNotes()
     numbers = {name: facts[name] for name in ("steps", "first", "last") if isinstance(facts.get(name), int)}
     numbers["steps"] = max(numbers.get("steps", 0), _count(path.with_suffix(".steps")))
     lines, fused = facts.get("failures"), facts.get("fused")
-    return Hooked(
+    return HookNotes(
         **numbers,
         torch=int(facts.get("torch") is True),
         place=facts.get("place") is True,
@@ -132,15 +132,15 @@ def _count(path: Path) -> int:
         return 0
 
 
-def _absent(fact: object) -> Absent | None:
+def _absent(fact: object) -> MissingFunction | None:
     if not isinstance(fact, dict) or not {"owner", "name", "names"} <= fact.keys():
         return None
     names = fact["names"]
     known = tuple(map(str, names)) if isinstance(names, list) else None
-    return Absent(str(fact["owner"]), str(fact["name"]), known)
+    return MissingFunction(str(fact["owner"]), str(fact["name"]), known)
 
 
-def why_none(options: RecordingOptions, hooked: Hooked, program: str) -> tuple[str, str]:
+def why_none(options: RecordingOptions, hooked: HookNotes, program: str) -> tuple[str, str]:
     """Return why none of the steps were recorded, and what to do."""
     words = f"steps {options.steps} were not recorded"
     if hooked.steps > parse_steps(options.steps or "0")[1]:
@@ -158,7 +158,7 @@ def why_none(options: RecordingOptions, hooked: Hooked, program: str) -> tuple[s
     return f"{words}: {cause}", cure
 
 
-def failed_before(options: RecordingOptions, hooked: Hooked) -> str:
+def failed_before(options: RecordingOptions, hooked: HookNotes) -> str:
     """Return when a program failed before the steps to record; empty if steps or the hook are at fault."""
     first = parse_steps(options.steps or "0")[0]
     if hooked.failures or hooked.steps > first:
@@ -166,7 +166,7 @@ def failed_before(options: RecordingOptions, hooked: Hooked) -> str:
     return f"{f'after {_steps(hooked.steps)}, ' if hooked.steps else ''}before step {first} began"
 
 
-def _why_no_step(at: str, hooked: Hooked, program: str) -> tuple[str, str]:
+def _why_no_step(at: str, hooked: HookNotes, program: str) -> tuple[str, str]:
     kind, _, name = at.partition(":")
     if kind == "call":
         module, _, function = name.partition(":")
@@ -193,7 +193,7 @@ def _why_absent(owner: str, name: str, names: tuple[str, ...] | None) -> tuple[s
     return f"{owner} has no function {name}", cure or "name a function that each step calls"
 
 
-def shortfall(options: RecordingOptions, hooked: Hooked, program: str) -> str:
+def shortfall(options: RecordingOptions, hooked: HookNotes, program: str) -> str:
     """Return which steps or marks are missing in a recording; empty if all are there."""
     if options.marks_garbage and not hooked.loaded:
         return f"no garbage collections are marked: {_NOT_LOADED}"
@@ -207,7 +207,7 @@ def shortfall(options: RecordingOptions, hooked: Hooked, program: str) -> str:
     return _missing_steps(options.steps, hooked.first, hooked, program)
 
 
-def _missing_steps(asked: str, first: int, hooked: Hooked, program: str) -> str:
+def _missing_steps(asked: str, first: int, hooked: HookNotes, program: str) -> str:
     if hooked.last is None:
         last = hooked.steps - 1
         done = f"step {first}" if last == first else f"steps {first}-{last}" if last > first else ""

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from nsyswrap.base.errors import NsyswrapError
     from nsyswrap.base.nsys.options import RecordingOptions
     from nsyswrap.base.run_folder import Outcome
-    from nsyswrap.record.hooked import Hooked
+    from nsyswrap.record.hooked import HookNotes
     from nsyswrap.record.program import RunSpec
-    from nsyswrap.record.supervisor import Ending
+    from nsyswrap.record.supervisor import NsysEnd
 
 with lazy_imports():
     from nsyswrap.record import hooked
@@ -43,7 +43,7 @@ _FULL: tuple[Outcome, int] = ("disk_full", 73)
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunEvidence:
     """What nsys left behind, for judging a run.
 
     ``launcher_ran``: nsys started the program's launcher. ``error_number`` says why the program could not be
@@ -53,18 +53,18 @@ class Evidence:
     twice, in vain.
     """
 
-    ending: Ending
+    ending: NsysEnd
     launcher_ran: bool
     error_number: int
     log: str
     reimport_error: NsyswrapError | None
     work: Path
     unmoved: Sequence[Path]
-    steps: Hooked
+    steps: HookNotes
     import_failed: bool = False
 
 
-def judge(spec: RunSpec, evidence: Evidence) -> Status:
+def judge(spec: RunSpec, evidence: RunEvidence) -> Status:
     """Return how the run ended. Success needs a complete export: nsys' exit code does not tell."""
     ending, name = evidence.ending, spec.program.name
     if evidence.error_number:
@@ -83,7 +83,7 @@ def judge(spec: RunSpec, evidence: Evidence) -> Status:
     return _judge_undisturbed(spec, evidence, lack)
 
 
-def _judge_undisturbed(spec: RunSpec, evidence: Evidence, lack: str) -> Status:
+def _judge_undisturbed(spec: RunSpec, evidence: RunEvidence, lack: str) -> Status:
     """Judge a run that we did not stop; an option may have made nsys stop it."""
     ending, name = evidence.ending, spec.program.name
     recorded = 0 if lack else command.recorded_s(evidence.work / EXPORT)
@@ -123,7 +123,7 @@ def _exit_code_text(code: int) -> str:
     return f"exit code {code}" + (f" (signal {code - 128})" if code - 128 in signal.valid_signals() else "")
 
 
-def _cut_short(words: str, lack: str, spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
+def _cut_short(words: str, lack: str, spec: RunSpec, evidence: RunEvidence) -> tuple[str, str]:
     """Return message and hint for a run that we stopped."""
     if lack and not evidence.launcher_ran:
         return f"{words}; nsys had not started the program", temporary_room(spec.options.env)
@@ -135,7 +135,7 @@ def _cut_short(words: str, lack: str, spec: RunSpec, evidence: Evidence) -> tupl
     return "; ".join(filter(None, (words, missing))), ""
 
 
-def _failure(spec: RunSpec, evidence: Evidence, lack: str) -> tuple[str, str]:
+def _failure(spec: RunSpec, evidence: RunEvidence, lack: str) -> tuple[str, str]:
     """Return message and hint for a run without a report, or with a report that ends before the program."""
     meaning, cure = _fault_and_cure(spec, evidence)
     if cure == command.DISK_FULL[1]:
@@ -153,7 +153,7 @@ def _failure(spec: RunSpec, evidence: Evidence, lack: str) -> tuple[str, str]:
     return f"{meaning}; the program was ended too, and the report ends there", hint
 
 
-def _read_command(spec: RunSpec, evidence: Evidence) -> str:
+def _read_command(spec: RunSpec, evidence: RunEvidence) -> str:
     """Return the command that reads the recording; empty if there is none."""
     recordings = [spec.output / name for name in (REPORT, RECORDING) if paths.exists(evidence.work / name)]
     recordings += [path for path in evidence.unmoved if path.suffix != Path(EXPORT).suffix]
@@ -165,12 +165,12 @@ def _read_command(spec: RunSpec, evidence: Evidence) -> str:
     return f"recording kept in {first}; to read it: nsyswrap report {shlex.quote(str(first))}"
 
 
-def _fault_and_cure(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
+def _fault_and_cure(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str]:
     """Return what went wrong and what to do; both are empty if nothing shows it."""
     return _fault_in_sight(spec, evidence) or _cause_in_options(spec, evidence)
 
 
-def _fault_in_sight(spec: RunSpec, evidence: Evidence) -> tuple[str, str] | None:
+def _fault_in_sight(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str] | None:
     """Return fault and cure that nsys, the disk or another export shows; None if none does."""
     named = command.fault(evidence.log)
     if named[0]:
@@ -184,7 +184,7 @@ def _fault_in_sight(spec: RunSpec, evidence: Evidence) -> tuple[str, str] | None
     return None
 
 
-def _fault_of_nsys(spec: RunSpec, evidence: Evidence) -> tuple[str, str] | None:
+def _fault_of_nsys(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str] | None:
     """Return fault and cure if nsys stopped working; None if it did not."""
     ending, room = evidence.ending, temporary_room(spec.options.env)
     lacks_room = shutil.disk_usage(temporary_place(spec.options.env)).free < _LEAST_ROOM
@@ -204,7 +204,7 @@ def _is_full(spec: RunSpec) -> bool:
     return any(map(is_full, (spec.output, temporary_place(spec.options.env))))
 
 
-def _cause_in_options(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
+def _cause_in_options(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str]:
     """Return fault and cure that follow from the options of the run; both are empty if none do."""
     log, options = evidence.log.strip(), spec.options
     words = command.quoted(log)
@@ -232,7 +232,7 @@ def _start_missed(options: RecordingOptions, log: str) -> str:
     return "" if options.delay is None or log else f"the recording started: --delay is {options.delay:g} s"
 
 
-def _failed_early(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
+def _failed_early(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str]:
     """Return what a failing program did not reach, and a hint; empty if it did, or if nsys shows a fault."""
     options, hint = spec.options, spec.program.if_it_fails
     start = _start_missed(options, evidence.log.strip())
@@ -245,7 +245,7 @@ def _failed_early(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
     return f"before {start}", hint
 
 
-def _why_no_steps(spec: RunSpec, evidence: Evidence) -> tuple[str, str]:
+def _why_no_steps(spec: RunSpec, evidence: RunEvidence) -> tuple[str, str]:
     return hooked.why_none(spec.options, evidence.steps, spec.program.name)
 
 

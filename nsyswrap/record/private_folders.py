@@ -45,7 +45,7 @@ _OURS = {RUN, PROGRAM_OUTPUT, PROGRAM_ERRORS}  # our files that exist while the 
 
 
 @dataclass
-class Private:
+class WorkFolders:
     """The private folders of a run. ``token`` marks every process of the run."""
 
     run: RunFolder
@@ -182,7 +182,7 @@ def _started(words: Sequence[str | Path], lock: int | None) -> subprocess.Popen[
 
 
 @contextmanager
-def private_folders(run: RunFolder, place: Path) -> Iterator[Private]:
+def private_folders(run: RunFolder, place: Path) -> Iterator[WorkFolders]:
     """Create ``temporary`` in ``place``, and remove it afterwards, except for recordings in it.
 
     Raises OutputError if it cannot be created.
@@ -196,6 +196,6 @@ def private_folders(run: RunFolder, place: Path) -> Iterator[Private]:
             "check that TMPDIR is writable and has free space",
         ) from None
     try:
-        yield Private(run, made, uuid.uuid4().hex)
+        yield WorkFolders(run, made, uuid.uuid4().hex)
     finally:
         guard.remove(made)

@@ -40,7 +40,7 @@ class ProcessWatch:
     """
 
     process: subprocess.Popen[bytes]
-    members: guard.Members
+    members: guard.RunProcesses
     received: Sequence[signal.Signals]
     timeout_s: float | None
     stop: Callable[[signal.Signals], None] = lambda _: None

@@ -161,7 +161,7 @@ def execute_bare(program: Program, env: Mapping[str, str]) -> NoReturn:
         raise NotExecutable(f"{program.name} could not be executed: {error.strerror}") from None
 
 
-def _other_python(words: str, chosen: pythons.Python) -> str:
+def _other_python(words: str, chosen: pythons.Interpreter) -> str:
     """Return a hint on the Python that ran ``words``: what it lacks, or that another one is on PATH."""
     ran = chosen.path
     if chosen.lacks:

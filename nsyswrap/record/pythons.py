@@ -31,7 +31,7 @@ _LIMIT_S = 10
 
 
 @dataclass(frozen=True)
-class Python:
+class Interpreter:
     """An interpreter. ``source`` says why it was taken, or is empty for our own.
 
     ``lacks`` is a package that the program imports, and that no Python has that was looked at.
@@ -52,13 +52,13 @@ def choose(
     module: bool = False,
     ours_first: bool = False,
     environment: Mapping[str, str] = os.environ,
-) -> Python:
+) -> Interpreter:
     """Return the Python for a script, or for a module and its arguments; without them that for any script.
 
     With ``ours_first`` the Python of nsyswrap counts before all others: the user has started that one.
     """
-    candidates: dict[str, Python] = {}
-    ours = [Python(sys.executable)] if ours_first else []
+    candidates: dict[str, Interpreter] = {}
+    ours = [Interpreter(sys.executable)] if ours_first else []
     for python in (*ours, *_candidates("" if module else "".join(command[:1]), environment)):
         candidates.setdefault(_prefix(python.path), python)
     first, *others = candidates.values()
@@ -67,11 +67,11 @@ def choose(
         return first
     for other in others:
         if _has(other, package):
-            return Python(other.path, f"{first.path} has no {package}") if other.source else other
-    return Python(first.path, first.source, package)
+            return Interpreter(other.path, f"{first.path} has no {package}") if other.source else other
+    return Interpreter(first.path, first.source, package)
 
 
-def _candidates(script: str, environment: Mapping[str, str]) -> Iterator[Python]:
+def _candidates(script: str, environment: Mapping[str, str]) -> Iterator[Interpreter]:
     """Yield the Pythons in the order in which they count. ``#!/usr/bin/env python3`` names none of them."""
     search = environment.get("PATH", os.defpath).split(os.pathsep)
     active = [f"{environment[name]}/bin" for name in _ENVIRONMENTS if environment.get(name)]
@@ -79,15 +79,15 @@ def _candidates(script: str, environment: Mapping[str, str]) -> Iterator[Python]
         yield from _named(_first_in(folder), "active environment")
     if script:
         yield from _named(shebang(Path(script), search=""), "first line of the script")
-    ours, on_path = Python(sys.executable), _named(_first_in(os.pathsep.join(search)), "first on PATH")
+    ours, on_path = Interpreter(sys.executable), _named(_first_in(os.pathsep.join(search)), "first on PATH")
     is_tool = any(place in f"{Path(sys.prefix).as_posix()}/" for place in _TOOLS)
     yield from [*on_path, ours] if is_tool else [ours, *on_path]
 
 
-def _named(path: str | None, source: str) -> Iterator[Python]:
+def _named(path: str | None, source: str) -> Iterator[Interpreter]:
     if path:
         is_ours = _prefix(path) == os.path.realpath(sys.prefix)
-        yield Python(sys.executable) if is_ours else Python(path, source)
+        yield Interpreter(sys.executable) if is_ours else Interpreter(path, source)
 
 
 def _first_in(search: str) -> str | None:
@@ -98,7 +98,7 @@ def _prefix(path: str) -> str:
     return str(Path(os.path.realpath(Path(path).parent)).parent)  # /bin can be a link to /usr/bin
 
 
-def _has(python: Python, package: str) -> bool:
+def _has(python: Interpreter, package: str) -> bool:
     """Return True if a Python can import a package, which is not imported. A mere folder is none."""
     if not python.source:
         return getattr(importlib.util.find_spec(package), "origin", None) is not None

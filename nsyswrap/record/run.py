@@ -39,10 +39,10 @@ from nsyswrap.base.run_folder import (
 from nsyswrap.base.temporary import shielded
 from nsyswrap.base.version import version_at_once
 from nsyswrap.record import exec_program, guard, outcome
-from nsyswrap.record.private_folders import STEM, Private, private_folders
+from nsyswrap.record.private_folders import STEM, WorkFolders, private_folders
 from nsyswrap.record.process_watch import signals_noted
 from nsyswrap.record.program import Callbacks, ProgramTime
-from nsyswrap.record.supervisor import Ending, Supervisor
+from nsyswrap.record.supervisor import NsysEnd, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -69,7 +69,7 @@ class _Ended(NamedTuple):
     None if it is not known.
     """
 
-    ending: Ending
+    ending: NsysEnd
     launcher_ran: bool
     error_number: int
     log: str
@@ -146,7 +146,7 @@ def execute(spec: RunSpec, callbacks: Callbacks | None = None) -> Status:
                 private.discard_recordings()
             unmoved = guard.recordings(private.temporary)
             steps = hooked.read(private.notes)
-            evidence = outcome.Evidence(*ended[:4], failure, private.work, unmoved, steps, import_failed)
+            evidence = outcome.RunEvidence(*ended[:4], failure, private.work, unmoved, steps, import_failed)
             asked = time.monotonic()
             facts |= {**_gpu_facts(), **_facts_of(ended)}
             facts |= steps.facts(spec.options)
@@ -176,7 +176,7 @@ def _run_lock(run: RunFolder, spec: RunSpec) -> Iterator[None]:
 
 
 def _start(
-    spec: RunSpec, nsys: Nsys, private: Private, received: list[signal.Signals], callbacks: Callbacks
+    spec: RunSpec, nsys: Nsys, private: WorkFolders, received: list[signal.Signals], callbacks: Callbacks
 ) -> _Ended:
     """Run nsys, again if it gave up before it started the program."""
     starts = 0
@@ -192,8 +192,8 @@ def _start(
 
 
 def _run(
-    spec: RunSpec, nsys: Nsys, private: Private, received: list[signal.Signals], callbacks: Callbacks
-) -> tuple[Ending, bytes, Observer, float | None]:
+    spec: RunSpec, nsys: Nsys, private: WorkFolders, received: list[signal.Signals], callbacks: Callbacks
+) -> tuple[NsysEnd, bytes, Observer, float | None]:
     """Run nsys once; return its end, the launcher's report, the observer, and the program's duration in s."""
     with descriptors(spec) as own, private.log.open("wb") as log, closing(ProgramTime()) as timed:
         argv = command_line(spec, nsys, (*own, timed.writer), private.output / STEM)
@@ -220,7 +220,7 @@ def _run(
         return ending, timed.report, observed, timed.seconds
 
 
-def _environment(spec: RunSpec, private: Private) -> dict[str, str]:
+def _environment(spec: RunSpec, private: WorkFolders) -> dict[str, str]:
     """Return the environment of nsys, with the variables from which the launcher restores the program's."""
     own = {**os.environ, **spec.options.env}
     before = {
@@ -235,7 +235,7 @@ def _environment(spec: RunSpec, private: Private) -> dict[str, str]:
 
 
 def _judge_and_finish(
-    spec: RunSpec, evidence: outcome.Evidence, private: Private, finish: Callable[[Path], None]
+    spec: RunSpec, evidence: outcome.RunEvidence, private: WorkFolders, finish: Callable[[Path], None]
 ) -> Status:
     """Return how the run ended. Call ``finish`` on a complete export; if it fails, remove the export."""
     status = outcome.judge(spec, evidence)
@@ -252,7 +252,7 @@ def _judge_and_finish(
     return status
 
 
-def _reimport(nsys: Nsys, private: Private, facts: dict[str, Any]) -> NsyswrapError | None:
+def _reimport(nsys: Nsys, private: WorkFolders, facts: dict[str, Any]) -> NsyswrapError | None:
     """Import and export a recording if nsys failed to; return the error if this fails too."""
     try:
         environment = {**os.environ, guard.MARK: private.token}

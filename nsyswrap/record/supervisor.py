@@ -37,7 +37,7 @@ _TAIL_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Ending:
+class NsysEnd:
     """How nsys ended: its exit code (negative: a signal), and the first signal that we received.
 
     ``timed_out``: the run reached its time limit. ``killed``: we killed nsys. ``fault``: nsys did not notice
@@ -86,17 +86,17 @@ class Supervisor:
     _message: str = ""
     _began: float = field(default_factory=time.monotonic)
     _has_started: bool = False
-    _run: guard.Members = field(init=False)
-    _idleness: guard.Watch = field(init=False)
+    _run: guard.RunProcesses = field(init=False)
+    _idleness: guard.IdleWatch = field(init=False)
     _watch: ProcessWatch = field(init=False)
     _gpu_users: gpu_users.GpuUsers = field(init=False)
 
     def __post_init__(self) -> None:
-        self._run = guard.Members(self.token)
-        self._idleness = guard.Watch(self.log.parent)
+        self._run = guard.RunProcesses(self.token)
+        self._idleness = guard.IdleWatch(self.log.parent)
         self._gpu_users = gpu_users.GpuUsers(self.token)
 
-    def wait(self, timeout_s: float | None, *, leave_program: bool = False) -> Ending:
+    def wait(self, timeout_s: float | None, *, leave_program: bool = False) -> NsysEnd:
         """Wait until nsys has ended. After ``timeout_s`` seconds (None: never) it is stopped.
 
         ``leave_program``: processes that outlive nsys are left running.
@@ -109,7 +109,7 @@ class Supervisor:
             self._show("")
         first = self.received[0] if self.received else None
         users = tuple(self._gpu_users.users)
-        return Ending(self.process.returncode, first, watch.timed_out, watch.killed, users, self._fault)
+        return NsysEnd(self.process.returncode, first, watch.timed_out, watch.killed, users, self._fault)
 
     def _look(self) -> None:
         self._deliver()

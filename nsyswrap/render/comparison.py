@@ -74,7 +74,7 @@ def short_names(comparison: Comparison) -> dict[Key, str]:
 
 
 @dataclass(frozen=True)
-class ChangedPart:
+class ChangedItem:
     """A part and its times in ns, in a step or in a run. ``interval`` has the ends of that of the difference.
 
     ``verdict`` is a key of a picture's styles; ``text`` says the relative change and the verdict.
@@ -94,7 +94,7 @@ class ChangedPart:
         return self.new_ns - self.base_ns
 
 
-class Cause(NamedTuple):
+class ComparedCause(NamedTuple):
     """What the GPU did, or why it was idle, and its times in ns on both sides, in a step or in a run."""
 
     name: str
@@ -138,7 +138,7 @@ class ComparisonRows:
                 yield group_table(self.comparison, group, self.names), rows
 
     @cached_property
-    def parts(self) -> list[ChangedPart]:
+    def parts(self) -> list[ChangedItem]:
         """The parts that differ, those that cost most first: kernels, copies, and idle time by cause.
 
         They do not overlap much, so that together they explain how a step or a run changed.
@@ -149,13 +149,13 @@ class ComparisonRows:
         known = [part for part in map(self._part, pairs.values()) if part is not None and part.cost_ns]
         return sorted(known, key=lambda part: -abs(part.cost_ns))
 
-    def largest(self, most: int) -> list[ChangedPart]:
+    def largest(self, most: int) -> list[ChangedItem]:
         """Return at most so many parts, without those too small to be seen beside the largest."""
         least = _SEEN * max((abs(part.cost_ns) for part in self.parts), default=0.0)
         return [part for part in self.parts[:most] if abs(part.cost_ns) >= least]
 
     @cached_property
-    def causes(self) -> list[Cause]:
+    def causes(self) -> list[ComparedCause]:
         """The time of both sides by cause: work before idle time, the longest first, then the rest."""
         found = map(self._cause, self.comparison.of("budget"))
         every = sorted((cause for cause in found if cause.most_ns > 0), key=lambda cause: -cause.most_ns)
@@ -165,7 +165,7 @@ class ComparisonRows:
         shown.sort(key=lambda cause: cause.is_idle)
         if rest:
             both = (sum(cause.base_ns for cause in rest), sum(cause.new_ns for cause in rest))
-            shown.append(Cause("the rest", False, REST, *both))  # noqa: FBT003 - a field
+            shown.append(ComparedCause("the rest", False, REST, *both))  # noqa: FBT003 - a field
         return shown
 
     def _times(self, pair: Pair) -> tuple[float, float]:
@@ -173,12 +173,12 @@ class ComparisonRows:
             return pair.base_per_step_ns or 0.0, pair.new_per_step_ns or 0.0
         return pair.base_total_ns, pair.new_total_ns
 
-    def _cause(self, pair: Pair) -> Cause:
+    def _cause(self, pair: Pair) -> ComparedCause:
         is_idle, name = pair.key.name.startswith("idle_"), row_name(pair.key)
         style = state_color(pair.key.name)
-        return Cause(f"idle: {name}" if is_idle else name, is_idle, style, *self._times(pair))
+        return ComparedCause(f"idle: {name}" if is_idle else name, is_idle, style, *self._times(pair))
 
-    def _part(self, pair: Pair) -> ChangedPart | None:
+    def _part(self, pair: Pair) -> ChangedItem | None:
         if self.by_step and step_cost_ns(pair) is None:
             return None
         base, new = self._times(pair)
@@ -188,7 +188,7 @@ class ComparisonRows:
         if pair.is_renamed and pair.renamed_from:
             before = self.names.get(pair.renamed_from, pair.renamed_from.name)
             text = f"{text}, probably renamed from {before}"
-        return ChangedPart(name, detail(pair), base, new, _interval(pair, base), _style_key(word), text)
+        return ChangedItem(name, detail(pair), base, new, _interval(pair, base), _style_key(word), text)
 
 
 def _interval(pair: Pair, base_ns: float) -> tuple[float, float] | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import printable, without_commands
 from nsyswrap.base.units import EXACT_TENTHS, NEAR_TIE, TIE, TimeUnit, Unit, csv_cell, csv_decimals, csv_label
@@ -148,7 +148,7 @@ def _writer(
 
 
 def _texts(values: Values, encoded: Encode) -> Callable[[slice], Cells]:
-    if not isinstance(values, Texts):
+    if not isinstance(values, TextColumn):
         return lambda rows: [encoded(text) for text in values[rows]]
     codes, texts = values.codes, [encoded(text) for text in values.texts]
     if any(len(text) > _SHORT or _BLANK in text or b"%" in text for text in texts):

@@ -13,7 +13,7 @@ from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.base.version import version
 
 if TYPE_CHECKING:
-    from nsyswrap.reports.runs.metrics import Family, Labels, Metrics, Sample
+    from nsyswrap.reports.runs.metrics import Family, Labels, Metrics, MetricSample
 
 _PREFIX = "nsyswrap"
 # The base unit of a unit, and what a value is divided by.
@@ -89,7 +89,7 @@ def github_benchmark(metrics: Metrics) -> str:
     return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
 
 
-def _entry(family: Family, sample: Sample, made_by: str) -> dict[str, str | float]:
+def _entry(family: Family, sample: MetricSample, made_by: str) -> dict[str, str | float]:
     """Return one entry. Its name is the same for all commits; ``made_by`` ends the remarks."""
     labels = ", ".join(value for _, value in sample.labels)
     name, values = family.name.replace("_", " ").replace("gpu", "GPU"), sample.values

@@ -17,7 +17,7 @@ from nsyswrap.render.formats.text import (
     paragraph_lines,
 )
 from nsyswrap.render.names import readable_tables
-from nsyswrap.reports.answer import Line
+from nsyswrap.reports.answer import AnswerLine
 from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.table import Column, Table
 
@@ -90,12 +90,12 @@ def summary_html(capture: Capture) -> str:
     return _block([*lines, *(_table(table, readable, rows) for (table, rows), readable in shown)])
 
 
-def answer_html(lines: Iterable[Line]) -> str:
+def answer_html(lines: Iterable[AnswerLine]) -> str:
     """Return the lines of an answer."""
     return _block(map(_answer_line, lines))
 
 
-def _answer_line(line: Line) -> str:
+def _answer_line(line: AnswerLine) -> str:
     """Return a line of the answer, with its indentation and bar."""
     text = _text(line.text)
     bar = f" <code>{line.blocks()}</code>" if line.bar else ""

@@ -13,7 +13,7 @@ from nsyswrap.base.units import percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.render.formats.text import paragraph_lines, styled, table_lines, wrapped
 from nsyswrap.render.notebook import WHOLE
-from nsyswrap.reports.answer import Line, screen_texts
+from nsyswrap.reports.answer import AnswerLine, screen_texts
 from nsyswrap.reports.table import Table
 
 _TOP = 20  # rows
@@ -33,7 +33,7 @@ def table_text(table: Table) -> str:
         return printable(styled(lines, color=False).rstrip("\n"), "\n")
 
 
-def answer_text(lines: Iterable[Line]) -> str:
+def answer_text(lines: Iterable[AnswerLine]) -> str:
     """Return the lines of an answer as a terminal shows them, without bars."""
     with ascii_layout(active=not is_utf8(sys.stdout)):
         return printable("\n".join(text for line in lines for text in screen_texts(line)), "\n")

@@ -32,7 +32,7 @@ from nsyswrap.reports.table import Schema, Table, table_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap.reports.runs.digest import Summary
+    from nsyswrap.reports.runs.digest import ReportSummary
     from nsyswrap.reports.runs.find import RecordedRun
     from nsyswrap.reports.runs.gather import RunResult
 
@@ -50,7 +50,7 @@ _LARGE = ("cuda_gpu_sum", "cuda_api_gpu_sum", "kernel_histogram")
 WRITTEN = tuple(name for name in SUMMARIES if name not in _LARGE)
 
 
-class Wanted(NamedTuple):
+class FileContents(NamedTuple):
     """What is written: the reports of summaries.csv, and whether cells of CSV are guarded."""
 
     reports: Collection[str] = WRITTEN
@@ -75,7 +75,7 @@ def _is_ours(results: Path) -> bool:
         return False
 
 
-def write_results(output: Path, results: Table, wanted: Wanted) -> list[Path]:
+def write_results(output: Path, results: Table, wanted: FileContents) -> list[Path]:
     """Write results.csv and, where pyarrow is installed, results.parquet. Return what was written.
 
     A results.parquet that cannot be replaced is removed: it would be that of other runs.
@@ -92,7 +92,7 @@ def write_results(output: Path, results: Table, wanted: Wanted) -> list[Path]:
 
 
 def write_rows(
-    output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: Wanted, jobs: int
+    output: Path, results: Sequence[RunResult], parameters: Parameters, wanted: FileContents, jobs: int
 ) -> list[Path]:
     """Write summaries and kernels.csv, a few digests in memory at a time. Return what was written.
 
@@ -148,7 +148,7 @@ def _read(
     return _Block(["".join(own).encode("utf-8", "backslashreplace") for own in lines], kernels)
 
 
-def _values(run: RecordedRun, report: str, summary: Summary, *, safe: bool) -> Iterator[str]:
+def _values(run: RecordedRun, report: str, summary: ReportSummary, *, safe: bool) -> Iterator[str]:
     """Yield a line for each cell of a report that is not missing. Numbers and texts have columns apart."""
 
     def cell(text: str) -> str:

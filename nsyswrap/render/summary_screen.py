@@ -17,8 +17,8 @@ from nsyswrap.reports.answer.line import CELLS
 if TYPE_CHECKING:
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.render.formats.text import Line
-    from nsyswrap.reports.answer import Line as AnswerLine
-    from nsyswrap.reports.summary import Summary
+    from nsyswrap.reports.answer import AnswerLine
+    from nsyswrap.reports.summary import SummaryScreen
     from nsyswrap.reports.table import Table
 
 _AND = "; "  # separates the parts of a selection
@@ -27,7 +27,7 @@ _STYLES = {"bad": "red", "warning": "magenta", "good": "green", "": ""}
 
 
 def render(
-    summary: Summary,
+    summary: SummaryScreen,
     *,
     width: int = 100,
     color: bool = False,
@@ -84,7 +84,7 @@ def _bar(line: AnswerLine, width: int) -> str:
     return f"  {line.blocks(cells)}" if line.bar and cells >= _LEAST_BAR else ""
 
 
-def with_readable_names(summary: Summary) -> Summary:
+def with_readable_names(summary: SummaryScreen) -> SummaryScreen:
     """Return the summary with readable kernel names."""
     tables = readable_tables([table for table, _ in summary.tables])
     rows = [rows for _, rows in summary.tables]

@@ -56,7 +56,7 @@ def module(name: str) -> ModuleType:
 
 
 @dataclass(frozen=True)
-class Request:
+class ReportRequest:
     """A report with its options and the view that its qualifiers ask for.
 
     ``suffix`` is how nsys names the files of a report with options, as in ``gpu_gaps_gap=1``.
@@ -72,7 +72,7 @@ class Request:
         return replace(self.report.make(capture.viewed(**self.view), **self.options), suffix=self.suffix)
 
 
-def parse(text: str) -> Request:
+def parse(text: str) -> ReportRequest:
     """Read ``NAME[:base|:mangled][:nvtx-name][:OPTION=N]...``, as nsys does. Raises UsageError."""
     name, *parts = text.split(":")
     report = find_report(name)
@@ -91,10 +91,10 @@ def parse(text: str) -> Request:
                 did_you_mean(part, takes)
                 or (f"options: {', '.join(takes)}" if takes else "it has no options"),
             )
-    return Request(report, options, view, "".join(f"_{part.removesuffix('%')}" for part in parts))
+    return ReportRequest(report, options, view, "".join(f"_{part.removesuffix('%')}" for part in parts))
 
 
-def parse_all(texts: Sequence[str]) -> list[Request]:
+def parse_all(texts: Sequence[str]) -> list[ReportRequest]:
     """Read the values of ``-r``, each one or several requests separated by commas.
 
     Return each request once. No text and ``all`` mean every report, ``*_sum`` all with such a name. Raises

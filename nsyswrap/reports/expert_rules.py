@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.correlation import equal_pairs
 from nsyswrap.analysis.names import calls_named, look_up
 from nsyswrap.base.constants import MISSING
@@ -17,11 +17,11 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import EVENTS, PROCESS_MASK, SPANS
 from nsyswrap.capture.selection import process_ids
-from nsyswrap.reports.table import Column, Option, Result
+from nsyswrap.reports.table import Column, ReportOption, Result
 
-Arrays = Mapping[str, NDArray[Any] | Texts]  # a value per column and row
+Arrays = Mapping[str, NDArray[Any] | TextColumn]  # a value per column and row
 
-ROWS = Option("rows", 50, "maximum number of rows; negative: all")
+ROWS = ReportOption("rows", 50, "maximum number of rows; negative: all")
 LONGEST = "the longest"
 KINDS = {"memcpy": ("src_kind", "dst_kind"), "memset": ("mem_kind",)}  # of memory, by kind of operation
 _ON_GPU = ("device_id", "context_id", "green_context_id", "stream_id")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from nsyswrap.analysis.answer import Answer, JudgedSteps
 
 
-class Figure(NamedTuple):
+class SentenceFigure(NamedTuple):
     """A figure in a sentence: its key, its value, and the part of the sentence that says it."""
 
     key: str

@@ -15,7 +15,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports import Request
+from nsyswrap.reports import ReportRequest
 from nsyswrap.reports.table import Column, Schema, Table, Values, read_ahead
 
 Step = Callable[[str], AbstractContextManager[None]]
@@ -73,7 +73,7 @@ def _notes(tables: Sequence[tuple[str, Table]]) -> tuple[str, ...]:
     )
 
 
-class Missing(NamedTuple):
+class MissingReport(NamedTuple):
     """A report that a capture cannot answer, and why.
 
     ``suffix`` is that of the request, ``capture`` the label of the capture.
@@ -107,7 +107,7 @@ class MadeReports:
     """
 
     tables: dict[str, dict[str, Table]] = field(default_factory=dict)
-    missing: list[Missing] = field(default_factory=list)
+    missing: list[MissingReport] = field(default_factory=list)
     of_several: bool = False
 
     def attempt(
@@ -117,7 +117,7 @@ class MadeReports:
         try:
             self.tables.setdefault(schema.name + suffix, {})[capture] = make()
         except NotInCapture as error:
-            self.missing.append(Missing(schema, suffix, capture, error))
+            self.missing.append(MissingReport(schema, suffix, capture, error))
 
     def combined(self) -> list[Table]:
         """Return one table for each report: of several captures, with a column of their labels in front.
@@ -137,7 +137,7 @@ def _no_step(_: str) -> AbstractContextManager[None]:
 
 
 def make_reports(
-    captures: Mapping[str, Capture], requests: Sequence[Request], step: Step = _no_step
+    captures: Mapping[str, Capture], requests: Sequence[ReportRequest], step: Step = _no_step
 ) -> MadeReports:
     """Make each report of each capture; ``captures`` are by label.
 
@@ -158,7 +158,7 @@ def make_reports(
 
 
 def make_in_turn(
-    captures: Mapping[str, Capture], requests: Sequence[Request], step: Step = _no_step
+    captures: Mapping[str, Capture], requests: Sequence[ReportRequest], step: Step = _no_step
 ) -> Iterator[MadeReports]:
     """Yield each report of all captures, as ``make_reports`` makes them, and keep none.
 
@@ -176,13 +176,13 @@ def make_in_turn(
             capture.release_columns(unread)
 
 
-def _read(captures: Mapping[str, Capture], requests: Sequence[Request], step: Step) -> None:
+def _read(captures: Mapping[str, Capture], requests: Sequence[ReportRequest], step: Step) -> None:
     for capture in captures.values():
         with step(f"reading {capture.source} …"):
             read_ahead(capture, [request.report for request in requests])
 
 
-def _made(request: Request, captures: Mapping[str, Capture], step: Step) -> MadeReports:
+def _made(request: ReportRequest, captures: Mapping[str, Capture], step: Step) -> MadeReports:
     made = MadeReports()
     for label, capture in captures.items():
         with step(f"making {request.report.name} …"):

@@ -9,7 +9,7 @@ from nsyswrap.analysis.advice import advice_of
 from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.model import Comparison, Key, Side
 from nsyswrap.analysis.compare.run_figures import run_figures
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.step_budget import COMPUTE
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
@@ -80,7 +80,7 @@ def _rung(variant: str, capture: Capture) -> _Rung:
     run = run_figures(capture, variant)
     steps = [row for key, row in run.rows.items() if key.group == "step"]
     longest = max(steps, key=lambda row: row.total_ns, default=None)
-    budgets = [budget for part in judged_parts(capture) for budget in part.budgets]
+    budgets = [budget for part in judged_processes(capture) for budget in part.budgets]
     total = sum(int(budget.duration_ns.sum()) for budget in budgets)
     busy = sum(int(budget.busy_ns.sum()) for budget in budgets)
     kernels = sum(int(budget.state_ns[state].sum()) for budget in budgets for state in COMPUTE)

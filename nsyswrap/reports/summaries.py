@@ -29,7 +29,7 @@ NVTX_TIMES = time_columns(Column("instances", "Instances", Unit.COUNT, "number o
 
 
 @dataclass(frozen=True)
-class Grouped:
+class GroupedRows:
     """Rows with a group code each. ``labels[code]`` names the group. Equal rows are ordered by code."""
 
     codes: NDArray[Any]
@@ -37,12 +37,12 @@ class Grouped:
     values: NDArray[Any]
 
 
-def kernels(capture: Capture) -> Grouped:
+def kernels(capture: Capture) -> GroupedRows:
     """Return kernels by name, with their durations in ns."""
-    return Grouped(*packed_names(capture, "kernel"), packed_events(capture, "kernel").duration_ns)
+    return GroupedRows(*packed_names(capture, "kernel"), packed_events(capture, "kernel").duration_ns)
 
 
-def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
+def memory_operations(capture: Capture, value: str = "duration") -> GroupedRows:
     """Return copies by direction and memsets with nsys' labels, and durations in ns or ``bytes``.
 
     As in nsys, copies whose kind has no label are left out.
@@ -57,7 +57,7 @@ def memory_operations(capture: Capture, value: str = "duration") -> Grouped:
     if capture.has("memset"):
         measured = _memory(capture, "memset", value)[value]
         parts.append((np.zeros_like(measured), [MEMSET_NAME], measured))
-    return _pool([Grouped(*number_texts(ids, labels), values) for ids, labels, values in parts])
+    return _pool([GroupedRows(*number_texts(ids, labels), values) for ids, labels, values in parts])
 
 
 def memory_notes(capture: Capture) -> tuple[str, ...]:
@@ -65,23 +65,23 @@ def memory_notes(capture: Capture) -> tuple[str, ...]:
     return capture.notes_on_labels("copy_kind") if capture.has("memcpy") else ()
 
 
-def api_calls(capture: Capture) -> Grouped:
+def api_calls(capture: Capture) -> GroupedRows:
     """Return API calls by name, with their durations in ns."""
-    return Grouped(*packed_names(capture, "api"), packed_events(capture, "api").duration_ns)
+    return GroupedRows(*packed_names(capture, "api"), packed_events(capture, "api").duration_ns)
 
 
-def gpu_operations(capture: Capture) -> list[tuple[str, Grouped]]:
+def gpu_operations(capture: Capture) -> list[tuple[str, GroupedRows]]:
     """Return kernels and memory operations with their durations in ns, under nsys' categories."""
     parts = [("CUDA_KERNEL", kernels(capture))] if capture.has("kernel") else []
     return [*parts, ("MEMORY_OPER", memory_operations(capture))]
 
 
-def pooled(parts: Sequence[tuple[str, Grouped]]) -> tuple[Grouped, list[str]]:
+def pooled(parts: Sequence[tuple[str, GroupedRows]]) -> tuple[GroupedRows, list[str]]:
     """Put categories into one grouping by label, and return the category of each label.
 
     As in nsys, a label of several categories gets that of its longest row, of the first if several are.
     """
-    owners: dict[str | None, list[tuple[str, Grouped]]] = {}
+    owners: dict[str | None, list[tuple[str, GroupedRows]]] = {}
     for category, part in parts:
         for label in part.labels:
             owners.setdefault(label, []).append((category, part))
@@ -89,7 +89,7 @@ def pooled(parts: Sequence[tuple[str, Grouped]]) -> tuple[Grouped, list[str]]:
     return rows, [_owner(owners[label], label) for label in rows.labels]
 
 
-def time_summary(rows: Grouped, count: str, label: str) -> dict[str, Values]:
+def time_summary(rows: GroupedRows, count: str, label: str) -> dict[str, Values]:
     """Return the columns that all of nsys' time summaries have. ``count`` and ``label`` name two of them."""
     stats = grouped(rows.codes, rows.values, len(rows.labels))
     return {
@@ -101,8 +101,8 @@ def time_summary(rows: Grouped, count: str, label: str) -> dict[str, Values]:
     }
 
 
-def _owner(owners: Sequence[tuple[str, Grouped]], label: str | None) -> str:
-    def longest(owner: tuple[str, Grouped]) -> int:
+def _owner(owners: Sequence[tuple[str, GroupedRows]], label: str | None) -> str:
+    def longest(owner: tuple[str, GroupedRows]) -> int:
         part = owner[1]
         return int(part.values[part.codes == part.labels.index(label)].max())
 
@@ -131,7 +131,7 @@ def _packed(capture: Capture, kind: str, fields: tuple[str, ...]) -> dict[str, N
     )
 
 
-def _pool(groups: Sequence[Grouped]) -> Grouped:
+def _pool(groups: Sequence[GroupedRows]) -> GroupedRows:
     """Put groups of several kinds into one, by label. Labels without rows are left out."""
     labels = [label for group in groups for label in group.labels]
     present = np.concatenate([np.empty(0, bool), *map(_present, groups)])
@@ -140,13 +140,13 @@ def _pool(groups: Sequence[Grouped]) -> Grouped:
     rank = np.zeros(len(labels), np.min_scalar_type(len(ordered)))
     rank[known] = ranks
     if not groups:
-        return Grouped(np.empty(0, np.int64), [], np.empty(0, np.int64))
+        return GroupedRows(np.empty(0, np.int64), [], np.empty(0, np.int64))
     parts = np.split(rank, np.cumsum([len(group.labels) for group in groups])[:-1])
     codes = [looked_up(part, group.codes) for part, group in zip(parts, groups, strict=True)]
-    return Grouped(np.concatenate(codes), ordered, np.concatenate([group.values for group in groups]))
+    return GroupedRows(np.concatenate(codes), ordered, np.concatenate([group.values for group in groups]))
 
 
-def _present(group: Grouped) -> NDArray[Any]:
+def _present(group: GroupedRows) -> NDArray[Any]:
     """Mark the labels of a group that have rows."""
     marks = np.zeros(len(group.labels), bool)
     for at in range(0, len(group.codes), PART):

@@ -14,8 +14,8 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import printable
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports import Request, find_report
-from nsyswrap.reports.answer import Line, answer_lines
+from nsyswrap.reports import ReportRequest, find_report
+from nsyswrap.reports.answer import AnswerLine, answer_lines
 from nsyswrap.reports.make import make_reports
 from nsyswrap.reports.table import Table, read_ahead
 from nsyswrap.reports.wording.trust import Trust, trust
@@ -25,7 +25,7 @@ SECTIONS = (("cuda_gpu_sum", 5), ("memcpy_bandwidth", 3), ("launch_overhead", 3)
 
 
 @dataclass(frozen=True)
-class Summary:
+class SummaryScreen:
     """The parts of the summary screen, in order: lines of text, then tables with the number of rows to show.
 
     ``ending`` tells how the run ended; it is empty after success. ``answer`` is None if the capture lacks
@@ -35,16 +35,16 @@ class Summary:
     ending: str
     command: str
     answer: Answer | None
-    lines: Sequence[Line]
+    lines: Sequence[AnswerLine]
     origin: str
     trust: Trust
-    more: Sequence[Line]
+    more: Sequence[AnswerLine]
     tables: Sequence[tuple[Table, int | None]]
 
 
 def summarize(
     capture: Capture, *, alone: bool = False, sections: Sequence[tuple[str, int | None]] = SECTIONS
-) -> Summary:
+) -> SummaryScreen:
     """Make the summary of a capture. A report that it cannot answer is left out; ``trust`` says why.
 
     ``alone``: nothing else is made of the capture, so that its columns are freed as early as possible.
@@ -60,7 +60,7 @@ def summarize(
     if alone:
         with suppress(NotInCapture):  # the answer says why
             prepare(capture.whole)
-    made = make_reports({"": capture}, [Request(report) for report in reports])
+    made = make_reports({"": capture}, [ReportRequest(report) for report in reports])
     tables = [(table, rows) for name, rows in sections for table in made.tables.get(name, {}).values()]
     trusted = trust(capture)
     if alone:
@@ -72,7 +72,7 @@ def summarize(
         if not find_report(report.schema.name).lacks(capture)
     ]
     trusted = trusted._replace(remarks=[*trusted.remarks, *refused])
-    return Summary(
+    return SummaryScreen(
         ending=capture.ending,
         command=_command(capture),
         answer=answer,
@@ -84,22 +84,22 @@ def summarize(
     )
 
 
-def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[Line]]:
+def answer_with_lines(capture: Capture) -> tuple[Answer | None, Sequence[AnswerLine]]:
     """Return the answer of a capture and its lines; None and why if the capture lacks what it takes."""
     try:
         answer = answer_of(capture)
         return answer, answer_lines(capture, answer)
     except NotInCapture as error:
-        return None, [Line(printable(error.message), "verdict", "bad", heading="No verdict")]
+        return None, [AnswerLine(printable(error.message), "verdict", "bad", heading="No verdict")]
 
 
-def _more(table: Table, answer: Answer | None) -> Line:
+def _more(table: Table, answer: Answer | None) -> AnswerLine:
     """Return how to see all of a table, and that the tables are not limited to the steady part."""
     include = ""
     if answer is not None and answer.part == "steady part":
         chosen = answer.steps is not None and answer.steps.chosen
         include = f"Tables include {'all steps' if chosen else 'start-up'}. "
-    return Line(f"{include}More rows and columns", "note", typed=f"-r {table.label}")
+    return AnswerLine(f"{include}More rows and columns", "note", typed=f"-r {table.label}")
 
 
 def _command(capture: Capture) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.no_gpu_work import why_absent
 from nsyswrap.base.constants import MISSING
@@ -74,7 +74,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Option:
+class ReportOption:
     """A number that a report takes, as in ``-r gpu_gaps:gap=1``. ``least`` and ``most`` are its limits."""
 
     name: str
@@ -157,7 +157,7 @@ class Report:
     needs: tuple[tuple[str, ...], ...]
     compute: Callable[..., Result]
     order: tuple[Order, ...] = ()
-    options: tuple[Option, ...] = ()
+    options: tuple[ReportOption, ...] = ()
     empty_answers: bool = False
     rows_from: tuple[str, ...] = ()
     qualifiers: tuple[str, ...] = ()
@@ -335,7 +335,7 @@ class Table:
 
 
 def _pandas_values(values: Values) -> object:
-    return np.asarray(values) if isinstance(values, Texts) else frames.pandas_values(values)
+    return np.asarray(values) if isinstance(values, TextColumn) else frames.pandas_values(values)
 
 
 def _no_rows(schema: Schema) -> dict[str, Values]:
@@ -363,7 +363,7 @@ def _numbers(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def _plain(values: Values) -> Sequence[object]:
-    if isinstance(values, Texts):
+    if isinstance(values, TextColumn):
         return list(values)
     if not isinstance(values, np.ndarray):
         return values
@@ -395,7 +395,9 @@ def arranged(table: Table, sort: str = "", match: str = "") -> Table:
     rows = np.arange(len(table))
     if match:
         texts = [one for one in table.columns if one.unit is Unit.TEXT]
-        matches = [_matching(Texts.of(table.data[one.name]), match, kernels=one.kernels) for one in texts]
+        matches = [
+            _matching(TextColumn.of(table.data[one.name]), match, kernels=one.kernels) for one in texts
+        ]
         rows = np.flatnonzero(np.any(matches, axis=0)) if texts else rows
         found = f"{match!r} matches {len(rows):,} of {len(table):,} rows"
         table = replace(table, selection="; ".join(filter(None, (table.selection, found))))
@@ -412,7 +414,7 @@ def column_named(columns: Iterable[Column], name: str) -> Column | None:
     return next((one for one in columns if wanted in (one.name.casefold(), one.header.casefold())), None)
 
 
-def _matching(texts: Texts, pattern: str, *, kernels: bool) -> NDArray[Any]:
+def _matching(texts: TextColumn, pattern: str, *, kernels: bool) -> NDArray[Any]:
     """Return for each row whether its text matches, or the readable name if these are kernels.
 
     Kernels of one readable name match by their number, too, as a screen has them: ``gemm tf32 #2``.
@@ -452,4 +454,4 @@ def rounded_tenths(values: NDArray[Any], rounding: Rounding) -> NDArray[Any]:
 
 def rows_of(values: Values, rows: NDArray[np.intp]) -> Values:
     """Return the values of these rows, in this order."""
-    return values[rows] if isinstance(values, (np.ndarray, Texts)) else [values[row] for row in rows]
+    return values[rows] if isinstance(values, (np.ndarray, TextColumn)) else [values[row] for row in rows]

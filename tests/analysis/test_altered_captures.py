@@ -9,19 +9,19 @@ from report_tables import records_of
 from sampled import sampled
 
 from nsyswrap.analysis.steps import steps_of
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 
 WITHOUT_GPU_WORK = ("nvtx/host", "hybrid/threads")
 CAPTURES = sorted({*recorded.capture_names()} - {*WITHOUT_GPU_WORK})
 every_capture = sampled("name", CAPTURES, fast=recorded.DOZEN)
 
 
-def steps(capture: Capture) -> list[tuple[int, list[bool], list[bool], bool]]:
+def steps(capture: CaptureReader) -> list[tuple[int, list[bool], list[bool], bool]]:
     """Return what steps are without names and times."""
     return [(one.warm_up, one.steady.tolist(), one.outlier.tolist(), one.found) for one in steps_of(capture)]
 
 
-def rows(capture: Capture, factor: int = 1) -> list[dict[str, object]]:
+def rows(capture: CaptureReader, factor: int = 1) -> list[dict[str, object]]:
     """Return the budgets, times multiplied, without the classes of kernels."""
     return [
         {

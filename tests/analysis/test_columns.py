@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import Columns
+from nsyswrap.analysis.arrays.columns import ColumnSet
 
 
 @dataclass(frozen=True, eq=False)
-class Spans(Columns):
+class Spans(ColumnSet):
     """A table with two columns, and names that hold for all rows."""
 
     start: NDArray[Any]
@@ -61,7 +61,7 @@ def test_nothing_else_is_an_attribute() -> None:
 
 def test_a_table_in_a_table_is_selected_as_well() -> None:
     @dataclass(frozen=True, eq=False)
-    class Sized(Columns):
+    class Sized(ColumnSet):
         spans: Spans
         size: NDArray[Any]
 

@@ -8,7 +8,7 @@ from conditioned import H200, MS, POWER, STARTED, around, csv_of, idle, recorded
 from tiny_export import Row, everything, global_id, kernel, opened, row
 
 from nsyswrap.analysis.conditions import RunConditions, Spread, WorkingGpu, run_conditions_of
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.run_facts import Conditions, Gpu
 from nsyswrap.base.run_folder import EXPORT
 
@@ -17,13 +17,13 @@ from nsyswrap.base.run_folder import EXPORT
 WORK = kernel("k", 1050 * MS, 2950 * MS)
 
 
-def conditions(capture: Capture) -> RunConditions:
+def conditions(capture: CaptureReader) -> RunConditions:
     made = run_conditions_of(capture)
     assert made is not None
     return made
 
 
-def gpu_of(capture: Capture) -> WorkingGpu:
+def gpu_of(capture: CaptureReader) -> WorkingGpu:
     made = conditions(capture)
     assert made.unknown == ""
     [gpu] = made.gpus

@@ -12,7 +12,7 @@ from diagnostics_found import found
 from tiny_export import call, diagnostic, kernel, opened, row
 
 from nsyswrap.analysis.conditions import run_conditions_of
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.run_facts import Conditions, GpuProcess, Host
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.reports.wording.trust import trust
@@ -32,7 +32,7 @@ MORE = "(-r diagnostics)"
 
 def run(
     folder: Path, *processes: GpuProcess, work: Iterable[Sample] | None = None, host: Host | None = None
-) -> Capture:
+) -> CaptureReader:
     """A run whose GPU has a steady clock, unless ``work`` says otherwise."""
     samples = [sample(1100 + 100 * i) for i in range(20)] if work is None else work
     gpu = replace(H200, processes=processes or (OWN,))
@@ -204,7 +204,7 @@ def test_several_gpus_have_one_line_for_each_subject(tmp_path: Path) -> None:
     assert str(meaning).startswith("clocks and throttling unknown: the export does not tell which GPU")
 
 
-def two_gpus(folder: Path, *work: list[Sample], others: tuple[GpuProcess, ...] = ()) -> Capture:
+def two_gpus(folder: Path, *work: list[Sample], others: tuple[GpuProcess, ...] = ()) -> CaptureReader:
     """A run of two GPUs that worked at the same time, each with samples of its own."""
     rows = list(ROWS)
     for i in range(2):

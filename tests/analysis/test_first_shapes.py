@@ -7,14 +7,14 @@ from made_modules import ENGINE, MAIN, MODULES, STEPS, Training, thread
 from report_tables import table_of, values_of
 from tiny_export import nvtx, opened
 
-from nsyswrap import Capture
+from nsyswrap import CaptureReader
 from nsyswrap.analysis.steps import steps_of
 from nsyswrap.capture.schema import NVTX_MARK, NVTX_START_END
 
 GEMM = "ampere_sgemm_128x64_tn"
 
 
-def program(folder: Path, steps: int, with_shapes: int = 1) -> Capture:
+def program(folder: Path, steps: int, with_shapes: int = 1) -> CaptureReader:
     """Steps of 1000 ns: a module, a loss outside of it, a backward, and an optimizer every other step."""
     made = Training()
     for number in range(steps):

@@ -6,7 +6,7 @@ import pytest
 from tiny_export import PID, Row, call, global_id, graph, kernel, memcpy, memset, opened, row
 
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 
 LAUNCH, SYNC = "cudaLaunchKernel", "cudaDeviceSynchronize"
@@ -17,7 +17,7 @@ FIRST = [call(LAUNCH, 0, 1, 1), kernel("k", 5, 10, 1)]
 TWO = [*FIRST, call(LAUNCH, 50, 60, 2), kernel("k", 63, 70, 2)]
 
 
-def parts(capture: Capture) -> list[dict[str, int]]:
+def parts(capture: CaptureReader) -> list[dict[str, int]]:
     """What took time in each gap."""
     found = gaps_of(capture)
     made = [
@@ -186,7 +186,7 @@ def test_each_device_idles_for_itself(tmp_path: Path) -> None:
     ]
 
 
-def at_ends(capture: Capture) -> list[tuple[int, int, str, str]]:
+def at_ends(capture: CaptureReader) -> list[tuple[int, int, str, str]]:
     """Start and end of each gap, and the kernels on both sides by their names."""
     found = gaps_of(capture)
     names = ["before", "k", "l", "after"]

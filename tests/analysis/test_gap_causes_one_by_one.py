@@ -13,7 +13,7 @@ from nsyswrap.analysis import gpu_gaps
 from nsyswrap.analysis.gpu_gaps import CAUSES, gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, window
 from nsyswrap.analysis.names import call_class
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.capture import stream
 
 CALLS = (
@@ -145,7 +145,7 @@ def explained(
     return found
 
 
-def said(capture: Capture) -> list[tuple[int, int, int, int, dict[str, int]]]:
+def said(capture: CaptureReader) -> list[tuple[int, int, int, int, dict[str, int]]]:
     found = gaps_of(capture)
     ids = [pid >> 24 & 0xFFFFFF for pid in found.global_pid.tolist()]
     parts = [

@@ -15,7 +15,7 @@ from nsyswrap.analysis.gpu_operations import (
     previous_ends,
     window,
 )
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.selection import machine_ids
 
@@ -112,7 +112,7 @@ def test_rows_and_calls_are_positions_in_the_whole_capture(tmp_path: Path) -> No
     assert (found.row.tolist(), found.call.tolist()) == ([0, 1], [2, -1])
 
 
-def last_ends(capture: Capture) -> list[int | None]:
+def last_ends(capture: CaptureReader) -> list[int | None]:
     return [None if end == MISSING else end for end in previous_ends(gpu_operations_of(capture)).tolist()]
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays import groups
 from nsyswrap.analysis.arrays.groups import (
-    Groups,
+    GroupBy,
     Statistics,
     group_keys,
     grouped,
@@ -81,9 +81,9 @@ def test_values_are_ordered_by_group_then_by_value(
     random = np.random.default_rng(1)
     codes: NDArray[Any] = random.integers(0, 50, 500).astype(codes_kind)
     values: NDArray[Any] = random.integers(-farthest, farthest, 500, endpoint=True).astype(values_kind)
-    ordered = Groups(codes, 40).ordered(values)  # the last 10 codes are in no group
+    ordered = GroupBy(codes, 40).ordered(values)  # the last 10 codes are in no group
     assert ordered.dtype == values_kind
-    assert Groups(codes[:1] * 0, 1).ordered(values[:1]).tolist() == values[:1].tolist()
+    assert GroupBy(codes[:1] * 0, 1).ordered(values[:1]).tolist() == values[:1].tolist()
     assert ordered.tolist() == [
         value for code in range(40) for value in sorted(values[codes == code].tolist())
     ]
@@ -142,7 +142,7 @@ def test_no_texts_are_no_groups() -> None:
 
 def trimmed(*values: int) -> tuple[float, float]:
     """The trimmed mean of one group and its error."""
-    mean, error = Groups(np.zeros(len(values), np.int64), 1).trimmed(np.array(values, np.int64))
+    mean, error = GroupBy(np.zeros(len(values), np.int64), 1).trimmed(np.array(values, np.int64))
     return float(mean[0]), float(error[0])
 
 
@@ -153,7 +153,7 @@ def test_a_trimmed_mean_leaves_out_a_tenth_at_either_end() -> None:
 
 def test_the_error_of_independent_values_is_that_of_a_trimmed_mean() -> None:
     values = np.random.default_rng(1).normal(10**6, 10**4, (400, 100)).astype(np.int64)
-    means, errors = Groups(np.repeat(np.arange(400), 100), 400).trimmed(values.ravel())
+    means, errors = GroupBy(np.repeat(np.arange(400), 100), 400).trimmed(values.ravel())
     assert np.sqrt((errors**2).mean()) == pytest.approx(means.std(), rel=0.1)
 
 
@@ -165,11 +165,11 @@ def test_values_that_drift_have_a_larger_error_than_the_same_ones_mixed() -> Non
 
 
 def test_trimmed_means_of_several_groups_and_of_none() -> None:
-    groups = Groups(np.array([2, 0, 2, 0]), 4)
+    groups = GroupBy(np.array([2, 0, 2, 0]), 4)
     mean, error = groups.trimmed(np.array([5, 1, 7, 1]))
     assert (mean[[0, 2]].tolist(), error[[0, 2]].tolist()) == ([1.0, 6.0], [0.0, 1.0])
     assert np.isnan(mean[[1, 3]]).all()
-    assert np.isnan(Groups(np.empty(0, np.int64), 2).trimmed(np.empty(0, np.int64))[0]).all()
+    assert np.isnan(GroupBy(np.empty(0, np.int64), 2).trimmed(np.empty(0, np.int64))[0]).all()
     assert groups.mean_error(np.array([5, 1, 7, 1])).tolist() == [0.0, 0.0, 1.0, 0.0]
 
 

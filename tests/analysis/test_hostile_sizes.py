@@ -10,7 +10,7 @@ from tiny_export import Row, call, kernel, nvtx, opened
 from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.gpu_gaps import gaps_of
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.timing_audit import audit
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.render.timeline.packing import disjoint
@@ -59,10 +59,10 @@ def test_spans_in_so_many_others_that_their_pairs_fill_the_memory() -> None:
 def test_many_processes(tmp_path: Path, processes: int, reason: str) -> None:
     capture = opened(tmp_path, *launches(processes, processes=True))
     if not reason:
-        assert len(judged_parts(capture)) == processes
+        assert len(judged_processes(capture)) == processes
         return
     with pytest.raises(NotInCapture) as error:
-        judged_parts(capture)
+        judged_processes(capture)
     assert error.value.message == reason
     assert reason in " ".join(str(line).strip() for line in summarize(capture).lines)
 

@@ -13,7 +13,7 @@ from tiny_export import call, global_id, kernel, write
 
 from nsyswrap.analysis.arrays.spans import Spans, closest, enclosures, tree
 from nsyswrap.analysis.correlation import launch_pairs_of
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 
 IDS = st.one_of(st.none(), st.sampled_from([0, 1, 2, 2**40]))
@@ -30,7 +30,7 @@ def test_a_launch_has_the_id_and_the_process_of_its_kernel(
     rows = [kernel("k", 0, 1, i, globalPid=global_id(pid, hardware=255)) for i, pid in kernels]
     rows += [call("f", 0, 1, i, globalTid=global_id(pid, 7, hardware=255)) for i, pid in calls]
     with tempfile.TemporaryDirectory() as folder:
-        found = launch_pairs_of(Capture(write(Path(folder) / "x.sqlite", *rows)))
+        found = launch_pairs_of(CaptureReader(write(Path(folder) / "x.sqlite", *rows)))
     both = product(enumerate(kernels), enumerate(calls))
     expected = [(k, c) for (k, one), (c, other) in both if one == other and one[0] is not None]
     assert list(zip(found.operation.tolist(), found.api.tolist(), strict=True)) == expected

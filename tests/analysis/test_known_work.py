@@ -11,8 +11,8 @@ from made_modules import ENGINE, MAIN, Training
 from report_tables import table_of
 from tiny_export import opened, row
 
-from nsyswrap import Capture, open_capture
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap import CaptureReader, open_capture
+from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.known_work import known_work
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.analysis.utilization import Utilization, utilization_of
@@ -157,7 +157,7 @@ def test_without_known_bytes_no_bandwidth_is_claimed(tmp_path: Path) -> None:
     made.operation("aten::mm", 0, 90, sizes=MM)
     made.launch("cutlass_gemm", 10, 50)
     capture = opened(tmp_path, *made.rows, H200)
-    known = utilization_of(judged_parts(capture), 100)
+    known = utilization_of(judged_processes(capture), 100)
     assert known == Utilization(100.0, 60 / 100 * 1e9)
 
 
@@ -271,7 +271,7 @@ COUNTED = {"gpt": (2, 1_389_958_791_168), "resnet": (1, 777_570_484_224), "llama
 TIMED = {"gemm": (2 * 8192**3, 715.1), "convolution": (473_520_144_384, 773.2), "attention": (2**40, 465.5)}
 
 
-def recorded(folder: Path, name: str) -> Capture:
+def recorded(folder: Path, name: str) -> CaptureReader:
     export = folder / "report.sqlite"
     export.write_bytes(lzma.decompress((RECORDED / f"{name}.sqlite.xz").read_bytes()))
     return open_capture(export)

@@ -5,14 +5,14 @@ from pathlib import Path
 from tiny_export import PID, allocation, global_id, kernel, opened
 
 from nsyswrap.analysis.usage import memory_use_of
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.capture.schema import FREED
 
 FREE = {"memoryOperationType": FREED}
 OTHER = {"globalPid": global_id(PID + 1)}
 
 
-def uses(capture: Capture) -> dict[tuple[int, str], list[tuple[int, int]]]:
+def uses(capture: CaptureReader) -> dict[tuple[int, str], list[tuple[int, int]]]:
     return {
         (use.device, use.place): list(zip(use.times_ns.tolist(), use.bytes.tolist(), strict=True))
         for use in memory_use_of(capture)

@@ -13,7 +13,7 @@ from tiny_export import DIAGNOSTIC, Row, call, global_id, kernel, memcpy, nvtx, 
 
 from nsyswrap.analysis.no_gpu_work import missing_processes, no_gpu_work, without_calls
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts, was_traced
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
 from nsyswrap.reports import find_report
@@ -28,18 +28,18 @@ SPAWN = "start workers with spawn, or use nsyswrap profile --follow-forks"
 
 
 @pytest.fixture
-def recorded(tmp_path: Path, request: pytest.FixtureRequest) -> Capture:
+def recorded(tmp_path: Path, request: pytest.FixtureRequest) -> CaptureReader:
     """One of the captures in tests/data/silent, in a run folder without run.json."""
     path = tmp_path / EXPORT
     path.write_bytes(lzma.decompress((SILENT / f"{request.param}.sqlite.xz").read_bytes()))
     return open_capture(path)
 
 
-def made(folder: Path, *rows: Row) -> Capture:
+def made(folder: Path, *rows: Row) -> CaptureReader:
     return open_capture(write(folder / EXPORT, *(rows or (nvtx("step", 0, 9),))))
 
 
-def causes(capture: Capture, run: dict[str, Any] | None = None) -> list[str]:
+def causes(capture: CaptureReader, run: dict[str, Any] | None = None) -> list[str]:
     return list(map(str, no_gpu_work(capture, run or {})))
 
 
@@ -107,12 +107,12 @@ def message(text: str, pid: int = 100, severity: int = 1) -> Row:
     ],
     indirect=["recorded"],
 )
-def test_what_is_said_of_a_recorded_capture(recorded: Capture, run: dict[str, Any], first: str) -> None:
+def test_what_is_said_of_a_recorded_capture(recorded: CaptureReader, run: dict[str, Any], first: str) -> None:
     assert causes(recorded, run)[0] == first
 
 
 @pytest.mark.parametrize("recorded", ["fork0", "client"], indirect=True)
-def test_without_evidence_everything_else_is_possible_at_most(recorded: Capture) -> None:
+def test_without_evidence_everything_else_is_possible_at_most(recorded: CaptureReader) -> None:
     fact, *rest = causes(recorded)
     assert fact == "nsys recorded no CUDA call"
     assert rest[0].startswith("possibly the work was in workers that were forked")
@@ -120,7 +120,7 @@ def test_without_evidence_everything_else_is_possible_at_most(recorded: Capture)
 
 
 @pytest.mark.parametrize("recorded", ["client"], indirect=True)
-def test_the_fact_is_followed_by_every_possible_cause(recorded: Capture) -> None:
+def test_the_fact_is_followed_by_every_possible_cause(recorded: CaptureReader) -> None:
     server = {"pid": 7, "name": "s", "in_run": False}
     assert causes(recorded, {"conditions": {"gpus": [{"uuid": "", "processes": [server]}]}}) == [
         "nsys recorded no CUDA call",
@@ -136,7 +136,7 @@ def test_the_fact_is_followed_by_every_possible_cause(recorded: Capture) -> None
 
 
 @pytest.mark.parametrize("recorded", ["fork0"], indirect=True)
-def test_a_fork_is_possible_beside_a_range(recorded: Capture) -> None:
+def test_a_fork_is_possible_beside_a_range(recorded: CaptureReader) -> None:
     user = {"pid": 551, "name": "python3", "parent": 543, "forked": True}
     run = {"gpu_processes": [user], "nsys": {"capture_range": "cudaProfilerApi"}}
     fact, fork, window, *_ = causes(recorded, run)
@@ -146,18 +146,18 @@ def test_a_fork_is_possible_beside_a_range(recorded: Capture) -> None:
 
 
 @pytest.mark.parametrize("recorded", ["sub1"], indirect=True)
-def test_a_process_with_another_profiler_needs_no_second_cause(recorded: Capture) -> None:
+def test_a_process_with_another_profiler_needs_no_second_cause(recorded: CaptureReader) -> None:
     run = {"gpu_processes": [{"pid": 1225, "name": "sub", "parent": 1, "forked": False}]}
     assert not any("nsys has no CUDA events" in cause for cause in causes(recorded, run))
 
 
 @pytest.mark.parametrize("recorded", ["fork0"], indirect=True)
-def test_what_was_watched_is_not_guessed(recorded: Capture) -> None:
+def test_what_was_watched_is_not_guessed(recorded: CaptureReader) -> None:
     assert not any("forked" in cause for cause in causes(recorded, {"gpu_processes": []}))
 
 
 @pytest.mark.parametrize("recorded", ["fork1", "range1", "sub1"], indirect=True)
-def test_a_fact_leaves_no_room_for_guesses(recorded: Capture) -> None:
+def test_a_fact_leaves_no_room_for_guesses(recorded: CaptureReader) -> None:
     assert not any(cause.startswith("possibly") for cause in causes(recorded))
 
 
@@ -388,7 +388,7 @@ def test_an_export_without_diagnostics_and_damaged_facts(tmp_path: Path, nsys: d
     assert others[0].startswith("possibly the work was in workers that were forked")
 
 
-def with_run(folder: Path, run: dict[str, Any], *rows: Row) -> Capture:
+def with_run(folder: Path, run: dict[str, Any], *rows: Row) -> CaptureReader:
     (folder / RUN).write_text(json.dumps(run))
     write(folder / EXPORT, *rows)
     return open_capture(folder)

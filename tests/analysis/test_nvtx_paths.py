@@ -7,11 +7,11 @@ from made_modules import training
 from tiny_export import call, domain, kernel, nvtx, opened
 
 from nsyswrap.analysis.nvtx_paths import call_paths
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 
 
-def paths_of(capture: Capture) -> list[str | None]:
+def paths_of(capture: CaptureReader) -> list[str | None]:
     """The path of each call, then that of no call."""
     calls = np.append(np.arange(capture.whole.count("api")), -1)
     numbers, paths = call_paths(capture.whole, calls)

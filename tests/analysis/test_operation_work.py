@@ -9,7 +9,7 @@ import pytest
 from nsyswrap.analysis.operation_work import (
     CONVOLUTION_BACKWARD,
     UNKNOWN,
-    Work,
+    OperationWork,
     convolution_work,
     shapes_of,
     work_of,
@@ -93,7 +93,7 @@ def test_what_shapes_do_not_tell_is_unknown(name: str, sizes: str) -> None:
 def test_a_convolution_counts_each_tap_of_the_filter_for_each_output() -> None:
     inputs, weight, output = (2.0, 4.0, 9.0, 9.0), (6.0, 2.0, 3.0, 3.0), (2.0, 6.0, 4.0, 4.0)  # two groups
     taps = 2 * 6 * 16 * (2 * 9)
-    assert convolution_work(inputs, weight, output) == Work(2 * taps, 648 + 108 + 192)
+    assert convolution_work(inputs, weight, output) == OperationWork(2 * taps, 648 + 108 + 192)
     assert convolution_work(output, weight, inputs).flops == 2 * taps  # transposed
     assert convolution_work(inputs, weight, ()) == UNKNOWN
 

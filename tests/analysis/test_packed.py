@@ -11,7 +11,7 @@ from tiny_export import Row, call, changed, kernel, opened
 from nsyswrap.analysis import execution_phases
 from nsyswrap.analysis.execution_phases import phases_of
 from nsyswrap.analysis.packed import launched, packed_events, packed_names
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import DamagedCapture
 from nsyswrap.capture import sqlite_pages, stream
@@ -62,13 +62,13 @@ def test_launches_by_table_equal_those_by_pairs(tmp_path: Path, monkeypatch: pyt
     assert found is not None
     assert (found.keys[:, 0] == MISSING).any()  # kernels without a call
 
-    def tables(capture: Capture) -> tuple[str, str]:
+    def tables(capture: CaptureReader) -> tuple[str, str]:
         return csv_of(capture, REPORT), csv_of(capture.select(time="2us/7us", process=100), REPORT)
 
     packed, of_part = tables(capture)
     assert packed != of_part
     monkeypatch.setattr(execution_phases, "launched", lambda _: None)
-    assert tables(Capture(capture.path)) == (packed, of_part)
+    assert tables(CaptureReader(capture.path)) == (packed, of_part)
 
 
 @pytest.mark.parametrize("other", [10**9, -(2**62), 2**63 - 1])
@@ -88,7 +88,7 @@ def test_a_call_without_an_id_launched_nothing(tmp_path: Path, monkeypatch: pyte
     assert found.keys[found.launch, 0].tolist().index(MISSING) == 1
     table = csv_of(capture, REPORT)
     monkeypatch.setattr(execution_phases, "launched", lambda _: None)
-    assert csv_of(Capture(capture.path), REPORT) == table
+    assert csv_of(CaptureReader(capture.path), REPORT) == table
 
 
 @pytest.mark.parametrize(

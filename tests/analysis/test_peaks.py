@@ -6,7 +6,7 @@ import pytest
 from tiny_export import Row, kernel, row, write
 
 from nsyswrap.analysis.peaks import peak_bandwidth, peak_flops, tf32_over_fp64, tf32_speedup
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 
 
 def gpu(name: str, version: str, multiprocessors: int | None, mhz: int | None, **more: object) -> Row:
@@ -18,7 +18,7 @@ def gpu(name: str, version: str, multiprocessors: int | None, mhz: int | None, *
     )
 
 
-def capture(folder: Path, *gpus: Row) -> Capture:
+def capture(folder: Path, *gpus: Row) -> CaptureReader:
     path = folder / "one.sqlite"
     path.unlink(missing_ok=True)
     write(path, kernel("k", 0, 1), *gpus)

@@ -10,7 +10,7 @@ from report_tables import records_of
 from tiny_export import PID, call, global_id, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, pieces_of, selected_ns, window, windows
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.render.timeline.lanes import streams, threads
 from nsyswrap.reports.summary import summarize
 
@@ -29,16 +29,16 @@ ROWS = (
 
 
 @pytest.fixture
-def part(tmp_path: Path) -> Capture:
+def part(tmp_path: Path) -> CaptureReader:
     return opened(tmp_path, *ROWS).select(nvtx="step")
 
 
-def only(capture: Capture, report: str, *columns: str) -> tuple[Any, ...]:
+def only(capture: CaptureReader, report: str, *columns: str) -> tuple[Any, ...]:
     [row] = records_of(capture.report(report))
     return tuple(row[column] for column in columns)
 
 
-def test_busy_and_idle_time_are_those_inside_the_ranges(part: Capture) -> None:
+def test_busy_and_idle_time_are_those_inside_the_ranges(part: CaptureReader) -> None:
     # 20 ns and 30 ns are selected. Of them k runs in [10, 20), [30, 40) and [55, 60), the copy beside it.
     times = ("start_ns", "end_ns", "window_ns", "busy_ns", "idle_ns", "kernel_total_ns", "copy_busy_ns")
     assert only(part, "gpu_time", *times) == (0, 60, 50, 25, 25, 25, 10)
@@ -46,12 +46,12 @@ def test_busy_and_idle_time_are_those_inside_the_ranges(part: Capture) -> None:
     assert only(part, "gpu_time", "copy_overlap_ns", "kernel_busy_ns") == (10, 25)
 
 
-def test_a_kernel_in_two_ranges_is_one_kernel_with_both_times(part: Capture) -> None:
+def test_a_kernel_in_two_ranges_is_one_kernel_with_both_times(part: CaptureReader) -> None:
     columns = ("instances", "total_ns", "avg_ns", "med_ns", "p99_ns")
     assert only(part, "kernel_class_sum", *columns) == (2, 25, 12.5, 12.5, 20)
 
 
-def test_a_copy_has_the_bytes_of_its_time_in_the_ranges(part: Capture) -> None:
+def test_a_copy_has_the_bytes_of_its_time_in_the_ranges(part: CaptureReader) -> None:
     # 400 bytes in 20 ns, of which [15, 20) and [30, 35) are selected
     totals = ("count", "total_bytes", "total_ns", "overlap_ns")
     assert only(part, "memcpy_bandwidth", *totals) == (1, 200, 10, 10)
@@ -60,7 +60,7 @@ def test_a_copy_has_the_bytes_of_its_time_in_the_ranges(part: Capture) -> None:
     assert only(part, "memcpy_bandwidth", "med_bytes", "med_ns") == (400, 20)  # of the whole copy
 
 
-def test_a_worker_s_range_selects_its_own_calls_alone(part: Capture) -> None:
+def test_a_worker_s_range_selects_its_own_calls_alone(part: CaptureReader) -> None:
     # A range of the first thread selects the calls of all threads; [50, 60) is only of the worker.
     decided = part.decided()
     assert decided.durations("api").tolist() == [2, 25]
@@ -68,13 +68,13 @@ def test_a_worker_s_range_selects_its_own_calls_alone(part: Capture) -> None:
     assert first.durations("api").tolist() == [20]
 
 
-def test_nsys_takes_the_first_range_and_whole_rows(part: Capture) -> None:
+def test_nsys_takes_the_first_range_and_whole_rows(part: CaptureReader) -> None:
     assert only(part, "cuda_gpu_kern_sum", "instances", "total_ns") == (1, 30)
     assert only(part.select(nvtx="step/1-2"), "cuda_gpu_kern_sum", "instances", "total_ns") == (1, 30)
     assert only(part.select(nvtx="step/2"), "cuda_gpu_kern_sum", "instances", "total_ns") == (2, 45)
 
 
-def test_the_time_compared_with_has_no_time_between_the_ranges(part: Capture) -> None:
+def test_the_time_compared_with_has_no_time_between_the_ranges(part: CaptureReader) -> None:
     clipped = part.decided()
     operations = gpu_operations_of(clipped)
     assert window(clipped, operations) == (0, 60)
@@ -103,7 +103,7 @@ def test_ranges_of_several_processes_select_each_their_own(tmp_path: Path) -> No
     assert (found[None]["window_ns"], found[None]["busy_ns"]) == (30, 20)  # the device: [5, 25) of [0, 30)
 
 
-def test_the_lanes_of_the_page_are_busy_in_the_ranges_alone(part: Capture) -> None:
+def test_the_lanes_of_the_page_are_busy_in_the_ranges_alone(part: CaptureReader) -> None:
     clipped = part.decided()
     assert [(lane.title, len(lane), lane.busy_ns) for lane in streams(clipped)] == [
         ("stream 7", 2, 25),
@@ -113,7 +113,7 @@ def test_the_lanes_of_the_page_are_busy_in_the_ranges_alone(part: Capture) -> No
     assert calls == [2, 25]
 
 
-def test_the_screen_counts_the_same_kernels_everywhere(part: Capture) -> None:
+def test_the_screen_counts_the_same_kernels_everywhere(part: CaptureReader) -> None:
     made = summarize(part)
     [kernels] = [row for row in records_of(made.tables[0][0]) if row["category"] == "CUDA_KERNEL"]
     assert made.trust.contents.startswith("2 kernels")

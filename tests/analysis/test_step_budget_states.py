@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from tiny_export import Row, call, global_id, graph, kernel, memcpy, memset, opened
 
-from nsyswrap.analysis.step_budget import BUSY, COMPUTE, IDLE, STATES, Budget, budgets_of
+from nsyswrap.analysis.step_budget import BUSY, COMPUTE, IDLE, STATES, TimeBreakdown, budgets_of
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL()"
 GEMM, SOFTMAX = "void gemm<float>(int)", "softmax_forward"
 
 
-def used(budget: Budget, interval: int = 0) -> dict[str, int]:
+def used(budget: TimeBreakdown, interval: int = 0) -> dict[str, int]:
     """Return the states with any time."""
     return {state: int(times[interval]) for state, times in budget.state_ns.items() if times[interval]}
 
 
-def only(folder: Path, *rows: Row) -> Budget:
+def only(folder: Path, *rows: Row) -> TimeBreakdown:
     [budget] = budgets_of(opened(folder, *rows))
     return budget
 

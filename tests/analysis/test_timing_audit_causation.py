@@ -6,7 +6,7 @@ import pytest
 from tiny_export import OSRT, PID, Row, call, global_id, kernel, nvtx, on_cpu, opened, row
 
 from nsyswrap.analysis.timing_audit import VERDICTS, audit
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 
 WORKER = 101
 
@@ -37,7 +37,7 @@ def thread_name(name: str, tid: int) -> Row:
     return row("ThreadNames", nameId=name, priority=20, globalTid=global_id(PID, tid))
 
 
-def judged(capture: Capture) -> list[tuple[str, int, int]]:
+def judged(capture: CaptureReader) -> list[tuple[str, int, int]]:
     """Verdict, launches and launches by other threads of each range."""
     found = audit(capture)
     verdicts = [VERDICTS[i] for i in found.verdict]

@@ -11,10 +11,10 @@ from tiny_export import Row, call, memcpy, nvtx, opened
 from nsyswrap.analysis.nvtx_ranges import range_labels
 from nsyswrap.analysis.timing_audit import audit
 from nsyswrap.analysis.timing_audit.purpose import seems_measured
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 
 
-def measured(capture: Capture) -> dict[str | None, list[bool]]:
+def measured(capture: CaptureReader) -> dict[str | None, list[bool]]:
     """The marks of each name."""
     codes, names = range_labels(capture.whole, audit(capture).row)
     marks = seems_measured(capture)

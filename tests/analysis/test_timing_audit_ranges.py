@@ -7,7 +7,7 @@ import pytest
 from tiny_export import PID, Row, call, global_id, graph, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.timing_audit import VERDICTS, Audit, audit
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 
 OTHER = 101  # another thread
@@ -35,12 +35,12 @@ def sync(start: int, end: int, tid: int = PID) -> Row:
     return call("cudaDeviceSynchronize", start, end, 0, tid=tid)
 
 
-def capture_of(folder: Path, *rows: Row, without: tuple[str, ...] = ()) -> Capture:
+def capture_of(folder: Path, *rows: Row, without: tuple[str, ...] = ()) -> CaptureReader:
     some_call = call("cudaGetDevice", -5, -4)
     return opened(folder, *map(micro, (some_call, *rows)), without=without)
 
 
-def judged(capture: Capture) -> list[dict[str, Any]]:
+def judged(capture: CaptureReader) -> list[dict[str, Any]]:
     """What is said of each range, in microseconds."""
     return [_one(audit(capture), i) for i in range(len(audit(capture)))]
 

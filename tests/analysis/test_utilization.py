@@ -16,7 +16,7 @@ from nsyswrap.reports.answer import answer_lines, as_dict
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nsyswrap import Capture
+    from nsyswrap import CaptureReader
 
 MM, SMALL = "[[20, 30], [30, 50]]", "[[20, 10], [10, 50]]"  # 60,000 and 20,000 FLOPs; bytes below
 TF32 = "ampere_sgemm_tf32_128x64_tn"
@@ -34,7 +34,7 @@ GPU = row(
 )
 
 
-def program(folder: Path, *, unknown: int = 0, shapes: bool = True) -> Capture:
+def program(folder: Path, *, unknown: int = 0, shapes: bool = True) -> CaptureReader:
     """Four steps of 1000 ns. In each, layers.0 takes 100 ns for 60,000 FLOPs, layers.1 50 ns for 20,000."""
     made = Training()
     for number in range(4):

@@ -6,7 +6,7 @@ import pytest
 from recorded import SHIPPED, run_folder
 from tiny_export import Row, call, diagnostic, graph, kernel, memcpy, write
 
-from nsyswrap.api import Capture, Run, open_capture, profiled
+from nsyswrap.api import CaptureReader, Run, open_capture, profiled
 from nsyswrap.api.gpu_profile import Profile, Profiler
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.run_folder import Status
@@ -26,9 +26,9 @@ def add2(request: pytest.FixtureRequest) -> Profile:
     return profile_of(request, SHIPPED / "add2" / "both")
 
 
-def runs(folder: Path, *captures: tuple[Row, ...]) -> list[Capture]:
+def runs(folder: Path, *captures: tuple[Row, ...]) -> list[CaptureReader]:
     folder.mkdir(exist_ok=True)
-    return [Capture(write(folder / f"{number}.sqlite", *rows)) for number, rows in enumerate(captures)]
+    return [CaptureReader(write(folder / f"{number}.sqlite", *rows)) for number, rows in enumerate(captures)]
 
 
 def test_a_recorded_program(add2: Profile) -> None:

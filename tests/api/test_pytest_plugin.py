@@ -16,7 +16,7 @@ from gpus_here import NO_GPU
 
 from nsyswrap.api import pytest_plugin, runs
 from nsyswrap.api.gpu_profile import Profile, Profiler
-from nsyswrap.api.profiled import Events
+from nsyswrap.api.profiled import MatchedEvents
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import CALLER
 from nsyswrap.record.doctor.programs import probe
@@ -157,7 +157,7 @@ def test_the_page_names_what_there_is() -> None:
     named = set(re.findall(r"\bprofile\.(\w+)|`\.(\w+)`", section))
     names = {one or other for one, other in named} - {"cu"}
     assert {"kernels", "compare", "total_bytes"} <= names
-    assert {name for name in names if not (hasattr(Profile, name) or hasattr(Events, name))} == set()
+    assert {name for name in names if not (hasattr(Profile, name) or hasattr(MatchedEvents, name))} == set()
 
 
 @pytest.mark.gpu

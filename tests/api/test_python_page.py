@@ -30,7 +30,7 @@ WORDS = {"Run", "_ns", "_bytes", "_percent", ".sqlite", ".nsys-rep", "nsyswrap.p
 
 
 @pytest.fixture(scope="module")
-def capture() -> nsyswrap.Capture:
+def capture() -> nsyswrap.CaptureReader:
     return nsyswrap.open_capture(RUN)
 
 
@@ -39,7 +39,7 @@ def spans() -> set[str]:
     return set(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL))) - WORDS
 
 
-def calls(capture: nsyswrap.Capture, full: nsyswrap.Capture) -> dict[str, Callable[[], object]]:
+def calls(capture: nsyswrap.CaptureReader, full: nsyswrap.CaptureReader) -> dict[str, Callable[[], object]]:
     """Return what executes each of them, but for what needs nsys; ``full`` has events of every kind."""
     report, answer = capture.report("advice"), capture.answer
     comparison = nsyswrap.compare(RUN, [RUN.parent / "both"], anyway=True)
@@ -81,7 +81,7 @@ def calls(capture: nsyswrap.Capture, full: nsyswrap.Capture) -> dict[str, Callab
     }
 
 
-def test_each_name_and_call_can_be_executed(capture: nsyswrap.Capture, tmp_path: Path) -> None:
+def test_each_name_and_call_can_be_executed(capture: nsyswrap.CaptureReader, tmp_path: Path) -> None:
     known = calls(capture, nsyswrap.open_capture(write(tmp_path / "full.sqlite", *everything())))
     assert spans() - known.keys() == {
         *("nsyswrap.profile(command)", ".status", ".folder", ".capture"),
@@ -89,6 +89,12 @@ def test_each_name_and_call_can_be_executed(capture: nsyswrap.Capture, tmp_path:
     }
     for execute in known.values():
         assert execute() is not None
+
+
+def test_a_deprecated_name_is_the_new_one() -> None:
+    name = "Capture"
+    with pytest.deprecated_call(match=r"nsyswrap\.Capture is now nsyswrap\.CaptureReader"):
+        assert getattr(nsyswrap, name) is nsyswrap.CaptureReader
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from tiny_export import kernel, write
 from nsyswrap.base import settings
 from nsyswrap.base.errors import Unavailable, UsageError
 from nsyswrap.base.nsys import find
-from nsyswrap.base.settings import SETTINGS, Value
+from nsyswrap.base.settings import SETTINGS, SettingValue
 from nsyswrap.cli import cli
 from nsyswrap.cli.commands import COMMANDS
 
@@ -86,7 +86,7 @@ def test_an_option_outranks_the_project_and_the_project_the_user(project: Path) 
     assert kernels() == 2
     assert kernels("--top", "3") == 3
     values, _ = settings.current()
-    assert (values["top"], values["trace"]) == (Value(2, file), Value("osrt", user))
+    assert (values["top"], values["trace"]) == (SettingValue(2, file), SettingValue("osrt", user))
 
 
 def test_of_several_projects_the_nearest(project: Path) -> None:
@@ -116,12 +116,12 @@ def test_a_variable_outranks_the_files(project: Path, monkeypatch: pytest.Monkey
     of_project(project, 'color = "auto"')
     for variable, value in (("FORCE_COLOR", "always"), ("NO_COLOR", "never")):
         monkeypatch.setenv(variable, "1")
-        assert settings.current()[0]["color"] == Value(value, f"${variable}")
+        assert settings.current()[0]["color"] == SettingValue(value, f"${variable}")
     context = click.Context(cli)
     settings.apply(context, "x", click.Command("x", params=[click.Option(["--color"])]))
     assert (context.default_map or {}).get("x", {}) == {}
     monkeypatch.setenv(find.VARIABLE, "/variable/nsys")
-    assert settings.current()[0]["nsys"] == Value("/variable/nsys", f"${find.VARIABLE}")
+    assert settings.current()[0]["nsys"] == SettingValue("/variable/nsys", f"${find.VARIABLE}")
 
 
 def test_a_group_hands_its_color_to_its_commands() -> None:

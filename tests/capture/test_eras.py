@@ -26,7 +26,7 @@ from tiny_export import (
     write,
 )
 
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.errors import NotACapture, NotInCapture
 from nsyswrap.capture import schema
 from nsyswrap.capture.info import newer_than_known
@@ -39,7 +39,7 @@ COLUMNS = sorted({(event.table, column) for event in EVERYTHING for column in ev
 EXPORTED = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 
 
-def answer(capture: Capture, name: str) -> Table | str:
+def answer(capture: CaptureReader, name: str) -> Table | str:
     """Return the report, or why there is none."""
     try:
         return capture.report(name)
@@ -47,7 +47,7 @@ def answer(capture: Capture, name: str) -> Table | str:
         return f"{error.message}; {error.hint}"
 
 
-def said(capture: Capture) -> dict[str, list[tuple[Any, ...]] | str]:
+def said(capture: CaptureReader) -> dict[str, list[tuple[Any, ...]] | str]:
     """Return the rows of every report on events, or why there are none."""
     answers = {name: answer(capture, name) for name in NAMES if name != "diagnostics"}
     return {name: made if isinstance(made, str) else made.rows() for name, made in answers.items()}
@@ -142,7 +142,7 @@ def test_an_empty_table_is_as_good_as_none(table: str, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "empty" / "tiny.sqlite")) as db, db:
         db.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
     none = said(opened(tmp_path, *rest))
-    for name, found in said(Capture(tmp_path / "empty" / "tiny.sqlite")).items():
+    for name, found in said(CaptureReader(tmp_path / "empty" / "tiny.sqlite")).items():
         if name in ("um_sum", "um_total_sum"):  # of which an empty table is an answer
             continue
         expected = none[name]
@@ -164,7 +164,7 @@ def test_text_that_is_no_utf8(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(f"UPDATE {NVTX} SET text = CAST(x'73fe' AS TEXT) WHERE text = 'step'")  # noqa: S608
         db.execute("UPDATE TARGET_INFO_GPU SET name = CAST(x'fd' AS TEXT)")
-    capture = Capture(path)
+    capture = CaptureReader(path)
     assert r"k\xff" in capture.report("cuda_gpu_kern_sum").data["name"]
     assert r":s\xfe" in capture.report("nvtx_sum").data["range"]
     assert r"\xfd (0)" in capture.report("cuda_gpu_trace").data["device"]
@@ -246,7 +246,7 @@ every_export = pytest.mark.parametrize("export", EXPORTS, ids=[path.stem for pat
 
 
 @cache
-def real(export: Path) -> Capture:
+def real(export: Path) -> CaptureReader:
     return open_capture(export)
 
 

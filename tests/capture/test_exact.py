@@ -11,7 +11,7 @@ from tiny_export import KERNEL, MEMCPY, NVTX, call, enums, everything, kernel, m
 
 from nsyswrap.analysis.arrays.groups import grouped
 from nsyswrap.analysis.arrays.spans import Spans, one_axis
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import DamagedCapture, NotInCapture
 
 GPUS, THREADS = "TARGET_INFO_GPU", "ThreadNames"
@@ -30,7 +30,7 @@ def changed(folder: Path, sql: str) -> Path:
 
 def refused(path: Path, report: str) -> str:
     with pytest.raises(DamagedCapture) as caught:
-        Capture(path).report(report)
+        CaptureReader(path).report(report)
     assert caught.value.message.startswith(f"{path}: ")
     assert caught.value.hint == "export the .nsys-rep again with `nsys export`"
     return caught.value.message.removeprefix(f"{path}: ")
@@ -63,7 +63,7 @@ def test_a_float_that_is_a_whole_number_is_that_number(tmp_path: Path) -> None:
         db.execute(f'ALTER TABLE "{KERNEL}" DROP COLUMN end')
         db.execute(f'ALTER TABLE "{KERNEL}" RENAME COLUMN e TO end')
         assert db.execute(f"SELECT typeof(end) FROM {KERNEL}").fetchall() == [("real",), ("real",)]  # noqa: S608
-    [total] = Capture(path).report("cuda_gpu_kern_sum").data["total_ns"]
+    [total] = CaptureReader(path).report("cuda_gpu_kern_sum").data["total_ns"]
     assert total == (3 + 2) + (4 + 2)
 
 
@@ -98,14 +98,14 @@ def test_times_years_apart(tmp_path: Path) -> None:
 def test_how_far_apart_times_can_be(tmp_path: Path, last: int, *, exact: bool) -> None:
     path = write(tmp_path / "x.sqlite", kernel("k", 0, 1), kernel("k", last, last))
     if exact:
-        assert list(Capture(path).report("cuda_gpu_kern_sum").data["total_ns"]) == [1]
+        assert list(CaptureReader(path).report("cuda_gpu_kern_sum").data["total_ns"]) == [1]
     else:
         assert "9,007,199,254,740,992 ns" in refused(path, "cuda_gpu_kern_sum")
 
 
 def test_times_since_1970_are_exact(tmp_path: Path) -> None:
     rows = (kernel("k", START + 20, START + 30, 1), call("cudaLaunchKernel", START + 1, START + 4, 1))
-    made = Capture(write(tmp_path / "x.sqlite", *rows)).report("cuda_kern_exec_trace").data
+    made = CaptureReader(write(tmp_path / "x.sqlite", *rows)).report("cuda_kern_exec_trace").data
     # the call 1 to 4, the queue 4 to 20, the kernel 20 to 30
     assert (list(made["queue_ns"]), list(made["total_ns"])) == ([16], [29])
 
@@ -114,7 +114,7 @@ def test_many_long_durations_exceed_64_bits_in_sum(tmp_path: Path) -> None:
     # 130 kernels of 2**53 - 1 ns: 2**60 is exceeded at the 129th.
     most = DAYS_104 - 1
     fits = write(tmp_path / "fits.sqlite", *(kernel("k", 0, most) for _ in range(128)))
-    assert list(Capture(fits).report("cuda_gpu_kern_sum").data["total_ns"]) == [128 * most]
+    assert list(CaptureReader(fits).report("cuda_gpu_kern_sum").data["total_ns"]) == [128 * most]
     path = write(tmp_path / "x.sqlite", *(kernel("k", 0, most) for _ in range(130)))
     assert refused(path, "cuda_gpu_kern_sum") == (
         f"a report needs numbers beyond 64 bits: times from 0 ns ({KERNEL}.start) to {most:,} ns "
@@ -125,7 +125,7 @@ def test_many_long_durations_exceed_64_bits_in_sum(tmp_path: Path) -> None:
 def test_a_throughput_beyond_64_bits(tmp_path: Path) -> None:
     # 4 GB in 1 ns are 4 * 10**18 bytes/s; 5 GB are more than 2**62.
     fits = write(tmp_path / "fits.sqlite", memcpy(1, 0, 1, 4 * 10**9))
-    assert list(Capture(fits).report("cuda_gpu_trace").data["throughput_bytes_per_s"]) == [4 * 10**18]
+    assert list(CaptureReader(fits).report("cuda_gpu_trace").data["throughput_bytes_per_s"]) == [4 * 10**18]
     path = write(tmp_path / "x.sqlite", memcpy(1, 0, 1, 5 * 10**9))
     assert refused(path, "cuda_gpu_trace").startswith("a report needs numbers beyond 64 bits: ")
 
@@ -134,7 +134,7 @@ def test_a_sum_over_nested_ranges_exceeds_64_bits(tmp_path: Path) -> None:
     # One kernel of 2**52 ns in 1025 ranges of one name: 2**62 + 2**52 ns.
     ranges = [nvtx("a", i, 10**4 - i) for i in range(1025)]
     rows = (kernel("k", 5000, 5000 + 2**52, 1), call("cudaLaunchKernel", 4000, 4001, 1))
-    capture = Capture(write(tmp_path / "fits.sqlite", *rows, *ranges[:1024]))
+    capture = CaptureReader(write(tmp_path / "fits.sqlite", *rows, *ranges[:1024]))
     assert list(capture.report("nvtx_kern_sum").data["total_ns"]) == [2**62]
     path = write(tmp_path / "x.sqlite", *rows, *ranges)
     assert refused(path, "nvtx_kern_sum").startswith("a report needs numbers beyond 64 bits: ")
@@ -149,7 +149,7 @@ def test_sizes_that_floats_cannot_hold(tmp_path: Path, size: int) -> None:
 
 def test_sizes_at_the_limit(tmp_path: Path) -> None:
     path = write(tmp_path / "x.sqlite", *enums(), *(memcpy(1, 0, 5, 2**53) for _ in range(128)))
-    assert list(Capture(path).report("cuda_gpu_mem_size_sum").data["total_bytes"]) == [2**60]
+    assert list(CaptureReader(path).report("cuda_gpu_mem_size_sum").data["total_bytes"]) == [2**60]
     path = write(tmp_path / "more.sqlite", *enums(), *(memcpy(1, 0, 5, 2**53) for _ in range(129)))
     assert f"{MEMCPY}.bytes has 9,007,199,254,740,992" in refused(path, "cuda_gpu_mem_size_sum")
 
@@ -212,14 +212,14 @@ def test_small_tables_have_integers_too(tmp_path: Path, sql: str, report: str, s
 )
 def test_a_trimmed_file_is_named_so(tmp_path: Path, sql: str, report: str, said: str) -> None:
     with pytest.raises(NotInCapture) as caught:
-        Capture(changed(tmp_path, sql)).report(report)
+        CaptureReader(changed(tmp_path, sql)).report(report)
     assert caught.value.message.endswith(f"{said}; the file was trimmed or is not a complete export")
     assert caught.value.hint == "export the .nsys-rep again with `nsys export`"
 
 
 def test_a_label_that_is_null_is_its_number(tmp_path: Path) -> None:
     path = changed(tmp_path, "UPDATE ENUM_CUDA_MEMCPY_OPER SET label = NULL WHERE id = 1")
-    names = Capture(path).report("cuda_gpu_mem_time_sum").data["operation"]
+    names = CaptureReader(path).report("cuda_gpu_mem_time_sum").data["operation"]
     assert "[CUDA memcpy kind 1]" in names
 
 
@@ -228,7 +228,7 @@ def test_versions_with_odd_digits(tmp_path: Path, version: str) -> None:
     rows = [row("TARGET_INFO_SYSTEM_ENV", name=name, value=version) for name in ("CudaDriverVersion", "X")]
     odd = row("META_DATA_CAPTURE", name=f"PROCESS_0:ARGUMENT_{version}", value="x")
     schema = row("META_DATA_EXPORT", name="EXPORT_SCHEMA_VERSION", value=f"3.{version}")
-    capture = Capture(write(tmp_path / "x.sqlite", kernel("k", 0, 5), *rows, odd, schema))
+    capture = CaptureReader(write(tmp_path / "x.sqlite", kernel("k", 0, 5), *rows, odd, schema))
     assert capture.info.cuda_version == ("12.2" if version == "12020" else "")
     assert capture.remarks is not None
 

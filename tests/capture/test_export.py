@@ -15,7 +15,7 @@ from conftest import Cli
 from tiny_export import API, KERNEL, NVTX, call, everything, kernel, memcpy, nvtx, row, write
 
 from nsyswrap import reports
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError, DamagedCapture, NotACapture
 from nsyswrap.capture import export as export_module
@@ -114,7 +114,7 @@ def test_junk_is_told_apart(
 ) -> None:
     make(tmp_path / "x.sqlite")
     with pytest.raises(error, match=said) as caught:
-        Capture(tmp_path / "x.sqlite").report("cuda_gpu_kern_sum")
+        CaptureReader(tmp_path / "x.sqlite").report("cuda_gpu_kern_sum")
     assert str(tmp_path / "x.sqlite") in str(caught.value)
 
 
@@ -160,7 +160,7 @@ def test_whatever_page_is_damaged_the_answer_is_a_report_or_a_capture_error(tmp_
         path.write_bytes(sound)
         overwrite_page(path, page, seed=page)
         try:
-            capture = Capture(path)
+            capture = CaptureReader(path)
             for name in reports.NAMES:
                 capture.report(name)
         except CaptureError:
@@ -179,7 +179,7 @@ def test_texts_that_are_stored_as_bytes(tmp_path: Path) -> None:
     path = write(tmp_path / "a.sqlite", kernel("k", 0, 5))
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE StringIds SET value = CAST(value AS BLOB)")
-    assert Capture(path).events("kernel")["name"].tolist() == ["k"]
+    assert CaptureReader(path).events("kernel")["name"].tolist() == ["k"]
 
 
 def test_a_table_that_has_lost_its_name(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_nothing_is_written_into_the_file_or_beside_it(
     path.chmod(mode & 0o666)
     tmp_path.chmod(mode)
     before = state(path)
-    capture = Capture(path)
+    capture = CaptureReader(path)
     for name in reports.NAMES:
         capture.report(name)
     done = cli("report", path, "-r", "all")

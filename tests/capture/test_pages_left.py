@@ -19,7 +19,7 @@ from nsyswrap.capture import export as export_module
 from nsyswrap.capture import sqlite_pages
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.sqlite_pages import find_leaves, read_columns
-from nsyswrap.capture.sqlite_records import Block, NotPlain, read_integers, row_counts, rowid
+from nsyswrap.capture.sqlite_records import LeafBlock, NotPlain, read_integers, row_counts, rowid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -214,7 +214,7 @@ def test_bytes_kept_free_in_every_page_are_left_to_sqlite(tmp_path: Path) -> Non
         by_pages(tmp_path / "x", ["c0"])
 
 
-def off_by_one(block: Block, columns: dict[int, sqlite_pages.Ints]) -> None:
+def off_by_one(block: LeafBlock, columns: dict[int, sqlite_pages.Ints]) -> None:
     read_integers(block, columns)
     for column in columns.values():
         np.add(column, 1, out=column)

@@ -12,7 +12,7 @@ from sampled import sampled
 from tiny_export import call, changed, kernel, nvtx, write
 
 from nsyswrap import open_capture
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.capture import parts, selection, sqlite_pages
 from nsyswrap.capture.selection import Selection, parse_time
 from nsyswrap.capture.window import LEAST, MOST, Window, whole_time
@@ -117,7 +117,7 @@ def test_owners_count_that_lie_outside_of_the_window(tmp_path: Path, owners: int
     assert count == _read_first(open_capture(path)).select(nvtx="step").count("kernel")
 
 
-def _read_first(capture: Capture) -> Capture:
+def _read_first(capture: CaptureReader) -> CaptureReader:
     capture.columns("kernel", *(field for field in FIELDS if field != "row"))
     if capture.has("api"):
         capture.columns("api", "start_ns", "end_ns", "global_tid", "correlation_id")

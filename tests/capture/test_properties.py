@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tiny_export import Row, memcpy, um_cpu_fault, um_gpu_fault, write
 
-from nsyswrap.analysis.arrays.groups import Groups, distinct, group_keys, grouped, number_texts
-from nsyswrap.api import Capture
+from nsyswrap.analysis.arrays.groups import GroupBy, distinct, group_keys, grouped, number_texts
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Rounding, TimeUnit, Unit, csv_cell, human, round_tenth
 from nsyswrap.capture.selection import parse_selection, parse_time
@@ -47,7 +47,7 @@ def array(values: list[int]) -> NDArray[Any]:
 @given(st.lists(st.tuples(st.integers(0, GROUPS - 1), VALUES), max_size=40), st.integers(0, 100))
 def test_quantiles(rows: list[tuple[int, int]], percent: int) -> None:
     codes, values = array([code for code, _ in rows]), array([value for _, value in rows])
-    found = Groups(codes, GROUPS).quantile(values, percent / 100)
+    found = GroupBy(codes, GROUPS).quantile(values, percent / 100)
     for group in range(GROUPS):
         own = sorted(value for code, value in rows if code == group)
         place = Fraction(len(own) * percent, 100)
@@ -233,7 +233,7 @@ def test_a_time_as_it_is_said_selects_the_same(time: int) -> None:
 def table(name: str, *rows: Row, **options: int) -> dict[str, list[Any]]:
     """Return the columns of a report of an export with these rows."""
     with tempfile.TemporaryDirectory() as folder:
-        made = find_report(name).make(Capture(write(Path(folder) / "x.sqlite", *rows)), **options)
+        made = find_report(name).make(CaptureReader(write(Path(folder) / "x.sqlite", *rows)), **options)
     return {column.name: [row[i] for row in made.rows()] for i, column in enumerate(made.columns)}
 
 

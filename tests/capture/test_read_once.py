@@ -12,7 +12,7 @@ import pytest
 from tiny_export import everything, opened
 
 from nsyswrap import reports
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.capture.export import Export
 from nsyswrap.capture.schema import FieldKind
 from nsyswrap.render import page
@@ -26,7 +26,7 @@ _GRID = {f"grid_{axis}" for axis in "xyz"}
 SOMETIMES = {"advice": _GRID}
 
 
-def _advise(capture: Capture) -> object:
+def _advise(capture: CaptureReader) -> object:
     return make_reports({"": capture}, [reports.parse("advice")])
 
 
@@ -35,21 +35,23 @@ def test_what_it_reads_ahead_is_what_it_asks_for(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: dict[str, set[str]] = {}
-    columns = Capture.columns
+    columns = CaptureReader.columns
 
-    def noted(capture: Capture, kind: str, *fields: str) -> object:
+    def noted(capture: CaptureReader, kind: str, *fields: str) -> object:
         asked.setdefault(kind, set()).update(fields)
         return columns(capture, kind, *fields)
 
-    stream = Capture.stream
+    stream = CaptureReader.stream
 
-    def streamed(capture: Capture, kind: str, fields: Sequence[str], work: Callable[..., Any]) -> object:
+    def streamed(
+        capture: CaptureReader, kind: str, fields: Sequence[str], work: Callable[..., Any]
+    ) -> object:
         asked.setdefault(kind, set()).update(fields)
         return stream(capture, kind, fields, work)
 
     report = reports.find_report(name)
-    monkeypatch.setattr(Capture, "columns", noted)
-    monkeypatch.setattr(Capture, "stream", streamed)
+    monkeypatch.setattr(CaptureReader, "columns", noted)
+    monkeypatch.setattr(CaptureReader, "stream", streamed)
     replace(report, reads={}).make(opened(tmp_path, *everything()))
     for kind, fields in report.reads.items():  # a table that it does not name is small
         known = {*fields, *RESULTS.get((name, kind), ())}
@@ -63,7 +65,9 @@ def test_reports_that_are_made_in_turn_free_what_no_later_one_reads(tmp_path: Pa
     read = [(kernels("gridX"), kernels("start")) for _ in make_in_turn({"": capture}, requests)]
     assert read == [(True, True), (False, True), (False, True)]
     assert not kernels("start")
-    assert capture.report("cuda_gpu_trace").frame.equals(Capture(capture.path).report("cuda_gpu_trace").frame)
+    assert capture.report("cuda_gpu_trace").frame.equals(
+        CaptureReader(capture.path).report("cuda_gpu_trace").frame
+    )
 
 
 def test_reading_keeps_nothing_of_its_callers_in_memory(tmp_path: Path) -> None:
@@ -118,7 +122,7 @@ def test_a_capture_and_its_views_end_with_the_last_of_them(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("made", [partial(summarize, alone=True), _advise])
 def test_a_screen_frees_columns_that_it_does_not_read_again(
-    made: Callable[[Capture], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Callable[[CaptureReader], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[tuple[str, str]] = []
     load = Export._load  # noqa: SLF001

@@ -21,7 +21,7 @@ from tiny_export import (
     um_gpu_fault,
 )
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.capture.capture import check_owners
@@ -106,7 +106,7 @@ def spans(*times: tuple[int, int]) -> list[Row]:
     return [kernel(f"{start}-{end}", start, end, 1) for start, end in times]
 
 
-def names(capture: Capture, kind: str = "kernel") -> list[str | None]:
+def names(capture: CaptureReader, kind: str = "kernel") -> list[str | None]:
     return [capture.text(i) for i in capture.name_ids(kind).tolist()]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tiny_export import OSRT, PID, call, domain, kernel, nvtx, on_cpu, opened
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.capture.selection import parse_selection, resolve
 from nsyswrap.capture.window import MOST
@@ -13,7 +13,7 @@ from nsyswrap.capture.window import MOST
 WORKER = 101  # a thread that is not its process' first
 
 
-def names(capture: Capture, kind: str = "kernel") -> list[str | None]:
+def names(capture: CaptureReader, kind: str = "kernel") -> list[str | None]:
     return [capture.text(i) for i in capture.name_ids(kind).tolist()]
 
 

@@ -15,7 +15,7 @@ from jsonschema import validate
 from recorded import ROOT
 from tiny_export import call, kernel, write
 
-from nsyswrap.api import Comparison, compare
+from nsyswrap.api import NotebookComparison, compare
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.base.run_folder import RUN
 from nsyswrap.cli import main
@@ -195,7 +195,7 @@ def test_python_names_what_is_left_out(tmp_path: Path) -> None:
 def test_python(tmp_path: Path) -> None:
     before, after = make_repeats(tmp_path / "before", BEFORE), make_repeats(tmp_path / "after", AFTER)
     made = compare(before, [after / f"run-{n}" for n in (1, 2, 3)])
-    assert isinstance(made, Comparison)
+    assert isinstance(made, NotebookComparison)
     assert (made.outcome, made.obstacles) == ("slower", ())
     assert repr(made).startswith("Slower: step 'step'")
     frame = made.table.frame

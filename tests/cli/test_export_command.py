@@ -20,7 +20,7 @@ from traced import read as read_perfetto
 from traced import traced
 
 from nsyswrap import open_capture
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import OutputError, Unavailable
 from nsyswrap.base.version import pip_install
 from nsyswrap.capture.schema import EVENTS
@@ -285,7 +285,7 @@ def test_parquet_holds_every_kind_in_the_fields_terms(tmp_path: Path) -> None:
     assert str(table.schema.field("name").type).startswith("dictionary<values=string")
 
 
-def _assert_equal(source: Capture, folder: Path) -> None:
+def _assert_equal(source: CaptureReader, folder: Path) -> None:
     for kind in EVENTS:
         path = folder / f"{kind}.parquet"
         assert path.exists() == source.has(kind)

@@ -12,7 +12,7 @@ from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.gate import GateLimits
 from nsyswrap.analysis.compare.model import Key
 from nsyswrap.base.errors import CaptureError, UsageError
-from nsyswrap.base.not_read import NotRead
+from nsyswrap.base.not_read import UnreadCapture
 from nsyswrap.cli.gate import annotation, check_gate, errors_annotated, finish, gate_limits
 from nsyswrap.render import comparison as comparisons
 
@@ -205,7 +205,7 @@ def test_github_gets_no_command_of_a_name(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     step = Key("step", "a%0A\n::set-env name=A::b ##[add-mask]1\x1b[2J")
     base, new = side_of("base", {step: QUIET}), side_of("new", {step: SLOW})
-    lost = NotRead("x\n::stop-commands::y", "x", "z\r::error::w")
+    lost = UnreadCapture("x\n::stop-commands::y", "x", "z\r::error::w")
     comparison = compare(replace(base, left_out=(lost,)), new)
     result = check_gate(comparison, GateLimits())
     finish(result, GateLimits(), lambda: comparisons.markdown(comparison), comparison.left_out)

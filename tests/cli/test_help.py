@@ -15,7 +15,7 @@ from tiny_export import call, kernel, nvtx, write
 
 from nsyswrap.cli import cli as top
 from nsyswrap.cli import doctor, main
-from nsyswrap.cli.help import GENERAL, Command
+from nsyswrap.cli.help import GENERAL, HelpCommand
 
 PAGES = [page for page in reference.pages() if not page.name.startswith("changes-")]
 PAGES.append(Path(doctor.__file__).with_name("skill.md"))
@@ -71,7 +71,7 @@ def parse(arguments: list[str]) -> click.Context:
     return context
 
 
-def command_at(words: tuple[str, ...]) -> tuple[Command, click.Context]:
+def command_at(words: tuple[str, ...]) -> tuple[HelpCommand, click.Context]:
     context = click.Context(
         top, info_name="nsyswrap", terminal_width=WIDTH, help_option_names=["-h", "--help"]
     )
@@ -82,7 +82,7 @@ def command_at(words: tuple[str, ...]) -> tuple[Command, click.Context]:
         context = click.Context(
             command, context, name, terminal_width=WIDTH, help_option_names=["-h", "--help"]
         )
-    assert isinstance(context.command, Command)
+    assert isinstance(context.command, HelpCommand)
     return context.command, context
 
 

@@ -23,13 +23,13 @@ _EXPORT = Path("x.sqlite")  # in the folder of the case, where the command runs
 
 def _wrong(field: str) -> None:
     """Make one of the statistics of each group wrong."""
-    right = groups.Groups.of
+    right = groups.GroupBy.of
 
-    def of(self: groups.Groups, values: Any, *, least: int | None = None) -> groups.Statistics:  # noqa: ANN401 - an array
+    def of(self: groups.GroupBy, values: Any, *, least: int | None = None) -> groups.Statistics:  # noqa: ANN401 - an array
         made = right(self, values, least=least)
         return dataclasses.replace(made, **{field: getattr(made, field) + 1})
 
-    groups.Groups.of = of  # type: ignore[method-assign]
+    groups.GroupBy.of = of  # type: ignore[method-assign]
 
 
 def _when_opened(fault: Callable[[], object]) -> None:

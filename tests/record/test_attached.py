@@ -20,7 +20,7 @@ time.sleep(600)
 """
 
 
-def ended(folder: Path, *, again_s: float) -> attached.Ended:
+def ended(folder: Path, *, again_s: float) -> attached.CommandEnd:
     """How it ends if SIGTERM comes, and another so much later."""
     ready, received, at = folder / "ready", list[signal.Signals](), 0.0
 
@@ -39,12 +39,12 @@ def ended(folder: Path, *, again_s: float) -> attached.Ended:
             received.append(signal.SIGTERM)
 
     argv = [sys.executable, "-c", CLEANS_UP, str(ready)]
-    command = attached.Command(argv, os.environ, (1, 2), None, stop, has_failed)
+    command = attached.AttachedCommand(argv, os.environ, (1, 2), None, stop, has_failed)
     return attached.run(command, received, lambda: None)
 
 
 def test_a_signal_that_is_repeated_at_once_kills_nothing(tmp_path: Path) -> None:
-    assert ended(tmp_path, again_s=0.1) == attached.Ended(7, signal.SIGTERM, timed_out=False)
+    assert ended(tmp_path, again_s=0.1) == attached.CommandEnd(7, signal.SIGTERM, timed_out=False)
 
 
 @pytest.mark.parametrize(("job", "code"), [("", 137), ("1", 7)])

@@ -13,8 +13,8 @@ from nsyswrap.record.batch.folder import Pause
 SLURM = "nsyswrap.record.batch.executors.slurm"
 
 
-def job(state: str) -> commands.Job:
-    return commands.Job("17", (), state, "None", "")
+def job(state: str) -> commands.QueuedJob:
+    return commands.QueuedJob("17", (), state, "None", "")
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     """What squeue says, call by call; the last stays. The folder's job is 17."""
     answers: list[Any] = []
 
-    def jobs() -> list[commands.Job]:
+    def jobs() -> list[commands.QueuedJob]:
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(answer, Exception):
             raise answer

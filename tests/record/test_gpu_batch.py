@@ -8,7 +8,7 @@ from conftest import Cli
 from gpus_here import DEVICES
 
 from nsyswrap import open_capture
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.run_folder import PROGRAM_OUTPUT
 from nsyswrap.record.batch.folder import open_batch
 
@@ -50,7 +50,7 @@ pytestmark = [
 ]
 
 
-def captures(folder: Path) -> list[Capture]:
+def captures(folder: Path) -> list[CaptureReader]:
     return [open_capture(state.folder) for state in open_batch(folder).survey().values()]
 
 

@@ -11,7 +11,7 @@ from waiting import wait_until
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import PROGRAM_ERRORS, RunFolder, Status
 from nsyswrap.record.batch import ranks_outcome
-from nsyswrap.record.batch.launchers import Launch, first_failure
+from nsyswrap.record.batch.launchers import RankLaunch, first_failure
 
 OWN = ("--kill-on-bad-exit=0", "--wait=0", "--input=all")
 RANK = ("python3", "-m", "nsyswrap")
@@ -27,14 +27,14 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("commands")
 def test_the_command_line_of_each_launcher() -> None:
     srun = ["srun", "--ntasks=4", "--job-name=x", *OWN, *RANK]
-    assert Launch("srun", 4, RANK, "x", nodes=2).argv == srun
-    assert Launch("mpirun", 4, RANK, "x").argv == ["mpirun", "-n", "4", *RANK]
-    bound = Launch("mpirun", 4, RANK, "x", options=("--bind-to", "core"))
+    assert RankLaunch("srun", 4, RANK, "x", nodes=2).argv == srun
+    assert RankLaunch("mpirun", 4, RANK, "x").argv == ["mpirun", "-n", "4", *RANK]
+    bound = RankLaunch("mpirun", 4, RANK, "x", options=("--bind-to", "core"))
     assert bound.argv == ["mpirun", "-n", "4", "--bind-to", "core", *RANK]
     own = ["a", "python3", "-m", "torch.distributed.run"]
     one_node = [*own, "--standalone", "--nproc-per-node=4", "--no-python", *RANK]
-    assert Launch("torchrun", 4, RANK, "x", own[:2]).argv == one_node
-    several = Launch("torchrun", 4, RANK, "x", own[:2], 2).argv
+    assert RankLaunch("torchrun", 4, RANK, "x", own[:2]).argv == one_node
+    several = RankLaunch("torchrun", 4, RANK, "x", own[:2], 2).argv
     step = ["srun", "--ntasks=2", "--job-name=x", *OWN, "--nodes=2"]
     assert several[:8] == [*step, "--ntasks-per-node=1"]
     assert several[8:14] == [*own, "--nnodes=2", "--nproc-per-node=2"]
@@ -44,10 +44,10 @@ def test_the_command_line_of_each_launcher() -> None:
 def test_a_launcher_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unavailable, match="srun not found on PATH"):
-        _ = Launch("srun", 4, RANK, "x").argv
+        _ = RankLaunch("srun", 4, RANK, "x").argv
     with pytest.raises(Unavailable, match="srun not found on PATH"):
-        _ = Launch("torchrun", 4, RANK, "x", ["python3"], 2).argv
-    assert Launch("torchrun", 4, RANK, "x", ["python3"]).argv[0] == "python3"
+        _ = RankLaunch("torchrun", 4, RANK, "x", ["python3"], 2).argv
+    assert RankLaunch("torchrun", 4, RANK, "x", ["python3"]).argv[0] == "python3"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_command_whose_parent_is_gone_is_not_started(tmp_path: Path) -> None:
 
 def test_a_failed_task_is_noted_once_and_behind_a_progress_bar_too(tmp_path: Path) -> None:
     errors = tmp_path / PROGRAM_ERRORS
-    has_failed = ranks_outcome.Failure(tmp_path)
+    has_failed = ranks_outcome.StepFailure(tmp_path)
     assert not has_failed()  # no file
     for printed, failed in (
         ("\rtraining:  50%|#####     | 5/10", False),
@@ -132,7 +132,7 @@ def test_a_failed_task_is_noted_where_the_disk_has_no_room_to_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranks_outcome, "_FULL_ASK_S", 0)
-    has_failed = ranks_outcome.Failure(tmp_path)
+    has_failed = ranks_outcome.StepFailure(tmp_path)
     for rank, status in enumerate((None, Status("done", 0, 0, 0))):
         own = RunFolder(tmp_path / f"rank-{rank}")
         own.make()

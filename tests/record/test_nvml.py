@@ -8,7 +8,7 @@ from fake_nvml import FakeGpu, FakeNvml
 
 from nsyswrap.base.run_facts import COLUMNS, Gpu
 from nsyswrap.record.conditions import nvml
-from nsyswrap.record.conditions.nvml import Nvml, Sample, visible
+from nsyswrap.record.conditions.nvml import GpuSample, Nvml, visible
 
 UUID = "GPU-11111111-2222"
 
@@ -39,8 +39,8 @@ def test_the_version_of_the_driver() -> None:
 
 def test_a_sample_has_the_columns_of_the_file() -> None:
     device = Nvml(FakeNvml(FakeGpu())).devices()[0]
-    assert device.sample() == Sample(1980, 3201, 80_500, 30, 4)
-    assert Sample._fields == COLUMNS[2:]
+    assert device.sample() == GpuSample(1980, 3201, 80_500, 30, 4)
+    assert GpuSample._fields == COLUMNS[2:]
 
 
 def test_what_a_gpu_does_not_report_is_none() -> None:

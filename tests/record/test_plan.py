@@ -13,7 +13,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch.folder import make_batch
-from nsyswrap.record.batch.plan import Block, Plan, read_plan, sweep
+from nsyswrap.record.batch.plan import Plan, RunsEntry, read_plan, sweep
 from nsyswrap.record.batch.plan.parameters import Template, is_one_edit
 from nsyswrap.record.batch.task import read_spec
 
@@ -308,7 +308,7 @@ def test_numbers_are_put_in_as_they_are_written(tmp_path: Path) -> None:
 
 
 def test_a_sweep_is_a_plan_that_is_typed() -> None:
-    block = Block(
+    block = RunsEntry(
         "sweep",
         command=("scenarios/add2.py", "--n", "{n}", "--sync", "{sync}"),
         repeat=2,
@@ -349,8 +349,8 @@ def test_a_name_has_parameters_and_a_flag_can_be_left_out(tmp_path: Path) -> Non
     ],
 )
 def test_a_sweep_has_the_name_of_its_program(command: tuple[str, ...], name: str) -> None:
-    assert sweep(Block("sweep", command=command), ["n=1"]).name == name
-    assert sweep(Block("sweep", command=command), ["n=1"], name="mine").name == "mine"
+    assert sweep(RunsEntry("sweep", command=command), ["n=1"]).name == name
+    assert sweep(RunsEntry("sweep", command=command), ["n=1"], name="mine").name == "mine"
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_a_sweep_has_the_name_of_its_program(command: tuple[str, ...], name: str
 )
 def test_typed_values(typed: str, values: list[object]) -> None:
     found = [
-        spec.parameters["v"] for spec in sweep(Block("sweep", command=("a", "{v}")), [f"v={typed}"]).specs
+        spec.parameters["v"] for spec in sweep(RunsEntry("sweep", command=("a", "{v}")), [f"v={typed}"]).specs
     ]
     assert found == values
     assert [type(one) for one in found] == [type(one) for one in values]
@@ -398,7 +398,7 @@ def test_typed_values(typed: str, values: list[object]) -> None:
 )
 def test_what_is_typed_wrongly_is_wrong_usage(parameters: list[str], settings: list[str], says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        sweep(Block("sweep", command=("a", "{n}")), parameters, {"slurm": settings})
+        sweep(RunsEntry("sweep", command=("a", "{n}")), parameters, {"slurm": settings})
     assert says in str(caught.value)
     assert caught.value.exit_code == 2
 
@@ -406,7 +406,7 @@ def test_what_is_typed_wrongly_is_wrong_usage(parameters: list[str], settings: l
 def test_there_is_a_limit_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nsyswrap.record.batch.plan.expand._MOST_RUNS", 3)
     with pytest.raises(UsageError, match="4 runs are too many: the limit is 3"):
-        sweep(Block("sweep", command=("a", "{n}")), ["n=1,2,3,4"], {})
+        sweep(RunsEntry("sweep", command=("a", "{n}")), ["n=1,2,3,4"], {})
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs/recipes").glob("*.toml")), ids=lambda path: path.stem)

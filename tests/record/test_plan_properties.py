@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.record.batch.plan import Block, read_plan, sweep
+from nsyswrap.record.batch.plan import RunsEntry, read_plan, sweep
 from nsyswrap.record.batch.plan.parameters import Template
 
 # What can stand in a command line: everything but zero bytes; and names of parameters.
@@ -69,7 +69,7 @@ def test_a_file_makes_exactly_the_cross_product(
 @given(GRIDS)
 def test_a_sweep_makes_exactly_the_cross_product(grid: dict[str, list[str]]) -> None:
     typed = [f"{name}={in_csv(values)}" for name, values in grid.items()]
-    block = Block("sweep", command=("prog", *(f"{{{name}}}" for name in grid)))
+    block = RunsEntry("sweep", command=("prog", *(f"{{{name}}}" for name in grid)))
     specs = sweep(block, typed).specs
     expected = [tuple(filter(None, values)) for values in itertools.product(*grid.values())]
     assert [spec.command[1:] for spec in specs] == expected

@@ -11,9 +11,9 @@ import pytest
 from conftest import Cli
 
 import nsyswrap
-from nsyswrap.record.pythons import Python, choose
+from nsyswrap.record.pythons import Interpreter, choose
 
-OURS = Python(sys.executable)
+OURS = Interpreter(sys.executable)
 WITH, WITHOUT = 0, 1  # what a Python answers to the question for a package
 
 
@@ -38,19 +38,21 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_active_environment_counts_first(tmp_path: Path) -> None:
     venv, conda = python(tmp_path / "venv"), python(tmp_path / "conda")
     active = {"VIRTUAL_ENV": f"{tmp_path}/venv", "CONDA_PREFIX": f"{tmp_path}/conda", "PATH": "/nowhere"}
-    assert choose(["train.py"], environment=active) == Python(venv, "active environment")
-    assert choose(["train"], module=True, environment=active) == Python(venv, "active environment")
+    assert choose(["train.py"], environment=active) == Interpreter(venv, "active environment")
+    assert choose(["train"], module=True, environment=active) == Interpreter(venv, "active environment")
     on_path = {**active, "PATH": f"{tmp_path}/conda/bin:{tmp_path}/venv/bin"}
-    assert choose(["train.py"], environment=on_path) == Python(conda, "active environment")
+    assert choose(["train.py"], environment=on_path) == Interpreter(conda, "active environment")
 
 
 def test_an_interpreter_in_the_first_line_counts_next(tmp_path: Path, script: Path) -> None:
     named = python(tmp_path / "other")
     script.write_text(f"#!{named}\nimport cupy\n")
-    assert choose(["train.py"], environment={"PATH": "/nowhere"}) == Python(named, "first line of the script")
+    assert choose(["train.py"], environment={"PATH": "/nowhere"}) == Interpreter(
+        named, "first line of the script"
+    )
     venv = python(tmp_path / "venv")
     active = {"VIRTUAL_ENV": f"{tmp_path}/venv", "PATH": "/nowhere"}
-    assert choose(["train.py"], environment=active) == Python(venv, "active environment")
+    assert choose(["train.py"], environment=active) == Interpreter(venv, "active environment")
 
 
 @pytest.mark.parametrize("line", ["#!/usr/bin/env python3", "#!/bin/sh", "#!/nowhere/python", ""])
@@ -63,12 +65,12 @@ def test_other_first_lines_name_no_interpreter(tmp_path: Path, script: Path, lin
 def test_the_package_that_the_program_imports_decides(tmp_path: Path, script: Path) -> None:
     venv, other = python(tmp_path / "venv", WITHOUT), python(tmp_path / "other")
     places = {"VIRTUAL_ENV": f"{tmp_path}/venv", "PATH": f"{tmp_path}/other/bin"}
-    assert choose(["train.py"], environment=places) == Python(other, f"{venv} has no cupy")
+    assert choose(["train.py"], environment=places) == Interpreter(other, f"{venv} has no cupy")
     alone = {**places, "PATH": "/nowhere"}
-    assert choose(["train.py"], environment=alone) == Python(venv, "active environment", "cupy")
-    assert choose(["train.py"], environment={"PATH": "/nowhere"}) == Python(sys.executable, lacks="cupy")
+    assert choose(["train.py"], environment=alone) == Interpreter(venv, "active environment", "cupy")
+    assert choose(["train.py"], environment={"PATH": "/nowhere"}) == Interpreter(sys.executable, lacks="cupy")
     script.write_text("import json\n")
-    assert choose(["train.py"], environment=places) == Python(venv, "active environment")
+    assert choose(["train.py"], environment=places) == Interpreter(venv, "active environment")
 
 
 def test_our_python_is_taken_if_it_alone_has_the_package(
@@ -91,7 +93,7 @@ def test_an_environment_for_nsyswrap_alone_is_not_meant(
     assert choose(["train.py"], environment=on_path) == OURS
     for place in (".local/share/pipx/venvs/nsyswrap", ".local/share/uv/tools/nsyswrap"):
         monkeypatch.setattr(sys, "prefix", str(tmp_path / place))
-        assert choose(["train.py"], environment=on_path) == Python(other, "first on PATH")
+        assert choose(["train.py"], environment=on_path) == Interpreter(other, "first on PATH")
 
 
 def test_files_of_the_current_folder_answer_nothing(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_a_linked_folder_of_programs_is_the_same_python(
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "usr"))
     monkeypatch.setattr(sys, "executable", path)
     active = {"VIRTUAL_ENV": str(tmp_path), "PATH": "/nowhere"}
-    assert choose(["train.py"], environment=active) == Python(path)
+    assert choose(["train.py"], environment=active) == Interpreter(path)
 
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
@@ -216,10 +218,10 @@ def test_python_code_takes_the_python_that_runs_it(tmp_path: Path, monkeypatch: 
     (tmp_path / "train.py").write_text("import cupy\n")
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
     path = python(tmp_path / "venv", WITHOUT)
-    assert choose(["train.py"]) == Python(path, "active environment", "cupy")
-    assert choose(["train.py"], ours_first=True) == Python(sys.executable, lacks="cupy")
+    assert choose(["train.py"]) == Interpreter(path, "active environment", "cupy")
+    assert choose(["train.py"], ours_first=True) == Interpreter(sys.executable, lacks="cupy")
     Path(path).write_text("#!/bin/sh\nexit 0\n")
-    assert choose(["train.py"], ours_first=True) == Python(path, f"{sys.executable} has no cupy")
+    assert choose(["train.py"], ours_first=True) == Interpreter(path, f"{sys.executable} has no cupy")
     (tmp_path / "train.py").write_text("print()\n")
     run = nsyswrap.profile("train.py", stats=False)
     assert json.loads((run.folder / "run.json").read_text())["command"][0] == sys.executable

@@ -12,12 +12,12 @@ from tiny_export import call, kernel
 
 from nsyswrap.base.nsys.options import RecordingOptions
 from nsyswrap.base.run_folder import EXPORT, PROGRAM_ERRORS, RunFolder, Status
-from nsyswrap.record.attached import Ended
+from nsyswrap.record.attached import CommandEnd
 from nsyswrap.record.batch.ranks_outcome import judge, note_cause, note_time_limit
 from nsyswrap.record.batch.task import TaskSpec
 
-WELL = Ended(0, None, timed_out=False)
-FAILED = Ended(143, None, timed_out=False)
+WELL = CommandEnd(0, None, timed_out=False)
+FAILED = CommandEnd(143, None, timed_out=False)
 DONE = Status("done", 0, 0, 0)
 DIED = Status("program_failed", 7, 7, 7, "train ended with exit code 7")
 STOPPED = Status("interrupted", None, 143, 143, "stopped by SIGTERM")
@@ -47,7 +47,7 @@ def ended(folder: Path, number: int, status: Status | None, *rows: tiny_export.R
         os.utime(rank / "status.json", (100 - number, 100 - number))  # the last rank ended first
 
 
-def outcome(folder: Path, run: TaskSpec, how: Ended = WELL) -> tuple[str, int, str]:
+def outcome(folder: Path, run: TaskSpec, how: CommandEnd = WELL) -> tuple[str, int, str]:
     status = judge(run, folder, "srun", how)
     assert status.is_consistent
     return status.outcome, status.exit_code, status.message
@@ -100,18 +100,18 @@ def test_a_rank_without_nsys_died(tmp_path: Path) -> None:
         (None, WELL, ("nsys_failed", 70, "no complete capture of rank 1")),
         (
             STOPPED,
-            Ended(143, None, timed_out=True),
+            CommandEnd(143, None, timed_out=True),
             ("timed_out", 75, "stopped after 5 s; no complete capture"),
         ),
         (
             STOPPED,
-            Ended(143, signal.SIGTERM, timed_out=False),
+            CommandEnd(143, signal.SIGTERM, timed_out=False),
             ("interrupted", 143, "stopped by SIGTERM; no complete capture of rank 1"),
         ),
     ],
 )
 def test_a_rank_without_a_capture(
-    tmp_path: Path, status: Status | None, how: Ended, expected: tuple[str, int, str]
+    tmp_path: Path, status: Status | None, how: CommandEnd, expected: tuple[str, int, str]
 ) -> None:
     ended(tmp_path, 0, DONE, NVTX)
     ended(tmp_path, 1, status)
@@ -138,7 +138,7 @@ def test_a_rank_without_a_capture(
     ],
 )
 def test_a_rank_that_lacked_memory(
-    tmp_path: Path, line: str, status: Status | None, how: Ended, expected: tuple[str, int, str]
+    tmp_path: Path, line: str, status: Status | None, how: CommandEnd, expected: tuple[str, int, str]
 ) -> None:
     ended(tmp_path, 0, STOPPED, NVTX)
     ended(tmp_path, 1, status)
@@ -151,7 +151,7 @@ def test_a_rank_that_lacked_memory(
 def test_ranks_that_a_time_limit_stopped_say_so(tmp_path: Path) -> None:
     ended(tmp_path, 0, replace(STOPPED, message="stopped by SIGTERM; no report: the export is missing"))
     ended(tmp_path, 1, DIED)
-    run = judge(spec(), tmp_path, "srun", Ended(143, None, timed_out=True))
+    run = judge(spec(), tmp_path, "srun", CommandEnd(143, None, timed_out=True))
     note_time_limit(tmp_path, run)
     first = RunFolder(tmp_path / "rank-0").read_status()
     words = "stopped after 5 s; no report: the export is missing"
@@ -163,7 +163,7 @@ def test_ranks_that_were_stopped_name_the_one_that_failed(tmp_path: Path) -> Non
     """It was not profiled, and has no status of its own."""
     ended(tmp_path, 0, replace(STOPPED, message="stopped by SIGTERM"), NVTX)
     (tmp_path / PROGRAM_ERRORS).write_text("srun: error: n1: task 1: Exited with exit code 5\n")
-    run = judge(spec(profiled_ranks=(0,)), tmp_path, "srun", Ended(5, None, timed_out=False))
+    run = judge(spec(profiled_ranks=(0,)), tmp_path, "srun", CommandEnd(5, None, timed_out=False))
     note_cause(tmp_path, run)
     assert run.outcome == "program_failed"
     assert RunFolder(tmp_path / "rank-0").read_status().message == f"stopped by SIGTERM; {run.message}"
@@ -200,7 +200,7 @@ def test_a_command_with_its_own_nsys(tmp_path: Path) -> None:
     words = "the command left no capture in the run folder"
     assert outcome(tmp_path, own) == ("nsys_failed", 70, words)
     (tmp_path / PROGRAM_ERRORS).write_text("Traceback\nValueError: no\n\n")
-    assert outcome(tmp_path, own, Ended(1, None, timed_out=False)) == (
+    assert outcome(tmp_path, own, CommandEnd(1, None, timed_out=False)) == (
         "program_failed",
         1,
         f"srun ended with exit code 1: ValueError: no; {words}",

@@ -29,7 +29,7 @@ from nsyswrap.base.run_folder import (
 )
 from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors, run_task
-from nsyswrap.record.batch.executors import Job
+from nsyswrap.record.batch.executors import SchedulerJob
 from nsyswrap.record.batch.folder import read_state
 from nsyswrap.record.batch.run_task import claim_of, local_folder
 from nsyswrap.record.batch.task import TaskSpec
@@ -225,7 +225,9 @@ def test_a_job_that_is_killed_before_the_report_is_complete(
 ) -> None:
     """Slurm kills what is left of a job after its KillWait."""
     run = planned(tmp_path, "waits.py")
-    monkeypatch.setattr(executors, "current_job", lambda: Job("Slurm", "17_1", "n1", 0, lambda: at_limit))
+    monkeypatch.setattr(
+        executors, "current_job", lambda: SchedulerJob("Slurm", "17_1", "n1", 0, lambda: at_limit)
+    )
     monkeypatch.chdir(tmp_path)
 
     def execute(_: RunSpec, on_signal: Callable[[], None]) -> Status:

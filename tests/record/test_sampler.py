@@ -46,11 +46,11 @@ def test_ten_samples_a_second_of_each_gpu(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert not library.is_open
 
 
-def slow_sample(costs_s: Iterator[float]) -> Callable[[nvml.Device], nvml.Sample]:
+def slow_sample(costs_s: Iterator[float]) -> Callable[[nvml.Device], nvml.GpuSample]:
     """A reading that takes so much time of a core, each time."""
     sample = nvml.Device.sample
 
-    def slow(device: nvml.Device) -> nvml.Sample:
+    def slow(device: nvml.Device) -> nvml.GpuSample:
         until = time.thread_time() + next(costs_s)
         while time.thread_time() < until:
             pass

@@ -14,7 +14,7 @@ from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import RUNS, STATUS, RunFolder, Status
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import as_text, indexes
-from nsyswrap.record.batch.executors.slurm.groups import Group
+from nsyswrap.record.batch.executors.slurm.groups import SubmissionGroup
 from nsyswrap.record.batch.executors.slurm.script import job_script, seconds
 from nsyswrap.record.batch.folder import Batch, folder_name
 from nsyswrap.record.batch.plan import Plan
@@ -70,7 +70,7 @@ def test_the_script() -> None:
 
 def test_the_wrapper_of_a_launch_is_that_of_each_rank() -> None:
     plan = Plan("sizes", (), wrapper=("apptainer", "exec", "a b.sif"), python="python3")
-    lines = job_script(BATCH, plan, 0, Group({"ntasks": 4}, has_ranks=True)).splitlines()
+    lines = job_script(BATCH, plan, 0, SubmissionGroup({"ntasks": 4}, has_ranks=True)).splitlines()
     assert "#SBATCH --ntasks=4" in lines
     assert lines[-3] == """export NSYSWRAP_START_RANK='["apptainer", "exec", "a b.sif", "python3"]'"""
     assert lines[-2] == f'exec {sys.executable} -m nsyswrap run-folder "$nsyswrap_run"'
@@ -282,13 +282,13 @@ def test_reasons_that_pass(reason: str) -> None:
     assert commands.why_never(reason) is None
 
 
-def waiting(reason: str, *tasks: int) -> commands.Job:
-    return commands.Job("17", tasks, "PENDING", reason, "")
+def waiting(reason: str, *tasks: int) -> commands.QueuedJob:
+    return commands.QueuedJob("17", tasks, "PENDING", reason, "")
 
 
 def test_what_is_waited_for_is_said_in_words() -> None:
     jobs = [waiting("Resources", 1, 2), waiting("Resources", 3), waiting("QOSGrpGRES", 4)]
-    running = commands.Job("17", (5,), "RUNNING", "None", "")
+    running = commands.QueuedJob("17", (5,), "RUNNING", "None", "")
     assert commands.in_words([*jobs, running]) == "3 waiting for free nodes, 1 waiting (QOSGrpGRES)"
     assert commands.in_words([running]) == ""
 
@@ -397,10 +397,10 @@ def test_a_job_is_known_by_the_mark_behind_its_script(squeue: Path) -> None:
         "18|N/A|RUNNING|None|(null)\n"
     )
     assert commands.jobs() == [
-        commands.Job("5", (), "RUNNING", "None", ""),
-        commands.Job("17", (1, 3, 4), "PENDING", "Resources", "nsyswrap:5ca1ab1e:0"),
-        commands.Job("17", (0,), "RUNNING", "None", "nsyswrap:5ca1ab1e:0"),
-        commands.Job("18", (), "RUNNING", "None", ""),
+        commands.QueuedJob("5", (), "RUNNING", "None", ""),
+        commands.QueuedJob("17", (1, 3, 4), "PENDING", "Resources", "nsyswrap:5ca1ab1e:0"),
+        commands.QueuedJob("17", (0,), "RUNNING", "None", "nsyswrap:5ca1ab1e:0"),
+        commands.QueuedJob("18", (), "RUNNING", "None", ""),
     ]
     squeue.write_text("")
     assert commands.jobs() == []

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.base.errors import PlanError
-from nsyswrap.record.batch.executors import Request
+from nsyswrap.record.batch.executors import BatchRequest
 from nsyswrap.record.batch.executors.slurm.submission import planned_jobs, write_scripts
 from nsyswrap.record.batch.folder import make_batch
 from nsyswrap.record.batch.plan import read_plan
@@ -37,7 +37,7 @@ def options_of_arrays(folder: Path, text: str, array_size: int = 1001) -> list[t
     plan = read_plan(folder / "plan.toml")
     batch = make_batch(folder / "batch", plan)
     (batch.folder / "slurm").mkdir()
-    request = Request(batch, plan, {"max_running": None})
+    request = BatchRequest(batch, plan, {"max_running": None})
     jobs = planned_jobs(request, list(batch.runs), array_size)
     write_scripts(request, jobs)
     assert sorted(number for part in jobs.left for number in part.numbers) == list(batch.runs)

@@ -18,7 +18,7 @@ from nsyswrap.record import guard
 from nsyswrap.record import supervisor as supervise
 from nsyswrap.record.process_watch import signals_noted
 from nsyswrap.record.program import ProgramTime
-from nsyswrap.record.supervisor import Ending, Supervisor
+from nsyswrap.record.supervisor import NsysEnd, Supervisor
 
 pytestmark = pytest.mark.slow
 
@@ -120,7 +120,7 @@ def test_a_program_that_cleans_up_has_time_for_it(tmp_path: Path, monkeypatch: p
     code = f"import signal, sys, time; {cleans}; print(flush=True); time.sleep(600)"
     with supervised(tmp_path, RECORDS, code, "0") as (supervisor, _):
         supervisor.received.append(signal.SIGINT)
-        assert supervisor.wait(None) == Ending(103, signal.SIGINT, timed_out=False, killed=False)
+        assert supervisor.wait(None) == NsysEnd(103, signal.SIGINT, timed_out=False, killed=False)
 
 
 def test_the_time_limit_counts_for_no_program_that_ends_after_a_signal(
@@ -130,7 +130,7 @@ def test_the_time_limit_counts_for_no_program_that_ends_after_a_signal(
     code = "import time; print(flush=True); time.sleep(600)"
     with supervised(tmp_path, RECORDS, code, "1.5") as (supervisor, _):
         supervisor.received.append(signal.SIGINT)
-        assert supervisor.wait(1) == Ending(0, signal.SIGINT, timed_out=False, killed=False)
+        assert supervisor.wait(1) == NsysEnd(0, signal.SIGINT, timed_out=False, killed=False)
 
 
 def test_processes_of_the_program_in_other_groups_are_signalled(
@@ -154,7 +154,7 @@ sys.exit(other.wait() + 20)
 def test_a_deaf_nsys_is_killed_at_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervise, "START_S", 60)
     with supervised(tmp_path, f"{DEAF}time.sleep(600)") as (supervisor, _):
-        assert supervisor.wait(0.2) == Ending(-9, None, timed_out=True, killed=True)
+        assert supervisor.wait(0.2) == NsysEnd(-9, None, timed_out=True, killed=True)
 
 
 def test_an_nsys_that_does_not_start_the_program_is_killed_after_a_signal(
@@ -163,7 +163,7 @@ def test_an_nsys_that_does_not_start_the_program_is_killed_after_a_signal(
     monkeypatch.setattr(supervise, "START_S", 0.3)
     monkeypatch.setattr(guard, "STOP_NSYS_S", 60)
     with supervised(tmp_path, "import time; time.sleep(600)") as (supervisor, _):
-        assert supervisor.wait(0.2) == Ending(-9, None, timed_out=True, killed=True)
+        assert supervisor.wait(0.2) == NsysEnd(-9, None, timed_out=True, killed=True)
 
 
 @pytest.mark.parametrize(("answers", "code"), [("", 0), ("deaf", -signal.SIGKILL)])
@@ -180,7 +180,7 @@ def test_an_nsys_that_waits_in_vain_is_asked_to_write(
 def test_an_nsys_that_does_nothing_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "HUNG_S", 1.5)
     with supervised(tmp_path, "import time; time.sleep(600)") as (supervisor, _):
-        assert supervisor.wait(None) == Ending(-9, None, timed_out=False, killed=True, fault="hung")
+        assert supervisor.wait(None) == NsysEnd(-9, None, timed_out=False, killed=True, fault="hung")
 
 
 def test_an_nsys_that_works_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,14 +189,14 @@ def test_an_nsys_that_works_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     code = "import os, sys, time; os.write(int(sys.argv[1]), b's'); begin = time.process_time()\n"
     works = code + "while time.process_time() < begin + 4: pass"
     with supervised(tmp_path, works) as (supervisor, _):
-        assert supervisor.wait(None) == Ending(0, None, timed_out=False, killed=False)
+        assert supervisor.wait(None) == NsysEnd(0, None, timed_out=False, killed=False)
 
 
 def test_an_nsys_that_is_still_writing_is_given_its_time(tmp_path: Path) -> None:
     """It goes on for 2.4 s with 1.5 s of patience, and says something every 0.3 s."""
     talks = f"[(time.sleep(0.3), open({str(tmp_path / 'log')!r}, 'a').write('.')) for _ in range(8)]"
     with supervised(tmp_path, f"{DEAF}{talks}; raise SystemExit(7)") as (supervisor, _):
-        assert supervisor.wait(0.2) == Ending(7, None, timed_out=True, killed=False)
+        assert supervisor.wait(0.2) == NsysEnd(7, None, timed_out=True, killed=False)
 
 
 def test_in_a_job_a_program_that_ends_by_itself_gets_no_second_signal(
@@ -223,12 +223,12 @@ sys.exit(len(came))
             guard.signal_all([program, os.getpid()], signal.SIGTERM)
 
         supervisor.on_start = signal_all
-        assert supervisor.wait(None) == Ending(101, signal.SIGTERM, timed_out=False, killed=False)
+        assert supervisor.wait(None) == NsysEnd(101, signal.SIGTERM, timed_out=False, killed=False)
 
 
 def test_what_nsys_leaves_running_is_killed(tmp_path: Path) -> None:
     with supervised(tmp_path, LEAVES_A_PROGRAM) as (supervisor, _):
-        assert supervisor.wait(None) == Ending(0, None, timed_out=False, killed=False)
+        assert supervisor.wait(None) == NsysEnd(0, None, timed_out=False, killed=False)
         assert_nothing_left(supervisor)
 
 
@@ -265,7 +265,7 @@ def test_the_run_goes_on_where_nobody_watches_any_more(tmp_path: Path) -> None:
     with supervised(tmp_path, code) as (supervisor, _):
         supervisor.on_progress = supervisor.on_signal = gone
         supervisor.log.write_text("[1/2] [=====50%   ] report.nsys-rep\r")
-        assert supervisor.wait(None) == Ending(0, signal.SIGHUP, timed_out=False, killed=False)
+        assert supervisor.wait(None) == NsysEnd(0, signal.SIGHUP, timed_out=False, killed=False)
 
 
 def test_signals_are_noted_and_given_back() -> None:

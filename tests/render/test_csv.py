@@ -12,7 +12,7 @@ import pytest
 from sampled import sampled
 from tiny_export import everything, kernel, memcpy, opened
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import Document, Layout, csv, tsv
 from nsyswrap.reports import NAMES
@@ -120,7 +120,7 @@ def test_texts_of_any_length_stand_in_their_cells() -> None:
     schema = Schema(
         "r", "R", (Column("n", "N", Unit.COUNT, "h"), *(Column(n, n, Unit.TEXT, "h") for n in names))
     )
-    long, short = Texts.of(texts), Texts.of(texts[:4])
+    long, short = TextColumn.of(texts), TextColumn.of(texts[:4])
     rows = np.arange(2 * 2**14 + 3)  # three blocks
     data: dict[str, Values] = {
         "n": rows,
@@ -137,7 +137,7 @@ def test_texts_of_any_length_stand_in_their_cells() -> None:
 
 def test_a_table_without_rows_is_its_header() -> None:
     schema = Schema("r", "R", (Column("a", "A", Unit.NS, "h"), Column("b", "B", Unit.TEXT, "h")))
-    texts: tuple[Values, ...] = ([], Texts.of([]))
+    texts: tuple[Values, ...] = ([], TextColumn.of([]))
     for nothing in texts:
         data: dict[str, Values] = {"a": np.empty(0, np.int64), "b": nothing}
         assert csv.render([Table(schema, data)]) == {"r.csv": "a,b\n"}

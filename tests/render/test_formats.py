@@ -15,7 +15,7 @@ from sampled import sampled
 from tiny_export import call, everything, kernel, memcpy, nvtx, opened, write
 from warm_cli import WarmCli
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.units import Unit
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.render.formats import text
@@ -39,7 +39,7 @@ UGLY = [
 ]
 
 
-def ugly(folder: Path) -> Capture:
+def ugly(folder: Path) -> CaptureReader:
     """Reports of every kind with names that are long, wide, or contain control characters."""
     rows = []
     for i, name in enumerate(UGLY):
@@ -49,7 +49,7 @@ def ugly(folder: Path) -> Capture:
     return opened(folder, *everything(), *rows, *copies)
 
 
-def text_of(capture: Capture, report: str, width: int = 100, *, color: bool = False) -> list[str]:
+def text_of(capture: CaptureReader, report: str, width: int = 100, *, color: bool = False) -> list[str]:
     [content] = text.render([capture.report(report)], width=width, color=color).values()
     return content.splitlines()
 

@@ -17,7 +17,7 @@ from nsyswrap.base.errors import NotInCapture
 from nsyswrap.render.formats import json as json_format
 from nsyswrap.reports import NAMES, find_report, parse
 from nsyswrap.reports.answer import as_dict
-from nsyswrap.reports.make import Missing, combine, make_reports
+from nsyswrap.reports.make import MissingReport, combine, make_reports
 from nsyswrap.reports.table import Table
 
 SCHEMA = json.loads(
@@ -30,9 +30,9 @@ LACKS = NotInCapture(
 WHY = "x holds no kernels; none happened, or none were collected (--trace=cuda)"
 
 
-def lacking_of(asked: str) -> Missing:
+def lacking_of(asked: str) -> MissingReport:
     request = parse(asked)
-    return Missing(request.report.schema, request.suffix, "", LACKS)
+    return MissingReport(request.report.schema, request.suffix, "", LACKS)
 
 
 def refuse(constant: str) -> None:
@@ -171,7 +171,7 @@ def test_a_report_that_some_captures_could_not_answer(tmp_path: Path) -> None:
     captures = {"a": capture, "b": capture}
     table = combine([("a", capture.report("cuda_gpu_kern_sum"))])
     missing = [
-        Missing(find_report(name).schema, "", "b", LACKS)
+        MissingReport(find_report(name).schema, "", "b", LACKS)
         for name in ("cuda_gpu_kern_sum", "osrt_sum", "osrt_sum")
     ]
     document = checked(json_format.as_one([table], captures=captures, missing=missing))

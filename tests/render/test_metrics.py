@@ -9,12 +9,12 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser
 
-from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, RunFigures, Setup, Side
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, RowFigures, RunFigures, Setup, Side
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
 from nsyswrap.base.units import Unit
 from nsyswrap.base.version import version
 from nsyswrap.render.metrics import FORMATS
-from nsyswrap.reports.runs.metrics import MOST_KERNELS, Family, Metrics, Sample, metrics_of
+from nsyswrap.reports.runs.metrics import MOST_KERNELS, Family, Metrics, MetricSample, metrics_of
 
 HOSTILE = 'a\\b"c\nd{e="f"} # EOF'
 # What the action's own documentation asks for: name, unit and value, and two optional texts.
@@ -38,17 +38,17 @@ ENTRIES = {
 
 def run(number: int = 1, kernel_ns: float = 4000.0, **setup: Any) -> RunFigures:
     rows = {
-        Key("total", "program time"): Row(1, 2e9, 2e9),
-        Key("total", "GPU busy time"): Row(6, 6000.0, 6000.0),
-        Key("step", "'step'"): Row(4, 4e6, 1e6),
-        Key("budget", "gemm_kernel"): Row(4, 2500.0),
-        Key("budget", "idle_host"): Row(4, 7500.0),
-        Key("kernel", "add(float*)", "grid 1 1 1, block 1 1 1"): Row(3, kernel_ns - 1000.0, 1000.0),
-        Key("kernel", "add(float*)", "grid 2 1 1, block 1 1 1"): Row(1, 1000.0, 1000.0),
-        Key("budget", "gemm_kernel", WHOLE_RUN): Row(1, 2500.0),
-        Key("budget", "idle_host", WHOLE_RUN): Row(1, 97_500.0),
-        Key("copy", "Host-to-Device"): Row(2, 2000.0, 1000.0, size_bytes=4096),
-        Key("launch", "repeat launch call"): Row(4, 20_000.0, 5000.0),
+        Key("total", "program time"): RowFigures(1, 2e9, 2e9),
+        Key("total", "GPU busy time"): RowFigures(6, 6000.0, 6000.0),
+        Key("step", "'step'"): RowFigures(4, 4e6, 1e6),
+        Key("budget", "gemm_kernel"): RowFigures(4, 2500.0),
+        Key("budget", "idle_host"): RowFigures(4, 7500.0),
+        Key("kernel", "add(float*)", "grid 1 1 1, block 1 1 1"): RowFigures(3, kernel_ns - 1000.0, 1000.0),
+        Key("kernel", "add(float*)", "grid 2 1 1, block 1 1 1"): RowFigures(1, 1000.0, 1000.0),
+        Key("budget", "gemm_kernel", WHOLE_RUN): RowFigures(1, 2500.0),
+        Key("budget", "idle_host", WHOLE_RUN): RowFigures(1, 97_500.0),
+        Key("copy", "Host-to-Device"): RowFigures(2, 2000.0, 1000.0, size_bytes=4096),
+        Key("launch", "repeat launch call"): RowFigures(4, 20_000.0, 5000.0),
     }
     return RunFigures(f"run-{number}", Setup(gpus=("GPU",), command=("train",), **setup), rows, 4)
 
@@ -118,7 +118,7 @@ def test_every_benchmark_is_smaller_is_better() -> None:
 
 def test_labels_are_escaped() -> None:
     family = Family(
-        "kernels", "counter", Unit.COUNT, 'a "help"\n\\', (Sample((("kernel", HOSTILE),), (1.0,)),)
+        "kernels", "counter", Unit.COUNT, 'a "help"\n\\', (MetricSample((("kernel", HOSTILE),), (1.0,)),)
     )
     found = families(Metrics(1, (("gpu", HOSTILE),), (family,)))
     assert found["nsyswrap_kernels"].samples[0].labels == {"kernel": HOSTILE}
@@ -128,7 +128,7 @@ def test_labels_are_escaped() -> None:
 def test_long_names_are_bounded_and_stay_apart() -> None:
     one = run()
     names = [f"{'k' * 300}{end}" for end in "ab"]
-    rows = {**one.rows, **{Key("kernel", f"{name}\x1b[1m"): Row(1, 9.0) for name in names}}
+    rows = {**one.rows, **{Key("kernel", f"{name}\x1b[1m"): RowFigures(1, 9.0) for name in names}}
     labels = [s.labels["kernel"] for s in families(of(replace(one, rows=rows)))["nsyswrap_kernels"].samples]
     assert len(set(labels)) == 3
     assert max(map(len, labels)) == 120
@@ -137,7 +137,7 @@ def test_long_names_are_bounded_and_stay_apart() -> None:
 
 def test_the_kernels_with_most_time_are_kept() -> None:
     one = run()
-    more = {Key("kernel", f"k{number}"): Row(1, 100.0 + number) for number in range(MOST_KERNELS + 4)}
+    more = {Key("kernel", f"k{number}"): RowFigures(1, 100.0 + number) for number in range(MOST_KERNELS + 4)}
     metrics = of(replace(one, rows={**one.rows, **more}))
     names = [s.labels["kernel"] for s in families(metrics)["nsyswrap_kernels"].samples]
     assert names == ["add(float*)", *(f"k{number}" for number in range(MOST_KERNELS + 3, 4, -1))]

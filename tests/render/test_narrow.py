@@ -10,14 +10,14 @@ from recorded import PICTURED
 from rich.text import Text
 from tiny_export import call, everything, kernel, memcpy, memset, opened
 
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Unit
 from nsyswrap.render import summary_screen
 from nsyswrap.render.formats import csv, json, text
 from nsyswrap.render.names import abbreviated
 from nsyswrap.reports import NAMES
-from nsyswrap.reports.answer import Line
+from nsyswrap.reports.answer import AnswerLine
 from nsyswrap.reports.summary import summarize
 from nsyswrap.reports.table import Column, Schema, Table, table_of
 
@@ -31,7 +31,7 @@ def lines_of(table: Table, width: int = 80) -> list[str]:
     return next(iter(text.render([table], width=width).values())).splitlines()
 
 
-def migrating(folder: Path) -> Capture:
+def migrating(folder: Path) -> CaptureReader:
     kinds = (H2D, D2H, UM_H2D, UM_D2H)
     return opened(folder, *(memcpy(kind, 0, 50 + kind, 4096) for kind in kinds), memset(100, 150, 64))
 
@@ -194,7 +194,7 @@ def test_a_short_name_stays_whole_beside_a_long_one_and_figures_in_a_text_move_t
 
 def test_a_sentence_of_the_answer_is_wrapped_once() -> None:
     words = " ".join(f"word{number:02}" for number in range(20))
-    texts = summary_screen.answer_texts([Line(words, "verdict", heading="No GPU work")], 60)
+    texts = summary_screen.answer_texts([AnswerLine(words, "verdict", heading="No GPU work")], 60)
     lines = [str(line) for line in texts]
     assert all(len(line) > 60 - len(" word00") for line in lines[:-1])
     assert [line[:4] for line in lines[1:]] == ["    "] * (len(lines) - 1)

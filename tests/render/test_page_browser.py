@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from browser import Visit
     from page_examples import Captures, PageOf
 
-    from nsyswrap.api import Capture
+    from nsyswrap.api import CaptureReader
 
 pytest_plugins = ("browser", "page_examples")
 KINDS = ("one launch", "two GPUs", "NVTX only", "side by side", "many", "nothing on the GPU")
@@ -100,7 +100,7 @@ def test_the_numbers_are_those_of_the_reports(
         assert found == expected[:most]
 
 
-def expected_rows(captures: dict[str, Capture], report: str) -> list[dict[str, str]]:
+def expected_rows(captures: dict[str, CaptureReader], report: str) -> list[dict[str, str]]:
     """Return a report of all captures that have its events, without the folders that a page leaves out."""
     found: list[dict[str, str]] = []
     for label, capture in captures.items():

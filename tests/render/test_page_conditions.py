@@ -8,7 +8,7 @@ import pytest
 from conditioned import H200, MS, POWER, around, idle, recorded, sample
 from tiny_export import everything, kernel, opened
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.run_facts import Conditions, Git, Host
 from nsyswrap.render.page import render
 from nsyswrap.render.page.sections.conditions import SECTION
@@ -25,7 +25,7 @@ FACTS = Conditions(
 SAMPLES = around([sample(1100 + 100 * i, 1200 + i, 680 + i, POWER if i > 10 else 0) for i in range(20)])
 
 
-def markup(**captures: Capture) -> str:
+def markup(**captures: CaptureReader) -> str:
     made = SECTION.make(Subject(captures))
     assert made is not None
     return made

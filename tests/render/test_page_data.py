@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from recorded import run_folder
 from tiny_export import call, kernel, memcpy, nvtx, opened, write
 
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.render.page import render
 from nsyswrap.render.page.sections import timeline
 from nsyswrap.render.page.sections.tables import latencies
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.render.page.timeline.content import Kept, density, level, pack
+from nsyswrap.render.page.timeline.content import KeptEvents, density, level, pack
 from nsyswrap.render.timeline.lanes import ranges_left_out, streams, threads
 
 SPAN = st.tuples(st.integers(0, 1000), st.integers(0, 300), st.integers(0, 2))
@@ -93,7 +93,7 @@ def test_bins_of_a_part_hold_that_part(spans: list[tuple[int, int, int]], first:
     assert (found.taken_ns >= 0).all()
 
 
-def lanes_of(capture: Capture) -> dict[tuple[str, str], list[tuple[int, int, str]]]:
+def lanes_of(capture: CaptureReader) -> dict[tuple[str, str], list[tuple[int, int, str]]]:
     return {
         (lane.group, lane.title): [
             (start, end, lane.names[name])
@@ -154,7 +154,7 @@ def test_all_events_of_a_small_capture_are_kept(tmp_path: Path) -> None:
     assert sum(call >= 0 for call in content["call"]) == capture.count("kernel") + capture.count("memcpy")
 
 
-def launched_kernels(tmp_path: Path, count: int = 400) -> Capture:
+def launched_kernels(tmp_path: Path, count: int = 400) -> CaptureReader:
     rows = []
     for i in range(count):
         begin = 1000 * i + (10**6 if i >= count // 2 else 0)  # a gap in the middle
@@ -165,7 +165,7 @@ def launched_kernels(tmp_path: Path, count: int = 400) -> Capture:
 def test_all_events_around_a_spot_are_kept_the_longest_and_their_launches(tmp_path: Path) -> None:
     capture = launched_kernels(tmp_path)
     lanes = [*streams(capture), *threads(capture)]
-    kept = Kept(lanes, [(1_100_000, 1_110_000)], 100)
+    kept = KeptEvents(lanes, [(1_100_000, 1_110_000)], 100)
     assert not kept.whole
     kernels, calls = kept.rows
     assert {399, 398, 390} <= set(kernels.tolist())  # the longest
@@ -180,7 +180,7 @@ def test_all_events_around_a_spot_are_kept_the_longest_and_their_launches(tmp_pa
 
 def test_a_spot_with_too_many_events_keeps_its_middle(tmp_path: Path) -> None:
     lanes = [*streams(launched_kernels(tmp_path))]
-    [(start, end)] = Kept(lanes, [(0, 199_000)], 100).windows
+    [(start, end)] = KeptEvents(lanes, [(0, 199_000)], 100).windows
     assert 0 < start < 99_500 < end < 199_000
 
 

@@ -10,7 +10,7 @@ from recorded import SHIPPED, run_folder
 from tiny_export import call, diagnostic, kernel, memcpy, memset, nvtx, opened, row
 
 from nsyswrap.analysis.ranks.members import processes
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.render.page import render, render_ranks
 from nsyswrap.reports.summary import summarize
 
@@ -154,7 +154,7 @@ def test_a_verdict_that_is_not_there_says_what_was_not_collected(tmp_path: Path)
     )
 
 
-def audit(capture: Capture) -> str:
+def audit(capture: CaptureReader) -> str:
     found = re.search(r'<section id="program"(.*?)</section>', render({"x": capture}))
     assert found
     return text_of(found[1])

@@ -16,8 +16,8 @@ from rank_exports import Step, member, steps
 from rank_exports import straggler as slow_rank
 from tiny_export import nvtx
 
-from nsyswrap.analysis.ranks.members import Member, processes
-from nsyswrap.analysis.ranks.waiting import Steps, judged_steps
+from nsyswrap.analysis.ranks.members import RankCapture, processes
+from nsyswrap.analysis.ranks.waiting import RankedRanges, judged_steps
 from nsyswrap.analysis.ranks.waiting import steps as steps_of
 from nsyswrap.api import open_capture
 from nsyswrap.base.units import duration
@@ -46,7 +46,7 @@ ONLY_RANKS = "document.querySelectorAll('section:not(#ranks)').forEach(one => on
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> list[Member]:
+def many(tmp_path_factory: pytest.TempPathFactory) -> list[RankCapture]:
     """Write the captures of 64 ranks, one of which becomes slow."""
     folder = tmp_path_factory.mktemp("many")
     return [
@@ -60,7 +60,7 @@ def own_ns(rank: int, step: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def many_page(many: list[Member], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def many_page(many: list[RankCapture], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "job.html"
     path.write_text(render_ranks("job", many), encoding="utf-8")
     return path
@@ -76,14 +76,14 @@ def nine_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def straggler(tmp_path_factory: pytest.TempPathFactory) -> list[Member]:
+def straggler(tmp_path_factory: pytest.TempPathFactory) -> list[RankCapture]:
     """Return both processes of a recorded job."""
     run = recorded.run_folder("ddp/straggler", tmp_path_factory.mktemp("straggler"))
     return processes(open_capture(run))
 
 
 @pytest.fixture(scope="module")
-def straggler_page(straggler: list[Member], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def straggler_page(straggler: list[RankCapture], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "straggler.html"
     path.write_text(render_ranks("straggler", straggler), encoding="utf-8")
     return path
@@ -97,7 +97,7 @@ def test_shades() -> None:
     assert shade(0, 0) == 0
 
 
-def test_steps_are_binned_and_shaded_against_their_median(many: list[Member]) -> None:
+def test_steps_are_binned_and_shaded_against_their_median(many: list[RankCapture]) -> None:
     job = make_job(many)
     found = most_telling(steps_of(job)[0])
     assert found is not None
@@ -113,10 +113,10 @@ def test_steps_are_binned_and_shaded_against_their_median(many: list[Member]) ->
     assert bins.shades[(0, MANY - 1), 0].tolist() == [0, 1]
 
 
-def some(name: str, own_ns: int, count: int) -> Steps:
+def some(name: str, own_ns: int, count: int) -> RankedRanges:
     """Return ranges of two ranks with this much own GPU time together."""
     times = np.full((2, count), own_ns // (2 * count))
-    return Steps(name, (0, 1), times, times, times * 0)
+    return RankedRanges(name, (0, 1), times, times, times * 0)
 
 
 def test_ranges_that_hold_little_and_those_that_hold_all_once_are_no_steps() -> None:
@@ -128,7 +128,7 @@ def test_ranges_that_hold_little_and_those_that_hold_all_once_are_no_steps() -> 
     assert most_telling([]) is None
 
 
-def test_of_many_ranks_those_are_side_by_side_that_wait_least_and_most(many: list[Member]) -> None:
+def test_of_many_ranks_those_are_side_by_side_that_wait_least_and_most(many: list[RankCapture]) -> None:
     assert list(side_by_side(make_job(many), many)) == [
         f"rank {number}" for number in (0, 1, 2, 3, LATE, 61, 62, 63)
     ]
@@ -216,7 +216,7 @@ def readout(page: Page) -> str:
 
 
 def test_few_steps_have_their_figures_in_the_cells(
-    straggler: list[Member], straggler_page: Path, visit: Visit
+    straggler: list[RankCapture], straggler_page: Path, visit: Visit
 ) -> None:
     page = visit(straggler_page)
     found = judged_steps(make_job(straggler))
@@ -227,7 +227,9 @@ def test_few_steps_have_their_figures_in_the_cells(
     assert page.locator(".strips").count() == 0
 
 
-def test_the_numbers_of_both_pictures_are_saved(many: list[Member], many_page: Path, visit: Visit) -> None:
+def test_the_numbers_of_both_pictures_are_saved(
+    many: list[RankCapture], many_page: Path, visit: Visit
+) -> None:
     page = visit(many_page)
     page.evaluate("document.querySelectorAll('#ranks details').forEach(one => one.open = true)")
     ranks, by_step = (saved(page, name) for name in ("Waiting for other ranks", "Own GPU time in each"))

@@ -13,7 +13,7 @@ from conftest import Cli
 from rank_exports import Step, member, run_folder, steps
 from tiny_export import call, kernel, nvtx, write
 
-from nsyswrap.analysis.ranks.members import Member
+from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.render.page import render_ranks
 
@@ -163,7 +163,7 @@ def test_names_that_would_be_markup_are_names(tmp_path: Path, visit: Visit) -> N
     assert page.evaluate("typeof window.pwned") == "undefined"
 
 
-def written(folder: Path, members: Sequence[Member]) -> Path:
+def written(folder: Path, members: Sequence[RankCapture]) -> Path:
     path = folder / "page.html"
     path.write_text(render_ranks("job", members), encoding="utf-8")
     return path

@@ -29,7 +29,7 @@ from traced import Read, read, tiny, traced
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.names import strip_version
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.capture import Capture as Columns
 from nsyswrap.capture.schema import EVENTS, UNIFIED_MEMORY_KINDS
@@ -64,7 +64,7 @@ def test_everything_recorded_is_drawn_where_it_was(name: str, scratch: Path, tmp
     assert trace.about["nsys"] == capture.info.exporter_version
 
 
-def _check_flows(capture: Capture, trace: Read) -> None:
+def _check_flows(capture: CaptureReader, trace: Read) -> None:
     """Check that each operation has a flow from the call with its correlation id in its process, if any."""
     known = {}
     if capture.has("api"):
@@ -87,7 +87,7 @@ def _check_flows(capture: Capture, trace: Read) -> None:
     assert found == expected
 
 
-def _check_nvtx(capture: Capture, trace: Read) -> None:
+def _check_nvtx(capture: CaptureReader, trace: Read) -> None:
     types = capture.columns("nvtx", "event_type")["event_type"] if capture.has("nvtx") else np.empty(0)
     marks = [event for event in trace.instants if event.kind == "nvtx"]
     assert len(trace.of("nvtx")) == np.isin(types, (59, 60, 70, 71)).sum()

@@ -16,7 +16,7 @@ from recorded import DOZEN, run_folder
 from tiny_export import Row, call, everything, graph, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.units import Unit
 from nsyswrap.render.plots import NAMES, find_plot
@@ -39,11 +39,11 @@ OF_EVENTS = [name for name in NAMES if not find_plot(name).if_possible]
 RECORDED = Path(__file__).parents[1] / "data" / "flops"
 
 
-def recorded_capture(name: str, scratch: Path) -> Capture:
+def recorded_capture(name: str, scratch: Path) -> CaptureReader:
     return open_capture(run_folder(name, scratch))
 
 
-def everything_drawn(capture: Capture) -> dict[str, Sheet]:
+def everything_drawn(capture: CaptureReader) -> dict[str, Sheet]:
     made = {}
     for kind in NAMES:
         with suppress(NotInCapture):

@@ -6,17 +6,17 @@ import pytest
 from recorded import run_folder
 from tiny_export import kernel, opened, write
 
-from nsyswrap.api import Capture, Run, open_capture
+from nsyswrap.api import CaptureReader, Run, open_capture
 from nsyswrap.base.run_folder import Status
 from nsyswrap.render import python_text
 
 
 @pytest.fixture
-def capture(tmp_path: Path) -> Capture:
+def capture(tmp_path: Path) -> CaptureReader:
     return opened(tmp_path, *(kernel(f"k{i:02}", 100 * i, 100 * i + 50 - i) for i in range(22)))
 
 
-def test_a_table_shows_its_first_rows(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_shows_its_first_rows(capture: CaptureReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     table = capture.report("cuda_gpu_kern_sum")
     title, head, first, *rows, left_out = str(table).splitlines()
@@ -30,7 +30,7 @@ def test_a_table_shows_its_first_rows(capture: Capture, monkeypatch: pytest.Monk
     assert repr(table) == str(table)
 
 
-def test_the_notes_of_a_table_are_under_it(capture: Capture) -> None:
+def test_the_notes_of_a_table_are_under_it(capture: CaptureReader) -> None:
     table = capture.select(time="1s/2s").report("cuda_gpu_kern_sum")
     assert str(table).splitlines()[-1] == "note: no events in the selection"
 
@@ -40,7 +40,7 @@ def test_findings_are_paragraphs(tmp_path: Path) -> None:
     assert str(table).splitlines()[2].startswith("1. ")
 
 
-def test_a_capture_is_one_line(capture: Capture) -> None:
+def test_a_capture_is_one_line(capture: CaptureReader) -> None:
     # 869 ns of the 2129 from the start of the first kernel to the end of the last: 40.8 %.
     line = f"<Capture {capture.source}: 22 kernels, GPU busy 40.8 % of the whole capture>"
     assert repr(capture) == line
@@ -52,7 +52,7 @@ def test_a_capture_names_program_and_gpu(tmp_path: Path) -> None:
     assert ", NVIDIA H200, 1 kernel, GPU busy " in text
 
 
-def test_a_large_capture_is_not_judged(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_capture_is_not_judged(capture: CaptureReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_text, "_MOST_EVENTS", 21)
     assert repr(capture).endswith(": 22 kernels, GPU busy: see .answer>")
 

@@ -25,7 +25,7 @@ from tiny_export import (
 )
 from traced import traced
 
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.render.timeline import curves as module
 from nsyswrap.render.timeline.curves import Curve, curves, steps
 from nsyswrap.render.timeline.lanes import threads
@@ -35,7 +35,7 @@ OPTIONS = Path(__file__).resolve().parents[3] / "shared" / "exports" / "options"
 WORK = (call("cudaLaunchKernel", 0, 10, 1), kernel("k", 1000, 2000, 1))
 
 
-def others(capture: Capture) -> dict[tuple[str, str], list[tuple[int, int, str]]]:
+def others(capture: CaptureReader) -> dict[tuple[str, str], list[tuple[int, int, str]]]:
     return {
         (lane.group, lane.title): [
             (int(start), int(end), lane.names[name])

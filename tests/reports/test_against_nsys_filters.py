@@ -36,7 +36,7 @@ from tiny_export import (
 )
 
 from nsyswrap import open_capture
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.units import Rounding
 from nsyswrap.reports import NSYS, find_report
@@ -54,7 +54,7 @@ DOMAINS = ("", "@lib", "@other", "@é")
 
 
 def differing(
-    nsys: str, capture: Capture, rounding: Rounding, *, time: str = "", nvtx: str = ""
+    nsys: str, capture: CaptureReader, rounding: Rounding, *, time: str = "", nvtx: str = ""
 ) -> list[str]:
     """Return the reports of which nsys says something else than we do of this part of a capture."""
     there = [name for name in NSYS if rounding == "2025" or name not in NEWER]
@@ -158,7 +158,7 @@ def surroundings() -> list[Row]:
     ]
 
 
-def anything(dice: Dice, folder: Path) -> Capture:
+def anything(dice: Dice, folder: Path) -> CaptureReader:
     rows = [*work(dice), *ranges(dice), *host(dice), *surroundings()]
     return open_capture(write(folder / "x.sqlite", *rows))
 
@@ -212,7 +212,7 @@ RECORDED = ("nvtx/kernels", "ddp/straggler", "graphs/nodes", "copies/faults", "o
 
 
 @pytest.fixture
-def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Capture:
+def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> CaptureReader:
     """A recorded capture, in a folder that nsys may write to."""
     return open_capture(shutil.copy(run_folder(request.param, tmp_path) / EXPORT, tmp_path / "x.sqlite"))
 
@@ -222,7 +222,9 @@ def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Capture:
     [*zip(RECORDED, ("{first}/{last}", "{first}/", "/{last}", "{first}/{last}", "{first}/"), strict=True)],
     indirect=["recorded"],
 )
-def test_windows_of_a_recorded_capture(recorded: Capture, form: str, nsys: str, rounding: Rounding) -> None:
+def test_windows_of_a_recorded_capture(
+    recorded: CaptureReader, form: str, nsys: str, rounding: Rounding
+) -> None:
     starts = np.sort(recorded.columns("api", "start_ns")["start_ns"])
     first, last = (int(starts[len(starts) * part // 10]) for part in (3, 7))
     time = form.format(first=first, last=last)
@@ -242,7 +244,7 @@ def test_windows_of_a_recorded_capture(recorded: Capture, form: str, nsys: str, 
     indirect=["recorded"],
 )
 def test_ranges_of_a_recorded_capture(
-    recorded: Capture, names: tuple[str, ...], nsys: str, rounding: Rounding
+    recorded: CaptureReader, names: tuple[str, ...], nsys: str, rounding: Rounding
 ) -> None:
     for name in names:
         assert recorded.select(nvtx=name, clip=False).has("nvtx")

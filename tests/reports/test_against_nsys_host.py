@@ -28,7 +28,7 @@ from tiny_export import (
     write,
 )
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.units import Rounding, TimeUnit
 
 SUMMARIES = ("osrt_sum", "openacc_sum", "um_total_sum", "um_cpu_page_faults_sum", "mpi_event_trace")
@@ -113,7 +113,7 @@ def without_ties(text: str) -> tuple[list[str], list[str]]:
     return sorted(lines), [line.split(",")[1] for line in lines]
 
 
-def compare(capture: Capture, said: dict[str, str], rounding: Rounding, unit: TimeUnit = "ns") -> None:
+def compare(capture: CaptureReader, said: dict[str, str], rounding: Rounding, unit: TimeUnit = "ns") -> None:
     for asked, text in said.items():
         ours = made_by_us(capture, asked, rounding, unit)
         if asked == "openmp_sum":
@@ -128,7 +128,7 @@ def test_any_capture(seed: int, tmp_path: Path, nsys: str, rounding: Rounding) -
     export = anything(dice, tmp_path)
     unit: TimeUnit = dice.choice(tuple(UNITS))
     asked = [*SUMMARIES, *LIMITS, "openmp_sum", *NEW[rounding]]
-    compare(Capture(export), said_by(nsys, export, asked, unit), rounding, unit)
+    compare(CaptureReader(export), said_by(nsys, export, asked, unit), rounding, unit)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -145,4 +145,6 @@ def test_any_window(seed: int, tmp_path: Path, nsys: str, rounding: Rounding) ->
     )
     reports = [*SUMMARIES, *LIMITS, "openmp_sum", *NEW[rounding]]
     said = said_by(nsys, export, [name + window for name in reports])
-    compare(Capture(export).select(time=time), {name: said[name + window] for name in reports}, rounding)
+    compare(
+        CaptureReader(export).select(time=time), {name: said[name + window] for name in reports}, rounding
+    )

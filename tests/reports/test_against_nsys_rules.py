@@ -12,7 +12,7 @@ import pytest
 from nsys_says import RULES, made_by_us, said_by
 from tiny_export import MEM_KINDS, Row, call, global_id, kernel, memcpy, memset, nvtx, row, write
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.units import Rounding, TimeUnit
 from nsyswrap.capture import schema
 
@@ -94,7 +94,7 @@ def anything(dice: Dice) -> list[Row]:
     ]
 
 
-def made(path: Path, *rows: Row) -> Capture:
+def made(path: Path, *rows: Row) -> CaptureReader:
     """Write an export with the kinds of memory, but the one of 2.
 
     Their table has its key, as in real exports: where it has none SQLite finds rows in another order.
@@ -104,7 +104,7 @@ def made(path: Path, *rows: Row) -> Capture:
         db.execute(f"CREATE TABLE {MEM_KINDS} (id INTEGER PRIMARY KEY, name TEXT, label TEXT)")
         kinds = [(i, "", label) for i, label in schema.ENUMS["mem_kind"][1].items() if i != 2]
         db.executemany(f"INSERT INTO {MEM_KINDS} VALUES (?, ?, ?)", kinds)  # noqa: S608 - a name of ours
-    return Capture(path)
+    return CaptureReader(path)
 
 
 def asked_of(dice: Dice) -> list[str]:

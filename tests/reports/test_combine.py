@@ -9,7 +9,7 @@ import pytest
 from sampled import sampled
 from tiny_export import call, everything, kernel, opened
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.text import shortest_labels
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, text
@@ -23,7 +23,7 @@ ONE_ROW: dict[str, Values] = {"avg_ns": np.array([1]), "name": ["n"]}
 OUTER = os.fsdecode(b"\xff")  # a name that is no UTF-8
 
 
-def captures(folder: Path) -> list[tuple[str, Capture]]:
+def captures(folder: Path) -> list[tuple[str, CaptureReader]]:
     made = []
     for label, end in (("first", 30), ("second", 50)):
         (folder / label).mkdir()

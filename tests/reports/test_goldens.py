@@ -13,7 +13,7 @@ from recorded import DOZEN, ROOT, golden_names, goldens, run_folder
 from sampled import sampled
 
 from nsyswrap import open_capture
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.run_folder import EXPORT
 from nsyswrap.base.units import Rounding
@@ -37,7 +37,7 @@ PUBLIC_GOLDENS = [path for path in sorted(PUBLIC.glob("golden/*/*.csv*")) if pat
 
 
 @cache
-def opened(export: Path) -> Capture:
+def opened(export: Path) -> CaptureReader:
     return open_capture(export)
 
 

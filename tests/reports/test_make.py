@@ -8,7 +8,7 @@ from weakref import ref
 import pytest
 from tiny_export import call, kernel, opened
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.output import tables_in_turn
 from nsyswrap.reports import NAMES, parse, parse_all
@@ -19,7 +19,7 @@ KERNELS, CALLS = "cuda_gpu_kern_sum", "cuda_api_sum"
 
 
 @pytest.fixture
-def captures(tmp_path: Path) -> dict[str, Capture]:
+def captures(tmp_path: Path) -> dict[str, CaptureReader]:
     """One capture with a kernel and its launch, and one with the kernel alone."""
     for name in "ab":
         (tmp_path / name).mkdir()
@@ -27,7 +27,7 @@ def captures(tmp_path: Path) -> dict[str, Capture]:
     return {"a": with_calls, "b": opened(tmp_path / "b", kernel("k", 20, 50, 1))}
 
 
-def test_each_report_is_made_of_each_capture_that_can_answer(captures: dict[str, Capture]) -> None:
+def test_each_report_is_made_of_each_capture_that_can_answer(captures: dict[str, CaptureReader]) -> None:
     made = make_reports(captures, parse_all([f"{KERNELS},{CALLS}"]))
     assert {name: list(tables) for name, tables in made.tables.items()} == {KERNELS: ["a", "b"], CALLS: ["a"]}
     [missing] = made.missing
@@ -37,7 +37,7 @@ def test_each_report_is_made_of_each_capture_that_can_answer(captures: dict[str,
 
 
 def test_several_captures_have_a_column_of_labels_even_if_one_alone_answers(
-    captures: dict[str, Capture],
+    captures: dict[str, CaptureReader],
 ) -> None:
     kernels, calls = make_reports(captures, parse_all([KERNELS, CALLS])).combined()
     assert list(kernels.data["capture"]) == ["a", "b"]
@@ -46,7 +46,7 @@ def test_several_captures_have_a_column_of_labels_even_if_one_alone_answers(
     assert "capture" not in alone.data
 
 
-def test_made_in_turn_a_table_is_gone_before_the_next_is_made(captures: dict[str, Capture]) -> None:
+def test_made_in_turn_a_table_is_gone_before_the_next_is_made(captures: dict[str, CaptureReader]) -> None:
     tables = tables_in_turn(captures, parse_all([KERNELS, CALLS, "osrt_sum", "cuda_gpu_trace"]))
     made: list[tuple[str, ref[Table]]] = []
     while (table := next(tables, None)) is not None:
@@ -56,13 +56,15 @@ def test_made_in_turn_a_table_is_gone_before_the_next_is_made(captures: dict[str
     assert [label for label, _ in made] == [KERNELS, CALLS, "cuda_gpu_trace"]
 
 
-def test_options_of_a_request_are_in_the_label_of_a_missing_report(captures: dict[str, Capture]) -> None:
+def test_options_of_a_request_are_in_the_label_of_a_missing_report(
+    captures: dict[str, CaptureReader],
+) -> None:
     made = make_reports({"b": captures["b"]}, [parse(f"{KERNELS}:base"), parse("osrt_sum")])
     assert list(made.tables) == [f"{KERNELS}_base"]
     assert [missing.label for missing in made.missing] == ["osrt_sum"]
 
 
-def test_every_piece_of_work_is_a_step(captures: dict[str, Capture]) -> None:
+def test_every_piece_of_work_is_a_step(captures: dict[str, CaptureReader]) -> None:
     entered = []
 
     @contextmanager

@@ -21,7 +21,7 @@ from sampled import sampled
 from scenario_page import PAGE, page
 
 from nsyswrap import open_capture
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.record import scenarios as scenario
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import NSYS
@@ -30,7 +30,7 @@ FIXTURES = (SHIPPED, KEPT, CROSS_CHECKS, GOLDEN)
 NVTX_TYPES = {"push_pop": 59, "start_end": 60, "marks": 34}
 
 
-def opened(name: str, scratch: Path) -> Capture:
+def opened(name: str, scratch: Path) -> CaptureReader:
     return open_capture(run_folder(name, scratch))
 
 

@@ -18,7 +18,7 @@ from sampled import sampled
 from tiny_export import Row, call, everything, kernel, memcpy, nvtx, opened, row
 
 from nsyswrap import reports
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import NotInCapture, UsageError
 from nsyswrap.base.units import Rounding, Unit
 from nsyswrap.capture import capture as capture_columns
@@ -26,7 +26,7 @@ from nsyswrap.capture import schema
 from nsyswrap.render import formats
 from nsyswrap.render.formats.text import NO_ADVICE
 from nsyswrap.reports import insight, nsys
-from nsyswrap.reports.table import Option, Result, Table
+from nsyswrap.reports.table import ReportOption, Result, Table
 
 EVERYTHING = everything()
 TABLES = {event.table for event in EVERYTHING}
@@ -126,7 +126,7 @@ every_option = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
+def capture(tmp_path_factory: pytest.TempPathFactory) -> CaptureReader:
     """A capture of which every report has something to say, shared: no test may change it."""
     return opened(tmp_path_factory.mktemp("everything"), *EVERYTHING)
 
@@ -182,7 +182,7 @@ def test_it_is_computed_from_a_capture_and_its_own_options(name: str) -> None:
 
 
 @every_report
-def test_the_values_are_those_of_the_columns(name: str, capture: Capture) -> None:
+def test_the_values_are_those_of_the_columns(name: str, capture: CaptureReader) -> None:
     table = capture.report(name)
     assert {column.name for column in table.schema.columns} <= set(table.data)
     assert len({len(values) for values in table.data.values()}) == 1
@@ -202,7 +202,7 @@ def tables_of(group: Sequence[str]) -> set[str]:
     return {table for kind in group for table in schema.EVENTS[kind].tables(TABLES)}
 
 
-def refused(capture: Capture, name: str, group: Sequence[str]) -> None:
+def refused(capture: CaptureReader, name: str, group: Sequence[str]) -> None:
     """Check that the report says what it lacks, and how to collect that."""
     with pytest.raises(NotInCapture, match=f"^{name}: .*tiny.sqlite holds no ") as caught:
         capture.report(name)
@@ -253,11 +253,11 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     asked, columns, labels = Asked(), capture_columns.Capture.columns, capture_columns.Capture.labels
 
-    def recorded_columns(capture: Capture, kind: str, *fields: str) -> dict[str, Any]:
+    def recorded_columns(capture: CaptureReader, kind: str, *fields: str) -> dict[str, Any]:
         asked.fields |= {(kind, field) for field in fields}
         return columns(capture, kind, *fields)
 
-    def recorded_labels(capture: Capture, enum: str) -> dict[int, str]:
+    def recorded_labels(capture: CaptureReader, enum: str) -> dict[int, str]:
         asked.enums.add(enum)
         return labels(capture, enum)
 
@@ -285,12 +285,12 @@ def test_notes_do_not_depend_on_the_reports_made_before(tmp_path: Path) -> None:
     ]
     shared = opened(tmp_path, *anonymous)
     for name in reports.NAMES:
-        alone = Capture(shared.path)
+        alone = CaptureReader(shared.path)
         assert shared.report(name).notes == alone.report(name).notes
     assert any("have no process id" in note for note in shared.report("gpu_time").notes)
 
 
-def computed(name: str, capture: Capture) -> Result:
+def computed(name: str, capture: CaptureReader) -> Result:
     """Compute a report with its default options, without reading ahead."""
     report = reports.find_report(name)
     return report.compute(capture, **{option.name: option.default for option in report.options})
@@ -298,7 +298,7 @@ def computed(name: str, capture: Capture) -> Result:
 
 @every_report
 @every_rounding
-def test_it_renders_in_every_format(name: str, rounding: Rounding, capture: Capture) -> None:
+def test_it_renders_in_every_format(name: str, rounding: Rounding, capture: CaptureReader) -> None:
     table = capture.report(name, rounding=rounding)
     for form, module in TABLE_FORMATS.items():
         [(file, content)] = module.render([table]).items()
@@ -309,7 +309,9 @@ def test_it_renders_in_every_format(name: str, rounding: Rounding, capture: Capt
 
 @every_report
 @every_rounding
-def test_an_era_has_its_columns_and_those_of_both(name: str, rounding: Rounding, capture: Capture) -> None:
+def test_an_era_has_its_columns_and_those_of_both(
+    name: str, rounding: Rounding, capture: CaptureReader
+) -> None:
     table = capture.report(name, rounding=rounding)
     assert list(table.columns) == [c for c in table.schema.columns if c.era in (None, rounding)]
     header = TABLE_FORMATS["tsv"].render([table])[f"{name}.tsv"].partition("\n")[0]
@@ -317,7 +319,7 @@ def test_an_era_has_its_columns_and_those_of_both(name: str, rounding: Rounding,
 
 
 @every_report
-def test_no_rows_are_no_error(name: str, capture: Capture) -> None:
+def test_no_rows_are_no_error(name: str, capture: CaptureReader) -> None:
     table = capture.report(name)
     nothing = Table(table.schema, {column: values[:0] for column, values in table.data.items()})
     assert len(nothing) == 0
@@ -342,7 +344,7 @@ def test_copies_of_an_unknown_kind_make_no_rows(name: str, tmp_path: Path) -> No
 
 
 @every_report
-def test_the_frame_is_unrounded_and_named_for_machines(name: str, capture: Capture) -> None:
+def test_the_frame_is_unrounded_and_named_for_machines(name: str, capture: CaptureReader) -> None:
     table = capture.report(name)
     frame = table.frame
     assert list(frame.columns) == [column.name for column in table.columns]
@@ -353,7 +355,7 @@ def test_the_frame_is_unrounded_and_named_for_machines(name: str, capture: Captu
 
 @every_report
 @sampled("clip", [False, True], fast=[True])
-def test_selecting_all_there_is_changes_nothing(name: str, clip: bool, capture: Capture) -> None:  # noqa: FBT001
+def test_selecting_all_there_is_changes_nothing(name: str, clip: bool, capture: CaptureReader) -> None:  # noqa: FBT001
     # The GPU is idle from the window's start to its end, and not only between operations.
     time = "" if name in ABOUT_IDLE_TIME else "-1h/1h"
     part = capture.select(time=time, device=0, process=100, clip=clip)
@@ -361,7 +363,7 @@ def test_selecting_all_there_is_changes_nothing(name: str, clip: bool, capture: 
 
 
 @every_report
-def test_a_selection_that_leaves_nothing_has_no_rows_and_says_so(name: str, capture: Capture) -> None:
+def test_a_selection_that_leaves_nothing_has_no_rows_and_says_so(name: str, capture: CaptureReader) -> None:
     # Clipped: without, events that have no end are in every window, as in nsys.
     for part in (capture.select(time="1h/2h", clip=True), capture.select(process=5)):
         table = part.report(name)
@@ -370,7 +372,7 @@ def test_a_selection_that_leaves_nothing_has_no_rows_and_says_so(name: str, capt
 
 
 @every_report
-def test_the_columns_do_not_depend_on_the_selection(name: str, capture: Capture) -> None:
+def test_the_columns_do_not_depend_on_the_selection(name: str, capture: CaptureReader) -> None:
     table = capture.report(name)
     for part in (
         capture.select(time="0/40"),
@@ -384,7 +386,9 @@ def test_the_columns_do_not_depend_on_the_selection(name: str, capture: Capture)
 
 
 @every_option
-def test_an_option_out_of_range_is_a_wrong_usage(name: str, option: Option, capture: Capture) -> None:
+def test_an_option_out_of_range_is_a_wrong_usage(
+    name: str, option: ReportOption, capture: CaptureReader
+) -> None:
     report = reports.find_report(name)
     for limit, step in ((option.least, -1), (option.most, 1)):
         if limit is not None:
@@ -394,7 +398,7 @@ def test_an_option_out_of_range_is_a_wrong_usage(name: str, option: Option, capt
 
 
 @every_option
-def test_an_option_is_a_whole_number(name: str, option: Option, capture: Capture) -> None:
+def test_an_option_is_a_whole_number(name: str, option: ReportOption, capture: CaptureReader) -> None:
     asked = f"{name}:{option.name}={option.default}"
     table = reports.parse(asked).make(capture)
     assert (table.rows(), table.label) == (capture.report(name).rows(), asked.replace(":", "_"))
@@ -403,7 +407,9 @@ def test_an_option_is_a_whole_number(name: str, option: Option, capture: Capture
 
 
 @every_report
-def test_an_option_it_does_not_know_is_a_wrong_usage(name: str, capture: Capture, tmp_path: Path) -> None:
+def test_an_option_it_does_not_know_is_a_wrong_usage(
+    name: str, capture: CaptureReader, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=f"{name} has no option 'colour'"):
         capture.report(name, colour=1)
     (tmp_path / "empty").mkdir()
@@ -416,7 +422,7 @@ def test_an_option_it_does_not_know_is_a_wrong_usage(name: str, capture: Capture
 
 @every_report
 @pytest.mark.parametrize("qualifier", ["base", "mangled", "nvtx-name"])
-def test_a_qualifier_is_taken_or_a_wrong_usage(name: str, qualifier: str, capture: Capture) -> None:
+def test_a_qualifier_is_taken_or_a_wrong_usage(name: str, qualifier: str, capture: CaptureReader) -> None:
     asked = f"{name}:{qualifier}"
     if qualifier in reports.find_report(name).qualifiers:
         assert reports.parse(asked).make(capture).label == f"{name}_{qualifier}"

@@ -7,7 +7,7 @@ from nsys_says import RULES, said_by
 from report_tables import notes_text, rows_of
 from tiny_export import Row, call, enums, memcpy, memset, opened
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.reports import parse
 
@@ -57,7 +57,7 @@ def test_an_export_that_does_not_say_what_memory_it_was(tmp_path: Path) -> None:
         assert "memory kinds are unknown" in notes_text(capture, rule)
 
 
-def old(folder: Path) -> Capture:
+def old(folder: Path) -> CaptureReader:
     """An export of the time before green contexts and labels."""
     rows = [
         SYNC,

@@ -5,12 +5,12 @@ from pathlib import Path
 from advised import looped, new
 from tiny_export import call, kernel
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.render.comparison import short_names
 from nsyswrap.reports.rungs import rungs
 
 
-def rung(folder: Path, idle: int, busy: int) -> Capture:
+def rung(folder: Path, idle: int, busy: int) -> CaptureReader:
     """Return a capture of steps of host code, a launch of 8 ns, and a kernel."""
     step = [call("cudaLaunchKernel", idle - 8, idle, 1), kernel("k", idle, idle + busy, 1)]
     return new(folder, *looped(*step, every=idle + busy))

@@ -11,7 +11,7 @@ from tiny_export import GRAPH, Row, call, diagnostic, kernel, memcpy, memset, nv
 
 from nsyswrap import open_capture
 from nsyswrap.analysis.no_gpu_work import has_gpu_work, no_gpu_work
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.render import summary_screen as screen
 from nsyswrap.reports.summary import summarize
 
@@ -20,7 +20,7 @@ RECORDED = Path(__file__).resolve().parents[2] / "nsyswrap" / "recorded"
 EXPORTS = [*sorted(RECORDED.glob("*/*/report.sqlite")), *sorted(PUBLIC.glob("*.sqlite"))]
 
 
-def screen_of(capture: Capture, width: int = 100, **options: Any) -> list[str]:
+def screen_of(capture: CaptureReader, width: int = 100, **options: Any) -> list[str]:
     return screen.render(summarize(capture), width=width, **options).splitlines()
 
 
@@ -28,7 +28,7 @@ def graph(start: int) -> Row:
     return row(GRAPH, start=start, end=start + 5, deviceId=0, streamId=7, correlationId=1, globalPid=1)
 
 
-def busy(folder: Path) -> Capture:
+def busy(folder: Path) -> CaptureReader:
     """More of everything than a screen holds."""
     names = [f"void kernel_{'x' * 90}<{i}>(漢字, [red]float *[/])" for i in range(60)]
     kernels = [kernel(name, 20, 30 + i, i) for i, name in enumerate(names)]

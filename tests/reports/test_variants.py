@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tiny_export import Row, call, graph, kernel, memcpy, nvtx, opened
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.render.formats import text
 from nsyswrap.reports.scenario_tables import (
     gpu_by_variant,
@@ -15,7 +15,7 @@ from nsyswrap.reports.scenario_tables import (
 )
 
 
-def variant(folder: Path, name: str, *rows: Row) -> Capture:
+def variant(folder: Path, name: str, *rows: Row) -> CaptureReader:
     (folder / name).mkdir()
     return opened(folder / name, *rows)
 

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet as pq
 from tiny_export import kernel, opened
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.units import Unit
 from nsyswrap.render.formats import csv, markdown, parquet, text
 from nsyswrap.render.formats import json as json_format
@@ -25,12 +25,12 @@ VERDICT = "2 kernels <in all>."
 
 
 @pytest.fixture
-def capture(tmp_path: Path) -> Capture:
+def capture(tmp_path: Path) -> CaptureReader:
     return opened(tmp_path, kernel("a", 0, 10), kernel("b", 20, 30))
 
 
 @pytest.fixture
-def table(capture: Capture) -> Table:
+def table(capture: CaptureReader) -> Table:
     return REPORT.make(capture)
 
 
@@ -38,7 +38,7 @@ def test_it_is_made_of_the_rows(table: Table) -> None:
     assert table.verdict == VERDICT
 
 
-def test_where_there_are_no_rows_there_is_none(capture: Capture) -> None:
+def test_where_there_are_no_rows_there_is_none(capture: CaptureReader) -> None:
     assert REPORT.make(capture.select(time="50ns/60ns")).verdict == ""
 
 

@@ -9,7 +9,7 @@ from nsys_says import RULES
 from recorded import run_folder
 
 from nsyswrap import open_capture
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.record.nvcc import compile_cuda
 from nsyswrap.record.scenarios import find_scenario, kernels_dir, measured
 
@@ -24,12 +24,12 @@ def program(nvcc: str, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noq
 
 
 @pytest.fixture
-def wasteful(tmp_path: Path) -> Capture:
+def wasteful(tmp_path: Path) -> CaptureReader:
     return open_capture(run_folder("rules/wasteful", tmp_path))
 
 
 @pytest.fixture
-def careful(tmp_path: Path) -> Capture:
+def careful(tmp_path: Path) -> CaptureReader:
     return open_capture(run_folder("rules/careful", tmp_path))
 
 
@@ -62,17 +62,17 @@ def test_both_variants_find_their_words_weighed(program: Path) -> None:
 # The recorded runs
 
 
-def test_every_rule_finds_something_in_wasteful(wasteful: Capture) -> None:
+def test_every_rule_finds_something_in_wasteful(wasteful: CaptureReader) -> None:
     assert [rule for rule in RULES if not len(wasteful.report(rule).frame)] == []
 
 
-def test_what_the_rules_find_are_the_calls_of_each_step(wasteful: Capture) -> None:
+def test_what_the_rules_find_are_the_calls_of_each_step(wasteful: CaptureReader) -> None:
     found = {rule: len(wasteful.report(rule).frame) for rule in RULES[:-1]}
     calls = {"cuda_memcpy_async": 1, "cuda_memcpy_sync": 4, "cuda_memset_sync": 2, "cuda_api_sync": 3}
     assert found == {**{rule: count * STEPS for rule, count in calls.items()}, "gpu_gaps": STEPS}
 
 
-def test_copies_of_both_kinds_of_memory_are_found_in_both_directions(wasteful: Capture) -> None:
+def test_copies_of_both_kinds_of_memory_are_found_in_both_directions(wasteful: CaptureReader) -> None:
     frame = wasteful.report("cuda_memcpy_sync").frame
     host = {"Pageable", "Pinned"}
     assert set(zip(frame["src_kind"], frame["dst_kind"], strict=True)) == (
@@ -81,7 +81,7 @@ def test_copies_of_both_kinds_of_memory_are_found_in_both_directions(wasteful: C
     assert set(wasteful.report("cuda_memset_sync").frame["mem_kind"]) == {"Managed", "Pinned"}
 
 
-def test_in_careful_only_the_use_of_the_gpu_is_left(careful: Capture) -> None:
+def test_in_careful_only_the_use_of_the_gpu_is_left(careful: CaptureReader) -> None:
     found = {rule for rule in RULES if len(careful.report(rule).frame)}
     assert found <= {"gpu_time_util"}
 

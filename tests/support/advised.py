@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tiny_export import PID, Row, call, changed, global_id, kernel, nvtx, opened
 
-from nsyswrap.analysis.advice import WORTH_PERCENT, advise_parts
+from nsyswrap.analysis.advice import WORTH_PERCENT, advise_processes
 from nsyswrap.analysis.advice.context import AdviceContext
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.analysis.judged_part import judged_parts
-from nsyswrap.api import Capture
+from nsyswrap.analysis.judged_process import judged_processes
+from nsyswrap.api import CaptureReader
 from nsyswrap.reports import NAMES, ranks
 from nsyswrap.reports.wording.advice import words
 
@@ -53,20 +53,20 @@ def launched(gap: int, *, host: int = 0, length: int = 8) -> list[Row]:
     return [call("cudaLaunchKernel", host, host + length, 1), kernel("k", gap, STEP_NS, 1)]
 
 
-def new(folder: Path, *rows: Row) -> Capture:
+def new(folder: Path, *rows: Row) -> CaptureReader:
     """Open an export with these rows in a folder of its own."""
     return opened(Path(tempfile.mkdtemp(dir=folder)), *rows)
 
 
-def context_of(capture: Capture) -> AdviceContext:
+def context_of(capture: CaptureReader) -> AdviceContext:
     """Return the context of the only judged part."""
-    [part] = judged_parts(capture)
+    [part] = judged_processes(capture)
     return AdviceContext(part)
 
 
-def findings_of(capture: Capture, least_percent: float = WORTH_PERCENT) -> dict[str, Finding]:
+def findings_of(capture: CaptureReader, least_percent: float = WORTH_PERCENT) -> dict[str, Finding]:
     """Return the findings by name, in order, after a look at what must hold for each."""
-    findings = advise_parts(capture, judged_parts(capture), least_percent).findings
+    findings = advise_processes(capture, judged_processes(capture), least_percent).findings
     for one in findings:
         check(one)
     assert len({one.kind for one in findings}) == len(findings)

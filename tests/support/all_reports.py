@@ -5,7 +5,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from nsyswrap import open_capture, reports
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.cli import cli
 
@@ -21,7 +21,7 @@ def all_reports(path: Path, time: str = "", nvtx: str = "") -> dict[str, tuple[R
     return {name: _said(capture, name, path) for name in reports.NAMES}
 
 
-def _said(capture: Capture, name: str, path: Path) -> tuple[Rows, tuple[str, ...]]:
+def _said(capture: CaptureReader, name: str, path: Path) -> tuple[Rows, tuple[str, ...]]:
     try:
         table = reports.parse(f"{name}:rows=-1" if name in RULES else name).make(capture)
     except NotInCapture as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tiny_export import Row, row, write
 
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.run_facts import COLUMNS, Conditions, Gpu, GpuProcess
 from nsyswrap.base.run_folder import CONDITIONS, EXPORT, RUN
 
@@ -61,5 +61,5 @@ def run_folder(
 
 def recorded(
     folder: Path, rows: Iterable[Row], samples: Sequence[Sample] | str | None, facts: Conditions | None = None
-) -> Capture:
+) -> CaptureReader:
     return open_capture(run_folder(folder, [*rows, STARTED], samples, facts or Conditions((H200,))))

@@ -2,7 +2,7 @@
 
 from tiny_export import Row, memcpy, row
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.reports.table import Table
 
 TO_DEVICE, TO_HOST, INSIDE, HOST, PEER = 1, 2, 8, 9, 10
@@ -24,18 +24,18 @@ def copy(
     return memcpy(kind, start, end, size, srcKind=memory[0], dstKind=memory[1], **more)
 
 
-def report(capture: Capture) -> Table:
+def report(capture: CaptureReader) -> Table:
     return capture.report("memcpy_bandwidth")
 
 
-def found(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
+def found(capture: CaptureReader, *columns: str) -> list[tuple[object, ...]]:
     """The values of these columns, row by row."""
     table = report(capture)
     names = [column.name for column in table.columns]
     return [tuple(values[names.index(column)] for column in columns) for values in table.rows()]
 
 
-def notes(capture: Capture) -> list[str]:
+def notes(capture: CaptureReader) -> list[str]:
     """What is noted beside the names that are built in, and that no calls are in the export."""
     said = report(capture).notes
     return [note for note in said if not note.startswith(("the export has no ENUM_", "no CUDA API calls"))]

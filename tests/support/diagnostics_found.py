@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tiny_export import PID, Row, call, kernel, row
 
 if TYPE_CHECKING:
-    from nsyswrap.api import Capture
+    from nsyswrap.api import CaptureReader
 
     Found = tuple[object, ...]
 
@@ -15,7 +15,7 @@ LAUNCH = "cudaLaunchKernel_v7000"
 ELSEWHERE = row("TARGET_INFO_GPU", id=0, name="GPU")  # makes it an nsys export
 
 
-def found(capture: Capture, subject: str) -> list[Found]:
+def found(capture: CaptureReader, subject: str) -> list[Found]:
     """Level, count, time and meaning of the rows on one subject."""
     return [(level, *rest) for level, what, *rest in capture.report("diagnostics").rows() if what == subject]
 

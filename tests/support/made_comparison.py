@@ -13,7 +13,7 @@ from nsyswrap.analysis.compare.model import (
     Key,
     Outcome,
     Pair,
-    Row,
+    RowFigures,
     RunFigures,
     Side,
 )
@@ -27,15 +27,15 @@ UNJUDGED = Judgement("not judged")
 def pair(
     group: Group,
     name: str,
-    base: float | Row | None,
-    new: float | Row | None,
+    base: float | RowFigures | None,
+    new: float | RowFigures | None,
     judgement: Judgement = SAME,
     **more: Any,
 ) -> Pair:
     """Return a row of equal runs. A number is the typical time in ns of ``count`` of them, 20 steps a run."""
     count, runs, renamed = more.pop("count", STEPS), more.pop("runs", RUNS), more.pop("renamed_from", None)
     sides = [
-        (row if row is None or isinstance(row, Row) else exact_row(row, count, STEPS),) * runs
+        (row if row is None or isinstance(row, RowFigures) else exact_row(row, count, STEPS),) * runs
         for row in (base, new)
     ]
     return Pair(Key(group, name, **more), sides[0], sides[1], judgement, renamed)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, RunFigures, Setup, Side
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, RowFigures, RunFigures, Setup, Side
 
 SETUP = Setup(
     gpus=("NVIDIA H200",),
@@ -30,7 +30,7 @@ SETUP = Setup(
 )
 FACTOR_SPREAD, LAUNCH_US, HOST_US, CALL_US, COPY_US = 0.005, 6.0, 90.0, 3.5, 40.0
 COPY_BYTES = 1 << 20
-BINS = 32  # most pairs in Row.durations
+BINS = 32  # most pairs in RowFigures.durations
 TRIM = 0.1  # share left out at each end for the typical time
 
 
@@ -104,7 +104,7 @@ def made_run(  # noqa: PLR0913 - as above
     """
     draws = draws or np.random.default_rng(0)
     slower = factors or {}
-    rows: dict[Key, Row] = {}
+    rows: dict[Key, RowFigures] = {}
     for kernel in kernels:
         factor = float(np.prod([value for text, value in slower.items() if text in kernel.name]))
         rows[Key("kernel", kernel.name, kernel.grid, kernel.mode)] = made_kernel_row(
@@ -117,9 +117,9 @@ def made_run(  # noqa: PLR0913 - as above
     copy = COPY_US * 1e3 * max(steps, 1) * vary()
     step = (busy + launch + host + copy) / max(steps, 1)
     rows |= {
-        Key("total", "GPU busy"): Row(1, busy + copy, busy + copy),
-        Key("total", "GPU idle"): Row(1, launch + host, launch + host),
-        Key("launch", "first launches"): Row(len(kernels), 3e6 * vary(), None),
+        Key("total", "GPU busy"): RowFigures(1, busy + copy, busy + copy),
+        Key("total", "GPU idle"): RowFigures(1, launch + host, launch + host),
+        Key("launch", "first launches"): RowFigures(len(kernels), 3e6 * vary(), None),
         Key("launch", "repeat launches"): _rows_of(count, launch, steps),
         Key("api", "cudaLaunchKernel"): _rows_of(count, CALL_US * 1e3 * count * vary(), steps),
         Key("api", "cudaMemcpyAsync"): _rows_of(max(steps, 1), copy * 1.1, steps),
@@ -127,7 +127,7 @@ def made_run(  # noqa: PLR0913 - as above
     }
     if steps:
         rows |= {
-            Key("step", "step"): Row(steps, step * steps, step, 0.001, step),
+            Key("step", "step"): RowFigures(steps, step * steps, step, 0.001, step),
             Key("budget", "gemm_kernel"): _rows_of(steps, busy, steps),
             Key("budget", "memcpy"): _rows_of(steps, copy, steps),
             Key("budget", "idle_launch"): _rows_of(steps, launch, steps),
@@ -136,7 +136,7 @@ def made_run(  # noqa: PLR0913 - as above
             Key("range", "step/forward"): _rows_of(steps, step * steps * 0.6, steps),
         }
     rows |= {
-        Key("budget", state, WHOLE_RUN): Row(1, total, total)
+        Key("budget", state, WHOLE_RUN): RowFigures(1, total, total)
         for state, total in (
             ("gemm_kernel", busy),
             ("memcpy", copy),
@@ -153,7 +153,7 @@ def made_kernel_row(
     factor: float = 1.0,
     steps: int = 20,
     clock_mhz: float | None = 1980.0,
-) -> Row:
+) -> RowFigures:
     """Return the row of one run: its level is drawn once, then each launch around it."""
     level = kernel.us * 1e3 * factor * np.exp(kernel.spread * draws.standard_normal())
     launches = level * (1 + kernel.jitter * draws.standard_normal(kernel.launches))
@@ -161,7 +161,7 @@ def made_kernel_row(
     total = float(launches.sum())
     cut = int(TRIM * len(launches))
     kept = launches[cut : len(launches) - cut]
-    return Row(
+    return RowFigures(
         count=len(launches),
         total_ns=total,
         typical_ns=float(kept.mean()),
@@ -185,7 +185,7 @@ def binned(launches: NDArray[np.float64]) -> tuple[tuple[int, int], ...]:
 
 def side_of(
     name: str,
-    rows: Mapping[Key, Sequence[Row | float | None]],
+    rows: Mapping[Key, Sequence[RowFigures | float | None]],
     *,
     setup: Setup = SETUP,
     setups: Sequence[Setup] = (),
@@ -201,7 +201,7 @@ def side_of(
             f"{name}-{run}",
             setups[run] if setups else setup,
             {
-                key: entry if isinstance(entry, Row) else exact_row(entry)
+                key: entry if isinstance(entry, RowFigures) else exact_row(entry)
                 for key, entries in rows.items()
                 if (entry := entries[run]) is not None
             },
@@ -212,15 +212,15 @@ def side_of(
     return Side(name, runs)
 
 
-def exact_row(typical_ns: float, count: int = 100, steps: int = 20, **more: Any) -> Row:
+def exact_row(typical_ns: float, count: int = 100, steps: int = 20, **more: Any) -> RowFigures:
     """Return a row of equal launches; ``more`` are fields of Row."""
     total = typical_ns * count
     more = {"mean_error": more.get("error", 0.0), **more}
-    return replace(Row(count, total, typical_ns, per_step_ns=total / steps if steps else None), **more)
+    return replace(RowFigures(count, total, typical_ns, per_step_ns=total / steps if steps else None), **more)
 
 
-def _rows_of(count: int, total_ns: float, steps: int, size: int | None = None) -> Row:
-    return Row(
+def _rows_of(count: int, total_ns: float, steps: int, size: int | None = None) -> RowFigures:
+    return RowFigures(
         count,
         total_ns,
         total_ns / count,

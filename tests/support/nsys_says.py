@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.units import Rounding, TimeUnit
 from nsyswrap.render.formats import csv
@@ -57,7 +57,7 @@ def said_by(  # noqa: PLR0913 - all that nsys can be asked for
     return {name: written[name.replace(":", "_")] for name in reports}
 
 
-def made_by_us(capture: Capture, asked: str, rounding: Rounding, unit: TimeUnit = "ns") -> str:
+def made_by_us(capture: CaptureReader, asked: str, rounding: Rounding, unit: TimeUnit = "ns") -> str:
     """Return our CSV of a report, in nsys' way of asking for it; nothing where it has no rows."""
     try:
         table = parse(asked).make(capture.viewed(rounding=rounding))

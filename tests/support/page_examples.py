@@ -10,14 +10,14 @@ import pytest
 from recorded import ROOT, run_folder
 from tiny_export import call, write
 
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.render.page import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    Captures = Callable[[str], dict[str, Capture]]
+    Captures = Callable[[str], dict[str, CaptureReader]]
     PageOf = Callable[[str], Path]
 
 MANY = 100_000  # kernels
@@ -33,9 +33,9 @@ RECORDED = {
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Captures:
     """The captures of a kind, by label."""
     scratch = tmp_path_factory.mktemp("captures")
-    known: dict[str, dict[str, Capture]] = {}
+    known: dict[str, dict[str, CaptureReader]] = {}
 
-    def opened(kind: str) -> dict[str, Capture]:
+    def opened(kind: str) -> dict[str, CaptureReader]:
         if kind not in known:
             known[kind] = {path.stem: open_capture(path) for path in _paths(kind, scratch)}
         return known[kind]

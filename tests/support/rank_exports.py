@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tiny_export import Row, call, kernel, nvtx, row, write
 
-from nsyswrap.analysis.ranks.members import Member
-from nsyswrap.api import Capture
+from nsyswrap.analysis.ranks.members import RankCapture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.run_folder import EXPORT, RUN, RunFolder, Status
 from nsyswrap.reports import ranks
 from nsyswrap.reports.table import Table
@@ -48,11 +48,13 @@ def steps(*given: Step, epoch: int | None = 0) -> list[Row]:
     return rows
 
 
-def member(folder: Path, rank: int, *rows: Row, host: str = "", empty: Iterable[str] = ()) -> Member:
+def member(folder: Path, rank: int, *rows: Row, host: str = "", empty: Iterable[str] = ()) -> RankCapture:
     """A rank and its export."""
     path = folder / f"rank-{rank}"
     path.mkdir(parents=True)
-    return Member(f"rank {rank}", rank, Capture(write(path / EXPORT, *rows, _own(rank), empty=empty)), host)
+    return RankCapture(
+        f"rank {rank}", rank, CaptureReader(write(path / EXPORT, *rows, _own(rank), empty=empty)), host
+    )
 
 
 def _own(rank: int) -> Row:
@@ -60,7 +62,7 @@ def _own(rank: int) -> Row:
     return row("META_DATA_CAPTURE", name="rank", value=str(rank))
 
 
-def straggler(folder: Path) -> list[Member]:
+def straggler(folder: Path) -> list[RankCapture]:
     """A slow rank 1, whose session began 5 ns after that of rank 0."""
     return [
         member(folder, 0, *steps(*[FAST] * 6, epoch=1000)),
@@ -68,7 +70,7 @@ def straggler(folder: Path) -> list[Member]:
     ]
 
 
-def table_over(members: Sequence[Member], name: str) -> Table:
+def table_over(members: Sequence[RankCapture], name: str) -> Table:
     """Make a report over these ranks."""
     return ranks.make(ranks.make_job(members), name)
 

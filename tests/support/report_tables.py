@@ -8,7 +8,7 @@ from typing import Any
 
 from tiny_export import Row, opened, row
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.units import Rounding
 from nsyswrap.render.formats import csv
 from nsyswrap.reports import parse
@@ -17,12 +17,14 @@ from nsyswrap.reports.table import Table
 STATISTICS = "Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
 
 
-def capture_of(folder: Path, *rows: Row, empty: Iterable[str] = (), without: Iterable[str] = ()) -> Capture:
+def capture_of(
+    folder: Path, *rows: Row, empty: Iterable[str] = (), without: Iterable[str] = ()
+) -> CaptureReader:
     """Open an export with these rows and a GPU: every export names the machine that it is from."""
     return opened(folder, *rows, row("TARGET_INFO_GPU", id=0, name="GPU"), empty=empty, without=without)
 
 
-def table_of(capture: Capture, asked: str, rounding: Rounding | None = None) -> Table:
+def table_of(capture: CaptureReader, asked: str, rounding: Rounding | None = None) -> Table:
     """Make a report that is asked for as nsys asks: ``gpu_gaps:gap=1``."""
     return parse(asked).make(capture.viewed(rounding=rounding) if rounding else capture)
 
@@ -37,29 +39,29 @@ def read_csv(text: str) -> list[dict[str, str]]:
     return list(DictReader(io.StringIO(text)))
 
 
-def csv_of(capture: Capture, asked: str, rounding: Rounding | None = None) -> str:
+def csv_of(capture: CaptureReader, asked: str, rounding: Rounding | None = None) -> str:
     return csv_text(table_of(capture, asked, rounding))
 
 
-def rows_of(capture: Capture, asked: str, rounding: Rounding | None = None) -> list[str]:
+def rows_of(capture: CaptureReader, asked: str, rounding: Rounding | None = None) -> list[str]:
     """Return the lines of the CSV below its header."""
     return csv_of(capture, asked, rounding).splitlines()[1:]
 
 
-def names_of(capture: Capture, asked: str) -> list[str]:
+def names_of(capture: CaptureReader, asked: str) -> list[str]:
     """Return the last column: the names, in row order."""
     return [line.rpartition(",")[2] for line in rows_of(capture, asked)]
 
 
-def starts_of(capture: Capture, asked: str) -> list[int]:
+def starts_of(capture: CaptureReader, asked: str) -> list[int]:
     return table_of(capture, asked).frame["start_ns"].tolist()
 
 
-def notes_of(capture: Capture, asked: str) -> tuple[str, ...]:
+def notes_of(capture: CaptureReader, asked: str) -> tuple[str, ...]:
     return table_of(capture, asked).notes
 
 
-def notes_text(capture: Capture, asked: str) -> str:
+def notes_text(capture: CaptureReader, asked: str) -> str:
     return "; ".join(notes_of(capture, asked))
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.groups import Groups
+from nsyswrap.analysis.arrays.groups import GroupBy
 from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.gate import GateLimits, gate
-from nsyswrap.analysis.compare.model import Aside, Key, Row, RunFigures, Setup, Side
+from nsyswrap.analysis.compare.model import ExcludedSteps, Key, RowFigures, RunFigures, Setup, Side
 from nsyswrap.analysis.compare.step_rows import SPAN
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def steps_of(model: Model, draws: np.random.Generator, runs: int, *, is_new: boo
     return np.rint(STEP_NS * level * np.maximum(steps, 0.01))
 
 
-def rows_of(steps: Steps) -> Iterator[list[Row]]:
+def rows_of(steps: Steps) -> Iterator[list[RowFigures]]:
     """Yield the rows of the runs of each comparison, as they are made of a capture."""
     comparisons, runs, number = steps.shape
     usual = np.median(steps, axis=2, keepdims=True)
@@ -126,18 +126,18 @@ def rows_of(steps: Steps) -> Iterator[list[Row]]:
     outlier &= outlier.mean(axis=2, keepdims=True) <= FEW
     codes = np.repeat(np.arange(comparisons * runs), number)
     flat, after, kept = steps.ravel().astype(np.int64), ~warm_up.ravel(), ~(warm_up | outlier).ravel()
-    typical, error = Groups(codes[kept], comparisons * runs).trimmed(flat[kept])
-    every = Groups(codes[after], comparisons * runs)
+    typical, error = GroupBy(codes[kept], comparisons * runs).trimmed(flat[kept])
+    every = GroupBy(codes[after], comparisons * runs)
     figures, of_mean = every.of(flat[after]), every.mean_error(flat[after])
     sums = [(mark.sum(axis=2).ravel(), (steps * mark).sum(axis=2).ravel()) for mark in (warm_up, outlier)]
     made = [
-        Row(
+        RowFigures(
             int(figures.count[i]),
             float(figures.total[i]),
             float(typical[i]),
             float(error[i] / typical[i]),
             mean_error=float(of_mean[i] / figures.avg[i]),
-            aside=Aside(int(sums[0][0][i]), sums[0][1][i], int(sums[1][0][i]), sums[1][1][i]),
+            aside=ExcludedSteps(int(sums[0][0][i]), sums[0][1][i], int(sums[1][0][i]), sums[1][1][i]),
         )
         for i in range(comparisons * runs)
     ]
@@ -158,11 +158,11 @@ def sides(model: Model, draws: np.random.Generator, runs: int, more: float) -> I
         yield tuple(_kernels(model, draws, runs, name, more) for name in ("base", "new"))  # type: ignore[misc]
 
 
-def _side(name: str, key: Key, rows: list[Row]) -> Side:
+def _side(name: str, key: Key, rows: list[RowFigures]) -> Side:
     runs = []
     for row in rows:
         span = row.with_warm_up.total_ns * 1.01
-        of_run: dict[Key, Row] = {key: row, Key("total", SPAN): Row(1, span, span)}
+        of_run: dict[Key, RowFigures] = {key: row, Key("total", SPAN): RowFigures(1, span, span)}
         runs.append(RunFigures(name, SETUP, of_run, STEPS))
     return Side(name, tuple(runs))
 
@@ -188,9 +188,9 @@ def _kernels(model: Model, draws: np.random.Generator, runs: int, name: str, mor
         for key, share in times.items():
             mean = level * share * STEP_NS * (1 + model.jitter * draws.standard_normal() / STEPS**0.5)
             error = model.jitter / STEPS**0.5
-            rows[key] = Row(STEPS, mean * STEPS, mean, error, mean_error=error)
+            rows[key] = RowFigures(STEPS, mean * STEPS, mean, error, mean_error=error)
         span = sum(row.total_ns for row in rows.values()) * 1.01
-        made.append(RunFigures(name, SETUP, {**rows, Key("total", SPAN): Row(1, span, span)}))
+        made.append(RunFigures(name, SETUP, {**rows, Key("total", SPAN): RowFigures(1, span, span)}))
     return Side(name, tuple(made))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.capture import schema
 from nsyswrap.capture.selection import KernelNames
 
@@ -287,9 +287,9 @@ def write(
     return path
 
 
-def opened(folder: Path, *rows: Row, names: KernelNames = "full", **options: object) -> Capture:
+def opened(folder: Path, *rows: Row, names: KernelNames = "full", **options: object) -> CaptureReader:
     """Write an export into ``folder`` and open it."""
-    return Capture(write(folder / "tiny.sqlite", *rows, **options), names)  # type: ignore[arg-type]
+    return CaptureReader(write(folder / "tiny.sqlite", *rows, **options), names)  # type: ignore[arg-type]
 
 
 def _gpu_operation(start: int, end: int, correlation: int | None, pid: int) -> dict[str, object]:

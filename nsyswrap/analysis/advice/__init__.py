@@ -25,8 +25,8 @@ from nsyswrap.analysis.arrays.intervals import NOTHING, intersection
 from nsyswrap.analysis.correlation import launch_pairs_of
 from nsyswrap.analysis.finding import Finding, FindingKind
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
-from nsyswrap.analysis.judged_part import READS as JUDGED_READS
-from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
+from nsyswrap.analysis.judged_process import READS as JUDGED_READS
+from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import call_classes, kernel_classes
 from nsyswrap.analysis.occupancy import GRID, blocks_of
@@ -43,7 +43,7 @@ with lazy_imports():  # most captures have one process
     from nsyswrap.analysis.ranks import waiting as waits
 
 
-__all__ = ["READS", "WORTH_PERCENT", "advice_of", "advise_parts"]
+__all__ = ["READS", "WORTH_PERCENT", "advice_of", "advise_processes"]
 
 # The fields that findings are computed from, by kind of event.
 READS = {
@@ -108,12 +108,12 @@ def release_tables(whole: Capture) -> None:
 
 @per_capture
 def advice_of(capture: Capture) -> Advice:
-    """Return the advice on the judged parts of a capture, as ``advise_parts`` does."""
-    return advise_parts(capture, judged_parts(capture))
+    """Return the advice on the judged parts of a capture, as ``advise_processes`` does."""
+    return advise_processes(capture, judged_processes(capture))
 
 
-def advise_parts(
-    capture: Capture, parts: Sequence[JudgedPart], least_percent: float = WORTH_PERCENT
+def advise_processes(
+    capture: Capture, parts: Sequence[JudgedProcess], least_percent: float = WORTH_PERCENT
 ) -> Advice:
     """Return the findings of these parts, notes and facts.
 
@@ -157,7 +157,7 @@ def _weight(piece: Finding) -> float:
     return percent or 0.0
 
 
-def _of_part(part: JudgedPart, least_percent: float) -> list[Finding]:
+def _of_part(part: JudgedProcess, least_percent: float) -> list[Finding]:
     context = AdviceContext(part, least_percent)
     found = (piece for check in CHECKS for piece in check(context))
     advice = [piece for piece in found if context.worth(piece.ceiling_ns or 0)]
@@ -175,19 +175,19 @@ def _explained(fact: Finding, advice: Sequence[Finding]) -> bool:
     return fact.kind == "one_kernel" and max(covers, default=0) > _MOSTLY * fact.evidence.length
 
 
-def _is_late(result: waits.Waiting, late: int) -> bool:
+def _is_late(result: waits.RankWaits, late: int) -> bool:
     """Return True if a process is the last one more often than chance makes it."""
     return waits.regular(int(result.last[late]), int(result.collectives[late]), len(result.last))
 
 
-def _over_all_time(job: jobs.Job) -> jobs.Job:
+def _over_all_time(job: jobs.RankJob) -> jobs.RankJob:
     """Return the job with its work outside of the judged part: a few steps alone show no regularity."""
 
     def whole(capture: Capture) -> Capture:
         selection = replace(capture.view.selection, start_ns=None, end_ns=None, spans=(), clip=None)
         return capture.viewed(selection=selection)
 
-    return jobs.Job(tuple(replace(member, capture=whole(member.capture)) for member in job.members))
+    return jobs.RankJob(tuple(replace(member, capture=whole(member.capture)) for member in job.members))
 
 
 def _take_out_waiting(found: dict[FindingKind, Finding], wait: Finding, least_percent: float) -> None:
@@ -212,12 +212,14 @@ def _shares(piece: Finding, others: Sequence[Finding]) -> tuple[FindingKind, ...
 
 
 def _waiting_for_rank(
-    capture: Capture, parts: Sequence[JudgedPart], least_percent: float
+    capture: Capture, parts: Sequence[JudgedProcess], least_percent: float
 ) -> tuple[list[int], Finding] | None:
     """Return the processes that wait, by number, and the finding, if one is regularly the last."""
     if len(parts) <= 1 or not communicating(capture, gpu_operations_of(capture)).any():
         return None
-    job = jobs.make_job([members.Member(f"process {part.process_id}", None, part.view) for part in parts])
+    job = jobs.make_job(
+        [members.RankCapture(f"process {part.process_id}", None, part.view) for part in parts]
+    )
     if not len(job.matched) or job.matched.doubts:
         return None
     result = waits.waiting(job)

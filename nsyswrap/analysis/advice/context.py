@@ -23,7 +23,7 @@ from nsyswrap.analysis.gpu_operations import (
     gpu_operations_of,
     owners_of_gpus,
 )
-from nsyswrap.analysis.judged_part import JudgedPart
+from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.launch_bound import back_to_back, ended_by
 from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import calls_named, numbered_names
@@ -52,7 +52,7 @@ class AdviceContext:
     Outlier steps are a finding of their own. Only loading and allocating, which explain them, count there.
     """
 
-    def __init__(self, part: JudgedPart, least_percent: float = WORTH_PERCENT) -> None:
+    def __init__(self, part: JudgedProcess, least_percent: float = WORTH_PERCENT) -> None:
         """Take the smallest share of the window, in percent, that is worth a finding."""
         self.part, self.least_percent = part, least_percent
         self.capture = part.view

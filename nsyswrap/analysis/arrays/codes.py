@@ -89,7 +89,7 @@ Text = str | None  # None is a missing text
 
 
 @dataclass(frozen=True, eq=False)
-class Texts(Sequence[Text]):
+class TextColumn(Sequence[Text]):
     """A column of texts. ``texts[codes[row]]`` is that of a row; several codes may have the same text.
 
     ``[row]`` is a text. A slice, an array of rows or a mask gives the Texts of these rows. As an array it has
@@ -103,7 +103,7 @@ class Texts(Sequence[Text]):
         object.__setattr__(self, "codes", np.asarray(self.codes).astype(np.int32, copy=False))
 
     @classmethod
-    def of(cls, values: Iterable[Text]) -> Texts:
+    def of(cls, values: Iterable[Text]) -> TextColumn:
         """Return the texts of these rows. Each distinct text gets one code."""
         if isinstance(values, cls):
             return values
@@ -112,12 +112,12 @@ class Texts(Sequence[Text]):
         return cls(np.array(codes, np.int32), list(numbers))
 
     @classmethod
-    def repeated(cls, text: Text, rows: int) -> Texts:
+    def repeated(cls, text: Text, rows: int) -> TextColumn:
         """Return the same text for each of ``rows`` rows."""
         return cls(np.zeros(rows, np.int32), [text])
 
     @classmethod
-    def joined(cls, parts: Iterable[Iterable[Text]]) -> Texts:
+    def joined(cls, parts: Iterable[Iterable[Text]]) -> TextColumn:
         """Return the rows of all parts, one after the other. Each distinct text gets one code."""
         numbers: dict[Text, int] = {}
         codes = [np.empty(0, np.int32)]
@@ -126,9 +126,9 @@ class Texts(Sequence[Text]):
             codes.append(np.array(number, np.int32)[part.codes])
         return cls(np.concatenate(codes), list(numbers))
 
-    def map(self, change: Callable[[Text], Text]) -> Texts:
+    def map(self, change: Callable[[Text], Text]) -> TextColumn:
         """Return the column with ``change`` applied to the text of each code."""
-        return Texts(self.codes, [change(text) for text in self.texts])
+        return TextColumn(self.codes, [change(text) for text in self.texts])
 
     def used(self) -> set[Text]:
         """Return the distinct texts of the rows."""
@@ -145,10 +145,10 @@ class Texts(Sequence[Text]):
     @overload
     def __getitem__(self, rows: int) -> Text: ...
     @overload
-    def __getitem__(self, rows: slice | NDArray[Any]) -> Texts: ...
-    def __getitem__(self, rows: int | slice | NDArray[Any]) -> Text | Texts:
+    def __getitem__(self, rows: slice | NDArray[Any]) -> TextColumn: ...
+    def __getitem__(self, rows: int | slice | NDArray[Any]) -> Text | TextColumn:
         chosen = self.codes[rows]
-        return Texts(chosen, self.texts) if isinstance(chosen, np.ndarray) else self.texts[chosen]
+        return TextColumn(chosen, self.texts) if isinstance(chosen, np.ndarray) else self.texts[chosen]
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001 - numpy's
         values = np.empty(len(self.texts), dtype=object)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class ColumnSet:
     """A table with one array per field, all of one length; what is no array holds for every row.
 
     Most uses of a part need two or three columns of ten, so a part copies no column before it is used.
@@ -54,7 +54,7 @@ class Columns:
             if self.rows is None or all(name != field.name for field in fields(self)):
                 raise AttributeError(name)
             value = getattr(self.source, name)
-            if isinstance(value, Columns):
+            if isinstance(value, ColumnSet):
                 value = value.of(self.rows)
             elif isinstance(value, np.ndarray):
                 value = looked_up(value, self.rows)

@@ -53,7 +53,7 @@ def grouped(codes: NDArray[Any], values: NDArray[Any], groups: int) -> Statistic
     The deviation is the sample standard deviation (n - 1), 0.0 for a single value. The median of an even
     number of values is the mean of the two middle ones.
     """
-    return Groups(codes, groups).of(values)
+    return GroupBy(codes, groups).of(values)
 
 
 def order_by_code(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
@@ -72,7 +72,7 @@ def largest_first(values: NDArray[Any], most: int) -> NDArray[np.intp]:
     return rows[np.argsort(-values[rows], kind="stable")][:most]
 
 
-class Groups:
+class GroupBy:
     """Rows sorted by group once, for the statistics of several columns."""
 
     def __init__(self, codes: NDArray[Any], groups: int) -> None:

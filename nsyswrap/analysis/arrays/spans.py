@@ -23,7 +23,7 @@ Pairs = tuple[NDArray[Any], NDArray[Any]]
 _ROUNDS = 8  # of setting spans apart; those that still cross are all left apart
 
 
-class Forest(NamedTuple):
+class NestedSpans(NamedTuple):
     """Spans that nest, by start, the longest first; any two are apart, touch, or one lies in the other.
 
     ``which`` has their positions among all spans, ``parent`` the place in this order of the span right around
@@ -74,7 +74,7 @@ class Forest(NamedTuple):
         return least[:-1]
 
 
-def forest(start: Ints, end: Ints) -> Forest:
+def forest(start: Ints, end: Ints) -> NestedSpans:
     """Return the forest of spans on one axis, on which those of different threads never touch."""
     nested = start < end
     for _ in range(_ROUNDS):
@@ -85,10 +85,10 @@ def forest(start: Ints, end: Ints) -> Forest:
             return made._replace(apart=np.flatnonzero(~nested))
         nested[which[crossing]] = False
     nothing = np.empty(0, np.int64)
-    return Forest(*(nothing,) * 5, np.arange(len(start)))
+    return NestedSpans(*(nothing,) * 5, np.arange(len(start)))
 
 
-def _linked(which: Ints, start: Ints, end: Ints) -> tuple[Forest, Ints]:
+def _linked(which: Ints, start: Ints, end: Ints) -> tuple[NestedSpans, Ints]:
     """Return the forest of sorted spans and which of them do not nest: there is a forest if all do.
 
     If all spans before one nest, those that are open where it starts lie in each other. So their number is
@@ -103,7 +103,7 @@ def _linked(which: Ints, start: Ints, end: Ints) -> tuple[Forest, Ints]:
     parent = np.where(depth > 0, by_depth[before] if count else before, -1)
     crossing = (depth > 0) & ((depth[parent] != depth - 1) | (end[parent] < end)) if count else depth > 0
     crossing[1:] |= (start[1:] == start[:-1]) & (end[1:] == end[:-1])
-    return Forest(which, start, end, parent, depth, which[:0]), crossing
+    return NestedSpans(which, start, end, parent, depth, which[:0]), crossing
 
 
 _AT_ONCE = 2**20  # pairs that are compared at a time
@@ -216,7 +216,7 @@ def one_axis(*parts: Spans) -> list[Pairs]:
     return [(part.start + by, part.end + by) for part, by in zip(parts, behind, strict=True)]
 
 
-class Inside:
+class EnclosedCalls:
     """The calls that begin in each range, on its thread; a call that begins at the range's end is outside.
 
     ``order`` has the positions of the calls by thread and start. Range ``i`` has the calls
@@ -234,7 +234,7 @@ class Inside:
         return running[self.last] - running[self.first]
 
 
-class Tree(NamedTuple):
+class SpanTree(NamedTuple):
     """Parent (-1: none), number of ancestors, and topmost ancestor of each span, by position.
 
     Two spans with the same times are each other's parents. They and the spans inside have depth MISSING.
@@ -245,17 +245,17 @@ class Tree(NamedTuple):
     top: NDArray[Any]
 
 
-def tree(spans: Spans) -> Tree:
+def tree(spans: Spans) -> SpanTree:
     """Return the tree in which a span's parent is the shortest other span that encloses it."""
     parent = closest(spans, spans, spans.end - spans.start, same=True)
     top = np.where(parent < 0, np.arange(len(parent)), parent)
     depth = (parent >= 0).astype(np.int64)
     for _ in range(len(parent).bit_length()):  # each step doubles the distance climbed
         depth, top = depth + depth[top], top[top]
-    return Tree(parent, np.where(parent[top] < 0, depth, MISSING), top)
+    return SpanTree(parent, np.where(parent[top] < 0, depth, MISSING), top)
 
 
-def paths(nesting: Tree, names: NDArray[Any]) -> list[str | None]:
+def paths(nesting: SpanTree, names: NDArray[Any]) -> list[str | None]:
     """Return the names from the topmost span down to each span, as ``:1:4:5``; None if depth is MISSING."""
     own = np.array([f":{name}" for name in names.tolist()], dtype=object)
     texts = np.full(len(own), None, dtype=object)

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from nsyswrap.analysis.compare.comparability import obstacles_of, remarks_of
-from nsyswrap.analysis.compare.judgement import Clocks, judge_rows, unjudged
+from nsyswrap.analysis.compare.judgement import SideClocks, judge_rows, unjudged
 from nsyswrap.analysis.compare.model import (
     FEWEST_RUNS,
     GROUPS,
     RECOMMENDED_RUNS,
     Comparison,
     Judgement,
-    Limits,
     Obstacle,
     Pair,
-    Rows,
+    PairedFigures,
     Side,
+    SlowdownLimits,
 )
 from nsyswrap.analysis.compare.module_rows import hidden_remarks
 from nsyswrap.analysis.compare.one_loop import with_one_loop
@@ -29,20 +29,24 @@ _MANY, _PERCENT = 20, 100
 _ORDER = {group: number for number, group in enumerate(GROUPS)}
 
 
-def compare(base: Side, new: Side, limits: Limits | None = None, *, anyway: bool = False) -> Comparison:
+def compare(
+    base: Side, new: Side, limits: SlowdownLimits | None = None, *, anyway: bool = False
+) -> Comparison:
     """Return what differs between two sides.
 
     Rows are judged from three runs a side, if nothing keeps the sides from being compared. ``anyway`` judges
     also where only the command differs, which users do on purpose.
     """
-    limits = limits or Limits()
+    limits = limits or SlowdownLimits()
     (base, new), loop = with_one_loop([base, new])
     base, new = with_full_names(base, new)
     obstacles = obstacles_of(base, new)
     no_verdicts = _no_verdicts(base, new, obstacles, anyway=anyway)
     rows = pair_rows(base, new)
     judgements = (
-        [unjudged(row, "") for row in rows] if no_verdicts else judge_rows(rows, limits, Clocks.of(base, new))
+        [unjudged(row, "") for row in rows]
+        if no_verdicts
+        else judge_rows(rows, limits, SideClocks.of(base, new))
     )
     judgements = [_unless_left_out(base, new, *both) for both in zip(rows, judgements, strict=True)]
     pairs = [
@@ -121,7 +125,7 @@ def _other_versions(base: Side, new: Side) -> tuple[str, ...]:
     return (remark,)
 
 
-def _unless_left_out(base: Side, new: Side, rows: Rows, judgement: Judgement) -> Judgement:
+def _unless_left_out(base: Side, new: Side, rows: PairedFigures, judgement: Judgement) -> Judgement:
     """Return the judgement; a row that a side may have left out is not called added or removed."""
     for side, of_side in ((base, rows.base), (new, rows.new)):
         if not any(of_side) and any(run.left_out.get(rows.key.group) for run in side.runs):

@@ -13,7 +13,7 @@ from nsyswrap.analysis.compare.judgement import (
     CLOCK_CAUSE,
     NO_COST,
     Bounds,
-    Clocks,
+    SideClocks,
     bounds,
     clocks_of,
     is_small,
@@ -23,7 +23,16 @@ from nsyswrap.analysis.compare.judgement import (
     unjudged,
     why_not_judged,
 )
-from nsyswrap.analysis.compare.model import COSTED, Comparison, Group, Judgement, Key, Limits, Pair, Side
+from nsyswrap.analysis.compare.model import (
+    COSTED,
+    Comparison,
+    Group,
+    Judgement,
+    Key,
+    Pair,
+    Side,
+    SlowdownLimits,
+)
 from nsyswrap.analysis.compare.step_rows import PROGRAM, QUEUE, SPAN
 from nsyswrap.analysis.kernel_names.demangled import parse
 from nsyswrap.analysis.kernel_names.readable import readable
@@ -62,9 +71,9 @@ class GateLimits:
     is_strict: bool = False
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> SlowdownLimits:
         """The limits of the comparison."""
-        return Limits(self.max_slower, self.min_time_ns)
+        return SlowdownLimits(self.max_slower, self.min_time_ns)
 
 
 @dataclass(frozen=True)
@@ -240,7 +249,7 @@ def _judged(comparison: Comparison, pairs: Sequence[Pair], limits: GateLimits) -
     mine = [_by_step(pair, _steps(comparison)) for pair in pairs if not reasons[pair.key]]
     keys = {pair.key for pair in mine}
     others = [pair for pair in comparison.pairs if not reasons[pair.key] and pair.key not in keys]
-    clocks = Clocks.of(comparison.base, comparison.new)
+    clocks = SideClocks.of(comparison.base, comparison.new)
     found = {
         pair.key: _outcome(pair, one, clocks_of(pair, clocks), limits, len(mine))
         for pair, one in zip(mine, bounds(mine, others, LEVEL, limits.limits), strict=True)
@@ -269,7 +278,7 @@ def _by_step(pair: Pair, steps: tuple[float, float]) -> Pair:
     return replace(pair, base=base, new=new)
 
 
-def _outcome(pair: Pair, found: Bounds, clocks: Clocks, limits: GateLimits, rows: int) -> Judgement:
+def _outcome(pair: Pair, found: Bounds, clocks: SideClocks, limits: GateLimits, rows: int) -> Judgement:
     """Return what the gate concludes from a row, one of so many that share the level."""
     tolerance, slowdown = math.log1p(limits.max_slower), max(clocks.slowdown, 0.0)
     (change, low, high), (typical, _, typical_high) = found.mean, found.typical

@@ -24,10 +24,10 @@ from nsyswrap.analysis.compare.model import (
     Group,
     Judgement,
     Key,
-    Limits,
     Obstacle,
-    Rows,
+    PairedFigures,
     Side,
+    SlowdownLimits,
 )
 from nsyswrap.analysis.compare.one_loop import with_one_loop
 from nsyswrap.analysis.compare.pairing import pair_rows
@@ -35,7 +35,7 @@ from nsyswrap.analysis.compare.stored_names import with_one_name
 from nsyswrap.base.text import without_folders
 
 FOLLOWED: tuple[Group, ...] = ("step", "total", "launch", "module", "kernel", "range")
-LIMITS = Limits(max_slower=0.02, error_rate=0.01)  # the error rate is of a whole history
+LIMITS = SlowdownLimits(max_slower=0.02, error_rate=0.01)  # the error rate is of a whole history
 _TOGETHER = 3  # points before one
 _CHANGED = ("slower", "faster", "clock")
 
@@ -116,7 +116,7 @@ class History:
 
     points: tuple[Point, ...]
     series: tuple[Series, ...]
-    limits: Limits
+    limits: SlowdownLimits
     remarks: tuple[str, ...] = ()
     compared: int = 0
 
@@ -125,7 +125,7 @@ class History:
         return tuple(series for series in self.series if series.key.group in groups)
 
 
-def history_of(sides: Sequence[Side], limits: Limits = LIMITS) -> History:
+def history_of(sides: Sequence[Side], limits: SlowdownLimits = LIMITS) -> History:
     """Return the rows of the sides over time. ``limits.error_rate`` is that of the whole history."""
     ordered, remarks = _in_order(_with_equal_rows(with_one_loop(with_one_name(sides))[0]))
     breaks = [obstacles_of(*pair) for pair in pairwise(ordered)]
@@ -190,7 +190,7 @@ def _labels(sides: Sequence[Side]) -> list[str]:
     ]
 
 
-def _judged(points: Sequence[Point], limits: Limits) -> tuple[list[_Step], list[_Step], list[_Step]]:
+def _judged(points: Sequence[Point], limits: SlowdownLimits) -> tuple[list[_Step], list[_Step], list[_Step]]:
     """Compare each point with the one before, with several before, and the ends of each stretch."""
     judged = [[i for i in stretch if points[i].is_compared] for stretch in stretches(points)]
     neighbors = [((before,), since) for stretch in judged for before, since in pairwise(stretch)]
@@ -228,7 +228,7 @@ def _changes(steps: Iterable[_Step]) -> dict[Key, list[Change]]:
 
 def _series(key: Key, sides: Sequence[Side]) -> Series:
     rows = [tuple(row for run in side.runs if (row := run.rows.get(key))) for side in sides]
-    points = [Rows(key, found, ()) for found in rows]
+    points = [PairedFigures(key, found, ()) for found in rows]
     values = [tuple(ns for row in one.base if row and (ns := judged_ns(one, row))) for one in points]
     totals = [median([row.total_ns for row in found] or [0.0]) for found in rows]
     return Series(key, tuple(values), tuple(totals))

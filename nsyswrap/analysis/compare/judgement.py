@@ -29,10 +29,16 @@ from nsyswrap.analysis.compare.model import (
     HEADLINE,
     Judgement,
     Key,
-    Limits,
-    Rows,
+    PairedFigures,
+    SlowdownLimits,
 )
-from nsyswrap.analysis.compare.noise import Interval, interval, runs_to_decide, sample, with_usual_noise
+from nsyswrap.analysis.compare.noise import (
+    ConfidenceInterval,
+    interval,
+    runs_to_decide,
+    sample,
+    with_usual_noise,
+)
 from nsyswrap.analysis.compare.step_rows import FIRST_CALL
 from nsyswrap.base.units import duration
 
@@ -41,7 +47,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nsyswrap.analysis.compare.model import Group, Outcome, Row, Side
+    from nsyswrap.analysis.compare.model import Group, Outcome, RowFigures, Side
     from nsyswrap.analysis.compare.pairing import PairedRows
 
     Values = tuple[NDArray[Any], NDArray[Any]]
@@ -64,14 +70,14 @@ _ONE_OF: dict[Group, str] = {
 _GROUPS = list(GROUPS)
 
 
-class Clocks(NamedTuple):
+class SideClocks(NamedTuple):
     """The SM clock of each run of both sides in MHz; None where it is not known."""
 
     base: tuple[float | None, ...] = ()
     new: tuple[float | None, ...] = ()
 
     @classmethod
-    def of(cls, base: Side, new: Side) -> Clocks:
+    def of(cls, base: Side, new: Side) -> SideClocks:
         """Return those of two sides."""
         return cls(*(tuple(run.setup.sm_clock_mhz for run in side.runs) for side in (base, new)))
 
@@ -92,14 +98,16 @@ class Clocks(NamedTuple):
 
 
 def judge(
-    rows: PairedRows, limits: Limits, clocks: Clocks | None = None, rate: float | None = None
+    rows: PairedRows, limits: SlowdownLimits, clocks: SideClocks | None = None, rate: float | None = None
 ) -> Judgement:
     """Return the judgement of one row alone; ``rate`` is how often its interval may be wrong."""
     alone = limits if rate is None else replace(limits, error_rate=rate)
     return judge_rows([rows], alone, clocks)[0]
 
 
-def judge_rows(rows: Sequence[PairedRows], limits: Limits, clocks: Clocks | None = None) -> list[Judgement]:
+def judge_rows(
+    rows: Sequence[PairedRows], limits: SlowdownLimits, clocks: SideClocks | None = None
+) -> list[Judgement]:
     """Return the judgement of each row of a comparison."""
     reasons = [why_not_judged(row, limits) for row in rows]
     judgements = [
@@ -108,13 +116,13 @@ def judge_rows(rows: Sequence[PairedRows], limits: Limits, clocks: Clocks | None
     ]
     places = [place for place, reason in enumerate(reasons) if not reason]
     if places:
-        found = _judge([rows[place] for place in places], limits, clocks or Clocks())
+        found = _judge([rows[place] for place in places], limits, clocks or SideClocks())
         for place, judgement in zip(places, found, strict=True):
             judgements[place] = judgement
     return judgements
 
 
-def unjudged(rows: Rows, why: str) -> Judgement:
+def unjudged(rows: PairedFigures, why: str) -> Judgement:
     """Return that a row was not judged, with the ratio of the medians if it is known."""
     sides = [
         [value for row in side if row and (value := judged_ns(rows, row))] for side in (rows.base, rows.new)
@@ -128,7 +136,7 @@ def is_about_the_clock(judgement: Judgement) -> bool:
     return judgement.outcome == "cannot tell" and CLOCK_CAUSE in judgement.why
 
 
-def why_not_judged(rows: Rows, limits: Limits) -> str:
+def why_not_judged(rows: PairedFigures, limits: SlowdownLimits) -> str:
     """Return why a row cannot be judged; empty if it can."""
     if not rows.in_both:
         return "added" if any(rows.new) else "removed"
@@ -147,7 +155,7 @@ def why_not_judged(rows: Rows, limits: Limits) -> str:
     return _other_work(rows)
 
 
-def _other_work(rows: Rows) -> str:
+def _other_work(rows: PairedFigures) -> str:
     """Return that both sides' events are not of the same work; empty if they are."""
     counts = _counts(rows)
     if rows.key == _FIRST_CALL and counts[0] != counts[1]:
@@ -155,7 +163,7 @@ def _other_work(rows: Rows) -> str:
     return "copies of other sizes" if _sizes_differ(rows) else ""
 
 
-def is_small(rows: Rows, limits: Limits) -> bool:
+def is_small(rows: PairedFigures, limits: SlowdownLimits) -> bool:
     """Return True if both sides spend less than the smallest time at stake on a row."""
     return all(
         median(row.total_ns if row else 0 for row in side) < limits.min_time_ns
@@ -163,12 +171,12 @@ def is_small(rows: Rows, limits: Limits) -> bool:
     )
 
 
-def _counts(rows: Rows) -> tuple[float, float]:
+def _counts(rows: PairedFigures) -> tuple[float, float]:
     base, new = (float(median(row.count if row else 0 for row in side)) for side in (rows.base, rows.new))
     return base, new
 
 
-def judged_ns(rows: Rows, row: Row) -> float | None:
+def judged_ns(rows: PairedFigures, row: RowFigures) -> float | None:
     """Return the time that is judged: the mean of all where the cost of each run is known, else the typical.
 
     It is None if the run does not have it, or if it is 0, which has no log.
@@ -179,14 +187,14 @@ def judged_ns(rows: Rows, row: Row) -> float | None:
     return value if value > 0 else None
 
 
-def _typical(rows: Rows, row: Row) -> float | None:
+def _typical(rows: PairedFigures, row: RowFigures) -> float | None:
     value = row.typical_ns
     if value is None and row.count and (rows.key.group in HEADLINE or rows.all_first):
         value = row.total_ns / row.count
     return value if value and value > 0 else None
 
 
-def _sizes_differ(rows: Rows) -> bool:
+def _sizes_differ(rows: PairedFigures) -> bool:
     sizes = [
         [row.size_bytes / row.count for row in side if row and row.size_bytes and row.count]
         for side in (rows.base, rows.new)
@@ -194,7 +202,7 @@ def _sizes_differ(rows: Rows) -> bool:
     return all(sizes) and abs(math.log(median(sizes[1]) / median(sizes[0]))) > _SAME_SIZE
 
 
-def _judge(rows: Sequence[PairedRows], limits: Limits, clocks: Clocks) -> list[Judgement]:
+def _judge(rows: Sequence[PairedRows], limits: SlowdownLimits, clocks: SideClocks) -> list[Judgement]:
     rates = _rates(rows, limits)
     sides = _logs(rows, "base"), _logs(rows, "new")
     times = Verdicts(*sides, _kinds(rows), rates, limits)
@@ -225,11 +233,11 @@ def typical_change(ratio: float | None) -> str:
     return f"typical time {(ratio or 1) - 1:+.1%}".replace("%", " %")
 
 
-def _kinds(rows: Sequence[Rows]) -> NDArray[Any]:
+def _kinds(rows: Sequence[PairedFigures]) -> NDArray[Any]:
     return np.array([_GROUPS.index(row.key.group) for row in rows])
 
 
-def _rates(rows: Sequence[Rows], limits: Limits) -> NDArray[Any]:
+def _rates(rows: Sequence[PairedFigures], limits: SlowdownLimits) -> NDArray[Any]:
     """Return the error rate of each row: that of its half, shared."""
     headline = np.array([row.key.group in HEADLINE for row in rows])
     number = np.where(headline, headline.sum(), (~headline).sum())
@@ -237,7 +245,9 @@ def _rates(rows: Sequence[Rows], limits: Limits) -> NDArray[Any]:
 
 
 def _logs(
-    rows: Sequence[Rows], side: str, value_of: Callable[[Rows, Row], float | None] = judged_ns
+    rows: Sequence[PairedFigures],
+    side: str,
+    value_of: Callable[[PairedFigures, RowFigures], float | None] = judged_ns,
 ) -> Values:
     """Return the logs of the values and their errors, of shape (rows, runs), NaN where a run lacks one."""
     shape = (len(rows), max(len(getattr(row, side)) for row in rows))
@@ -252,7 +262,7 @@ def _logs(
     return logs, errors
 
 
-def _typical_logs(rows: Sequence[Rows]) -> tuple[Values, Values]:
+def _typical_logs(rows: Sequence[PairedFigures]) -> tuple[Values, Values]:
     return _logs(rows, "base", _typical), _logs(rows, "new", _typical)
 
 
@@ -270,12 +280,12 @@ class Verdicts:
     """
 
     def __init__(
-        self, base: Values, new: Values, kinds: NDArray[Any], rates: NDArray[Any], limits: Limits
+        self, base: Values, new: Values, kinds: NDArray[Any], rates: NDArray[Any], limits: SlowdownLimits
     ) -> None:
         self.sides = with_usual_noise(sample(*base), sample(*new), kinds)
         self._rates = rates
         self._tolerance = math.log1p(limits.max_slower)
-        self.interval: Interval = interval(*self.sides, rates)
+        self.interval: ConfidenceInterval = interval(*self.sides, rates)
         ends = zip(self.interval.low.tolist(), self.interval.high.tolist(), strict=True)
         self.outcomes = [self._outcome(*both) for both in ends]
 
@@ -312,7 +322,9 @@ class Bounds(NamedTuple):
     more_runs: int
 
 
-def bounds(rows: Sequence[Rows], others: Sequence[Rows], level: float, limits: Limits) -> list[Bounds]:
+def bounds(
+    rows: Sequence[PairedFigures], others: Sequence[PairedFigures], level: float, limits: SlowdownLimits
+) -> list[Bounds]:
     """Return the bounds of rows that share the ``level``; the ``others`` only show what noise is usual."""
     if not rows:
         return []
@@ -332,15 +344,15 @@ def bounds(rows: Sequence[Rows], others: Sequence[Rows], level: float, limits: L
     return [Bounds(*made) for made in zip(*ends, more, strict=True)][: len(rows)]
 
 
-def clocks_of(rows: Rows, runs: Clocks) -> Clocks:
+def clocks_of(rows: PairedFigures, runs: SideClocks) -> SideClocks:
     """Return the clocks in the time of a row, where enough samples fell into it; else those of the runs."""
     sides = (rows.base, rows.new)
     samples = [sum(row.clock_samples for row in side if row) for side in sides]
-    own = Clocks(*(tuple(row.clock_mhz if row else None for row in side) for side in sides))
+    own = SideClocks(*(tuple(row.clock_mhz if row else None for row in side) for side in sides))
     return own if min(samples) >= FEWEST_CLOCK_SAMPLES and all(map(any, own)) else runs
 
 
-def _with_clock(rows: Rows, time: Judgement, limits: Limits, runs: Clocks) -> Judgement:
+def _with_clock(rows: PairedFigures, time: Judgement, limits: SlowdownLimits, runs: SideClocks) -> Judgement:
     """Return the judgement of a row after a look at the SM clock, if its time was found to differ.
 
     With the clock in its own time, its cycles are known. Else work that does not depend on the clock loses
@@ -362,7 +374,7 @@ def _with_clock(rows: Rows, time: Judgement, limits: Limits, runs: Clocks) -> Ju
     return replace(time, outcome="cannot tell", why=f"{clocks}; the cycles could still differ")
 
 
-def _with_stake(rows: PairedRows, judgement: Judgement, limits: Limits) -> Judgement:
+def _with_stake(rows: PairedRows, judgement: Judgement, limits: SlowdownLimits) -> Judgement:
     """Return the judgement of a row after a look at its absolute time, with a note on what was compared."""
     count = _counts(rows)
     totals = [median(row.total_ns if row else 0 for row in side) for side in (rows.base, rows.new)]

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import Groups, check_pairs, group_keys, repeated
+from nsyswrap.analysis.arrays.groups import GroupBy, check_pairs, group_keys, repeated
 from nsyswrap.analysis.compare.model import Key
-from nsyswrap.analysis.compare.rows import UNNAMED, Events, SteadyWindows
+from nsyswrap.analysis.compare.rows import UNNAMED, SteadyWindows, TimedEvents
 from nsyswrap.analysis.conditions import gpu_numbers, run_conditions_of
 from nsyswrap.analysis.gpu_operations import (
     GRAPH_NAME,
@@ -40,10 +40,10 @@ def kernel_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str,
     names, keys = _keys(capture, mine)
     ns, first = selected_ns(capture, mine), _first(capture, mine, names)
     code, keys = _with_modes(names, keys, ns, first)
-    events = Events(keys, code, ns, first, windows.per_step(mine.global_pid, mine.start_ns, mine.end_ns))
+    events = TimedEvents(keys, code, ns, first, windows.per_step(mine.global_pid, mine.start_ns, mine.end_ns))
     fields = events.rows()
     clocks = clocks_of(capture, mine, code, len(keys))
-    groups = Groups(code, len(keys))
+    groups = GroupBy(code, len(keys))
     tables = duration_tables(groups.codes, groups.ordered(ns), len(keys))
     for key, table, mhz, samples in zip(keys, tables, *(part.tolist() for part in clocks), strict=True):
         if key in fields:
@@ -99,7 +99,7 @@ def _with_modes(
     code: NDArray[Any], keys: list[Key], ns: NDArray[Any], first: NDArray[Any]
 ) -> tuple[NDArray[Any], list[Key]]:
     """Return codes and keys of the modes. First launches are in a mode, but do not decide on it."""
-    groups = Groups(code[~first], len(keys))
+    groups = GroupBy(code[~first], len(keys))
     cuts = mode_cuts(groups.codes, groups.ordered(ns[~first]), len(keys))
     if not cuts:
         return code, keys
@@ -117,14 +117,14 @@ def _with_modes(
     return made, named
 
 
-class Clocks(NamedTuple):
+class ClockSamples(NamedTuple):
     """The mean SM clock in MHz of each group, NaN without samples, and the number of samples."""
 
     mhz: NDArray[Any]
     samples: NDArray[Any]
 
 
-def clocks_of(capture: Capture, operations: GpuOperations, codes: NDArray[Any], groups: int) -> Clocks:
+def clocks_of(capture: Capture, operations: GpuOperations, codes: NDArray[Any], groups: int) -> ClockSamples:
     """Return the clock of each group of operations.
 
     A sample counts if an operation of the group ran on its GPU at that moment; once, if several did. Samples
@@ -141,7 +141,7 @@ def clocks_of(capture: Capture, operations: GpuOperations, codes: NDArray[Any], 
             group, sample = _met(operations.of(mine), codes[mine], time_ns)
             total += np.bincount(group, gpu.samples["sm_mhz"][known][sample], groups)
             samples += np.bincount(group, minlength=groups)
-    return Clocks(np.where(samples > 0, total / np.maximum(samples, 1), np.nan), samples)
+    return ClockSamples(np.where(samples > 0, total / np.maximum(samples, 1), np.nan), samples)
 
 
 def _met(

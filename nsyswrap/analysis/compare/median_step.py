@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, MEMCPY, GpuOperations, gpu_operations_of, names
-from nsyswrap.analysis.judged_part import JudgedPart
+from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.names import kernel_classes
 from nsyswrap.capture.capture import Capture
 
@@ -44,7 +44,7 @@ class MedianStep:
         return len(self.names)
 
 
-def median_step(part: JudgedPart) -> MedianStep | None:
+def median_step(part: JudgedProcess) -> MedianStep | None:
     """Return the first steady step of the lower median duration; None without steps, or if too large."""
     steps = part.steps
     if not steps.found:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.analysis.compare.median_step import MedianStep
     from nsyswrap.analysis.steps.shared_loop import Choice
-    from nsyswrap.base.not_read import NotRead
+    from nsyswrap.base.not_read import UnreadCapture
 
 Group = Literal["total", "step", "budget", "launch", "module", "kernel", "api", "copy", "range"]
 Outcome = Literal["slower", "faster", "same", "cannot tell", "clock", "not judged"]
@@ -53,7 +53,7 @@ class Key(NamedTuple):
     mode: int = 0
 
 
-class Aside(NamedTuple):
+class ExcludedSteps(NamedTuple):
     """Steps of a run that no typical time includes, and their time in ns.
 
     Warm-up is in no mean either. Outliers are, with the steps beside the steady part.
@@ -66,7 +66,7 @@ class Aside(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class RowFigures:
     """The figures of a row in one run; times in ns.
 
     ``count`` and ``total_ns`` are of all launches, calls, copies or steps after warm-up. ``typical_ns`` is
@@ -89,10 +89,10 @@ class Row:
     clock_samples: int = 0
     durations: tuple[tuple[int, int], ...] = ()
     mean_error: float | None = 0.0
-    aside: Aside | None = None
+    aside: ExcludedSteps | None = None
 
     @property
-    def with_warm_up(self) -> Row:
+    def with_warm_up(self) -> RowFigures:
         """The row with the warm-up steps."""
         total = self.total_ns + (self.aside.warm_up_ns if self.aside else 0)
         if not self.aside or not self.aside.warm_up or not total:
@@ -144,7 +144,7 @@ class RunFigures:
 
     label: str
     setup: Setup
-    rows: Mapping[Key, Row]
+    rows: Mapping[Key, RowFigures]
     steps: int = 0
     left_out: Mapping[Group, int] = field(default_factory=dict)
     median_step: MedianStep | None = field(default=None, compare=False, repr=False)  # of a capture alone
@@ -165,12 +165,12 @@ class Side:
     name: str
     runs: tuple[RunFigures, ...]
     nsyswrap: str = ""
-    left_out: tuple[NotRead, ...] = ()
+    left_out: tuple[UnreadCapture, ...] = ()
     other_steps: bool = False
 
 
 @dataclass(frozen=True)
-class Limits:
+class SlowdownLimits:
     """When a row counts as slower: by more than ``max_slower``, a share, and by ``min_time_ns`` a run.
 
     ``error_rate`` is that of the whole comparison: how often one without any change finds something. Raises
@@ -211,12 +211,12 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Rows:
+class PairedFigures:
     """The rows of a key in each run of both sides, None where it is absent."""
 
     key: Key
-    base: tuple[Row | None, ...]
-    new: tuple[Row | None, ...]
+    base: tuple[RowFigures | None, ...]
+    new: tuple[RowFigures | None, ...]
 
     @property
     def in_both(self) -> bool:
@@ -235,7 +235,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Pair(Rows):
+class Pair(PairedFigures):
     """A judged row. ``renamed_from`` is the key of the base where it has another.
 
     The kernel had another name, grid or block there, or the steps another label. That a kernel with another
@@ -353,13 +353,13 @@ class Comparison:
     base: Side
     new: Side
     pairs: tuple[Pair, ...]
-    limits: Limits = field(default_factory=Limits)
+    limits: SlowdownLimits = field(default_factory=SlowdownLimits)
     obstacles: tuple[Obstacle, ...] = ()
     no_verdicts: str = ""
     remarks: tuple[str, ...] = ()
 
     @property
-    def left_out(self) -> tuple[NotRead, ...]:
+    def left_out(self) -> tuple[UnreadCapture, ...]:
         """The runs of both sides that are not compared."""
         return (*self.base.left_out, *self.new.left_out)
 
@@ -368,13 +368,13 @@ class Comparison:
         return tuple(pair for pair in self.pairs if pair.key.group == group)
 
 
-def aside_of(rows: Iterable[Row | None]) -> Aside:
+def aside_of(rows: Iterable[RowFigures | None]) -> ExcludedSteps:
     """Return the medians of the steps that no typical time includes."""
-    known = [row.aside for row in rows if row and row.aside] or [Aside()]
-    return Aside(*(_median(values) for values in zip(*known, strict=True)))  # type: ignore[arg-type]
+    known = [row.aside for row in rows if row and row.aside] or [ExcludedSteps()]
+    return ExcludedSteps(*(_median(values) for values in zip(*known, strict=True)))  # type: ignore[arg-type]
 
 
-def _mean_ns(key: Key, row: Row | None) -> float:
+def _mean_ns(key: Key, row: RowFigures | None) -> float:
     if row is None or not row.count:
         return 0.0
     return row.total_ns / (1 if key.group == "total" else row.count)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.compare.model import Key, Side
-from nsyswrap.analysis.compare.rows import Events, SteadyWindows
+from nsyswrap.analysis.compare.rows import SteadyWindows, TimedEvents
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
 from nsyswrap.analysis.range_texts import BACKWARD, MODULE
 from nsyswrap.analysis.range_tree import RangeTree, range_tree_of
@@ -50,7 +50,7 @@ def module_rows(capture: Capture, windows: SteadyWindows) -> dict[Key, dict[str,
     keys, (module, phase) = group_keys(modules, backward[order].astype(np.int64))
     first = np.zeros(len(order), bool)
     first[np.unique(keys, return_index=True)[1]] = True
-    return Events(
+    return TimedEvents(
         [Key("module", names[i], PHASES[j]) for i, j in zip(module.tolist(), phase.tolist(), strict=True)],
         keys,
         ns[order],

@@ -23,7 +23,7 @@ MOST_RUNS = 100  # more a side that could be advised
 _PROBABLY = 0.84  # standard errors that leave 80 %
 
 
-class Interval(NamedTuple):
+class ConfidenceInterval(NamedTuple):
     """The log of new / base of rows, and its interval."""
 
     change: NDArray[Any]
@@ -31,15 +31,15 @@ class Interval(NamedTuple):
     high: NDArray[Any]
 
 
-def interval(base: Sample, new: Sample, rate: NDArray[Any]) -> Interval:
+def interval(base: LogSample, new: LogSample, rate: NDArray[Any]) -> ConfidenceInterval:
     """Return Welch's interval, which misses the true change of a row at its ``rate``."""
     error, freedom = _error(base, new, 0.0)
     half = error * _quantile(freedom, rate)
     change = new.mean - base.mean
-    return Interval(change, change - half, change + half)
+    return ConfidenceInterval(change, change - half, change + half)
 
 
-def runs_to_decide(base: Sample, new: Sample, rate: NDArray[Any], room: NDArray[Any]) -> NDArray[Any]:
+def runs_to_decide(base: LogSample, new: LogSample, rate: NDArray[Any], room: NDArray[Any]) -> NDArray[Any]:
     """Return how many more runs a side would decide each row in 80 % of cases; 0 if over MOST_RUNS would.
 
     The change and the spread are taken as they are. Half of the interval must then be within the ``room``.
@@ -58,7 +58,7 @@ def runs_to_decide(base: Sample, new: Sample, rate: NDArray[Any], room: NDArray[
     return np.where(possible, high, 0).astype(int)
 
 
-def _error(base: Sample, new: Sample, more: NDArray[Any] | float) -> tuple[NDArray[Any], NDArray[Any]]:
+def _error(base: LogSample, new: LogSample, more: NDArray[Any] | float) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the standard error of the change and its degrees of freedom, with ``more`` runs a side."""
     parts = [side.variance / (side.runs + more) for side in (base, new)]
     freedoms = [side.freedom + more for side in (base, new)]
@@ -79,7 +79,7 @@ _EXACT = 1e-6  # relative
 _LEAST_VARIANCE = 1e-8  # (0.01 %)²: timestamps are no better
 
 
-class Sample(NamedTuple):
+class LogSample(NamedTuple):
     """A side's rows: mean of the logs of the runs, its variance, the number of runs, degrees of freedom."""
 
     mean: NDArray[Any]
@@ -87,12 +87,12 @@ class Sample(NamedTuple):
     runs: NDArray[Any]
     freedom: NDArray[Any]
 
-    def of(self, rows: NDArray[Any]) -> Sample:
+    def of(self, rows: NDArray[Any]) -> LogSample:
         """Return the selected rows."""
-        return Sample(*(values[rows] for values in self))
+        return LogSample(*(values[rows] for values in self))
 
 
-def sample(logs: NDArray[Any], errors: NDArray[Any]) -> Sample:
+def sample(logs: NDArray[Any], errors: NDArray[Any]) -> LogSample:
     """Return the figures of rows from the logs of their typical times.
 
     ``logs`` and ``errors``, the standard errors within each run, are of shape (rows, runs), NaN where a run
@@ -102,15 +102,15 @@ def sample(logs: NDArray[Any], errors: NDArray[Any]) -> Sample:
     within = np.nanmean(np.square(errors), axis=1)
     variance = np.nanvar(logs, axis=1, ddof=1)
     variance = np.maximum(np.maximum(variance, within), _LEAST_VARIANCE)
-    return Sample(np.nanmean(logs, axis=1), variance, runs, runs - 1.0)
+    return LogSample(np.nanmean(logs, axis=1), variance, runs, runs - 1.0)
 
 
-def with_usual_noise(base: Sample, new: Sample, kinds: NDArray[Any]) -> tuple[Sample, Sample]:
+def with_usual_noise(base: LogSample, new: LogSample, kinds: NDArray[Any]) -> tuple[LogSample, LogSample]:
     """Return both sides with no spread below what is likely among rows of the same kind.
 
     ``kinds`` has a number for each row. The usual spread is that of both sides together.
     """
-    sides = [Sample(*(values.astype(float) for values in side)) for side in (base, new)]
+    sides = [LogSample(*(values.astype(float) for values in side)) for side in (base, new)]
     for kind in np.unique(kinds).tolist():
         rows = np.flatnonzero(kinds == kind)
         if len(rows) < FEWEST_ROWS:

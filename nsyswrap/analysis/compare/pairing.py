@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
 
-from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, Rows, RunFigures, Side
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, PairedFigures, RowFigures, RunFigures, Side
 from nsyswrap.analysis.compare.module_rows import hidden_modules
 from nsyswrap.analysis.kernel_names.demangled import plain
 
-MOST_DURATIONS = 32  # as in Row
+MOST_DURATIONS = 32  # as in RowFigures
 _SAME_SHARE = 0.05  # shares of a mode in two runs that differ by less are the same
 _OTHER_STEPS = 2  # steps more or fewer: the start and the end of the steady part can move
 _OTHER_SHARE = 0.2  # of the steps, at most so many of them
@@ -25,7 +25,7 @@ _SUFFIX = re.compile(r"(?<=[_.$])(?:\d+|(?=[0-9a-f]*\d)[0-9a-f]{6,}|(?:\d+[a-z]{
 
 
 @dataclass(frozen=True)
-class PairedRows(Rows):
+class PairedRows(PairedFigures):
     """The rows of a key, with how they were brought together.
 
     ``is_merged``: the modes of this kernel differ between runs, so all of it is one row. ``base_key`` is that
@@ -122,7 +122,7 @@ def _joint(rows: list[PairedRows], base_keys: Mapping[Key, Key]) -> list[PairedR
     ]
 
 
-def _renamed(rows: Iterable[Rows]) -> dict[Key, Key]:
+def _renamed(rows: Iterable[PairedFigures]) -> dict[Key, Key]:
     """Return the added kernels that are probably a removed one, with the key of that.
 
     Both have the same number of launches. Their names differ only in template arguments, parameters, numbers
@@ -161,7 +161,7 @@ def plain_name(name: str) -> str:
     return re.sub(r"_+", "_", _SUFFIX.sub("", name)).rstrip("_.$ ")
 
 
-def merge_rows(rows: Sequence[Row]) -> Row:
+def merge_rows(rows: Sequence[RowFigures]) -> RowFigures:
     """Return the row of all launches that are now in several: typical time and clock are weighted means."""
     timed = [(row.count, row.typical_ns, row.error) for row in rows if row.typical_ns is not None]
     weight = sum(count for count, _, _ in timed)
@@ -175,7 +175,7 @@ def merge_rows(rows: Sequence[Row]) -> Row:
     sizes = [row.size_bytes for row in rows if row.size_bytes is not None]
     total = sum(row.total_ns for row in rows)
     costs = [row.total_ns * row.mean_error for row in rows if row.mean_error is not None]
-    return Row(
+    return RowFigures(
         sum(row.count for row in rows),
         total,
         typical,
@@ -233,9 +233,11 @@ def _agree(kernel: _Kernel) -> bool:
     )
 
 
-def _table(rows: Mapping[Key, Row], merged: Mapping[Key, Key], *, with_steps: bool) -> dict[Key, Row]:
+def _table(
+    rows: Mapping[Key, RowFigures], merged: Mapping[Key, Key], *, with_steps: bool
+) -> dict[Key, RowFigures]:
     """Return the rows to compare of a run."""
-    parts: dict[Key, list[Row]] = defaultdict(list)
+    parts: dict[Key, list[RowFigures]] = defaultdict(list)
     for key, row in rows.items():
         if key.group != "budget" or with_steps != (key.detail == WHOLE_RUN):
             parts[merged.get(key, key)].append(row if with_steps else replace(row, per_step_ns=None))
@@ -248,7 +250,7 @@ class _Traits:
     each_ns: float
 
 
-def _traits(rows: Rows) -> _Traits:
+def _traits(rows: PairedFigures) -> _Traits:
     known = [row for row in (*rows.base, *rows.new) if row]
     return _Traits(
         median(row.count for row in known),

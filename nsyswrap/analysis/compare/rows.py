@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import Groups, group_keys, number_texts
+from nsyswrap.analysis.arrays.groups import GroupBy, group_keys, number_texts
 from nsyswrap.analysis.arrays.spans import Spans, tree
-from nsyswrap.analysis.compare.model import Key, Row
-from nsyswrap.analysis.judged_part import JudgedPart
+from nsyswrap.analysis.compare.model import Key, RowFigures
+from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.nvtx_ranges import ALL, range_labels, texts_and_domains
@@ -40,7 +40,7 @@ class SteadyWindows(NamedTuple):
     of_process: Mapping[int, tuple[IntervalSet, int]]
 
     @classmethod
-    def of(cls, parts: Sequence[JudgedPart]) -> SteadyWindows:
+    def of(cls, parts: Sequence[JudgedProcess]) -> SteadyWindows:
         """Return the steady parts, which outlier steps belong to, and the time between steps does not."""
         found = [part.steps for part in parts if part.steps.found]
         return cls(
@@ -71,7 +71,7 @@ class SteadyWindows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Events:
+class TimedEvents:
     """One entry per event, in order of time; times in ns.
 
     ``code`` is the position of its row's key in ``keys``. ``first`` marks first launches and first calls,
@@ -88,9 +88,9 @@ class Events:
 
     def rows(self) -> dict[Key, dict[str, Any]]:
         """Return the fields of the rows, the most time first."""
-        every = Groups(self.code, len(self.keys)).of(self.ns)
+        every = GroupBy(self.code, len(self.keys)).of(self.ns)
         kept = slice(None) if self.first is None else ~self.first
-        again = Groups(self.code[kept], len(self.keys))
+        again = GroupBy(self.code[kept], len(self.keys))
         typical, error = again.trimmed(self.ns[kept])
         # The noise of the total is that of what repeats: a first launch is part of each run.
         of_total = again.mean_error(self.ns[kept]) * np.bincount(self.code[kept], minlength=len(self.keys))
@@ -104,7 +104,7 @@ class Events:
         if self.per_step_ns is not None:
             fields["per_step_ns"] = np.bincount(self.code, self.per_step_ns, len(self.keys)).tolist()
         if self.size_bytes is not None:
-            fields["size_bytes"] = Groups(self.code, len(self.keys)).of(self.size_bytes).total.tolist()
+            fields["size_bytes"] = GroupBy(self.code, len(self.keys)).of(self.size_bytes).total.tolist()
         order = np.argsort(-every.total, kind="stable").tolist()
         return {
             self.keys[i]: {name: values[i] for name, values in fields.items()}
@@ -119,10 +119,10 @@ def relative(error: NDArray[Any], typical: NDArray[Any]) -> list[float]:
     return np.where(known, error / np.where(known, typical, 1), 0.0).tolist()  # type: ignore[no-any-return]
 
 
-def bounded(fields: Mapping[Key, Mapping[str, Any]]) -> tuple[dict[Key, Row], int]:
+def bounded(fields: Mapping[Key, Mapping[str, Any]]) -> tuple[dict[Key, RowFigures], int]:
     """Return at most MOST_ROWS rows, the first ones, and the number of those left out."""
     kept = list(fields.items())[:MOST_ROWS]
-    return {key: Row(**values) for key, values in kept}, len(fields) - len(kept)
+    return {key: RowFigures(**values) for key, values in kept}, len(fields) - len(kept)
 
 
 MEMSET_NAME = "memset"
@@ -149,7 +149,7 @@ def api_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     first |= np.isin(api["row"][order] - 1, launches.call[launches.first])
     keys = [Key("api", UNNAMED if name is None else name) for name in names]
     ns = capture.durations("api")[order]
-    return Events(keys, code, ns, first, windows.per_step(owner, start, end)).rows()
+    return TimedEvents(keys, code, ns, first, windows.per_step(owner, start, end)).rows()
 
 
 def copy_rows(capture: Capture, windows: SteadyWindows) -> Fields:
@@ -161,7 +161,7 @@ def copy_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     kind, (kinds,) = group_keys(moved.kind)
     code, names = number_texts(kind, [labels.get(one, f"kind {one}") for one in kinds.tolist()])
     operations = moved.operations
-    return Events(
+    return TimedEvents(
         [Key("copy", name or "") for name in names],
         code,
         moved.selected_ns,
@@ -190,7 +190,7 @@ def range_rows(capture: Capture, windows: SteadyWindows) -> Fields:
     spans = Spans(*(events[field][rows] for field in ("global_tid", "start_ns", "end_ns")))
     nests = np.isin(events["event_type"][rows], NVTX_PUSH_POP)
     code, paths = _paths(spans, names, texts, nests)
-    return Events(
+    return TimedEvents(
         [Key("range", path or "") for path in paths],
         code,
         capture.durations("nvtx")[rows],

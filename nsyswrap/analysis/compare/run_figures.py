@@ -14,13 +14,13 @@ from typing import Any
 
 from nsyswrap.analysis.compare.kernel_rows import kernel_rows
 from nsyswrap.analysis.compare.median_step import median_step
-from nsyswrap.analysis.compare.model import Group, Key, Row, RunFigures
+from nsyswrap.analysis.compare.model import Group, Key, RowFigures, RunFigures
 from nsyswrap.analysis.compare.module_rows import module_rows
 from nsyswrap.analysis.compare.rows import SteadyWindows, api_rows, bounded, copy_rows, range_rows
 from nsyswrap.analysis.compare.setup import setup_of
 from nsyswrap.analysis.compare.step_rows import budget_rows, launch_rows, step_rows, total_rows
-from nsyswrap.analysis.judged_part import READS as JUDGED
-from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
+from nsyswrap.analysis.judged_process import READS as JUDGED
+from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 from nsyswrap.analysis.steps import choices_of
 from nsyswrap.base.run_folder import RunFolder, run_of
 from nsyswrap.capture.capture import Capture
@@ -47,9 +47,9 @@ def run_figures(capture: Capture, label: str = "") -> RunFigures:
                 view.whole.columns(kind, *fields)  # each table in one pass
         folder = run_of(capture.source)
         run = RunFolder(folder).read_run() if folder else {}
-        parts = sorted(judged_parts(view), key=_busy_ns, reverse=True)
+        parts = sorted(judged_processes(view), key=_busy_ns, reverse=True)
         windows = SteadyWindows.of(parts)
-        rows: dict[Key, Row] = {}
+        rows: dict[Key, RowFigures] = {}
         left_out: dict[Group, int] = {}
         of_group: dict[Group, dict[Key, dict[str, Any]]] = {
             "total": total_rows(view, run),
@@ -84,5 +84,5 @@ def _again(path: Path, source: Path, view: ViewOptions, loop: str) -> Capture:
     return Capture(path, source=source, view=replace(view, loop=loop))
 
 
-def _busy_ns(part: JudgedPart) -> int:
+def _busy_ns(part: JudgedProcess) -> int:
     return sum(int(budget.busy_ns.sum()) for budget in part.budgets)

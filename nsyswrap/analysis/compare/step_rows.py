@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import Groups, rows_by
+from nsyswrap.analysis.arrays.groups import GroupBy, rows_by
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.compare.model import WHOLE_RUN, Aside, Key
-from nsyswrap.analysis.compare.rows import Events, relative
+from nsyswrap.analysis.compare.model import WHOLE_RUN, ExcludedSteps, Key
+from nsyswrap.analysis.compare.rows import TimedEvents, relative
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of, pieces_of, windows
-from nsyswrap.analysis.judged_part import JudgedPart
+from nsyswrap.analysis.judged_process import JudgedProcess
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.step_budget import STATES, budgets_of
 from nsyswrap.analysis.steps import parse_choice
@@ -56,7 +56,7 @@ def total_rows(capture: Capture, run: Mapping[str, Any]) -> Fields:
     }
 
 
-def step_rows(parts: Sequence[JudgedPart]) -> Fields:
+def step_rows(parts: Sequence[JudgedProcess]) -> Fields:
     """Return the steps after warm-up by their label; ``parts`` has most GPU work first.
 
     Outliers, and steps beside the steady part, are in the mean and in no typical time. Of several processes
@@ -73,16 +73,16 @@ def step_rows(parts: Sequence[JudgedPart]) -> Fields:
             ns, warm_up = steps.duration_ns[after], steps.duration_ns[: steps.warm_up]
             beside = steps.outlier[after] | ~steps.steady[after]
             codes = np.zeros(len(ns), np.int64)
-            (row,) = Events([key], codes, ns, beside).rows().values()
-            row["mean_error"] = relative(Groups(codes, 1).mean_error(ns), np.array([ns.mean()]))[0]
-            row["aside"] = Aside(
+            (row,) = TimedEvents([key], codes, ns, beside).rows().values()
+            row["mean_error"] = relative(GroupBy(codes, 1).mean_error(ns), np.array([ns.mean()]))[0]
+            row["aside"] = ExcludedSteps(
                 len(warm_up), int(warm_up.sum()), int(np.count_nonzero(beside)), int(ns[beside].sum())
             )
             fields[key] = row
     return fields
 
 
-def budget_rows(capture: Capture, parts: Sequence[JudgedPart]) -> Fields:
+def budget_rows(capture: Capture, parts: Sequence[JudgedProcess]) -> Fields:
     """Return the time of each state in a steady step and in the whole run, summed over processes and GPUs.
 
     The typical time is the mean of a steady step, outliers included, so that the states add up. ``count`` is
@@ -109,7 +109,7 @@ def budget_rows(capture: Capture, parts: Sequence[JudgedPart]) -> Fields:
     return fields
 
 
-def _by_step(part: JudgedPart, state: str) -> NDArray[Any]:
+def _by_step(part: JudgedProcess, state: str) -> NDArray[Any]:
     """Return the time of a state in each steady step, summed over the devices."""
     nothing = np.zeros(np.count_nonzero(part.steps.steady), np.int64)
     by_step: NDArray[Any] = sum((budget.state_ns[state] for budget in part.budgets), nothing)
@@ -118,7 +118,7 @@ def _by_step(part: JudgedPart, state: str) -> NDArray[Any]:
 
 def _error_of_mean(by_step: Sequence[NDArray[Any]], mean: float) -> float:
     """Return the standard error of the sum of some means, relative to it."""
-    squares = [float(Groups(np.zeros(len(ns), np.int64), 1).mean_error(ns)[0]) ** 2 for ns in by_step]
+    squares = [float(GroupBy(np.zeros(len(ns), np.int64), 1).mean_error(ns)[0]) ** 2 for ns in by_step]
     return relative(np.array([sum(squares) ** 0.5]), np.array([mean]))[0]
 
 
@@ -132,5 +132,5 @@ def launch_rows(capture: Capture) -> Fields:
     timed = again.uncontended & (again.latency_ns >= 0)
     times = (launches.api_ns[launches.first], again.api_ns, again.latency_ns[timed], again.queue_ns)
     code = np.repeat(np.arange(len(times)), [len(ns) for ns in times])
-    rows = Events([Key("launch", name) for name in LAUNCH], code, np.concatenate(times)).rows()
+    rows = TimedEvents([Key("launch", name) for name in LAUNCH], code, np.concatenate(times)).rows()
     return {key: rows[key] for key in (Key("launch", name) for name in LAUNCH) if key in rows}

@@ -12,7 +12,7 @@ from typing import Any
 
 from nsyswrap.analysis.gpu_operations import KINDS
 from nsyswrap.analysis.names import LAUNCH, RESULTS, call_class
-from nsyswrap.analysis.no_gpu_work.evidence import Evidence, program_failed, run_facts, was_traced
+from nsyswrap.analysis.no_gpu_work.evidence import CaptureEvidence, program_failed, run_facts, was_traced
 from nsyswrap.base.check import Check, Level
 from nsyswrap.base.constants import FIRST_NSYS, MISSING
 from nsyswrap.base.run_facts import GpuProcess, GpuUser
@@ -64,7 +64,7 @@ def no_gpu_work(capture: Capture, run: dict[str, Any]) -> list[Check]:
     Without a certain cause the first fact is what nsys recorded of the CUDA calls. ``run`` is the content of
     run.json, or empty.
     """
-    evidence = Evidence(capture.whole, run)
+    evidence = CaptureEvidence(capture.whole, run)
     if decisive := _found(_DECISIVE, evidence):
         return decisive
     causes = sorted(_found(_CAUSES, evidence), key=lambda cause: cause.level != _CERTAIN)
@@ -92,12 +92,14 @@ def without_calls(capture: Capture) -> str:
 @per_capture
 def missing_processes(capture: Capture) -> tuple[Check, ...]:
     """Return which processes of the run used CUDA without an event in the capture. All are facts."""
-    evidence = Evidence(capture.whole, run_facts(capture.source))
+    evidence = CaptureEvidence(capture.whole, run_facts(capture.source))
     missing = _found((_forked, _not_followed), evidence)
     return tuple(cause for cause in missing if cause.level == _CERTAIN)
 
 
-def _found(causes: Iterable[Callable[[Evidence], Iterator[Check]]], evidence: Evidence) -> list[Check]:
+def _found(
+    causes: Iterable[Callable[[CaptureEvidence], Iterator[Check]]], evidence: CaptureEvidence
+) -> list[Check]:
     return [cause for find in causes for cause in find(evidence)]
 
 
@@ -108,13 +110,13 @@ def _cause(text: str, cure: str = "", *, is_certain: bool = True, count: int | N
     return Check("note", _SUBJECT, f"possibly {text}", cure, count)
 
 
-def _no_gpu(evidence: Evidence) -> Iterator[Check]:
+def _no_gpu(evidence: CaptureEvidence) -> Iterator[Check]:
     """The machine of the run had no usable GPU."""
     if error := evidence.run.get("gpu_error"):
         yield _cause(f"this machine has no usable GPU: {error}")
 
 
-def _cuda_not_traced(evidence: Evidence) -> Iterator[Check]:
+def _cuda_not_traced(evidence: CaptureEvidence) -> Iterator[Check]:
     """The options of the run, or those in the capture, leave CUDA out."""
     if not evidence.cuda_was_traced:
         trace = str(evidence.options.get("trace", "cuda"))
@@ -122,7 +124,7 @@ def _cuda_not_traced(evidence: Evidence) -> Iterator[Check]:
         yield _cause(f"CUDA was not traced{option}", _TRACE_CUDA)
 
 
-def _program_error(evidence: Evidence) -> Iterator[Check]:
+def _program_error(evidence: CaptureEvidence) -> Iterator[Check]:
     """The run says that the program failed, or its last line on stderr is an error."""
     line = clip(evidence.capture.last_error_output, _LONGEST)
     line = line if _ERROR.search(line) else ""
@@ -131,7 +133,7 @@ def _program_error(evidence: Evidence) -> Iterator[Check]:
         yield _cause(f"{ended}{': ' if line else ''}{line}", "run the program without nsys first")
 
 
-def _failed_calls(evidence: Evidence) -> Iterator[Check]:
+def _failed_calls(evidence: CaptureEvidence) -> Iterator[Check]:
     """Every launch failed, or a call whose failure leaves a program without a GPU."""
     launches = [count for name, _, count in evidence.failed if call_class(name) == LAUNCH]
     if launches and sum(launches) == evidence.launches:
@@ -146,7 +148,7 @@ def _failed_calls(evidence: Evidence) -> Iterator[Check]:
                 return
 
 
-def _other_profiler(evidence: Evidence) -> Iterator[Check]:
+def _other_profiler(evidence: CaptureEvidence) -> Iterator[Check]:
     """Another user of CUPTI was first in a process; CUPTI serves one at a time."""
     if evidence.other_profilers:
         pid = next((pid for pid in evidence.other_profilers if pid != MISSING), None)
@@ -157,14 +159,14 @@ def _other_profiler(evidence: Evidence) -> Iterator[Check]:
         )
 
 
-def _unsupported_driver(evidence: Evidence) -> Iterator[Check]:
+def _unsupported_driver(evidence: CaptureEvidence) -> Iterator[Check]:
     """Messages of nsys on a driver that is newer than it supports."""
     for text in dict.fromkeys(message.text for message in evidence.messages):
         if _UNSUPPORTED_DRIVER.search(text):
             yield _cause(f"nsys says: {text}", "record with a newer nsys")
 
 
-def _old_nsys(evidence: Evidence) -> Iterator[Check]:
+def _old_nsys(evidence: CaptureEvidence) -> Iterator[Check]:
     """The CUDA of the driver is newer than this nsys."""
     info = evidence.capture.info
     cuda = int(info.cuda_version.split(".")[0]) if info.cuda_version else 0
@@ -178,14 +180,14 @@ def _old_nsys(evidence: Evidence) -> Iterator[Check]:
         )
 
 
-def _no_permission(evidence: Evidence) -> Iterator[Check]:
+def _no_permission(evidence: CaptureEvidence) -> Iterator[Check]:
     """Messages of nsys on missing rights."""
     for text in dict.fromkeys(message.text for message in evidence.messages):
         if _NO_PERMISSION.search(text):
             yield _cause(f"nsys says: {text}", "run nsyswrap doctor")
 
 
-def _range_without_work(evidence: Evidence) -> Iterator[Check]:
+def _range_without_work(evidence: CaptureEvidence) -> Iterator[Check]:
     """The capture range closed before a launch, unless a process without an event did the work."""
     if evidence.has_range and not evidence.launches:
         steps = evidence.options.get("steps")
@@ -203,7 +205,7 @@ def _range_without_work(evidence: Evidence) -> Iterator[Check]:
         )
 
 
-def _window_without_work(evidence: Evidence) -> Iterator[Check]:
+def _window_without_work(evidence: CaptureEvidence) -> Iterator[Check]:
     """Less than the whole program was recorded."""
     given = {name: evidence.options.get(name) for name in ("delay", "duration")}
     options = " ".join(f"--{name} {value:g}" for name, value in given.items() if value is not None)
@@ -215,7 +217,7 @@ def _window_without_work(evidence: Evidence) -> Iterator[Check]:
         )
 
 
-def _multi_process_service(evidence: Evidence) -> Iterator[Check]:
+def _multi_process_service(evidence: CaptureEvidence) -> Iterator[Check]:
     """The program was a client of MPS."""
     variables = [name for name in _MPS_VARIABLES if name in evidence.run.get("env_set", ())]
     told = [message.text for message in evidence.messages if _MPS.search(message.text)]
@@ -224,7 +226,7 @@ def _multi_process_service(evidence: Evidence) -> Iterator[Check]:
         yield _cause(f"the program was a client of MPS: {sign}", "record without MPS", is_certain=False)
 
 
-def _windows_subsystem(evidence: Evidence) -> Iterator[Check]:
+def _windows_subsystem(evidence: CaptureEvidence) -> Iterator[Check]:
     """The kernel is that of WSL."""
     if evidence.is_wsl:
         yield _cause(
@@ -234,12 +236,12 @@ def _windows_subsystem(evidence: Evidence) -> Iterator[Check]:
         )
 
 
-def _recorded(evidence: Evidence) -> str:
+def _recorded(evidence: CaptureEvidence) -> str:
     recorded = evidence.capture.info.duration_ns
     return "an unknown time" if recorded is None else duration(recorded)
 
 
-def _forked(evidence: Evidence) -> Iterator[Check]:
+def _forked(evidence: CaptureEvidence) -> Iterator[Check]:
     """Forked processes used CUDA, and nsys was not to follow forks."""
     users = [user for user in evidence.unrecorded if user.forked]
     if users and not evidence.follows_forks:
@@ -252,7 +254,7 @@ def _forked(evidence: Evidence) -> Iterator[Check]:
         )
 
 
-def _not_followed(evidence: Evidence) -> Iterator[Check]:
+def _not_followed(evidence: CaptureEvidence) -> Iterator[Check]:
     """Other processes of the run used CUDA without an event in the capture."""
     users = [user for user in evidence.unrecorded if evidence.follows_forks or not user.forked]
     if users and not evidence.is_partial:
@@ -272,7 +274,7 @@ def _cure(users: Sequence[GpuUser], *, follows_forks: bool) -> str:
     return "start workers with the environment of the program, or profile them"
 
 
-def _unflushed(evidence: Evidence) -> Iterator[Check]:
+def _unflushed(evidence: CaptureEvidence) -> Iterator[Check]:
     """CUDA was traced in a process, nsys may miss events of it, and no range explains that."""
     if pids := _unflushed_pids(evidence):
         noun = "process" if len(pids) == 1 else "processes"
@@ -283,7 +285,7 @@ def _unflushed(evidence: Evidence) -> Iterator[Check]:
         )
 
 
-def _unflushed_pids(evidence: Evidence) -> list[int]:
+def _unflushed_pids(evidence: CaptureEvidence) -> list[int]:
     started, incomplete = (
         {message.pid for message in evidence.messages if message.text == text}
         for text in (_STARTED, _INCOMPLETE)
@@ -291,7 +293,7 @@ def _unflushed_pids(evidence: Evidence) -> list[int]:
     return [] if evidence.has_range else sorted(started & incomplete)
 
 
-def _lost_events(evidence: Evidence) -> Iterator[Check]:
+def _lost_events(evidence: CaptureEvidence) -> Iterator[Check]:
     """Messages of nsys on missing events, unless another cause explains them."""
     explained = evidence.has_range or _unflushed_pids(evidence)
     for loss in evidence.capture.diagnostics:
@@ -302,7 +304,7 @@ def _lost_events(evidence: Evidence) -> Iterator[Check]:
         yield _cause(f"{words}: {loss.text}", is_certain=is_certain)
 
 
-def _api_calls(evidence: Evidence) -> Check:
+def _api_calls(evidence: CaptureEvidence) -> Check:
     """Return what nsys recorded of the program's CUDA calls, and whether another use of CUDA was seen."""
     calls, launches = evidence.capture.count("api"), evidence.launches
     if not calls:
@@ -314,7 +316,7 @@ def _api_calls(evidence: Evidence) -> Check:
     return _cause(f"{count}, {f'{launches:,} of them {launched}' if launches else 'but no launch'}")
 
 
-def _on_the_gpu(evidence: Evidence) -> Iterator[Check]:
+def _on_the_gpu(evidence: CaptureEvidence) -> Iterator[Check]:
     """Processes outside the run were on its GPUs."""
     if others := evidence.strangers:
         yield _cause(
@@ -324,7 +326,7 @@ def _on_the_gpu(evidence: Evidence) -> Iterator[Check]:
         )
 
 
-def _possible_forks(evidence: Evidence) -> Iterator[Check]:
+def _possible_forks(evidence: CaptureEvidence) -> Iterator[Check]:
     """Forks are possible if nothing was watched and nsys was not to follow them."""
     if evidence.users is None and not evidence.follows_forks and not evidence.capture.has("api"):
         yield _cause(
@@ -332,7 +334,7 @@ def _possible_forks(evidence: Evidence) -> Iterator[Check]:
         )
 
 
-def _unseen(evidence: Evidence) -> Iterator[Check]:
+def _unseen(evidence: CaptureEvidence) -> Iterator[Check]:
     """Launches that succeeded, and no word of nsys about missing kernels."""
     told = evidence.capture.has("diagnostic") and not evidence.capture.diagnostics
     if told and evidence.launches and not evidence.failed:
@@ -348,7 +350,7 @@ def _unseen(evidence: Evidence) -> Iterator[Check]:
         )
 
 
-def _elsewhere(evidence: Evidence) -> Iterator[Check]:
+def _elsewhere(evidence: CaptureEvidence) -> Iterator[Check]:
     """Work in a process that has no part in the run."""
     if not (evidence.capture.has("api") or evidence.strangers):
         yield _cause(
@@ -365,7 +367,7 @@ def _named(processes: Sequence[GpuUser | GpuProcess]) -> str:
 
 _DECISIVE = (_no_gpu, _cuda_not_traced)  # after one of these nothing else counts
 # Causes with evidence, the likeliest first.
-_CAUSES: tuple[Callable[[Evidence], Iterator[Check]], ...] = (
+_CAUSES: tuple[Callable[[CaptureEvidence], Iterator[Check]], ...] = (
     _failed_calls,
     _program_error,
     _other_profiler,

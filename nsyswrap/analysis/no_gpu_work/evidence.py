@@ -59,7 +59,7 @@ def program_failed(source: Path) -> bool:
 
 
 @dataclass
-class Evidence:
+class CaptureEvidence:
     """A whole capture, and the content of run.json, which is empty for a capture without one."""
 
     capture: Capture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsyswrap.analysis.judged_part import READS as JUDGED_READS
+from nsyswrap.analysis.judged_process import READS as JUDGED_READS
 from nsyswrap.analysis.range_tree.figures import TreeFigures, tree_figures_of
 from nsyswrap.analysis.range_tree.tree import NOWHERE, RangeTree, range_tree_of
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, positions_of, selected_ns
-from nsyswrap.analysis.judged_part import chosen_views
+from nsyswrap.analysis.judged_process import chosen_views
 from nsyswrap.analysis.range_texts import BACKWARD, FORWARD
 from nsyswrap.analysis.range_tree.tree import NOWHERE, RangeTree, range_tree_of
 from nsyswrap.capture.capture import Capture

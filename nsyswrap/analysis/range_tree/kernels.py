@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, number_texts
 from nsyswrap.analysis.gpu_operations import KERNEL, gpu_operations_of, names, places_of
-from nsyswrap.analysis.judged_part import chosen_views
+from nsyswrap.analysis.judged_process import chosen_views
 from nsyswrap.analysis.range_texts import FORMER, MODULE, OPERATION
 from nsyswrap.analysis.range_tree.figures import computing
 from nsyswrap.analysis.range_tree.nested import NestedRanges

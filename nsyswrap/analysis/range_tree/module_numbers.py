@@ -26,7 +26,7 @@ OUTSIDE = -2  # an operation in no module
 _MARK, _BEGIN, _END = 0, 1, 2
 
 
-class Recorded(NamedTuple):
+class OperationNumbers(NamedTuple):
     """Numbers of operations: the thread, ns at which it reached the number, the module's range or OUTSIDE."""
 
     number: Ints
@@ -46,11 +46,11 @@ class _Moments(NamedTuple):
         return _Moments(*(field[rows] for field in self))
 
 
-def recorded_numbers(whole: Capture, ranges: NestedRanges, asked: Ints) -> Recorded:
+def recorded_numbers(whole: Capture, ranges: NestedRanges, asked: Ints) -> OperationNumbers:
     """Return where the numbers in ``asked`` were recorded, each once or several times, or not at all."""
     moments = _moments(whole, ranges)
     if not len(moments.time):
-        return Recorded(*(np.empty(0, np.int64),) * 4)
+        return OperationNumbers(*(np.empty(0, np.int64),) * 4)
     following = np.append(moments.number[1:], 0)
     # The last moment of a thread: if it is in a module, what comes is in it.
     last = np.append((np.diff(moments.thread) != 0) | (np.diff(moments.number) < 0), [True])
@@ -62,7 +62,7 @@ def recorded_numbers(whole: Capture, ranges: NestedRanges, asked: Ints) -> Recor
     which = np.repeat(np.arange(len(times)), times)
     offset = np.arange(len(which)) - np.repeat(np.cumsum(times) - times, times)
     found = moments.at(which)
-    return Recorded(numbers[first[which] + offset], found.thread, found.time, found.module)
+    return OperationNumbers(numbers[first[which] + offset], found.thread, found.time, found.module)
 
 
 def marks_of_modules(whole: Capture, rows: Ints) -> NDArray[np.bool_]:

@@ -29,7 +29,7 @@ from nsyswrap.analysis.arrays.groups import text_codes
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, communicating, gpu_operations_of
 from nsyswrap.analysis.kernel_names import classify
-from nsyswrap.analysis.ranks.members import Member
+from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture import schema
 from nsyswrap.capture.capture import Capture
@@ -180,7 +180,7 @@ class Collectives:
 
 
 @dataclass(frozen=True)
-class Matched:
+class CollectiveMatches:
     """All matched collectives of a job, notes on what could not be matched, and why a verdict is withheld."""
 
     groups: tuple[Collectives, ...]
@@ -215,7 +215,7 @@ def communicates(capture: Capture) -> NDArray[Any]:
     return np.array(marks, dtype=bool)[codes]  # type: ignore[no-any-return]
 
 
-def match(members: Sequence[Member]) -> Matched:
+def match(members: Sequence[RankCapture]) -> CollectiveMatches:
     """Match the collectives of several ranks; one that is not selected on all its ranks is left out."""
     sequences = [_sequences(member.everything) for member in members]
     own = [_own_kernels(member.everything) for member in members]
@@ -241,10 +241,12 @@ def match(members: Sequence[Member]) -> Matched:
             doubts[text] = None
             continue
         groups.append(_group(members, key[1], having, rows, own))
-    return Matched(tuple(group for group in groups if group.row.shape[1]), tuple(notes), tuple(doubts))
+    return CollectiveMatches(
+        tuple(group for group in groups if group.row.shape[1]), tuple(notes), tuple(doubts)
+    )
 
 
-def _apart(members: Sequence[Member], having: list[int], rows: NDArray[Any]) -> int:
+def _apart(members: Sequence[RankCapture], having: list[int], rows: NDArray[Any]) -> int:
     """Return how many collectives are not at the same time on all ranks; 0 if these are few.
 
     Each rank's clock is shifted so that the ends fit best. This needs no common clock.
@@ -279,7 +281,7 @@ def _sequences(capture: Capture) -> dict[Key, NDArray[Any]]:
 
 
 def _group(
-    members: Sequence[Member],
+    members: Sequence[RankCapture],
     name: str,
     having: list[int],
     rows: NDArray[Any],
@@ -300,7 +302,7 @@ def _group(
     return Collectives(name, tuple(having), rows, start, end, hidden)
 
 
-def _times(members: Sequence[Member], having: list[int], rows: NDArray[Any]) -> list[NDArray[Any]]:
+def _times(members: Sequence[RankCapture], having: list[int], rows: NDArray[Any]) -> list[NDArray[Any]]:
     """Return start and end of the kernels in ``rows``, in ns."""
     times = [members[number].everything.columns("kernel", "start_ns", "end_ns") for number in having]
     return [
@@ -320,7 +322,7 @@ def _own_kernels(capture: Capture) -> dict[int, IntervalSet]:
     return covers
 
 
-def selected_kernels(member: Member) -> NDArray[Any]:
+def selected_kernels(member: RankCapture) -> NDArray[Any]:
     """Return the positions of a rank's selected kernels among all its kernels."""
     every, chosen = (c.columns("kernel", "row")["row"] for c in (member.everything, member.capture))
     return np.searchsorted(every, chosen)

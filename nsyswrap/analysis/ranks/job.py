@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import KERNEL, KINDS, gpu_operations_of
-from nsyswrap.analysis.ranks.collectives import Matched, communicates, match
-from nsyswrap.analysis.ranks.members import Member, hosts
+from nsyswrap.analysis.ranks.collectives import CollectiveMatches, communicates, match
+from nsyswrap.analysis.ranks.members import RankCapture, hosts
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import duration
 from nsyswrap.capture import schema
@@ -24,7 +24,7 @@ from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.open import open_export
 
 
-def offsets_ns(job: Job) -> NDArray[Any] | None:
+def offsets_ns(job: RankJob) -> NDArray[Any] | None:
     """Return the ns to add to each rank's times for a common zero; None if a session start is missing."""
     epochs: dict[str, int | None] = {}
     for member in job.members:
@@ -39,7 +39,7 @@ def offsets_ns(job: Job) -> NDArray[Any] | None:
     return np.array([epoch - min(known) for epoch in known])
 
 
-def lateness_ns(job: Job, offsets: NDArray[Any]) -> list[NDArray[Any]]:
+def lateness_ns(job: RankJob, offsets: NDArray[Any]) -> list[NDArray[Any]]:
     """Return for each rank the time by which it arrived after the first one at each collective, in ns."""
     parts: list[list[NDArray[Any]]] = [[np.empty(0, np.int64)] for _ in job.members]
     for group in job.matched.groups:
@@ -49,7 +49,7 @@ def lateness_ns(job: Job, offsets: NDArray[Any]) -> list[NDArray[Any]]:
     return [np.concatenate(of_member) for of_member in parts]
 
 
-def alignment_note(job: Job, offsets: NDArray[Any] | None) -> str:
+def alignment_note(job: RankJob, offsets: NDArray[Any] | None) -> str:
     """Return a note on how far the ends of matched collectives are apart; empty without collectives."""
     if offsets is None:
         return (
@@ -87,13 +87,13 @@ class GpuTimes:
 
 
 @dataclass(frozen=True)
-class Job:
+class RankJob:
     """The ranks of a job, in order of rank."""
 
-    members: tuple[Member, ...]
+    members: tuple[RankCapture, ...]
 
     @cached_property
-    def matched(self) -> Matched:
+    def matched(self) -> CollectiveMatches:
         """The matched collectives of all ranks."""
         return match(self.members)
 
@@ -150,9 +150,9 @@ class Job:
         return selection.text(self.members[0].capture.window) if selection.narrows else ""
 
 
-def make_job(members: Sequence[Member]) -> Job:
+def make_job(members: Sequence[RankCapture]) -> RankJob:
     """Return a job of ranks whose selections keep rows whole instead of clipping them."""
-    return Job(tuple(replace(member, capture=_whole_rows(member.capture)) for member in members))
+    return RankJob(tuple(replace(member, capture=_whole_rows(member.capture)) for member in members))
 
 
 def _whole_rows(capture: Capture) -> Capture:

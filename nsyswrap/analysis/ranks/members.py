@@ -22,7 +22,7 @@ from nsyswrap.capture.selection import EVERYTHING, process_ids
 
 
 @dataclass(frozen=True)
-class Place:
+class RankLocation:
     """The path of a rank's capture, and the facts on the rank from its run.json.
 
     ``number`` is the rank, None if unknown. ``left_out`` has the ranks that ran without nsys. ``started`` is
@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Member:
+class RankCapture:
     """One rank and its capture, in the requested view."""
 
     label: str
@@ -54,7 +54,7 @@ class Member:
         return self.capture.viewed(selection=replace(EVERYTHING, processes=processes))
 
 
-def places(captures: Sequence[Path]) -> list[Place]:
+def places(captures: Sequence[Path]) -> list[RankLocation]:
     """Return the places of the captures, by rank. If some name no rank, all are by label.
 
     Raises UsageError if two captures have the same rank, or if some are of an older launch than the newest.
@@ -77,9 +77,9 @@ def rank_of(capture: Path) -> int | None:
     return _place(capture).number
 
 
-def check_different(ranks: Sequence[Place]) -> None:
+def check_different(ranks: Sequence[RankLocation]) -> None:
     """Raise UsageError if two ranks are the same capture, or a copy of it."""
-    first: dict[Identity, Place] = {}
+    first: dict[Identity, RankLocation] = {}
     for place in ranks:
         identity = identity_of(place.path)
         same = first.setdefault(identity, place) if identity else place
@@ -90,7 +90,7 @@ def check_different(ranks: Sequence[Place]) -> None:
             )
 
 
-def _check_one_launch(ranks: Sequence[Place]) -> None:
+def _check_one_launch(ranks: Sequence[RankLocation]) -> None:
     """Raise UsageError if the world sizes or the profiled ranks differ between the captures.
 
     A launch of fewer ranks into the folder of an earlier one leaves the other ranks of that one behind.
@@ -111,12 +111,12 @@ def _check_one_launch(ranks: Sequence[Place]) -> None:
         )
 
 
-def _world(place: Place) -> str:
+def _world(place: RankLocation) -> str:
     bare = f", without nsys on {_listed(set(place.left_out))}" if place.left_out else ""
     return f"{place.world_size} ranks{bare}"
 
 
-def _place(path: Path) -> Place:
+def _place(path: Path) -> RankLocation:
     home = path.parent if path.name in (EXPORT, REPORT) else path
     run = RunFolder(home).read_run()
     rank = run.get("rank", {})
@@ -125,10 +125,10 @@ def _place(path: Path) -> Place:
     profiled = rank.get("profiled")
     left_out = () if profiled is None else tuple(sorted(set(range(world_size or 0)) - set(profiled)))
     host, started = (str(run.get(key, "")) for key in ("host", "started"))
-    return Place(path, f"rank {number}", number, world_size, left_out, host, started)
+    return RankLocation(path, f"rank {number}", number, world_size, left_out, host, started)
 
 
-def missing_ranks(present: Sequence[Place]) -> str:
+def missing_ranks(present: Sequence[RankLocation]) -> str:
     """Return a note on missing ranks and the cause; empty if none is missing or the world size is unknown."""
     size = max((place.world_size or 0 for place in present), default=0)
     gone = set(range(size)) - {place.number for place in present}
@@ -149,7 +149,7 @@ def _listed(numbers: set[int]) -> str:
     return ",".join("-".join(map(str, run)) for run in runs)
 
 
-def processes(capture: Capture) -> list[Member]:
+def processes(capture: Capture) -> list[RankCapture]:
     """Return each process that used a GPU as a rank; if none did, each process with NVTX ranges.
 
     They have the ranks that their launcher gave them, if run.json has a different one for each.
@@ -164,7 +164,7 @@ def processes(capture: Capture) -> list[Member]:
     by_pid = {pid: ranks.get(pid) for pid in known}
     named = None not in by_pid.values() and len(set(by_pid.values())) == len(known)
     members = [
-        Member(
+        RankCapture(
             f"rank {by_pid[pid]}" if named else f"process {pid}",
             by_pid[pid] if named else None,
             capture.viewed(selection=replace(selection, processes=(pid,))),
@@ -180,6 +180,6 @@ def _ranks_of_processes(capture: Capture) -> dict[int, int | None]:
     return {user.pid: user.rank for user in users or ()}
 
 
-def hosts(members: Sequence[Member]) -> Mapping[str, Any]:
+def hosts(members: Sequence[RankCapture]) -> Mapping[str, Any]:
     """Return the number of ranks on each host that the run folders name."""
     return Counter(member.host for member in members if member.host)

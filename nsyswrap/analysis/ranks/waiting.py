@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.judged_part import main_steps
+from nsyswrap.analysis.judged_process import main_steps
 from nsyswrap.analysis.nvtx_ranges import ALL, own_texts
 from nsyswrap.analysis.range_texts import of_an_operation
-from nsyswrap.analysis.ranks.job import GpuTimes, Job
+from nsyswrap.analysis.ranks.job import GpuTimes, RankJob
 from nsyswrap.analysis.steps import Steps as JudgedSteps
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
@@ -27,7 +27,7 @@ _FEWEST_RANKS = 2
 
 
 @dataclass(frozen=True)
-class Steps:
+class RankedRanges:
     """The ranges of one name: arrays with one row per member in ``ranks``, one column per occurrence; in ns.
 
     ``own_ns`` and ``waiting_ns`` cover the operations that any thread of the process launched during the
@@ -54,10 +54,10 @@ class Steps:
         return self.own_ns if self.on_gpu else self.range_ns
 
 
-def steps(job: Job) -> tuple[list[Steps], list[str]]:
+def steps(job: RankJob) -> tuple[list[RankedRanges], list[str]]:
     """Return the ranges that several ranks have, by first appearance, and notes on unmatched ones."""
     by_member = [_of(member.capture, times) for member, times in zip(job.members, job.all_times, strict=True)]
-    matched: list[Steps] = []
+    matched: list[RankedRanges] = []
     alone, uneven = 0, []
     for name in dict.fromkeys(name for ranges in by_member for name in ranges):
         having = tuple(number for number, ranges in enumerate(by_member) if name in ranges)
@@ -68,11 +68,11 @@ def steps(job: Job) -> tuple[list[Steps], list[str]]:
         if len(set(counts)) > 1:
             uneven.append(name)
         cut = np.array([by_member[number][name][:, : min(counts)] for number in having])
-        matched.append(Steps(name, having, cut[:, 0], cut[:, 1], cut[:, 2]))
+        matched.append(RankedRanges(name, having, cut[:, 0], cut[:, 1], cut[:, 2]))
     return matched, _notes(alone, uneven)
 
 
-def _same_steps(job: Job) -> list[JudgedSteps]:
+def _same_steps(job: RankJob) -> list[JudgedSteps]:
     """Return the steps that are judged on each rank; none if a rank has none, or others than the first."""
     of_member = [main_steps(member.everything) for member in job.members]
     found = [one for one in of_member if one is not None and len(one.host_start_ns) == len(one)]
@@ -80,7 +80,7 @@ def _same_steps(job: Job) -> list[JudgedSteps]:
     return found if same else []
 
 
-def judged_steps(job: Job) -> Steps | None:
+def judged_steps(job: RankJob) -> RankedRanges | None:
     """Return the steps that are judged on each rank, matched by number; None if they differ.
 
     ``range_ns`` is the duration of the steps. The other times are of operations launched in their windows.
@@ -95,10 +95,10 @@ def judged_steps(job: Job) -> Steps | None:
         inside = _launched_inside(start, start + one.host_ns[:count], times)
         parts.append([one.duration_ns[:count], *inside])
     durations, own, waiting = (np.array(column) for column in zip(*parts, strict=True))
-    return Steps(found[0].label, tuple(range(len(found))), durations, own, waiting)
+    return RankedRanges(found[0].label, tuple(range(len(found))), durations, own, waiting)
 
 
-def step_times(job: Job) -> tuple[int, NDArray[Any], NDArray[Any]] | None:
+def step_times(job: RankJob) -> tuple[int, NDArray[Any], NDArray[Any]] | None:
     """Return the number of the median step of the first rank, and its starts and ends on each rank in ns."""
     found = _same_steps(job)
     if not found:
@@ -163,7 +163,7 @@ MATTERS_PERCENT = 5.0  # of a rank's GPU time: no rank is named for less waiting
 
 
 @dataclass(frozen=True)
-class Waiting:
+class RankWaits:
     """Per member: its collectives, how often it was the last, and its waits in ns.
 
     ``for_ns[waiting, last]`` is the exposed wait: no own kernel of the waiting rank ran. ``hidden_ns`` is
@@ -176,13 +176,13 @@ class Waiting:
     hidden_ns: NDArray[Any]
 
 
-def waiting(job: Job) -> Waiting:
+def waiting(job: RankJob) -> RankWaits:
     """Return how long each rank waited for each other one in the matched collectives.
 
     A collective without a single last rank counts for no rank.
     """
     ranks = len(job.members)
-    result = Waiting(*(np.zeros(shape, np.int64) for shape in (ranks, ranks, (ranks, ranks), ranks)))
+    result = RankWaits(*(np.zeros(shape, np.int64) for shape in (ranks, ranks, (ranks, ranks), ranks)))
     for group in job.matched.groups:
         members, last = np.array(group.ranks), group.last
         result.collectives[members] += group.row.shape[1]
@@ -193,7 +193,7 @@ def waiting(job: Job) -> Waiting:
     return result
 
 
-def late_rank(job: Job) -> dict[str, Any]:
+def late_rank(job: RankJob) -> dict[str, Any]:
     """Return the rank that the others wait for, as plain values by name; empty without matched collectives.
 
     ``outcome`` is "doubtful" (``doubt`` says why), "no waiting", "no single rank", or "one rank". The last
@@ -230,7 +230,7 @@ def late_rank(job: Job) -> dict[str, Any]:
     }
 
 
-def _own_times(job: Job, late: int) -> dict[str, Any]:
+def _own_times(job: RankJob, late: int) -> dict[str, Any]:
     own = [int(times.own_ns.sum()) for times in job.times]
     numbers = [number for number in range(len(own)) if number != late]
     return {

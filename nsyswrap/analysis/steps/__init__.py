@@ -28,7 +28,7 @@ from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.analysis.loading import loading
 from nsyswrap.analysis.steps.loops import choices, loops_of
 from nsyswrap.analysis.steps.marked import MARKED, marked_steps
-from nsyswrap.analysis.steps.occurrences import Calls, Occurrences, calls_by_process, works_beside
+from nsyswrap.analysis.steps.occurrences import ApiCalls, Occurrences, calls_by_process, works_beside
 from nsyswrap.analysis.steps.repeated_range import named_range, range_names, too_little
 from nsyswrap.analysis.steps.shared_loop import Choice, label_to_name, shared_loop
 from nsyswrap.analysis.steps.spans import step_spans
@@ -161,7 +161,7 @@ def steps_of(capture: Capture) -> tuple[Steps, ...]:
     return tuple(found)
 
 
-def _loops_by_process(capture: Capture) -> Iterator[tuple[int, Calls, list[Occurrences]]]:
+def _loops_by_process(capture: Capture) -> Iterator[tuple[int, ApiCalls, list[Occurrences]]]:
     """Yield each process with its calls and loops. All are judged by the loop that they share, if any."""
     whole, judged = capture.whole, capture.view.loop
     operations = gpu_operations_of(whole)
@@ -216,7 +216,7 @@ def judged_alike(captures: Sequence[Capture]) -> tuple[Sequence[Capture], str]:
     return [capture.viewed(loop=loop) for capture in captures], label_to_name(chosen, loop)
 
 
-def _why_nothing(whole: Capture, process: int, calls: Calls) -> str:
+def _why_nothing(whole: Capture, process: int, calls: ApiCalls) -> str:
     if (most := too_little(whole, process, calls)) is None:
         return "nothing that repeats holds 25 % of the launches"
     label, count, gpu, time = most
@@ -225,7 +225,7 @@ def _why_nothing(whole: Capture, process: int, calls: Calls) -> str:
 
 
 def _named(
-    whole: Capture, process: int, calls: Calls, loops: Sequence[Occurrences], name: str
+    whole: Capture, process: int, calls: ApiCalls, loops: Sequence[Occurrences], name: str
 ) -> list[Occurrences]:
     """Return what the user names: marked steps, ranges, or a loop by its label, as ``5 GPU operations``.
 
@@ -256,7 +256,7 @@ def parse_choice(text: str) -> tuple[str, tuple[int, int] | None]:
 def _steps(
     whole: Capture,
     process: int,
-    calls: Calls,
+    calls: ApiCalls,
     occurrences: Occurrences,
     choice: tuple[str, tuple[int, int] | None],
 ) -> Steps:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import distinct, order_by_code
 from nsyswrap.analysis.launches import launches_of
-from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, Calls, Occurrences, optimizer_calls
+from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, ApiCalls, Occurrences, optimizer_calls
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.per_capture import per_capture
 
@@ -59,7 +59,7 @@ class _Anchor(NamedTuple):
         )
 
 
-def repeated_sequence(whole: Capture, calls: Calls) -> Occurrences | None:
+def repeated_sequence(whole: Capture, calls: ApiCalls) -> Occurrences | None:
     """Return the occurrences of the sequence that the calls of a process repeat; None without any.
 
     Where updates of an optimizer come more often than the sequence, each step ends with an update: it need
@@ -75,7 +75,7 @@ def repeated_sequence(whole: Capture, calls: Calls) -> Occurrences | None:
     return found if several or many <= count <= many + 2 else updates
 
 
-def every_sequence(whole: Capture, calls: Calls) -> Iterator[Occurrences]:
+def every_sequence(whole: Capture, calls: ApiCalls) -> Iterator[Occurrences]:
     """Yield the occurrences of each sequence that the calls of a process repeat, however it begins."""
     if (updates := _up_to_updates(calls, optimizer_calls(whole, calls))) is not None:
         yield updates
@@ -83,7 +83,7 @@ def every_sequence(whole: Capture, calls: Calls) -> Iterator[Occurrences]:
     yield from (_occurrences(calls, numbers, anchor) for anchor in _anchors(calls, numbers))
 
 
-def _numbers(whole: Capture, calls: Calls) -> NDArray[np.uint64]:
+def _numbers(whole: Capture, calls: ApiCalls) -> NDArray[np.uint64]:
     """Return a number of what each call does, the same in each run; the sum of some tells what they do."""
     ids, codes = distinct(calls.code)
     launches = np.flatnonzero(ids >= KERNEL_CODE)
@@ -99,7 +99,7 @@ def _name_checksums(whole: Capture) -> NDArray[np.int64]:
     return np.fromiter(map(crc32, texts), np.int64)
 
 
-def _best(calls: Calls, numbers: NDArray[np.uint64]) -> _Anchor | None:
+def _best(calls: ApiCalls, numbers: NDArray[np.uint64]) -> _Anchor | None:
     """Return the call that begins each step; None without any.
 
     The call that begins the sequence occurs once in it, or once after a pause. Two stretches between its
@@ -119,7 +119,7 @@ def _best(calls: Calls, numbers: NDArray[np.uint64]) -> _Anchor | None:
     return max(period, key=lambda anchor: (np.count_nonzero(anchor.equal), anchor.gap_ns))
 
 
-def _up_to_updates(calls: Calls, updates: NDArray[Any]) -> Occurrences | None:
+def _up_to_updates(calls: ApiCalls, updates: NDArray[Any]) -> Occurrences | None:
     """Return the steps that each end with an update of the optimizer: a burst of its kernels."""
     apart = np.diff(updates)
     if not len(apart) or apart.max() < _LEAST_STEP:
@@ -142,7 +142,7 @@ def _up_to_updates(calls: Calls, updates: NDArray[Any]) -> Occurrences | None:
     return Occurrences(_UPDATE, start, np.append(start[1:], calls.end_ns[edges[-1] - 1]), nothing, first_uses)
 
 
-def _anchors(calls: Calls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
+def _anchors(calls: ApiCalls, numbers: NDArray[np.uint64]) -> list[_Anchor]:
     """Return the calls whose occurrences part the sequence into mostly equal intervals."""
     if len(calls.code) < _LEAST:
         return []
@@ -184,7 +184,7 @@ def _held(times_ns: NDArray[np.int64]) -> float:
 
 
 def _every_candidate(
-    calls: Calls, numbers: NDArray[np.uint64], paused: NDArray[Any], anchors: Sequence[_Anchor]
+    calls: ApiCalls, numbers: NDArray[np.uint64], paused: NDArray[Any], anchors: Sequence[_Anchor]
 ) -> Iterator[tuple[int, bool, NDArray[Any]]]:
     """Yield a number of calls in a row, whether they come after a pause, and where equal ones are.
 
@@ -249,7 +249,7 @@ def _candidates(
         yield rows[first[code] : behind[code]]
 
 
-def _occurrences(calls: Calls, numbers: NDArray[np.uint64], anchor: _Anchor) -> Occurrences:
+def _occurrences(calls: ApiCalls, numbers: NDArray[np.uint64], anchor: _Anchor) -> Occurrences:
     """Return the occurrences; the last one counts only if its calls are complete.
 
     First and last ones with less than half of the usual calls are parts of steps.
@@ -279,7 +279,7 @@ def _occurrences(calls: Calls, numbers: NDArray[np.uint64], anchor: _Anchor) -> 
 
 
 def _own_ends(
-    calls: Calls, numbers: NDArray[np.uint64], edges: NDArray[Any], usual: NDArray[Any], ends: NDArray[Any]
+    calls: ApiCalls, numbers: NDArray[np.uint64], edges: NDArray[Any], usual: NDArray[Any], ends: NDArray[Any]
 ) -> NDArray[Any]:
     """Return where the usual calls end that an occurrence begins with, else where it ends."""
     sums = _sums(numbers)
@@ -291,7 +291,7 @@ def _own_ends(
     return own
 
 
-def _label(calls: Calls, rows: NDArray[Any]) -> tuple[str, bool]:
+def _label(calls: ApiCalls, rows: NDArray[Any]) -> tuple[str, bool]:
     """Return what the sequence is, and whether it is a single operation: a graph holds a whole step."""
     works = rows[calls.works[rows]]
     if len(works) > 1:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.steps.launch_sequence import every_sequence, repeated_sequence
 from nsyswrap.analysis.steps.marked import marked_steps
-from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, Calls, Occurrences
+from nsyswrap.analysis.steps.occurrences import KERNEL_CODE, MANY, ApiCalls, Occurrences
 from nsyswrap.analysis.steps.repeated_range import every_range, repeated_ranges
 from nsyswrap.analysis.steps.shared_loop import Choice
 from nsyswrap.capture.capture import Capture
@@ -22,7 +22,7 @@ _MOST_PARTS, _NUMBERS = 1000, 2**64  # of a step that are looked for; of what se
 _LIGHT, _MOST = 0.2, 1.0  # weights, of 2: marked steps with little give way to a loop with half
 
 
-def loops_of(whole: Capture, process: int, calls: Calls, judged: str = "") -> list[Occurrences]:
+def loops_of(whole: Capture, process: int, calls: ApiCalls, judged: str = "") -> list[Occurrences]:
     """Return the loops of a process, the one that is judged first; empty if nothing repeats.
 
     ``judged`` is a loop of ``choices`` that is judged before all others.
@@ -36,14 +36,16 @@ def loops_of(whole: Capture, process: int, calls: Calls, judged: str = "") -> li
     return _parted([first, *(one for one in loops if one.loop != judged and not _overlap(first, one))])
 
 
-def choices(whole: Capture, process: int, calls: Calls, loops: Sequence[Occurrences]) -> Mapping[str, Choice]:
+def choices(
+    whole: Capture, process: int, calls: ApiCalls, loops: Sequence[Occurrences]
+) -> Mapping[str, Choice]:
     """Return each loop by which a process could be judged, by what tells it from others in each run."""
     weights = _Weights(calls)
     found = {one.loop: one for one in reversed((*loops, *_unlisted(whole, process, calls)))}
     return {loop: Choice(one.label, sum(weights.parts(one)), one is loops[0]) for loop, one in found.items()}
 
 
-def _unlisted(whole: Capture, process: int, calls: Calls) -> Iterator[Occurrences]:
+def _unlisted(whole: Capture, process: int, calls: ApiCalls) -> Iterator[Occurrences]:
     """Yield whatever repeats in a process, parts of steps and several steps together too."""
     yield from every_range(whole, process, calls)
     yield from every_sequence(whole, calls)
@@ -61,7 +63,7 @@ def _inside(one: Occurrences, times: NDArray[Any]) -> NDArray[Any]:
     return (at >= 0) & (times < ends[at])
 
 
-def _loops(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
+def _loops(whole: Capture, process: int, calls: ApiCalls) -> list[Occurrences]:
     """Return the loops of a process, the one that is judged first without a look at others.
 
     Steps that nsyswrap's hook marked are judged, then ranges of the program, then what repeats among the
@@ -87,7 +89,7 @@ def _loops(whole: Capture, process: int, calls: Calls) -> list[Occurrences]:
 class _Weights:
     """The parts of a process' GPU time, and of its time from first to last call, that loops hold."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: ApiCalls) -> None:
         self._calls = calls
         self._gpu_ns = np.append(0, np.cumsum(calls.gpu_ns))
         self._lasting = max(int(calls.end_ns.max() - calls.start_ns[0]), 1)
@@ -105,7 +107,7 @@ class _Weights:
         least = _LEAST_PART_OFTEN if len(one.start_ns) >= _OFTEN else _LEAST_PART
         return bool((kernels[last] > kernels[first]).mean() >= _HALF and max(self.parts(one)) >= least)
 
-    def worth(self, calls: Calls, first: int, last: int) -> bool:
+    def worth(self, calls: ApiCalls, first: int, last: int) -> bool:
         """Return True if these calls next to each other hold enough of the GPU time or time for a loop."""
         time = int(calls.end_ns[first:last].max() - calls.start_ns[first]) / self._lasting
         gpu = int(calls.gpu_ns[first:last].sum()) / max(int(self._gpu_ns[-1]), 1)
@@ -159,7 +161,7 @@ def _parted(loops: Sequence[Occurrences]) -> list[Occurrences]:
 
 
 def _beside(
-    whole: Capture, process: int, calls: Calls, found: list[Occurrences], weights: _Weights
+    whole: Capture, process: int, calls: ApiCalls, found: list[Occurrences], weights: _Weights
 ) -> Iterator[Occurrences]:
     """Yield what repeats among the launches before, between and after the occurrences of other loops."""
     free = np.ones(len(calls.start_ns), bool)

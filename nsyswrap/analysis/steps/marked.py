@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.nvtx_ranges import marks_named, range_labels
 from nsyswrap.analysis.range_texts import MODULES_DOMAIN, SHAPES_END
-from nsyswrap.analysis.steps.occurrences import Calls, Occurrences
+from nsyswrap.analysis.steps.occurrences import ApiCalls, Occurrences
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_START_END, PROCESS_MASK
 
@@ -29,7 +29,7 @@ def marked_numbers(whole: Capture) -> tuple[int, int] | tuple[None, None]:
     return (min(numbers), max(numbers)) if numbers else (None, None)
 
 
-def marked_steps(whole: Capture, process: int, calls: Calls) -> Occurrences | None:
+def marked_steps(whole: Capture, process: int, calls: ApiCalls) -> Occurrences | None:
     """Return the marked steps of a process, or None if there are none or if some in between are missing."""
     if not whole.has("nvtx"):
         return None

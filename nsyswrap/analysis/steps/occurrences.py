@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import Columns
+from nsyswrap.analysis.arrays.columns import ColumnSet
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.gpu_operations import GRAPH_NAME, KINDS, MEMCPY, gpu_operations_of
 from nsyswrap.analysis.launches import launches_of
@@ -61,7 +61,7 @@ class Occurrences(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Calls(Columns):
+class ApiCalls(ColumnSet):
     """The calls of a process that start GPU work or wait for it, by start; times in ns.
 
     ``row`` is the position among the capture's API calls. ``code`` numbers what a call does: which kernel it
@@ -83,7 +83,7 @@ class Calls(Columns):
     gpu_ns: NDArray[Any]
 
 
-def calls_by_process(whole: Capture, processes: Sequence[int]) -> Iterator[tuple[int, Calls]]:
+def calls_by_process(whole: Capture, processes: Sequence[int]) -> Iterator[tuple[int, ApiCalls]]:
     """Yield the global id of each process with its calls."""
     if not processes:
         return
@@ -93,7 +93,7 @@ def calls_by_process(whole: Capture, processes: Sequence[int]) -> Iterator[tuple
         yield process, calls.of(rows[owner == process])
 
 
-def _every_call(whole: Capture) -> tuple[Calls, NDArray[Any]]:
+def _every_call(whole: Capture) -> tuple[ApiCalls, NDArray[Any]]:
     """Return all API calls, and the positions, by start, of those that start GPU work or wait for it."""
     operations = gpu_operations_of(whole)
     api = whole.columns("api", "global_tid", "start_ns", "end_ns")
@@ -126,10 +126,10 @@ def _every_call(whole: Capture) -> tuple[Calls, NDArray[Any]]:
     rows = rows[np.argsort(api["start_ns"][rows], kind="stable")]
     row = np.arange(len(code), dtype=np.int32)
     times = (api["global_tid"], api["start_ns"], api["end_ns"], gpu_end)
-    return Calls(row, *times, code, works, first, graph, gpu_ns), rows
+    return ApiCalls(row, *times, code, works, first, graph, gpu_ns), rows
 
 
-def optimizer_calls(whole: Capture, calls: Calls) -> NDArray[Any]:
+def optimizer_calls(whole: Capture, calls: ApiCalls) -> NDArray[Any]:
     """Return the positions of the calls that launch a kernel of an optimizer."""
     updates = _of_optimizers(whole)
     launches = np.flatnonzero(calls.code >= KERNEL_CODE) if updates.any() else np.empty(0, np.int64)
@@ -143,7 +143,7 @@ def _of_optimizers(whole: Capture) -> NDArray[np.bool_]:
     return np.array([any(map(name.__contains__, _OPTIMIZERS)) for name in names], bool)
 
 
-def works_beside(whole: Capture, calls: Calls, occurrences: Occurrences) -> bool:
+def works_beside(whole: Capture, calls: ApiCalls, occurrences: Occurrences) -> bool:
     """Return True if another thread launches much work that none of the steps' threads is seen to cause."""
     inside = calls.works & (calls.start_ns >= occurrences.start_ns[0])
     inside &= calls.start_ns < occurrences.end_ns[-1]

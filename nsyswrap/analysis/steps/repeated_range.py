@@ -19,7 +19,7 @@ from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.arrays.spans import Spans, tree
 from nsyswrap.analysis.nvtx_ranges import MAIN_DOMAIN, closed_ranges, range_labels
 from nsyswrap.analysis.steps.numbered import family, is_numbered, numbered_ranges
-from nsyswrap.analysis.steps.occurrences import MANY, Calls, Occurrences, optimizer_calls
+from nsyswrap.analysis.steps.occurrences import MANY, ApiCalls, Occurrences, optimizer_calls
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import PROCESS_MASK
 
@@ -65,7 +65,7 @@ class _Range(NamedTuple):
 class _Work:
     """The launches of a process by start, and the GPU time launched before each; times in ns."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: ApiCalls) -> None:
         self.start_ns = calls.start_ns[calls.works]
         self._before = np.append(0, np.cumsum(calls.gpu_ns[calls.works]))
 
@@ -100,7 +100,12 @@ class _Work:
 
 
 def repeated_ranges(
-    whole: Capture, process: int, calls: Calls, counts: Callable[[Occurrences], bool], *, part: bool = False
+    whole: Capture,
+    process: int,
+    calls: ApiCalls,
+    counts: Callable[[Occurrences], bool],
+    *,
+    part: bool = False,
 ) -> list[Occurrences]:
     """Return the occurrences of each range that marks steps, that with most time first; empty without any.
 
@@ -157,7 +162,7 @@ def _repeating(ranges: Sequence[_Range], work: _Work) -> Iterator[_Range]:
         yield from alone
 
 
-def every_range(whole: Capture, process: int, calls: Calls) -> Iterator[Occurrences]:
+def every_range(whole: Capture, process: int, calls: ApiCalls) -> Iterator[Occurrences]:
     """Yield the occurrences of each range that repeats and launches GPU work, a step or not."""
     work = _Work(calls)
     for one in _ranges(whole, process, calls, work) if whole.has("nvtx") else ():
@@ -165,7 +170,7 @@ def every_range(whole: Capture, process: int, calls: Calls) -> Iterator[Occurren
             yield _occurrences(one, [], calls)
 
 
-def too_little(whole: Capture, process: int, calls: Calls) -> tuple[str, int, float, float] | None:
+def too_little(whole: Capture, process: int, calls: ApiCalls) -> tuple[str, int, float, float] | None:
     """Return label, number, and parts of GPU time and time of the range with most; None if none repeats."""
     work = _Work(calls)
     ranges = [one for one in _ranges(whole, process, calls, work) if len(one.start_ns) > 1 and one.own_ns]
@@ -175,7 +180,7 @@ def too_little(whole: Capture, process: int, calls: Calls) -> tuple[str, int, fl
     return most.label, len(most.start_ns), *work.parts(most)
 
 
-def named_range(whole: Capture, process: int, calls: Calls, name: str) -> Occurrences | None:
+def named_range(whole: Capture, process: int, calls: ApiCalls, name: str) -> Occurrences | None:
     """Return the occurrences of a range of this name, as any table, tree or screen prints it.
 
     That is ``NAME@DOMAIN`` or ``DOMAIN:NAME`` outside of the default domain, and ``NAME *`` or ``NAME`` for
@@ -196,7 +201,7 @@ def range_names(whole: Capture) -> list[str]:
     return [text for text in range_labels(whole, rows)[1] if text is not None]
 
 
-def _ranges(whole: Capture, process: int, calls: Calls, work: _Work, name: str = "") -> Iterator[_Range]:
+def _ranges(whole: Capture, process: int, calls: ApiCalls, work: _Work, name: str = "") -> Iterator[_Range]:
     """Yield each name on each launching thread, or those that a given name means.
 
     Occurrences inside one of the same name are left out.
@@ -366,7 +371,7 @@ def _holds(start: NDArray[Any], end: NDArray[Any], updates: NDArray[Any]) -> boo
     return bool(held.mean() >= _INSIDE)
 
 
-def _updates(whole: Capture, process: int, calls: Calls) -> NDArray[Any]:
+def _updates(whole: Capture, process: int, calls: ApiCalls) -> NDArray[Any]:
     """Return the times of the optimizer's updates, ascending: of its ranges, else of its kernels."""
     if not whole.has("nvtx"):
         return np.empty(0, np.int64)
@@ -416,7 +421,7 @@ def _in_phases(one: _Range, other: _Range) -> bool:
     return all(len(mine) and np.median(mine) >= _LEAST for mine in (runs[first::2], runs[1 - first :: 2]))
 
 
-def _occurrences(one: _Range, others: Sequence[_Range], calls: Calls) -> Occurrences:
+def _occurrences(one: _Range, others: Sequence[_Range], calls: ApiCalls) -> Occurrences:
     """Return the occurrences of a range: each ends where the next one, or one of the others, begins."""
     start = one.start_ns
     ends = np.append(start[1:], one.end_ns[-1])

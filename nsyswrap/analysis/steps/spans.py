@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import ascending, distinct
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.steps.occurrences import Calls, Occurrences
+from nsyswrap.analysis.steps.occurrences import ApiCalls, Occurrences
 from nsyswrap.capture.capture import Capture
 
 _HALF = 0.5  # of the steps: a stream that works in fewer is background
@@ -23,7 +23,7 @@ class StepSpans(NamedTuple):
     runs_ahead_ns: NDArray[Any]
 
 
-def step_spans(whole: Capture, calls: Calls, occurrences: Occurrences) -> StepSpans:
+def step_spans(whole: Capture, calls: ApiCalls, occurrences: Occurrences) -> StepSpans:
     """Return the spans of the steps. Each begins where the one before it ends.
 
     A step ends when the GPU work launched in its occurrence is complete and the next occurrence begins; the

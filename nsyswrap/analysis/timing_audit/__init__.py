@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import Columns
+from nsyswrap.analysis.arrays.columns import ColumnSet
 from nsyswrap.analysis.arrays.groups import ascending
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.arrays.spans import Inside, Spans, one_axis
+from nsyswrap.analysis.arrays.spans import EnclosedCalls, Spans, one_axis
 from nsyswrap.analysis.gpu_operations import check_number
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.analysis.names import CLASSES, LOAD, SYNCHRONISE, call_class, call_classes, call_names
@@ -40,7 +40,7 @@ from nsyswrap.analysis.timing_audit.causation import launched_for, ranging_threa
 from nsyswrap.analysis.timing_audit.measured import measured_times
 from nsyswrap.analysis.timing_audit.range_work import (
     NearbyWork,
-    Operations,
+    OperationTimes,
     OwnWork,
     nearby_work,
     operations_of,
@@ -63,7 +63,7 @@ _NO_LOAD = "Get|Set"  # in names of calls that load nothing: queries, and settin
 
 
 @dataclass(frozen=True, eq=False)
-class Audit(Columns):
+class Audit(ColumnSet):
     """One entry per range that ended on its thread, by start; times in ns, MISSING if there is none.
 
     - ``row``: position among the whole capture's NVTX events
@@ -146,7 +146,7 @@ def _judged(
     """Judge ranges; ``threads`` has the thread that the launches of each call count for."""
     calls = _calls(whole)
     counting = calls._replace(thread=threads)
-    inside = Inside(counting, ranges)
+    inside = EnclosedCalls(counting, ranges)
     operations = operations_of(whole, counting)
     own = own_work(operations, inside)
     near = nearby_work(operations, ranges, own, ranging_threads(whole))
@@ -175,7 +175,7 @@ def _judged(
     )
 
 
-def _launching(operations: Operations, calls: int) -> NDArray[Any]:
+def _launching(operations: OperationTimes, calls: int) -> NDArray[Any]:
     marks = np.zeros(calls, dtype=bool)
     marks[operations.call[operations.call >= 0]] = True
     return marks

@@ -22,7 +22,7 @@ Key = tuple[int, str]  # global process id and name of a range
 _MARK_EVENT = 34  # NVTX_EVENTS.eventType of a mark
 
 
-class Mark(NamedTuple):
+class NvtxMark(NamedTuple):
     """One mark: its time in ns, its thread, and the range's name and measured times in ns."""
 
     time: int
@@ -50,7 +50,7 @@ def measured_times(whole: Capture, rows: NDArray[Any], ranges: Spans) -> tuple[N
     return host, cuda
 
 
-def read_marks(whole: Capture) -> list[Mark]:
+def read_marks(whole: Capture) -> list[NvtxMark]:
     """Return the marks of nsyswrap.measure by time, without those whose text cannot be read."""
     events = whole.columns("nvtx", "event_type", "start_ns", "global_tid")
     rows = np.flatnonzero(events["event_type"] == _MARK_EVENT)
@@ -59,7 +59,7 @@ def read_marks(whole: Capture) -> list[Mark]:
     contents = [_content(text) for text in texts]
     times, threads = (events[field][rows].tolist() for field in ("start_ns", "global_tid"))
     return [
-        Mark(time, thread, *content)
+        NvtxMark(time, thread, *content)
         for time, thread, code in zip(times, threads, codes.tolist(), strict=True)
         if (content := contents[code])
     ]
@@ -105,7 +105,7 @@ class _UnmarkedRanges:
             self._latest[self._thread[i], self._names[i]] = i
             insort(self._waiting.setdefault(self._key(i), []), (self._length[i], i))
 
-    def take(self, mark: Mark) -> int | None:
+    def take(self, mark: NvtxMark) -> int | None:
         """Remove the range that a mark belongs to and return its number; None if no range waits for it."""
         if mark.cuda_ns is None:
             i = self._latest.pop((mark.thread, mark.name), None)

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.columns import Columns
+from nsyswrap.analysis.arrays.columns import ColumnSet
 from nsyswrap.analysis.arrays.groups import ascending, group_keys
 from nsyswrap.analysis.arrays.intervals import union
-from nsyswrap.analysis.arrays.spans import Inside, Spans
+from nsyswrap.analysis.arrays.spans import EnclosedCalls, Spans
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
@@ -35,7 +35,7 @@ _BLOCK_ROWS = 1 << 20  # operations processed at a time, to bound memory
 
 
 @dataclass(frozen=True, eq=False)
-class Operations(Columns):
+class OperationTimes(ColumnSet):
     """GPU operations, times in ns; ``call`` is -1 and ``thread`` MISSING if the call was not recorded.
 
     ``launched`` is the start of the call. ``devices`` has one bit set: that of the device among the devices
@@ -53,7 +53,7 @@ class Operations(Columns):
     stream: NDArray[Any]
 
     @cached_property
-    def kinds(self) -> tuple[NDArray[Any], Operations]:
+    def kinds(self) -> tuple[NDArray[Any], OperationTimes]:
         """The kind of each operation, and one operation of each kind: these differ in no owner or place."""
         codes, keys = group_keys(self.thread, self.process, self.devices, self.device, self.stream)
         one = np.empty(len(keys[0]), np.int64)
@@ -61,7 +61,7 @@ class Operations(Columns):
         return codes.astype(np.int32), self.of(one)
 
 
-def operations_of(whole: Capture, calls: Spans) -> Operations:
+def operations_of(whole: Capture, calls: Spans) -> OperationTimes:
     """Return all operations except migrations.
 
     ``calls`` are the capture's API calls, each with the thread that its launches count for.
@@ -76,7 +76,7 @@ def operations_of(whole: Capture, calls: Spans) -> Operations:
     process[known] = thread[known] & PROCESS_MASK  # trimmed exports lack globalPid
     codes, (owner, _) = group_keys(process, operations.device_id)
     number = np.arange(len(owner)) - np.searchsorted(owner, owner)
-    return Operations(
+    return OperationTimes(
         operations.start_ns,
         operations.end_ns,
         operations.call,
@@ -106,7 +106,7 @@ class OwnWork(NamedTuple):
     devices: NDArray[Any]
 
 
-def own_work(operations: Operations, inside: Inside) -> OwnWork:
+def own_work(operations: OperationTimes, inside: EnclosedCalls) -> OwnWork:
     """Return the work started by the calls inside each range."""
     place = np.empty_like(inside.order)
     place[inside.order] = np.arange(len(place))
@@ -143,7 +143,7 @@ class NearbyWork(NamedTuple):
     uncaused: NDArray[Any]
 
 
-def nearby_work(operations: Operations, ranges: Spans, own: OwnWork, ranging: NDArray[Any]) -> NearbyWork:
+def nearby_work(operations: OperationTimes, ranges: Spans, own: OwnWork, ranging: NDArray[Any]) -> NearbyWork:
     """Return the earlier and the other work of each range; ``ranging`` are the threads with ranges."""
     near = NearbyWork(*(np.zeros(len(ranges.start), np.int64) for _ in NearbyWork._fields))
     codes, keys = group_keys(ranges.thread, own.devices)
@@ -160,7 +160,9 @@ def nearby_work(operations: Operations, ranges: Spans, own: OwnWork, ranging: ND
     return near
 
 
-def _ordered_and_apart(operations: Operations, thread: int, devices: int) -> tuple[Operations, Operations]:
+def _ordered_and_apart(
+    operations: OperationTimes, thread: int, devices: int
+) -> tuple[OperationTimes, OperationTimes]:
     """Return the operations that can delay work of a thread by their order, and others on the same devices.
 
     ``devices`` has one bit per device of the process, or is 0 for all of them.
@@ -175,7 +177,7 @@ def _ordered_and_apart(operations: Operations, thread: int, devices: int) -> tup
     return operations.of(same[codes]), operations.of((used & ~same)[codes])
 
 
-def _of_bare_threads(operations: Operations, thread: int, ranging: NDArray[Any]) -> NDArray[Any]:
+def _of_bare_threads(operations: OperationTimes, thread: int, ranging: NDArray[Any]) -> NDArray[Any]:
     """Mark the operations that were launched by other threads of the process, those without ranges."""
     bare = (operations.thread != MISSING) & (operations.thread != thread)
     bare &= operations.process == thread & PROCESS_MASK
@@ -193,7 +195,7 @@ def _latest(order: NDArray[Any], end: NDArray[Any], before: NDArray[Any]) -> NDA
 
 
 def _other_time(
-    by_others: Operations, apart: Operations, start: NDArray[Any], end: NDArray[Any]
+    by_others: OperationTimes, apart: OperationTimes, start: NDArray[Any], end: NDArray[Any]
 ) -> NDArray[Any]:
     """Return the time in each range with work apart, or launched in the range by other threads."""
     foreign = union(apart.start, apart.end)

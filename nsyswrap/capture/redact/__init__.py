@@ -46,7 +46,7 @@ class Secret:
 
 
 @dataclass(frozen=True)
-class Checked:
+class ExportSecrets:
     """What an export holds: ``secrets`` that redacting removes, and what stays.
 
     ``kept`` counts cells with a name that is never changed although it holds a value to remove, by table and
@@ -65,26 +65,26 @@ def secrets_in(path: Path) -> list[Secret]:
     return list(check(path).secrets)
 
 
-def check(path: Path) -> Checked:
+def check(path: Path) -> ExportSecrets:
     """Search an export for secrets, and for what redacting keeps. Raises DamagedCapture."""
     with _searchable(path) as export, _reading(path), closing(_opened(export.file)) as db:
         search, strings = _search(export)
-        found = cells.Cells(db, search, strings)
+        found = cells.DatabaseCells(db, search, strings)
         secrets = (_environment(export), _program_output(export), _personal(export), _other_processes(export))
         changed = found.count()
         inside = Secret("inside other texts", sum(changed.values()), tuple(changed))
         kept = found.count_kept()
         known = places.values_are_known(export)
     found_ones = tuple(secret for secret in (*secrets, inside) if secret.count)
-    return Checked(found_ones, kept, _without_rule(export), known)
+    return ExportSecrets(found_ones, kept, _without_rule(export), known)
 
 
 @dataclass(frozen=True)
-class Redacted:
+class RedactionResult:
     """What redacting did: ``changed`` and ``kept`` count cells by table and column.
 
     ``renamed`` counts the different names that reports can show and that lost a value. ``values_known`` is
-    that of ``Checked``.
+    that of ``ExportSecrets``.
     """
 
     changed: dict[str, int]
@@ -94,7 +94,7 @@ class Redacted:
     values_known: bool = True
 
 
-def redact(source: Path, target: Path) -> Redacted:
+def redact(source: Path, target: Path) -> RedactionResult:
     """Write a copy of ``source`` without the secrets that ``check`` finds.
 
     Raises OutputError if ``target`` exists or cannot be written, or if a removed value remains in it, and
@@ -112,13 +112,13 @@ def redact(source: Path, target: Path) -> Redacted:
                 places.delete_other_processes(db, export)
                 places.blank_personal(db, export)
                 places.mark(db, export, known=known)
-                edited = cells.Cells(db, search, strings)
+                edited = cells.DatabaseCells(db, search, strings)
                 changed = edited.replace()
                 db.commit()
             _copy(whole, part)
             kept = _kept(part, search, strings, source)
             part.chmod(0o666 & ~umask())
-        return Redacted(changed, len(edited.renamed), kept, _without_rule(export), known)
+        return RedactionResult(changed, len(edited.renamed), kept, _without_rule(export), known)
 
 
 @contextmanager
@@ -133,19 +133,19 @@ def _searchable(path: Path) -> Iterator[Export]:
         yield export
 
 
-def _search(export: Export) -> tuple[Search, cells.Strings]:
+def _search(export: Export) -> tuple[Search, cells.StringUses]:
     strings = cells.sort_strings(export)
     names = (export.strings[i] for i in strings.events if i in export.strings)
     return values.search_for(export, names), strings
 
 
-def _kept(part: Path, search: Search, strings: cells.Strings, source: Path) -> dict[str, int]:
+def _kept(part: Path, search: Search, strings: cells.StringUses, source: Path) -> dict[str, int]:
     """Count the names that hold a value. Raises OutputError if the file holds one in any other place."""
     remaining = places.values_in(part, search)
     if not remaining:
         return {}
     with closing(_opened(part)) as db:
-        found = cells.Cells(db, search, strings)
+        found = cells.DatabaseCells(db, search, strings)
         counts = found.count_kept()
     if remaining - found.remaining:
         raise OutputError(
@@ -157,7 +157,7 @@ def _kept(part: Path, search: Search, strings: cells.Strings, source: Path) -> d
 
 
 @dataclass(frozen=True)
-class Removed:
+class RemovalResult:
     """What ``remove_environment`` did.
 
     ``renamed`` counts the different names that reports can show and that lost a value. ``text`` returns any
@@ -168,7 +168,7 @@ class Removed:
     text: Callable[[str], str]
 
 
-def remove_environment(path: Path, environment: Mapping[str, str] | None = None) -> Removed:
+def remove_environment(path: Path, environment: Mapping[str, str] | None = None) -> RemovalResult:
     """Remove the environment from an export, in place, and its telling values from all other texts.
 
     ``environment`` is what the profiled program got, if that is known: an export can lack it. This
@@ -186,7 +186,7 @@ def remove_environment(path: Path, environment: Mapping[str, str] | None = None)
         with closing(_editing(path)) as db:
             places.delete_environment(db, export)
             if strings:
-                edited = cells.Cells(db, search, strings, only)
+                edited = cells.DatabaseCells(db, search, strings, only)
                 edited.replace()
                 renamed = len(edited.renamed)
             places.mark(db, export, known=known)
@@ -200,7 +200,7 @@ def remove_environment(path: Path, environment: Mapping[str, str] | None = None)
         ) from None
     finally:
         export.close()
-    return Removed(renamed, search.text)
+    return RemovalResult(renamed, search.text)
 
 
 def _cells_that_hold(export: Export, search: ValueSearch) -> holding.Cells:

@@ -23,7 +23,7 @@ _CHANGES = f"{{is_text}} AND {_NEW} <> CAST({{column}} AS BLOB)"
 
 
 @dataclass(frozen=True)
-class Strings:
+class StringUses:
     """Ids of StringIds: names of ``events``, which are never changed, of ``modules``, and what is deleted.
 
     ``shown`` has the other names that reports can show, such as those of NVTX ranges.
@@ -35,7 +35,7 @@ class Strings:
     deleted: set[int]
 
 
-def sort_strings(export: Export) -> Strings:
+def sort_strings(export: Export) -> StringUses:
     """Sort the strings of an export by the columns that refer to them."""
     events, modules, shown = set[int](), set[int](), set[int]()
     for table, columns in export.tables.items():
@@ -46,10 +46,10 @@ def sort_strings(export: Export) -> Strings:
             elif schema.STRING_COLUMN.fullmatch(column) and rule is not None:
                 ids = shown if column in rule.searched else events
                 ids |= places.values(export, table, column)
-    return Strings(events, modules - events, shown, set(places.environment_strings(export)))
+    return StringUses(events, modules - events, shown, set(places.environment_strings(export)))
 
 
-class Cells:
+class DatabaseCells:
     """The cells of an open database, as ``search`` leaves them.
 
     Different names of events stay different, so that reports count as before: a name that would become the
@@ -60,7 +60,7 @@ class Cells:
         self,
         db: sqlite3.Connection,
         search: ValueSearch,
-        strings: Strings,
+        strings: StringUses,
         only: Mapping[tuple[str, str], set[bytes]] | None = None,
     ) -> None:
         """Look at these cells only, by table and column; by default at all that hold texts or bytes."""

@@ -24,8 +24,15 @@ from nsyswrap.base.files import RECORDINGS
 from nsyswrap.base.run_folder import FILES, PROGRAM_ERRORS, PROGRAM_OUTPUT, RUN, existing, rank_folders
 from nsyswrap.base.version import version, version_at_once
 from nsyswrap.record import attached
-from nsyswrap.record.batch.launchers import START_VARIABLE, Launch
-from nsyswrap.record.batch.ranks_outcome import Failure, StepEnd, all_ended, have_ended, judge, profiled_ranks
+from nsyswrap.record.batch.launchers import START_VARIABLE, RankLaunch
+from nsyswrap.record.batch.ranks_outcome import (
+    StepEnd,
+    StepFailure,
+    all_ended,
+    have_ended,
+    judge,
+    profiled_ranks,
+)
 from nsyswrap.record.process_watch import signals_noted
 
 if TYPE_CHECKING:
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nsyswrap.base.run_folder import RunFolder, Status
-    from nsyswrap.record.batch.executors import Job
+    from nsyswrap.record.batch.executors import SchedulerJob
     from nsyswrap.record.batch.task import TaskSpec
     from nsyswrap.record.program import Program
 
@@ -43,7 +50,7 @@ _GRACE_POLL_S = 0.2
 
 
 def run(
-    spec: TaskSpec, folder: Path, program: Program, on_signal: Callable[[], None], job: Job | None
+    spec: TaskSpec, folder: Path, program: Program, on_signal: Callable[[], None], job: SchedulerJob | None
 ) -> Status:
     """Run the launcher or the command, write run.json and the status of the run, and return the status.
 
@@ -64,12 +71,12 @@ def run(
     }
     with signals_noted() as received:
         with _streams(run_folder) as streams:
-            command = attached.Command(
+            command = attached.AttachedCommand(
                 argv, environment, streams, spec.options.timeout_s, _stop(launch), ends_all=bool(launch)
             )
             if launch and launch.is_step:
                 end = StepEnd(launch, lambda: all_ended(folder, launch.launcher))
-                failure = Failure(folder)
+                failure = StepFailure(folder)
                 command = replace(command, stop=end, has_failed=failure, has_input=True)
             ended = attached.run(command, received, on_signal)
         _await_files(spec, folder)
@@ -84,16 +91,16 @@ def run(
     return status
 
 
-def _launch(spec: TaskSpec, folder: Path, job: Job | None) -> Launch:
+def _launch(spec: TaskSpec, folder: Path, job: SchedulerJob | None) -> RankLaunch:
     started = os.environ.get(START_VARIABLE)
     python = tuple(map(str, json.loads(started))) if started else ()
     rank = [*(python or [sys.executable]), "-m", "nsyswrap", "run-folder", "--rank", str(folder)]
     name = f"nsyswrap-{uuid.uuid4().hex[:12]}"
-    launch = Launch(spec.launcher, spec.ntasks, rank, name, python, options=spec.launcher_options)
+    launch = RankLaunch(spec.launcher, spec.ntasks, rank, name, python, options=spec.launcher_options)
     return replace(launch, nodes=job.nodes, end_step=job.end_step) if job else launch
 
 
-def _facts(spec: TaskSpec, program: Program, launch: Launch | None) -> dict[str, Any]:
+def _facts(spec: TaskSpec, program: Program, launch: RankLaunch | None) -> dict[str, Any]:
     """Return the content of run.json. Each profiled rank has a run.json of its own."""
     ranks = {
         "launcher": spec.launcher,
@@ -112,7 +119,7 @@ def _facts(spec: TaskSpec, program: Program, launch: Launch | None) -> dict[str,
     }
 
 
-def _stop(launch: Launch | None) -> Callable[[subprocess.Popen[bytes], float], None]:
+def _stop(launch: RankLaunch | None) -> Callable[[subprocess.Popen[bytes], float], None]:
     """Return a function that stops a launcher or a command when it is first called."""
 
     def stop(process: subprocess.Popen[bytes], since_s: float) -> None:

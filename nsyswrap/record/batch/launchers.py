@@ -37,7 +37,7 @@ _PATIENCE = {"OMPI_MCA_odls_base_sigkill_timeout": "30", "PRTE_MCA_odls_base_sig
 
 
 @dataclass(frozen=True)
-class Launch:
+class RankLaunch:
     """The launch of ``ntasks`` ranks. Each rank is the command ``rank``.
 
     ``python`` begins the command of another Python, in the container of the ranks: empty for our own.

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from nsyswrap.record.attached import Ended
-    from nsyswrap.record.batch.launchers import Launch
+    from nsyswrap.record.attached import CommandEnd
+    from nsyswrap.record.batch.launchers import RankLaunch
     from nsyswrap.record.batch.task import TaskSpec
 
 STOP_OTHERS_S = 15  # what still runs after the reports were written is killed this long after a SIGTERM
@@ -81,7 +81,7 @@ def profiled_ranks(spec: TaskSpec) -> tuple[int, ...]:
     return tuple(range(spec.ntasks)) if spec.profiled_ranks is None else spec.profiled_ranks
 
 
-def judge(spec: TaskSpec, folder: Path, name: str, ended: Ended) -> Status:
+def judge(spec: TaskSpec, folder: Path, name: str, ended: CommandEnd) -> Status:
     """Return the outcome of a run of several ranks, or of a command with its own nsys.
 
     The run is done only if each profiled rank has a capture that is not empty where it should not be.
@@ -340,7 +340,7 @@ def end_with(descriptor: int) -> None:
 
 
 @dataclass
-class Failure:
+class StepFailure:
     """Looks whether srun has printed that a task failed, in the file of what it prints on stderr.
 
     On a full disk that file lacks the line, and the statuses of the ranks say so.
@@ -380,7 +380,7 @@ def _lacked_space(folder: Path) -> bool:
 class StepEnd:
     """Ends the ranks of a step. ``has_reports`` tells whether all profiled ranks have ended."""
 
-    launch: Launch
+    launch: RankLaunch
     has_reports: Callable[[], bool]
     _asked_at: float = 0.0
     _signalled_at: float | None = field(default=None)

@@ -25,7 +25,7 @@ from nsyswrap.base.folder_lock import locked
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.run_folder import CLAIM, STATUS, RunFolder, Status, existing, share_of
 from nsyswrap.record.batch import executors
-from nsyswrap.record.batch.executors import Job
+from nsyswrap.record.batch.executors import SchedulerJob
 from nsyswrap.record.batch.folder import Claim
 from nsyswrap.record.batch.task import NAMED_PYTHON_VARIABLE, RUN_DIR, TaskSpec, read_spec
 from nsyswrap.record.conditions import file_system_of, is_network, mounts
@@ -146,7 +146,7 @@ def carry_out_rank(folder: Path, execute: Execute) -> Status:
             return status
 
 
-def claim_of(job: Job | None) -> Claim:
+def claim_of(job: SchedulerJob | None) -> Claim:
     """Return the claim of this process, which may run in the job of a scheduler."""
     began = time.time()
     if job is None:
@@ -155,7 +155,7 @@ def claim_of(job: Job | None) -> Claim:
 
 
 def _run(
-    folder: Path, execute: Callable[[Callable[[], None]], Status], job: Job | None, claim: Claim
+    folder: Path, execute: Callable[[Callable[[], None]], Status], job: SchedulerJob | None, claim: Claim
 ) -> Status:
     """Run the program. The outcome is ``timed_out`` if the run or its job reached a time limit."""
     status = _run_in_job(folder, execute, job, claim) if job else execute(lambda: None)
@@ -167,7 +167,7 @@ def _run(
 
 
 def _run_in_job(
-    folder: Path, execute: Callable[[Callable[[], None]], Status], job: Job, claim: Claim
+    folder: Path, execute: Callable[[Callable[[], None]], Status], job: SchedulerJob, claim: Claim
 ) -> Status:
     """Run the program. A scheduler sends SIGTERM for the time limit of a job and for a cancellation.
 

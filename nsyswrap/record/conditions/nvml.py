@@ -63,7 +63,7 @@ _PROCESSES = (
 )
 
 
-class Sample(NamedTuple):
+class GpuSample(NamedTuple):
     """The state of a GPU at one time, as the columns of ``conditions.csv``. None: not reported."""
 
     sm_mhz: int | None
@@ -109,10 +109,10 @@ class Device:
             return None
         return node if node >= 0 else None
 
-    def sample(self) -> Sample:
+    def sample(self) -> GpuSample:
         """Return the state of the GPU now."""
         reasons = (self._number(name, kind=ctypes.c_ulonglong) for name in _REASONS)
-        return Sample(
+        return GpuSample(
             self._number("nvmlDeviceGetClockInfo", _SM),
             self._number("nvmlDeviceGetClockInfo", _MEMORY),
             self._number("nvmlDeviceGetPowerUsage"),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.record.in_program.profilers import (
     STAYS_OFF,
-    Profiled,
+    ProfilerResult,
     events_of,
     kernels_us,
     read,
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 CLOCKS = ("sync", "nosync", "event", "profiler")
 
 
-class ProfiledTiming(Timing):
+class TimingAndProfile(Timing):
     """A timing with the profiler's results, which are None if the profiler stayed off."""
 
-    profiler: Profiled | None
+    profiler: ProfilerResult | None
 
 
 def add_clock_option(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +97,7 @@ def time_profiled(  # noqa: PLR0913 - the settings of one measurement
     launches: int,
     after_launch: Callable[[Any, int], object] = lambda _profiler, _done: None,
     events: Callable[[Any], list[Any]] = events_of,
-) -> ProfiledTiming:
+) -> TimingAndProfile:
     """Warm ``operation`` up, then open the profiler and take one ``sync`` sample per launch.
 
     If the profiler is on, ``after_launch`` is called with it and the number of launches so far.

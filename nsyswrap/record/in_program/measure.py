@@ -29,7 +29,7 @@ R_co = TypeVar("R_co", covariant=True)
 _RECORDERS = ("NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 
 
-class Measured(Protocol[P, R_co]):
+class MeasuredFunction(Protocol[P, R_co]):
     """A function decorated by `measure`, with the measurements of its calls in the order of their ends."""
 
     measurements: list[Measurement]
@@ -164,7 +164,7 @@ class measure:  # noqa: N801 - used like a function
     ) -> bool | None:
         return self._open.runs.pop().__exit__(kind, error, trace)
 
-    def __call__(self, function: Callable[P, R_co]) -> Measured[P, R_co]:
+    def __call__(self, function: Callable[P, R_co]) -> MeasuredFunction[P, R_co]:
         """Return the function with each call measured.
 
         Raises TypeError for a coroutine function or a generator, which works after it has returned.
@@ -182,7 +182,7 @@ class measure:  # noqa: N801 - used like a function
             measured.measurements.append(measurement)
             return result
 
-        measured = cast("Measured[P, R_co]", call)
+        measured = cast("MeasuredFunction[P, R_co]", call)
         measured.measurements = []
         return measured
 
@@ -230,7 +230,7 @@ class _Open(threading.local):
         self.runs: list[AbstractContextManager[Measurement]] = []
 
 
-class Nvtx(NamedTuple):
+class NvtxCalls(NamedTuple):
     """Functions that open a range, close it and write a mark: default domain, calling thread."""
 
     push: Callable[[str], object]
@@ -238,11 +238,11 @@ class Nvtx(NamedTuple):
     mark: Callable[[str], object]
 
 
-def nvtx_functions() -> Nvtx:
+def nvtx_functions() -> NvtxCalls:
     """Return the NVTX functions of an imported PyTorch, which keep no texts, or those of the package nvtx."""
     torch_nvtx = sys.modules.get("torch.cuda.nvtx")
     if torch_nvtx and getattr(sys.modules.get("torch.version"), "cuda", None):
-        return Nvtx(torch_nvtx.range_push, torch_nvtx.range_pop, torch_nvtx.mark)
+        return NvtxCalls(torch_nvtx.range_push, torch_nvtx.range_pop, torch_nvtx.mark)
     return _package()
 
 
@@ -252,12 +252,12 @@ def is_recorded() -> bool:
 
 
 @functools.cache
-def _package() -> Nvtx:
+def _package() -> NvtxCalls:
     try:
         package = importlib.import_module("nvtx")
-        return Nvtx(package.push_range, package.pop_range, package.mark)
+        return NvtxCalls(package.push_range, package.pop_range, package.mark)
     except (ImportError, AttributeError):  # a file or folder of the program may have the package's name
-        return Nvtx(lambda _: None, lambda: None, lambda _: None)
+        return NvtxCalls(lambda _: None, lambda: None, lambda _: None)
 
 
 @functools.cache

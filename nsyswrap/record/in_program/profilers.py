@@ -19,7 +19,7 @@ _SHOWN = ("Name", "Self CPU", "Self CUDA", "CUDA time avg", "# of Calls", "Input
 _ROWS, _NAME_WIDTH = 8, 40
 
 
-class Profiled(TypedDict):
+class ProfilerResult(TypedDict):
     """What a profiler recorded during a number of launches.
 
     ``kernels`` counts the kernels on the GPU. ``kernel_median_us`` is their median duration in microseconds,
@@ -55,7 +55,7 @@ def kernels_us(torch: ModuleType, events: Iterable[Any]) -> list[float]:
     return [event.time_range.elapsed_us() for event in kernels]
 
 
-def read(torch: ModuleType, events: Sequence[Any], launches: int) -> Profiled:
+def read(torch: ModuleType, events: Sequence[Any], launches: int) -> ProfilerResult:
     """Return what the events of a profiler say of a number of launches."""
     cpu = torch.autograd.DeviceType.CPU
     kernels = kernels_us(torch, events)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from nsyswrap.analysis.answer import Answer
-    from nsyswrap.base.not_read import NotRead
+    from nsyswrap.base.not_read import UnreadCapture
     from nsyswrap.base.units import TimeUnit
     from nsyswrap.capture.capture import Capture
     from nsyswrap.capture.selection import Selection
-    from nsyswrap.reports.answer import Line
-    from nsyswrap.reports.make import Missing
+    from nsyswrap.reports.answer import AnswerLine
+    from nsyswrap.reports.make import MissingReport
     from nsyswrap.reports.table import Table
 
     Content = str | bytes | Iterator[bytes]  # an iterator yields a large text in blocks, as UTF-8
@@ -55,9 +55,9 @@ class Document(NamedTuple):
     tables: Sequence[Table]
     captures: Mapping[str, Capture] = MappingProxyType({})
     selection: Selection | None = None
-    missing: Sequence[Missing] = ()
-    answers: Mapping[str, tuple[Answer | None, Sequence[Line]]] = MappingProxyType({})
-    not_read: Sequence[NotRead] = ()
+    missing: Sequence[MissingReport] = ()
+    answers: Mapping[str, tuple[Answer | None, Sequence[AnswerLine]]] = MappingProxyType({})
+    not_read: Sequence[UnreadCapture] = ()
 
 
 class Format(NamedTuple):

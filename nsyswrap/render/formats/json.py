@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from nsyswrap.analysis.answer import Answer
-from nsyswrap.base.not_read import NotRead
+from nsyswrap.base.not_read import UnreadCapture
 from nsyswrap.base.version import version
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import EVERYTHING, Selection
 from nsyswrap.render.delimited import rows_in_blocks
 from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.reports.answer import as_dict
-from nsyswrap.reports.make import Missing, combine
+from nsyswrap.reports.make import MissingReport, combine
 from nsyswrap.reports.table import Table
 
 ENVELOPE = "nsyswrap-reports"
@@ -79,7 +79,7 @@ def describe(label: str, capture: Capture, answer: Answer | None = None) -> dict
     }
 
 
-def _left_out(capture: NotRead) -> dict[str, Any]:
+def _left_out(capture: UnreadCapture) -> dict[str, Any]:
     return {
         "label": capture.label,
         "path": capture.path,
@@ -116,7 +116,7 @@ def _report(table: Table) -> dict[str, Any]:
     }
 
 
-def _no_rows(missing: Missing, document: Document) -> Table:
+def _no_rows(missing: MissingReport, document: Document) -> Table:
     """Return a table without rows for a report that no capture could answer."""
     nothing: dict[str, list[str | None]] = {column.name: [] for column in missing.schema.columns}
     first = next(iter(document.captures.values()), None)

@@ -12,8 +12,8 @@ from nsyswrap.render.formats import Document, Format, Layout
 from nsyswrap.render.formats.text import column_cells, heading, left_out
 
 if TYPE_CHECKING:
-    from nsyswrap.base.not_read import NotRead
-    from nsyswrap.reports.answer import Line
+    from nsyswrap.base.not_read import UnreadCapture
+    from nsyswrap.reports.answer import AnswerLine
     from nsyswrap.reports.table import Column, Table
 
 _PADDED = 40  # a wider cell does not widen the other cells of its column
@@ -72,13 +72,13 @@ def escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", printable(text))
 
 
-def answer_markdown(label: str, lines: Iterable[Line]) -> str:
+def answer_markdown(label: str, lines: Iterable[AnswerLine]) -> str:
     """Return an answer as a heading with the capture's label, and a list."""
     items = [f"{'  ' if line.indented else ''}- {escaped(line.text)}" for line in lines]
     return "\n".join([f"**{escaped(label)}**" if label else "**Answer**", "", *items, ""])
 
 
-def not_read_markdown(captures: Iterable[NotRead]) -> str:
+def not_read_markdown(captures: Iterable[UnreadCapture]) -> str:
     """Return a list of the captures that cannot be read, with the reasons."""
     return "\n".join(["**Not read**", "", *(f"- {escaped(capture.text)}" for capture in captures), ""])
 

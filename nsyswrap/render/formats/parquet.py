@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
@@ -105,7 +105,7 @@ def from_csv(source: Path, target: Path, kinds: Mapping[str, type]) -> None:
 
 def _array(values: Values, column: Column) -> pa.Array:
     if column.unit is Unit.TEXT:
-        column_of = Texts.of(values)
+        column_of = TextColumn.of(values)
         texts = pa.array([_utf8(text) for text in column_of.texts], pa.string())
         return texts.take(pa.array(column_of.codes))
     array = np.asarray(values)

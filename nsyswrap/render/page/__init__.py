@@ -23,9 +23,9 @@ from nsyswrap.render.page.subject import Subject
 from nsyswrap.reports.ranks import make_job
 
 if TYPE_CHECKING:
-    from nsyswrap.analysis.ranks.job import Job
-    from nsyswrap.analysis.ranks.members import Member
-    from nsyswrap.base.not_read import NotRead
+    from nsyswrap.analysis.ranks.job import RankJob
+    from nsyswrap.analysis.ranks.members import RankCapture
+    from nsyswrap.base.not_read import UnreadCapture
     from nsyswrap.capture.capture import Capture
 
 with lazy_imports():
@@ -103,7 +103,7 @@ def _hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def render(captures: Mapping[str, Capture], title: str = "", left_out: Sequence[NotRead] = ()) -> str:
+def render(captures: Mapping[str, Capture], title: str = "", left_out: Sequence[UnreadCapture] = ()) -> str:
     """Return the page of one capture, or of several captures side by side. Keys are labels.
 
     ``title`` is the title of the page instead of the labels. The page begins with those that are left out.
@@ -111,7 +111,7 @@ def render(captures: Mapping[str, Capture], title: str = "", left_out: Sequence[
     return _page(title or " · ".join(captures), Subject(captures), left_out)
 
 
-def render_ranks(name: str, members: Sequence[Member], left_out: Sequence[NotRead] = ()) -> str:
+def render_ranks(name: str, members: Sequence[RankCapture], left_out: Sequence[UnreadCapture] = ()) -> str:
     """Return the page of a job with several ranks. It begins with those that are left out.
 
     Raises UsageError for fewer than two ranks.
@@ -120,7 +120,7 @@ def render_ranks(name: str, members: Sequence[Member], left_out: Sequence[NotRea
     return _page(f"{name}: {len(members):,} ranks", Subject(side_by_side(job, members), job), left_out)
 
 
-def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
+def side_by_side(job: RankJob, members: Sequence[RankCapture]) -> dict[str, Capture]:
     """Return at most 8 captures of a job by label: the ranks that wait least and those that wait most.
 
     If no rank waits, return the ranks that work longest and shortest.
@@ -137,7 +137,7 @@ def side_by_side(job: Job, members: Sequence[Member]) -> dict[str, Capture]:
     return {members[position].label: members[position].capture for position in positions}
 
 
-def _page(title: str, subject: Subject, left_out: Sequence[NotRead]) -> str:
+def _page(title: str, subject: Subject, left_out: Sequence[UnreadCapture]) -> str:
     every, made = [one for one in page_sections.SECTIONS if subject.has_gpu_work or not one.of_gpu], {}
     for entry in sorted(every, key=lambda one: one.turn):
         made[entry.anchor] = entry.make(subject)
@@ -183,6 +183,6 @@ def _switch() -> Markup:
     return element("fieldset", element("legend", "Figures of", class_="unseen"), *choices, class_="switch")
 
 
-def _not_read(captures: Sequence[NotRead]) -> Markup:
+def _not_read(captures: Sequence[UnreadCapture]) -> Markup:
     items = (element("li", without_folders(capture.text)) for capture in captures)
     return section(_NOT_READ, "Not read", element("ul", *items, class_="warning"))

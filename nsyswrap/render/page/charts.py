@@ -62,7 +62,7 @@ def textures() -> Markup:
     return element("svg", element("defs", *patterns), class_="unseen", aria_hidden="true")
 
 
-class Part(NamedTuple):
+class BarPart(NamedTuple):
     """One part of a bar: its size, the size as text, and its style."""
 
     name: str
@@ -71,7 +71,7 @@ class Part(NamedTuple):
     style: Style
 
 
-def stacked_bar(title: str, parts: Sequence[Part], longest: float) -> Markup:
+def stacked_bar(title: str, parts: Sequence[BarPart], longest: float) -> Markup:
     """Return a bar with a legend below it. A bar of size ``longest`` is as wide as the page.
 
     Without a title, it has no legend: the text around it has one.
@@ -91,7 +91,7 @@ def stacked_bar(title: str, parts: Sequence[Part], longest: float) -> Markup:
     return element("div", element("h3", title), svg, _legend(parts), class_="stacked")
 
 
-def _legend(parts: Sequence[Part]) -> Markup:
+def _legend(parts: Sequence[BarPart]) -> Markup:
     return element(
         "ul",
         *(element("li", swatch(part.style), part.name, " ", element("b", part.text)) for part in parts),

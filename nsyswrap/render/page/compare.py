@@ -11,9 +11,9 @@ from nsyswrap.analysis.compare.model import GROUPS, Comparison, Group, RunFigure
 from nsyswrap.base.text import counted, without_folders
 from nsyswrap.base.units import Unit, duration
 from nsyswrap.render.colors import VERDICTS, Style
-from nsyswrap.render.comparison import DIFFER, Cause, ChangedPart, ComparisonRows, row_names
+from nsyswrap.render.comparison import DIFFER, ChangedItem, ComparedCause, ComparisonRows, row_names
 from nsyswrap.render.page import document
-from nsyswrap.render.page.charts import Part, filled, stacked_bar, swatch
+from nsyswrap.render.page.charts import BarPart, filled, stacked_bar, swatch
 from nsyswrap.render.page.html import Markup, Section, element, marked, section
 from nsyswrap.render.page.tables import folded_table, open_table
 from nsyswrap.render.timeline.names import kind_of, name_of, style_of
@@ -62,11 +62,11 @@ def step_by_cause(rows: ComparisonRows) -> Markup | None:
     )
 
 
-def _step_bar(title: str, causes: Sequence[Cause], side: int) -> Markup:
+def _step_bar(title: str, causes: Sequence[ComparedCause], side: int) -> Markup:
     """Return the bar of a side, 0 or 1."""
     both = [(cause.base_ns, cause.new_ns) for cause in causes]
     parts = [
-        Part(cause.name, times[side], _time_text(side, *times), cause.style)
+        BarPart(cause.name, times[side], _time_text(side, *times), cause.style)
         for cause, times in zip(causes, both, strict=True)
     ]
     longest = max(map(sum, zip(*both, strict=True)))
@@ -267,7 +267,7 @@ def growth(rows: ComparisonRows) -> Markup | None:
     )
 
 
-def _bar(part: ChangedPart, longest: float) -> Markup:
+def _bar(part: ChangedItem, longest: float) -> Markup:
     before, after = duration(part.base_ns), duration(part.new_ns)
     return element(
         "div",
@@ -288,7 +288,7 @@ def _bar(part: ChangedPart, longest: float) -> Markup:
     )
 
 
-def _drawn(part: ChangedPart, longest: float) -> Iterator[Markup]:
+def _drawn(part: ChangedItem, longest: float) -> Iterator[Markup]:
     scale = _HALF / longest
     left, width = _MIDDLE + min(part.cost_ns, 0) * scale, abs(part.cost_ns) * scale
     yield from filled(VERDICTS[part.verdict], x=f"{left:.3f}%", y="3", width=f"{width:.3f}%", height="16")

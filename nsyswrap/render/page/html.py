@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from nsyswrap.base.text import printable
 from nsyswrap.render.page.subject import Subject
-from nsyswrap.reports.figures import Figure
+from nsyswrap.reports.figures import SentenceFigure
 from nsyswrap.reports.table import Table
 
 S = TypeVar("S")  # what a page is about
@@ -82,7 +82,7 @@ def _attribute(key: str, value: object) -> str:
     return f" {key}" if value is True else f' {key}="{html.escape(plain(str(value)))}"'
 
 
-def marked(text: str, figures: Sequence[Figure]) -> list[str]:
+def marked(text: str, figures: Sequence[SentenceFigure]) -> list[str]:
     """Return a text in parts: those that are one of these figures, in their order, with key and value.
 
     A figure that the text does not say is left out.

@@ -8,15 +8,15 @@ from dataclasses import replace
 from functools import cached_property, partial
 
 from nsyswrap.analysis.answer import Answer, whole_answer
-from nsyswrap.analysis.judged_part import main_steps
+from nsyswrap.analysis.judged_process import main_steps
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
-from nsyswrap.analysis.ranks.job import Job
+from nsyswrap.analysis.ranks.job import RankJob
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports import find_report, summary
 from nsyswrap.reports.make import MadeReports, combine
-from nsyswrap.reports.summary import Summary
+from nsyswrap.reports.summary import SummaryScreen
 from nsyswrap.reports.table import Report, Table, Values
 
 # The tables that take columns which are freed as soon as the summary is made; None: with all rows.
@@ -30,7 +30,7 @@ def part_shown(capture: Capture) -> str:
     return capture.selected if whole else selection.part(capture.window) if selection.narrows else ""
 
 
-def _without_paths(made: Summary) -> Summary:
+def _without_paths(made: SummaryScreen) -> SummaryScreen:
     """Return the summary without absolute paths."""
     return replace(
         made,
@@ -76,7 +76,7 @@ def _steady_view(capture: Capture) -> Capture:
 class Subject:
     """Captures, their summaries and their tables."""
 
-    def __init__(self, captures: Mapping[str, Capture], job: Job | None = None) -> None:
+    def __init__(self, captures: Mapping[str, Capture], job: RankJob | None = None) -> None:
         """Take captures by label. ``job`` has all ranks if the captures are ranks of one job."""
         # All sections show the same selection, so that their counts agree.
         self.captures = {label: capture.decided().viewed(shared=True) for label, capture in captures.items()}

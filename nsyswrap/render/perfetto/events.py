@@ -17,7 +17,14 @@ from nsyswrap.analysis.range_tree.module_numbers import marks_of_modules
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NVTX_MARK, SPANS
-from nsyswrap.render.perfetto.tracks import Argument, CaptureLanes, Looks, Running, Slices, look_fields
+from nsyswrap.render.perfetto.tracks import (
+    Argument,
+    CaptureLanes,
+    RunningKernels,
+    Slices,
+    SliceStyles,
+    look_fields,
+)
 from nsyswrap.render.timeline.curves import curves
 from nsyswrap.render.timeline.lanes import OTHER_CALLS, Lane
 from nsyswrap.render.timeline.names import (
@@ -51,7 +58,7 @@ class ThreadEvents(NamedTuple):
     call: NDArray[Any]
 
 
-def calls_of_kind(capture: Capture, kind: str, looks: Looks) -> tuple[ThreadEvents, int]:
+def calls_of_kind(capture: Capture, kind: str, looks: SliceStyles) -> tuple[ThreadEvents, int]:
     """Return the calls of one kind that have a start and an end, and the number of all."""
     own = Capture(capture.path, source=capture.source, view=capture.view)  # so that its columns are freed
     places = (*SPANS, "global_tid")
@@ -96,7 +103,7 @@ def _one_lane(start: NDArray[Any], _: NDArray[Any]) -> NDArray[Any]:
     return np.zeros(len(start), np.int8)
 
 
-def cpu_page_faults(capture: Capture, tracks: CaptureLanes, looks: Looks) -> Slices:
+def cpu_page_faults(capture: Capture, tracks: CaptureLanes, looks: SliceStyles) -> Slices:
     """Return the CPU page faults in the selected time, named after the faulting instruction."""
     columns = capture.columns(CPU_FAULT, "start_ns", "global_pid")
     start = columns["start_ns"]
@@ -110,7 +117,7 @@ def cpu_page_faults(capture: Capture, tracks: CaptureLanes, looks: Looks) -> Sli
     return Slices.of(lanes, (times, times, look), points=True)[0]
 
 
-def lane_slices(lane: Lane, track: int, looks: Looks) -> Slices:
+def lane_slices(lane: Lane, track: int, looks: SliceStyles) -> Slices:
     """Return a lane of steps or of idle time, which all timelines have, as slices of a track."""
     used, code = distinct(lane.name)
     names = [lane.names[name] for name in used.tolist()]
@@ -178,7 +185,7 @@ def _faults(capture: Capture) -> tuple[Any, ...]:
 
 
 def gpu_slices(
-    capture: Capture, bars: GpuBars, tracks: CaptureLanes, looks: Looks
+    capture: Capture, bars: GpuBars, tracks: CaptureLanes, looks: SliceStyles
 ) -> tuple[Slices, NDArray[Any]]:
     """Return the slices of all bars, and the call of each."""
     look = np.empty(len(bars.row), np.int32)
@@ -195,13 +202,15 @@ def gpu_slices(
     return slices, bars.call[rows]
 
 
-def _looks(capture: Capture, kind: str, row: NDArray[Any], call: NDArray[Any], looks: Looks) -> NDArray[Any]:
+def _looks(
+    capture: Capture, kind: str, row: NDArray[Any], call: NDArray[Any], looks: SliceStyles
+) -> NDArray[Any]:
     own = Capture(capture.path, source=capture.source, view=capture.view).whole
     paths = Argument(*call_paths(own, call)) if own.has("nvtx") and own.has("api") else None
     return looks.of_events(own, kind, row, paths)
 
 
-class Nvtx(NamedTuple):
+class NvtxEvents(NamedTuple):
     """The NVTX events of a selection, and a note on its ranges that never ended."""
 
     push_pop: ThreadEvents
@@ -210,7 +219,7 @@ class Nvtx(NamedTuple):
     notes: tuple[str, ...]
 
 
-def nvtx_events(capture: Capture, looks: Looks) -> Nvtx:
+def nvtx_events(capture: Capture, looks: SliceStyles) -> NvtxEvents:
     """Return the NVTX events of the selection. A range in a domain is named ``domain:name``.
 
     A range that never ended lasts to the last event of NVTX.
@@ -230,10 +239,10 @@ def nvtx_events(capture: Capture, looks: Looks) -> Nvtx:
     free = ranges.style[once][kept] == STYLES.index("StartEnd")
     push_pop, start_end = (ThreadEvents(*(column[rows] for column in drawn)) for rows in (~free, free))
     note = f"NVTX ranges that never ended: {opened}; drawn to the last NVTX event"
-    return Nvtx(push_pop, start_end, _marks(own, looks), (note,) if opened else ())
+    return NvtxEvents(push_pop, start_end, _marks(own, looks), (note,) if opened else ())
 
 
-def _marks(capture: Capture, looks: Looks) -> ThreadEvents:
+def _marks(capture: Capture, looks: SliceStyles) -> ThreadEvents:
     events = capture.whole.columns(NVTX, "event_type", "start_ns", "global_tid")
     row = np.flatnonzero(events["event_type"] == NVTX_MARK)
     row = row[~marks_of_modules(capture.whole, row)]
@@ -285,7 +294,7 @@ def with_running(slices: Slices, bars: GpuBars, tracks: CaptureLanes) -> Slices:
             value = np.append(value, 0)  # before the first kernel
             for counted, of_slices in ((begin, slices.start_ns), (end, slices.end_ns)):
                 counted[at] = value[np.searchsorted(times, of_slices[at], "right") - 1]
-    return replace(slices, running=Running(track, begin, end)) if (track >= 0).any() else slices
+    return replace(slices, running=RunningKernels(track, begin, end)) if (track >= 0).any() else slices
 
 
 def _gpu_tracks(bars: GpuBars, rows: NDArray[Any], tracks: CaptureLanes) -> NDArray[Any]:

@@ -20,8 +20,8 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.render.perfetto import wire
 from nsyswrap.render.perfetto.events import Counter
 from nsyswrap.render.perfetto.trace import Trace
-from nsyswrap.render.perfetto.tracks import Argument, Lanes, LooksOfKind, Slices, Track
-from nsyswrap.render.perfetto.wire import Cells, field, number_field
+from nsyswrap.render.perfetto.tracks import Argument, KindStyles, Lanes, Slices, Track
+from nsyswrap.render.perfetto.wire import WireCells, field, number_field
 from nsyswrap.render.timeline.names import NO_NAME
 from nsyswrap.render.timeline.packing import by_lane, event_places
 
@@ -215,12 +215,12 @@ class _Arrows(NamedTuple):
 class _Events(NamedTuple):
     """The varieties of a lane: the fields of each but its count and arrows; the field of each count."""
 
-    fields: Cells
+    fields: WireCells
     arrows: _Arrows
     counts: NDArray[np.uint8]
 
 
-def _events(fields: Cells, arrows: _Arrows | None = None, most: int = -1) -> _Events:
+def _events(fields: WireCells, arrows: _Arrows | None = None, most: int = -1) -> _Events:
     """Return events with these fields, and with counts up to ``most`` unless it is -1."""
     arrows = arrows or _Arrows(_CALLED, np.zeros(len(fields.size), np.int64))
     tag = np.frombuffer(wire.tag(_RUNNING, wire.VARINT), np.uint8)
@@ -296,7 +296,7 @@ class _Looks:
     The texts of each field of InternedData are numbered from 1.
     """
 
-    def __init__(self, parts: Sequence[LooksOfKind]) -> None:
+    def __init__(self, parts: Sequence[KindStyles]) -> None:
         self._numbers: dict[int, dict[str, int]] = defaultdict(dict)
         self._uses: list[tuple[int, int, list[tuple[int, NDArray[Any]]]]] = []
         self._count = 0
@@ -311,7 +311,7 @@ class _Looks:
         self._uses[-1][2].append((kind, column))
         return column
 
-    def _encoded(self, part: LooksOfKind) -> Cells:
+    def _encoded(self, part: KindStyles) -> WireCells:
         """Return the fields of TrackEvent that looks consist of."""
         rows = len(part.name)
         self._uses.append((self._count, rows, []))
@@ -327,7 +327,7 @@ class _Looks:
             fields + [self._argument(*argument) for argument in part.arguments.items()]
         ).aligned()
 
-    def _argument(self, name: str, argument: Argument) -> Cells:
+    def _argument(self, name: str, argument: Argument) -> WireCells:
         """Return an argument of each look; no bytes where a look has none."""
         values, known = argument.values, argument.values != MISSING
         title = self._column(_ARGUMENT_NAMES, np.zeros(len(values), np.int64), [name])
@@ -337,7 +337,7 @@ class _Looks:
             value = wire.varint_cells(7 if name == "address" else 4, np.where(known, values, 0))
         return wire.message_cells(_ARGUMENT, wire.varint_cells(1, title), value).where(known)
 
-    def cells(self, looks: NDArray[Any], same: bytes) -> Cells:
+    def cells(self, looks: NDArray[Any], same: bytes) -> WireCells:
         """Return the fields of events with these looks; ``same`` are those that all of them have."""
         return wire.joined([wire.constant(same, len(looks)), self._cells.take(looks)])
 

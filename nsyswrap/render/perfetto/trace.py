@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
-from nsyswrap.analysis.judged_part import READS as JUDGED_READS
+from nsyswrap.analysis.judged_process import READS as JUDGED_READS
 from nsyswrap.analysis.launches import launches_of
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
@@ -40,7 +40,7 @@ from nsyswrap.render.perfetto.events import (
     thread_slices,
     with_running,
 )
-from nsyswrap.render.perfetto.tracks import CaptureLanes, Lanes, Looks, Slices
+from nsyswrap.render.perfetto.tracks import CaptureLanes, Lanes, Slices, SliceStyles
 from nsyswrap.render.timeline.curves import idle, steps
 from nsyswrap.render.timeline.lanes import Lane
 from nsyswrap.render.timeline.names import STEPS
@@ -75,7 +75,7 @@ class Trace:
     about: dict[str, str]
     started_ns: int | None
     lanes: Lanes = field(default_factory=Lanes)
-    looks: Looks = field(default_factory=Looks)
+    looks: SliceStyles = field(default_factory=SliceStyles)
     slices: list[Slices] = field(default_factory=list)
     counters: list[Counter] = field(default_factory=list)
     counts: Counts[str] = field(default_factory=Counts)

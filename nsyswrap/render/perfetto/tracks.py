@@ -162,7 +162,7 @@ _DRAWN = (
 _ZERO_IS_NONE = {"return_value", "green_context_id"}  # no error, no green context
 
 
-class Running(NamedTuple):
+class RunningKernels(NamedTuple):
     """How many kernels run on the GPU of each slice, from its start on and from its end on.
 
     ``track`` is the track of that counter; -1 for a slice on a GPU without one.
@@ -189,7 +189,7 @@ class Slices:
     arrows: NDArray[Any]
     calling: bool = False
     points: bool = False
-    running: Running | None = None
+    running: RunningKernels | None = None
 
     @classmethod
     def of(
@@ -222,7 +222,7 @@ class Argument(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LooksOfKind:
+class KindStyles:
     """Looks of one kind of event: numbers in ``names`` and ``groups``, and arguments.
 
     A viewer paints slices of one group in one color. There may be no groups.
@@ -236,12 +236,12 @@ class LooksOfKind:
     arguments: Mapping[str, Argument]
 
 
-class Looks:
+class SliceStyles:
     """The distinct looks of all slices."""
 
     def __init__(self) -> None:
         """Start without looks."""
-        self.parts: list[LooksOfKind] = []
+        self.parts: list[KindStyles] = []
         self.count = 0
 
     def plain(
@@ -258,7 +258,7 @@ class Looks:
         """
         numbers = np.arange(len(names))
         return self._add(
-            LooksOfKind(kind, numbers, names, numbers if group is None else group, groups, {}), codes
+            KindStyles(kind, numbers, names, numbers if group is None else group, groups, {}), codes
         )
 
     def of_events(
@@ -278,9 +278,9 @@ class Looks:
         arguments = _arguments(capture, kind, dict(zip(columns, kept[2:], strict=False)))
         if paths:
             arguments["nvtx_path"] = Argument(kept[-1], paths.texts)
-        return self._add(LooksOfKind(kind, kept[0], names, kept[1], groups, arguments), look)
+        return self._add(KindStyles(kind, kept[0], names, kept[1], groups, arguments), look)
 
-    def _add(self, part: LooksOfKind, codes: NDArray[Any]) -> NDArray[Any]:
+    def _add(self, part: KindStyles, codes: NDArray[Any]) -> NDArray[Any]:
         looks: NDArray[Any] = (codes + self.count).astype(np.int32)
         self.parts.append(part)
         self.count += len(part.name)

@@ -20,27 +20,27 @@ _SHORT = [bytes([value]) for value in range(_MORE)]
 
 
 @dataclass(frozen=True)
-class Cells:
+class WireCells:
     """Bytes of n rows: ``data`` is n x width, ``held`` marks the bytes that count, ``size`` counts them."""
 
     data: NDArray[np.uint8]
     held: NDArray[np.bool_]
     size: NDArray[Any]
 
-    def take(self, rows: NDArray[Any]) -> Cells:
+    def take(self, rows: NDArray[Any]) -> WireCells:
         """Return these rows, as often as they are named."""
-        return Cells(self.data[rows], self.held[rows], self.size[rows])
+        return WireCells(self.data[rows], self.held[rows], self.size[rows])
 
-    def where(self, known: NDArray[np.bool_]) -> Cells:
+    def where(self, known: NDArray[np.bool_]) -> WireCells:
         """Return the cells with no bytes in the other rows."""
-        return Cells(self.data, self.held & known[:, None], np.where(known, self.size, 0))
+        return WireCells(self.data, self.held & known[:, None], np.where(known, self.size, 0))
 
-    def aligned(self) -> Cells:
+    def aligned(self) -> WireCells:
         """Return the cells with the bytes of each row at its left, in no more columns than needed."""
         held = np.arange(self.size.max(initial=0)) < self.size[:, None]
         data = np.zeros(held.shape, np.uint8)
         data[held] = self.data[self.held]
-        return Cells(data, held, self.size)
+        return WireCells(data, held, self.size)
 
 
 def sizes(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -60,12 +60,12 @@ def digits(values: NDArray[Any], width: int) -> NDArray[np.uint8]:
     return data
 
 
-def varints(values: NDArray[Any]) -> Cells:
+def varints(values: NDArray[Any]) -> WireCells:
     """Return numbers as varints."""
     size = sizes(values)
     data = digits(values, int(size.max(initial=1)))
     data[np.arange(len(size)), size - 1] &= _PAYLOAD
-    return Cells(data, np.arange(data.shape[1]) < size[:, None], size)
+    return WireCells(data, np.arange(data.shape[1]) < size[:, None], size)
 
 
 def items(data: NDArray[np.uint8], width: int, step: int) -> NDArray[np.void]:
@@ -76,50 +76,50 @@ def items(data: NDArray[np.uint8], width: int, step: int) -> NDArray[np.void]:
     return np.ndarray((data.size - width) // step + 1, f"V{width}", data, strides=(step,))
 
 
-def constant(raw: bytes, rows: int) -> Cells:
+def constant(raw: bytes, rows: int) -> WireCells:
     """Return the same bytes in each row."""
     data = np.broadcast_to(np.frombuffer(raw, np.uint8), (rows, len(raw)))
-    return Cells(data, np.broadcast_to(np.True_, data.shape), np.full(rows, len(raw)))
+    return WireCells(data, np.broadcast_to(np.True_, data.shape), np.full(rows, len(raw)))
 
 
-def joined(parts: Sequence[Cells]) -> Cells:
+def joined(parts: Sequence[WireCells]) -> WireCells:
     """Return the bytes of all parts, row by row."""
-    return Cells(
+    return WireCells(
         np.hstack([part.data for part in parts]),
         np.hstack([part.held for part in parts]),
         np.sum([part.size for part in parts], axis=0),
     )
 
 
-def stacked(parts: Sequence[Cells]) -> Cells:
+def stacked(parts: Sequence[WireCells]) -> WireCells:
     """Return the rows of all parts one after another."""
     width = max(part.data.shape[1] for part in parts)
     wide = [[(0, 0), (0, width - part.data.shape[1])] for part in parts]
-    return Cells(
+    return WireCells(
         np.concatenate([np.pad(part.data, by) for part, by in zip(parts, wide, strict=True)]),
         np.concatenate([np.pad(part.held, by) for part, by in zip(parts, wide, strict=True)]),
         np.concatenate([part.size for part in parts]),
     )
 
 
-def message_cells(number: int, *parts: Cells) -> Cells:
+def message_cells(number: int, *parts: WireCells) -> WireCells:
     """Return a field of a message in each row; ``parts`` are the bytes of the message."""
     size = np.sum([part.size for part in parts], axis=0)
     return joined([constant(tag(number, BYTES), len(size)), varints(size), *parts])
 
 
-def varint_cells(number: int, values: NDArray[Any]) -> Cells:
+def varint_cells(number: int, values: NDArray[Any]) -> WireCells:
     """Return a field with a number in each row."""
     return joined([constant(tag(number, VARINT), len(values)), varints(values)])
 
 
-def fixed_cells(number: int, values: NDArray[Any]) -> Cells:
+def fixed_cells(number: int, values: NDArray[Any]) -> WireCells:
     """Return a field of eight bytes in each row: a double, or an integer without sign."""
     raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
     return joined(
         [
             constant(tag(number, FIXED64), len(values)),
-            Cells(raw, np.broadcast_to(np.True_, raw.shape), np.full(len(values), raw.shape[1])),
+            WireCells(raw, np.broadcast_to(np.True_, raw.shape), np.full(len(values), raw.shape[1])),
         ]
     )
 

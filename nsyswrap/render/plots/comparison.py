@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base.text import without_folders
 from nsyswrap.base.units import duration
 from nsyswrap.render.colors import VERDICTS
-from nsyswrap.render.comparison import Cause, ChangedPart, ComparisonRows
+from nsyswrap.render.comparison import ChangedItem, ComparedCause, ComparisonRows
 from nsyswrap.render.plots.figure import (
     GRAY,
     Sheet,
@@ -58,7 +58,7 @@ def _figure(comparison: Comparison) -> Sheet:
     return drawn
 
 
-def _notes(rows: ComparisonRows, shown: Sequence[ChangedPart]) -> list[str]:
+def _notes(rows: ComparisonRows, shown: Sequence[ChangedItem]) -> list[str]:
     comparison, more = rows.comparison, len(rows.parts) - len(shown)
     base, new = comparison.base, comparison.new
     alone = len(base.runs) == len(new.runs) == 1  # the title says it
@@ -75,7 +75,7 @@ def _notes(rows: ComparisonRows, shown: Sequence[ChangedPart]) -> list[str]:
     ]
 
 
-def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
+def _bars(axes: Axes, parts: Sequence[ChangedItem], unit: str) -> None:
     """Draw new minus base of each part, the largest on top."""
     names = fitted([part.name for part in parts], _NAME_COLUMNS)
     # The grid stands below the name where kernels share one.
@@ -97,7 +97,7 @@ def _bars(axes: Axes, parts: Sequence[ChangedPart], unit: str) -> None:
     time_axis(axes.xaxis, longest, f"new minus base in a {unit}", ticks=5)
 
 
-def _causes_bars(axes: Axes, causes: Sequence[Cause], unit: str) -> None:
+def _causes_bars(axes: Axes, causes: Sequence[ComparedCause], unit: str) -> None:
     """Draw one step, or run, of both sides as stacked bars."""
     lefts = [0.0, 0.0]
     for cause in causes:

@@ -67,7 +67,7 @@ _COLUMNS = (
 
 
 @dataclass
-class Line:
+class CopyLine:
     """The rows of one direction and kind of host memory.
 
     ``size_bytes`` are mean sizes of copies. ``link_bytes_per_s`` is the GPU memory bandwidth, or NaN if the
@@ -91,7 +91,7 @@ class Line:
 class Copies:
     """The lines, and by direction the size and bandwidth of each copy whose time is its own."""
 
-    lines: list[Line]
+    lines: list[CopyLine]
     single_copies: dict[str, tuple[NDArray[Any], NDArray[Any]]]
     notes: Sequence[str]
 
@@ -99,13 +99,13 @@ class Copies:
 def compute(capture: Capture) -> Copies:
     """Return the bandwidths of copies and memsets in a capture; raises NotInCapture."""
     table = table_for(capture, "memcpy_bandwidth")
-    lines: dict[tuple[str, str | None], Line] = {}
+    lines: dict[tuple[str, str | None], CopyLine] = {}
     for operation, *memory_kinds, count, size, bandwidth, total, link in zip(
         *(list(table.data[name]) for name in _COLUMNS), strict=True
     ):
         direction = str(operation).removeprefix("[CUDA ").removeprefix("memcpy ").removesuffix("]")
         memory = next((kind for kind in memory_kinds if kind in _STYLES), None)
-        line = lines.setdefault((direction, memory), Line(direction, memory))
+        line = lines.setdefault((direction, memory), CopyLine(direction, memory))
         line.size_bytes.append(float(size) / float(count))
         line.bytes_per_s.append(float(bandwidth))
         line.total_ns.append(int(total))

@@ -43,7 +43,7 @@ _MARKERS = "marker: a kernel with one grid and block, its area by time; lines: p
 
 
 @dataclass(frozen=True)
-class Kernels:
+class RooflineKernels:
     """The kernels with known operations and bytes, an entry each, and the peaks by type."""
 
     names: Sequence[str]
@@ -57,7 +57,7 @@ class Kernels:
     notes: Sequence[str]
 
 
-def compute(capture: Capture) -> Kernels:
+def compute(capture: Capture) -> RooflineKernels:
     """Return the kernels of a capture; raises NotInCapture without any of known operations."""
     table = table_for(capture, "kernel_efficiency")
     columns = ("intensity", "flop_per_s", "bytes_per_s", "peak_percent", "bandwidth_percent", "total_ns")
@@ -83,7 +83,7 @@ def compute(capture: Capture) -> Kernels:
         roofs.setdefault(float(f"{peaks[i]:.4g}"), set()).add(str(types[i] or "f16"))
     known = bandwidth[np.isfinite(bandwidth)]
     drawn = data["total_ns"][kept].sum() / max(data["total_ns"].sum(), 1)
-    return Kernels(
+    return RooflineKernels(
         [names[i] for i in kept.tolist()],
         [classes[i] for i in kept.tolist()],
         data["intensity"][kept],
@@ -96,7 +96,7 @@ def compute(capture: Capture) -> Kernels:
     )
 
 
-def figure(data: Mapping[str, Kernels], program: str = "") -> Sheet:
+def figure(data: Mapping[str, RooflineKernels], program: str = "") -> Sheet:
     """Draw the kernels of each capture below one another, on the same axes."""
     notes = [_MARKERS, *dict.fromkeys(note for part in data.values() for note in part.notes)]
     drawn = sheet(_BODY_IN * len(data), _title(data), notes, program=program)
@@ -109,7 +109,7 @@ def figure(data: Mapping[str, Kernels], program: str = "") -> Sheet:
     return drawn
 
 
-def _title(data: Mapping[str, Kernels]) -> str:
+def _title(data: Mapping[str, RooflineKernels]) -> str:
     """Return the title: the kernel with the most time, its rate, and its share of the peak."""
     part = max(data.values(), key=lambda one: float(one.total_ns.max()))
     longest = int(part.total_ns.argmax())
@@ -120,7 +120,7 @@ def _title(data: Mapping[str, Kernels]) -> str:
     return f"{where}{for_title(part.names[longest], part.names)} reaches {rate}{share}"
 
 
-def _draw(axes: Axes, part: Kernels) -> None:
+def _draw(axes: Axes, part: RooflineKernels) -> None:
     area = np.maximum(_MOST_AREA * part.total_ns / part.total_ns.max(), _LEAST_AREA)
     for kind in sorted(set(part.classes)):
         mine, color = np.array(part.classes) == kind, hue(kernel_color(kind))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from nsyswrap.analysis.answer import JudgedSteps, judged_steps
 from nsyswrap.analysis.arrays.intervals import overlap, union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.judged_part import main_steps
+from nsyswrap.analysis.judged_process import main_steps
 from nsyswrap.analysis.no_gpu_work import why_absent
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
@@ -69,7 +69,7 @@ _FAMILIES = (KERNELS, COPIES, CALLS, RANGES)  # in the order of the legend
 _SINGLE = 4  # bins; a longer NVTX range is drawn by itself
 
 
-class Kind(NamedTuple):
+class LegendKind(NamedTuple):
     """A kind of event, sorted as in the legend. A kind that ``hangs`` is drawn from the lane's upper edge."""
 
     order: int
@@ -78,12 +78,12 @@ class Kind(NamedTuple):
     hangs: bool = False
 
 
-def _kind(kind: names.Kind) -> Kind:
+def _kind(kind: names.Kind) -> LegendKind:
     family, _ = kind
     name = name_of(kind)
     complete = family not in (KERNELS, CALLS) or name == "CUDA graph" or name.endswith(" products")
     label = name if complete else f"{name} {family}"
-    return Kind(_FAMILIES.index(family), label, style_of(kind), hangs=family == COPIES)
+    return LegendKind(_FAMILIES.index(family), label, style_of(kind), hangs=family == COPIES)
 
 
 NVTX_RANGE = _kind((RANGES, "range"))
@@ -98,11 +98,11 @@ class Range(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lane:
+class PlotLane:
     """One row of the timeline: for each kind the part of each bin that it takes, and single ranges."""
 
     label: str
-    shares: dict[Kind, NDArray[Any]]
+    shares: dict[LegendKind, NDArray[Any]]
     ranges: list[Range] = field(default_factory=list)
 
 
@@ -111,7 +111,7 @@ def bins(start_ns: int, end_ns: int) -> NDArray[Any]:
     return np.unique(np.linspace(start_ns, max(end_ns, start_ns + 1), BINS + 1).round().astype(np.int64))
 
 
-def gpu_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
+def gpu_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[PlotLane], int]:
     """Return a lane for each of the busiest streams, and the number of streams without a lane."""
     streams: list[list[model.Lane]] = []
     for lane in model.streams(capture):
@@ -120,13 +120,13 @@ def gpu_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
         streams[-1].append(lane)
     kept = _busiest([_time(parts) for parts in streams], MOST_STREAMS)
     lanes = [
-        Lane(f"{gpu_name(capture, parts[0].device, model=False)} {parts[0].title}", _shares(parts, edges))
+        PlotLane(f"{gpu_name(capture, parts[0].device, model=False)} {parts[0].title}", _shares(parts, edges))
         for parts in (streams[i] for i in kept)
     ]
     return lanes, len(streams) - len(kept)
 
 
-def host_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[Lane], int]:
+def host_lanes(capture: Capture, edges: NDArray[Any]) -> tuple[list[PlotLane], int]:
     """Return the lanes of the busiest threads, and the number of threads without a lane.
 
     The NVTX lanes of a thread are above its API lane.
@@ -155,11 +155,11 @@ def _busiest(time_ns: Sequence[int], most: int) -> list[int]:
     return sorted(np.argsort(-np.array(time_ns), kind="stable")[:most].tolist())
 
 
-def _host_lane(lane: model.Lane, edges: NDArray[Any]) -> Iterator[Lane]:
+def _host_lane(lane: model.Lane, edges: NDArray[Any]) -> Iterator[PlotLane]:
     """Yield the lane of calls or of one level of ranges if it has something in the bins."""
     if lane.family == CALLS:
         if taken := _shares([lane], edges):
-            yield Lane(f"{lane.group} API", taken)
+            yield PlotLane(f"{lane.group} API", taken)
         return
     if lane.level >= MOST_LEVELS:
         return
@@ -174,12 +174,12 @@ def _host_lane(lane: model.Lane, edges: NDArray[Any]) -> Iterator[Lane]:
     spans = zip(lane.start_ns[long].tolist(), lane.end_ns[long].tolist(), names, strict=True)
     ranges = [Range(*span) for span in spans]
     if taken or ranges:
-        yield Lane("" if lane.level else f"{lane.group} NVTX", taken, ranges)
+        yield PlotLane("" if lane.level else f"{lane.group} NVTX", taken, ranges)
 
 
 def _shares(
     lanes: Sequence[model.Lane], edges: NDArray[Any], which: NDArray[Any] | slice = slice(None)
-) -> dict[Kind, NDArray[Any]]:
+) -> dict[LegendKind, NDArray[Any]]:
     """Return for each kind the part of every bin in which at least one of its events was open.
 
     The lanes have the same kinds. Events outside all bins are left out.
@@ -188,7 +188,7 @@ def _shares(
         np.concatenate([getattr(lane, name)[which] for lane in lanes])
         for name in ("start_ns", "end_ns", "series")
     )
-    share_of: dict[Kind, NDArray[Any]] = {}
+    share_of: dict[LegendKind, NDArray[Any]] = {}
     for number in np.flatnonzero(np.bincount(series)).tolist():
         mine = series == number
         cover = union(start[mine], end[mine])
@@ -229,7 +229,9 @@ class Window(NamedTuple):
     clock: str = "the capture"
 
 
-def draw_lanes(axes: Axes, lanes: Sequence[Lane], edges: NDArray[Any], window: Window | None = None) -> None:
+def draw_lanes(
+    axes: Axes, lanes: Sequence[PlotLane], edges: NDArray[Any], window: Window | None = None
+) -> None:
     """Draw lanes, the first on top. ``edges`` are the edges of their bins in ns; the window is theirs."""
     window = window or Window(int(edges[0]), int(edges[-1] - edges[0]))
     origin, length = window.start_ns, window.length_ns
@@ -252,7 +254,7 @@ def _after(mark: int, clock: str) -> str:
     return f"time after {text} s of {clock}" if mark else f"time of {clock}"
 
 
-def _draw_shares(axes: Axes, row: int, lane: Lane, edges: NDArray[Any]) -> None:
+def _draw_shares(axes: Axes, row: int, lane: PlotLane, edges: NDArray[Any]) -> None:
     """Stack the kinds of a lane. If they take more than a bin together, as migrations do, scale them down."""
     total = sum(lane.shares.values(), np.zeros(len(edges) - 1))
     scale = np.where(total > 0, np.clip(total, _LEAST, 1) / np.where(total > 0, total, 1), 0) * _HEIGHT
@@ -266,14 +268,14 @@ def _draw_shares(axes: Axes, row: int, lane: Lane, edges: NDArray[Any]) -> None:
             _step(axes, rising, base, edges, kind)
 
 
-def _step(axes: Axes, top: NDArray[Any], base: NDArray[Any], edges: NDArray[Any], kind: Kind) -> None:
+def _step(axes: Axes, top: NDArray[Any], base: NDArray[Any], edges: NDArray[Any], kind: LegendKind) -> None:
     below: Any = base  # an array is valid, but matplotlib's type hint allows only a number
     patch = StepPatch(top, edges, baseline=below, fill=True, label=kind.label, **paint(kind.color))
     patch.set_rasterized(True)  # so that the file size does not grow with the number of events
     axes.add_artist(patch)  # add_patch and stairs are slow: they update the limits with every corner
 
 
-def _draw_ranges(axes: Axes, row: int, lane: Lane, window: tuple[int, int], width_in: float) -> None:
+def _draw_ranges(axes: Axes, row: int, lane: PlotLane, window: tuple[int, int], width_in: float) -> None:
     """Draw single ranges, with names in those that have room. The window is its start and length in ns."""
     origin, length = window
     spans = [(part.start_ns - origin, part.end_ns - part.start_ns) for part in lane.ranges]
@@ -309,7 +311,7 @@ class Timeline:
     """
 
     edges: NDArray[Any]
-    lanes: list[Lane]
+    lanes: list[PlotLane]
     busy_percent: list[tuple[str, float]]
     notes: list[str]
     part: str

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from nsyswrap.capture.capture import Capture
 
-    Rows = Mapping[str | None, "Row"]
+    Rows = Mapping[str | None, "KernelShare"]
 
 _MOST_BARS, _MOST_KERNELS, _FEWEST_KERNELS = 40, 12, 3
 _LINE_IN, _AXIS_IN = 0.185, 0.75
@@ -54,7 +54,7 @@ _GRAPHS = "CUDA graphs traced as a whole"
 
 
 @dataclass(frozen=True)
-class Row:
+class KernelShare:
     """One kernel in one capture. ``share`` is its part of the time of all GPU operations."""
 
     total_ns: int
@@ -65,15 +65,15 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Kernels:
+class TopKernels:
     """The kernels of a capture by name, the most time first, and the shares of other operations."""
 
-    rows: dict[str | None, Row]
+    rows: dict[str | None, KernelShare]
     others: dict[str, float]
     notes: list[str]
 
 
-def compute(capture: Capture) -> Kernels:
+def compute(capture: Capture) -> TopKernels:
     """Return the kernels of a capture; raises NotInCapture."""
     table = table_for(capture, "cuda_gpu_kern_sum")
     names, classes = table.data["name"], _classes(capture)
@@ -83,11 +83,11 @@ def compute(capture: Capture) -> Kernels:
     total = max(without_graphs + int(graphs.sum()), 1)
     others = {"copies and memsets": without_graphs - int(total_ns.sum()), _GRAPHS: int(graphs.sum())}
     rows = {
-        name: Row(ns, count, med, ns / total, classes[name])
+        name: KernelShare(ns, count, med, ns / total, classes[name])
         for name, ns, count, med in zip(names, *(part.tolist() for part in (total_ns, *figures)), strict=True)
     }
     shares = {operations: ns / total for operations, ns in others.items()}
-    return Kernels(rows, shares, notes_of(table) + _graph_note(graphs))
+    return TopKernels(rows, shares, notes_of(table) + _graph_note(graphs))
 
 
 def _graph_note(graphs_ns: NDArray[Any]) -> list[str]:
@@ -108,7 +108,7 @@ def _classes(capture: Capture) -> dict[str | None, str]:
     }
 
 
-def figure(data: Mapping[str, Kernels], program: str = "") -> Sheet:
+def figure(data: Mapping[str, TopKernels], program: str = "") -> Sheet:
     """Draw the kernels with the most time over all captures."""
     by_label = {label: part.rows for label, part in data.items()}
     names, notes = _longest(by_label)
@@ -134,7 +134,7 @@ def _longest(by_label: Mapping[str, Rows]) -> tuple[list[str | None], list[str]]
     return names, [f"not drawn: {counted(rest, 'more kernels')}, {rest_time} in total"] if rest else []
 
 
-def _title(data: Sequence[Kernels], name: str | None) -> str:
+def _title(data: Sequence[TopKernels], name: str | None) -> str:
     """Return the title: the share of the longest kernel, and what takes more in a single capture."""
     shares = [part.rows[name].share for part in data if name in part.rows]
     least, most = _percent(min(shares)), _percent(max(shares))
@@ -188,7 +188,7 @@ def _bars(axes: Axes, names: list[str | None], by_label: Mapping[str, Rows]) -> 
     axes.set_xticks([place for place in axes.get_xticks() if place <= most])
 
 
-def _bar(axes: Axes, line: float, row: Row) -> None:
+def _bar(axes: Axes, line: float, row: KernelShare) -> None:
     axes.barh(line, row.total_ns, height=_BAR, **paint(kernel_color(row.kernel_class)))
     cells = (duration(row.total_ns), f"{100 * row.share:.1f} %", f"{row.count:,}", human(row.med_ns, Unit.NS))
     for text, (_, place) in zip(cells, _COLUMNS, strict=True):

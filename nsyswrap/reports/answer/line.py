@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from nsyswrap.base.text import clip, screen_width, wrap
-from nsyswrap.reports.figures import Figure
+from nsyswrap.reports.figures import SentenceFigure
 from nsyswrap.reports.wording.states import OTHER_NAME
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _LEAST_PERCENT = 1.0  # smaller shares are summed
 
 
 @dataclass(frozen=True)
-class Line:
+class AnswerLine:
     """One line of the answer. Only a sentence can take more than 80 columns with its indentation.
 
     ``level`` says whether the figure is a good or a bad one; empty if that does not apply. ``bar`` has shares
@@ -45,7 +45,7 @@ class Line:
     heading: str = ""
     report: str = ""
     typed: str = ""
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[SentenceFigure, ...] = ()
 
     @property
     def indented(self) -> bool:
@@ -86,12 +86,12 @@ def room(kind: Kind) -> int:
     return WIDTH - len(_INDENT) * (kind in _INDENTED)
 
 
-def with_command(lines: Iterable[Line], command: str) -> list[Line]:
+def with_command(lines: Iterable[AnswerLine], command: str) -> list[AnswerLine]:
     """Return lines that name a whole command where they name options. ``command`` shows the capture again."""
     return [replace(line, typed=f"{command} {line.typed}") if line.typed else line for line in lines]
 
 
-def screen_texts(line: Line) -> list[str]:
+def screen_texts(line: AnswerLine) -> list[str]:
     """Return the text of a line with its indentation, as lines of at most 80 columns."""
     text = str(line)
     return (
@@ -104,7 +104,7 @@ def first_fitting(texts: Sequence[str], columns: int) -> str:
     return next((text for text in texts if screen_width(text) <= columns), texts[-1])
 
 
-def first_line(lines: Sequence[Line]) -> Line:
+def first_line(lines: Sequence[AnswerLine]) -> AnswerLine:
     """Return the first of these lines that fits on a screen, else the last one."""
     return next((line for line in lines if screen_width(line.text) <= room(line.kind)), lines[-1])
 

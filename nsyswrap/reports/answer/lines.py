@@ -15,7 +15,7 @@ from nsyswrap.base.text import clip, counted, printable, screen_width, shorten
 from nsyswrap.base.units import Unit, duration, duration_of, human, percent
 from nsyswrap.reports import find_report
 from nsyswrap.reports.answer.line import (
-    Line,
+    AnswerLine,
     Shares,
     first_fitting,
     first_line,
@@ -25,7 +25,7 @@ from nsyswrap.reports.answer.line import (
     whole_percent,
 )
 from nsyswrap.reports.answer.steps import loop_lines, outlier_lines, repeated, start_up_lines
-from nsyswrap.reports.figures import Figure, figures_of
+from nsyswrap.reports.figures import SentenceFigure, figures_of
 from nsyswrap.reports.wording.advice import SAVINGS, words
 from nsyswrap.reports.wording.states import BUSY_NAMES, IDLE_NAMES, OTHER_NAME
 
@@ -66,7 +66,7 @@ _NAMES = 3  # of each summary
 _NAME_WIDTH = 30
 
 
-def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
+def answer_lines(capture: Capture, answer: Answer) -> list[AnswerLine]:
     """Return the answer of a capture in lines: busy, idle causes, findings, then facts, doubts and notes."""
     if not answer.devices:
         return list(_without_gpu_lines(capture))
@@ -85,7 +85,7 @@ def answer_lines(capture: Capture, answer: Answer) -> list[Line]:
     ]
 
 
-def _busy_lines(answer: Answer) -> Iterator[Line]:
+def _busy_lines(answer: Answer) -> Iterator[AnswerLine]:
     shares = shares_of(answer)
     percent = 100 * shares.part(shares.busy)
     several = len({device.device_id for device in answer.devices}) > 1
@@ -95,45 +95,47 @@ def _busy_lines(answer: Answer) -> Iterator[Line]:
     steps = answer.steps
     each = {"steps.mean_ns": duration(steps.mean_ns)} if steps and not _skewed(steps) else {}
     marks = _figures(answer, {"busy_percent": busy_text, **each})
-    yield Line(_verdict(head, answer), "verdict", level, heading=head, figures=marks)
+    yield AnswerLine(_verdict(head, answer), "verdict", level, heading=head, figures=marks)
     yield from _step_lines(answer)
     largest = max(shares.idle_parts.values(), default=0)
     bar = tuple(map(shares.part, (shares.busy, largest, shares.idle - largest)))
     mostly = percent >= _MOSTLY_PERCENT
     if mostly:
         text = _parts("busy", shares, shares.busy, shares.busy_parts, bar=True)
-        yield Line(text, "shares", bar=bar, figures=marks[:1])
+        yield AnswerLine(text, "shares", bar=bar, figures=marks[:1])
     if shares.idle:
         text = _parts("idle", shares, shares.idle, shares.idle_parts, bar=not mostly)
         marks = _figures(answer, {"idle_percent": idle_text})
-        yield Line(text, "shares", bar=() if mostly else bar, figures=marks)
+        yield AnswerLine(text, "shares", bar=() if mostly else bar, figures=marks)
     if len(answer.devices) > 1 or answer.devices[0].shared_with:
         yield _devices(answer)
 
 
-def _utilization(answer: Answer) -> Iterator[Line]:
+def _utilization(answer: Answer) -> Iterator[AnswerLine]:
     """Yield the share of the peak rates that is reached, where shapes were recorded."""
     known = answer.utilization
     if known is None:
         return
     if known.flop_per_s is None and known.bytes_per_s is None:
         share = whole_percent(known.known_percent)
-        yield Line(f"FLOPs or bytes are known of {share} of kernel time", "fact", heading="MFU not known")
+        yield AnswerLine(
+            f"FLOPs or bytes are known of {share} of kernel time", "fact", heading="MFU not known"
+        )
         return
     heading = "MFU not known" if known.mfu_percent is None else f"MFU {percent(known.mfu_percent)}"
     texts = [human(known.flop_per_s, Unit.FLOP_PER_S)] if known.flop_per_s else []
     if known.bandwidth_percent is not None:
         texts.append(f"memory bandwidth at least {whole_percent(known.bandwidth_percent)} of its peak")
-    yield Line("; ".join(texts) or "peak rates of this GPU are not known", "fact", heading=heading)
+    yield AnswerLine("; ".join(texts) or "peak rates of this GPU are not known", "fact", heading=heading)
 
 
-def _figures(answer: Answer, texts: Mapping[str, str]) -> tuple[Figure, ...]:
+def _figures(answer: Answer, texts: Mapping[str, str]) -> tuple[SentenceFigure, ...]:
     """Return the figures with these keys and texts; those that the answer lacks are left out."""
     values = figures_of(answer)
-    return tuple(Figure(key, values[key], text) for key, text in texts.items() if key in values)
+    return tuple(SentenceFigure(key, values[key], text) for key, text in texts.items() if key in values)
 
 
-def _saved(finding: Finding, answer: Answer) -> tuple[Figure, ...]:
+def _saved(finding: Finding, answer: Answer) -> tuple[SentenceFigure, ...]:
     number = next(i for i, other in enumerate(answer.findings) if other is finding)
     saved = whole_percent(finding.ceiling_percent or 0.0)
     return _figures(answer, {f"findings.{number}.potential_percent": saved})
@@ -171,13 +173,13 @@ def _skewed(steps: JudgedSteps) -> bool:
     return abs(steps.mean_ns - steps.median_ns) > _SKEWED * steps.median_ns
 
 
-def _step_lines(answer: Answer) -> Iterator[Line]:
+def _step_lines(answer: Answer) -> Iterator[AnswerLine]:
     """Yield mean and median of the steps where they differ."""
     steps = answer.steps
     if steps is not None and _skewed(steps):
         mean, median = duration(steps.mean_ns), duration(steps.median_ns)
         marks = _figures(answer, {"steps.mean_ns": mean, "steps.median_ns": median})
-        yield Line(f"step time: mean {mean}, median {median}", "detail", figures=marks)
+        yield AnswerLine(f"step time: mean {mean}, median {median}", "detail", figures=marks)
 
 
 def _parts(title: str, shares: Shares, total: int, parts: Mapping[str, int], *, bar: bool) -> str:
@@ -195,16 +197,16 @@ def _parts(title: str, shares: Shares, total: int, parts: Mapping[str, int], *, 
         parts = merged(parts)
 
 
-def _devices(answer: Answer) -> Line:
+def _devices(answer: Answer) -> AnswerLine:
     """Return how busy each device was, as briefly as the line demands."""
     by_process = len({device.process_id for device in answer.devices}) > 1
     texts = [
         f"{_name(device, by_process=by_process)}: {_busy_percent(device)} %" for device in answer.devices
     ]
-    lines = [Line(text, "detail") for text in (", ".join(texts), *_brief_devices(answer))]
+    lines = [AnswerLine(text, "detail") for text in (", ".join(texts), *_brief_devices(answer))]
     for count in range(len(texts) - 1, 0, -1):
         fewer = f"{', '.join(texts[:count])}, {len(texts) - count} more"
-        lines.append(Line(fewer, "detail", report="gpu_time"))
+        lines.append(AnswerLine(fewer, "detail", report="gpu_time"))
     return first_line(lines)
 
 
@@ -228,43 +230,45 @@ def _busy_percent(device: DeviceTime) -> str:
     return percent.removesuffix(" %")
 
 
-def _why_whole(answer: Answer) -> Iterator[Line]:
+def _why_whole(answer: Answer) -> Iterator[AnswerLine]:
     if answer.why_whole and answer.part == "whole capture":
         text = printable(f"No steady part: {answer.why_whole}")
         texts = [f"{text}{end}" for end in ("; the whole capture is judged", "; whole capture judged", "")]
-        yield Line(clip(first_fitting(texts, room("fact")), room("fact")), "fact")
+        yield AnswerLine(clip(first_fitting(texts, room("fact")), room("fact")), "fact")
 
 
-def _withheld(why: Finding) -> Iterator[Line]:
+def _withheld(why: Finding) -> Iterator[AnswerLine]:
     wording = words(why)
-    yield Line(printable(wording.what), "finding", "bad", heading="No verdict")
+    yield AnswerLine(printable(wording.what), "finding", "bad", heading="No verdict")
     if wording.remedy:
-        yield Line(f"{wording.remedy} keeps them: {wording.example}", "detail")
-    yield Line("Record again; list the problems", "detail", typed="-r diagnostics")
+        yield AnswerLine(f"{wording.remedy} keeps them: {wording.example}", "detail")
+    yield AnswerLine("Record again; list the problems", "detail", typed="-r diagnostics")
 
 
-def _notes(answer: Answer) -> Iterator[Line]:
+def _notes(answer: Answer) -> Iterator[AnswerLine]:
     for finding in answer.findings:
         if finding.ceiling_ns is None:
-            yield Line(f"Check: {printable(words(finding).what)}", "doubt", "warning", report=finding.source)
+            yield AnswerLine(
+                f"Check: {printable(words(finding).what)}", "doubt", "warning", report=finding.source
+            )
     notes = [(remark, "") for remark in answer.remarks]
     notes += [(wording.sentence, wording.report) for wording in map(words, answer.notes)]
     for note, report in notes[:_MOST_NOTES]:
-        yield Line(f"Note: {printable(note)}", "note", report=report)
+        yield AnswerLine(f"Note: {printable(note)}", "note", report=report)
 
 
-def _facts(answer: Answer) -> Iterator[Line]:
+def _facts(answer: Answer) -> Iterator[AnswerLine]:
     """Yield facts that name no cost, and the option for the command that examines a kernel."""
     for fact in answer.facts:
         sentence = printable(words(fact).what)
         if fact.kind == _ONE_KERNEL:
-            yield Line(sentence, "note")
-            yield Line("command for Nsight Compute", "detail", typed="--ncu")
+            yield AnswerLine(sentence, "note")
+            yield AnswerLine("command for Nsight Compute", "detail", typed="--ncu")
         elif fact.kind != _UNKNOWN:
-            yield Line(sentence, "fact", report=fact.source)
+            yield AnswerLine(sentence, "fact", report=fact.source)
 
 
-def _finding_lines(answer: Answer) -> Iterator[list[Line]]:
+def _finding_lines(answer: Answer) -> Iterator[list[AnswerLine]]:
     """Yield the lines of each finding, the first in full; of none, why there is none.
 
     The last lines name the commands that show more. A withheld verdict has no findings.
@@ -293,12 +297,12 @@ def _shown(answer: Answer) -> list[Finding]:
     return _worth(answer)[:_MOST]
 
 
-def _first(finding: Finding, answer: Answer) -> Iterator[Line]:
+def _first(finding: Finding, answer: Answer) -> Iterator[AnswerLine]:
     wording = words(finding)
-    yield Line(printable(wording.sentence), "finding", "bad", heading=wording.heading)
+    yield AnswerLine(printable(wording.sentence), "finding", "bad", heading=wording.heading)
     remedy = wording.remedy
     if finding.saved_ns is None:
-        yield Line(f"{remedy}: {_saving(finding)}", "detail")
+        yield AnswerLine(f"{remedy}: {_saving(finding)}", "detail")
         return
     of = _of_a_step(answer)
     texts = [_saving(finding, of)]
@@ -306,10 +310,10 @@ def _first(finding: Finding, answer: Answer) -> Iterator[Line]:
         texts.insert(0, _saving(finding, of, _times(finding, answer)))
     texts = [f"{remedy} would save {most}" for most in texts]
     text = clip(first_fitting(texts, room("detail")), room("detail"))
-    yield Line(text, "detail", figures=_saved(finding, answer))
+    yield AnswerLine(text, "detail", figures=_saved(finding, answer))
 
 
-def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
+def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[AnswerLine]:
     """Yield a finding in one line; in two if its headline is too long."""
     wording = words(finding)
     common = ", partly the same time" if again else ""
@@ -318,16 +322,18 @@ def _other(finding: Finding, answer: Answer, *, again: bool) -> Iterator[Line]:
     marks = _saved(finding, answer)
     costs, saves = ("", ": ") if finding.saved_ns is None else ("costs ", " would save ")
     for saving in (f"{costs}{in_full}", f"{costs}{most}", most):
-        one = Line(f"{sentence}: {saving}", "finding", "warning", heading=wording.heading, figures=marks)
+        one = AnswerLine(
+            f"{sentence}: {saving}", "finding", "warning", heading=wording.heading, figures=marks
+        )
         if not wording.heading:
-            one = Line(saving, "finding", "warning", heading=sentence, figures=marks)
+            one = AnswerLine(saving, "finding", "warning", heading=sentence, figures=marks)
         if screen_width(one.text) <= room("finding"):
             yield one
             return
-    yield Line(sentence, "finding", "warning", heading=wording.heading)
+    yield AnswerLine(sentence, "finding", "warning", heading=wording.heading)
     remedy = wording.remedy
     texts = [f"{remedy}{saves}{in_full}", f"{remedy}: {in_full}", f"{remedy}: {most}", most]
-    yield Line(first_fitting(texts, room("detail")), "detail", figures=marks)
+    yield AnswerLine(first_fitting(texts, room("detail")), "detail", figures=marks)
 
 
 def _saving(finding: Finding, of: str = "", times: str = "") -> str:
@@ -353,36 +359,36 @@ def _times(finding: Finding, answer: Answer) -> str:
     return duration_of((finding.ceiling_ns or 0) / count, finding.window_ns / count)
 
 
-def _more(finding: Finding, answer: Answer) -> Iterator[Line]:
+def _more(finding: Finding, answer: Answer) -> Iterator[AnswerLine]:
     """Yield what else there is to say about some findings."""
     if finding.kind == "waiting_for_rank":
-        yield Line("compare all ranks", "detail", typed="--by rank")
+        yield AnswerLine("compare all ranks", "detail", typed="--by rank")
     if finding.kind == _SPIKES:
         yield from outlier_lines(answer, "detail")
 
 
-def _nothing(answer: Answer) -> Iterator[Line]:
+def _nothing(answer: Answer) -> Iterator[AnswerLine]:
     """Yield that nothing costs much, or the largest cause if the GPU idles."""
     cause, ns = next(iter(answer.idle_ns.items()), ("", 0))
     if answer.share(ns) < WORTH_PERCENT:
         yield from () if _moving(answer) else (_healthy(answer),)
         return
     text = f"{IDLE_NAMES[cause]}, {whole_percent(answer.share(ns))} of the {answer.part}"
-    yield Line(text, "finding", "warning", heading="Largest cause of idle time")
-    yield Line("list the gaps", "detail", typed="-r gpu_idle")
+    yield AnswerLine(text, "finding", "warning", heading="Largest cause of idle time")
+    yield AnswerLine("list the gaps", "detail", typed="-r gpu_idle")
 
 
-def _healthy(answer: Answer) -> Line:
+def _healthy(answer: Answer) -> AnswerLine:
     """Return that nothing costs much, and what was looked at: some names do not tell what a kernel does."""
     unknown = sum(fact.time_percent or 0.0 for fact in answer.facts if fact.kind == _UNKNOWN)
     unknown += answer.share(sum(answer.busy_ns.get(state, 0) for state in (GRAPH, OTHER_KERNELS)))
     looked = "idle time, copies, precision, fusion"
     if unknown >= WORTH_PERCENT:
         looked = f"idle time, copies; {whole_percent(unknown)} in unknown kernels"
-    return Line(f"No single cause costs {WORTH_PERCENT:.0f} % or more ({looked})", "finding", "good")
+    return AnswerLine(f"No single cause costs {WORTH_PERCENT:.0f} % or more ({looked})", "finding", "good")
 
 
-def _moving(answer: Answer) -> list[Line]:
+def _moving(answer: Answer) -> list[AnswerLine]:
     """Return the share of the time that only moves data, if it is much and no finding is about it."""
     kinds = {finding.kind for finding in answer.findings}
     states = [state for state, known in _MOVING.items() if not kinds.intersection(known)]
@@ -396,35 +402,35 @@ def _moving(answer: Answer) -> list[Line]:
     )
     total = whole_percent(sum(percent.values()))
     text = f"{total} of the {answer.part} only moves data: {listed}"
-    return [Line(text, "finding", "warning", report=report)]
+    return [AnswerLine(text, "finding", "warning", report=report)]
 
 
-def _commands(answer: Answer) -> Iterator[Line]:
+def _commands(answer: Answer) -> Iterator[AnswerLine]:
     findings = len(_worth(answer))
     if findings > _MOST:
         more = findings - _MOST
         text = f"{counted(more, 'more findings')}, and advice on all"
-        yield Line(text, "note", typed="--advice")
+        yield AnswerLine(text, "note", typed="--advice")
     elif findings:
-        yield Line("Advice with a line of code for each", "note", typed="--advice")
+        yield AnswerLine("Advice with a line of code for each", "note", typed="--advice")
     processes = {pid for device in answer.devices for pid in (device.process_id, *device.shared_with)}
     processes -= {MISSING}
     if len(processes) > 1 and all(finding.kind != "waiting_for_rank" for finding in answer.findings):
-        yield Line(f"Compare the {len(processes)} processes", "note", typed="--by rank")
+        yield AnswerLine(f"Compare the {len(processes)} processes", "note", typed="--by rank")
 
 
-def _without_gpu_lines(capture: Capture) -> Iterator[Line]:
+def _without_gpu_lines(capture: Capture) -> Iterator[AnswerLine]:
     """Yield why there is no GPU work, and the names with the most time of everything else."""
     if capture.view.selection.narrows:
-        yield Line("No GPU work in the selection", "verdict", "bad")
+        yield AnswerLine("No GPU work in the selection", "verdict", "bad")
     else:
         cause = no_gpu_work(capture.whole, run_facts(capture.source))[0]
-        yield Line(printable(str(cause)), "verdict", "bad", heading="No GPU work")
+        yield AnswerLine(printable(str(cause)), "verdict", "bad", heading="No GPU work")
     for name, title in _SUMMARIES.items():
         yield from _longest(capture, name, title)
 
 
-def _longest(capture: Capture, report: str, title: str) -> Iterator[Line]:
+def _longest(capture: Capture, report: str, title: str) -> Iterator[AnswerLine]:
     try:
         table = find_report(report).make(capture)
     except NotInCapture:
@@ -439,7 +445,7 @@ def _longest(capture: Capture, report: str, title: str) -> Iterator[Line]:
     ]
     more = report if len(table) > len(rows) else ""
     lines = [
-        Line(f"{title}: {', '.join(texts[:count])}", "fact", report=more)
+        AnswerLine(f"{title}: {', '.join(texts[:count])}", "fact", report=more)
         for count in range(len(texts), 0, -1)
     ]
     yield first_line(lines)

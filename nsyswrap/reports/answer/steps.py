@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.analysis.steps.numbered import family
 from nsyswrap.base.text import counted, printable, shorten
 from nsyswrap.base.units import duration
-from nsyswrap.reports.answer.line import Line, first_fitting, room, whole_percent
+from nsyswrap.reports.answer.line import AnswerLine, first_fitting, room, whole_percent
 from nsyswrap.reports.wording.states import state_name
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _LEAST_PART = 0.05  # of the extra time: a state with less is not named
 _ALL = 1.05  # of the extra time: states that have more do not explain it
 
 
-def start_up_lines(answer: Answer) -> Iterator[Line]:
+def start_up_lines(answer: Answer) -> Iterator[AnswerLine]:
     """Yield how long the start-up took, and which warm-up steps and how much GPU time are left out."""
     if answer.steps is None or answer.start_up is None:
         return
@@ -37,7 +37,7 @@ def start_up_lines(answer: Answer) -> Iterator[Line]:
     left_out = f"{', '.join(parts)} left out" if parts else ""
     if not start_up.duration_ns:
         if left_out:
-            yield Line(left_out, "fact")
+            yield AnswerLine(left_out, "fact")
         return
     first = f"step {answer.steps.first:,}" if answer.steps.first else "the first step"
     first = "the first loop" if any(loop.before for loop in answer.other_loops) else first
@@ -47,7 +47,7 @@ def start_up_lines(answer: Answer) -> Iterator[Line]:
         loading = f", {duration(start_up.loading_ns)} of it loading modules"
     end = f"; {left_out}" if left_out else ""
     texts = [f"{text}{loading}{end}", f"{text}{loading.removesuffix(' modules')}{end}", f"{text}{end}"]
-    yield Line(first_fitting(texts, room("fact")), "fact")
+    yield AnswerLine(first_fitting(texts, room("fact")), "fact")
 
 
 def repeated(count: int, label: str) -> str:
@@ -56,7 +56,7 @@ def repeated(count: int, label: str) -> str:
     return f"{counted(count, 'repeated steps')} of" if is_work else f"{count:,} x"
 
 
-def loop_lines(answer: Answer) -> Iterator[Line]:
+def loop_lines(answer: Answer) -> Iterator[AnswerLine]:
     """Yield a line for each other loop of the program, those with most time first; variants have one line."""
     families: dict[object, list[OtherLoop]] = {}
     for loop in sorted(answer.other_loops, key=lambda loop: -loop.count * loop.mean_ns):
@@ -66,10 +66,10 @@ def loop_lines(answer: Answer) -> Iterator[Line]:
     for loops in shown:
         yield _variants_line(loops) if len(loops) > 1 else _loop_line(loops[0])
     if more := len(answer.other_loops) - sum(map(len, shown)):
-        yield Line(f"{more} more loops", "fact")
+        yield AnswerLine(f"{more} more loops", "fact")
 
 
-def _loop_line(loop: OtherLoop) -> Line:
+def _loop_line(loop: OtherLoop) -> AnswerLine:
     label = printable(loop.label.removeprefix("a sequence of "))
     each = f", {duration(loop.mean_ns)} each"
     busy = f": GPU busy {whole_percent(loop.busy_percent)}"
@@ -77,10 +77,10 @@ def _loop_line(loop: OtherLoop) -> Line:
     before = f"Another loop: {repeated(loop.count, loop.label)} "
     columns = room("fact") - len(before) - len(each) - len(busy)
     texts = [f"{before}{label}{each}{total}{busy}", f"{before}{shorten(label, columns)}{each}{busy}"]
-    return Line(first_fitting(texts, room("fact")), "fact")
+    return AnswerLine(first_fitting(texts, room("fact")), "fact")
 
 
-def _variants_line(loops: Sequence[OtherLoop]) -> Line:
+def _variants_line(loops: Sequence[OtherLoop]) -> AnswerLine:
     """Return the line of loops whose names differ in numbers alone."""
     means = [loop.mean_ns for loop in loops]
     each = f", {duration(min(means))} to {duration(max(means))} each"
@@ -88,10 +88,10 @@ def _variants_line(loops: Sequence[OtherLoop]) -> Line:
     before, label = f"Other loops: {len(loops)} variants ", printable(family(loops[0].label))
     columns = room("fact") - len(before) - len(each)
     texts = [f"{before}{label}{each}{total}", f"{before}{shorten(label, columns)}{each}"]
-    return Line(first_fitting(texts, room("fact")), "fact")
+    return AnswerLine(first_fitting(texts, room("fact")), "fact")
 
 
-def outlier_lines(answer: Answer, kind: Kind = "fact") -> Iterator[Line]:
+def outlier_lines(answer: Answer, kind: Kind = "fact") -> Iterator[AnswerLine]:
     """Yield which steps are unusually long, by how much, and what fills them."""
     if answer.steps is None or not answer.steps.outliers:
         return
@@ -114,7 +114,7 @@ def outlier_lines(answer: Answer, kind: Kind = "fact") -> Iterator[Line]:
         they = f"Outliers take {duration(longer_ns)} longer{mean}"
         texts += [f"{they}: {', '.join(parts[:count])}" for count in range(len(parts), 0, -1)]
     texts += [f"{text}: mostly {state_name(state)}" for state in most[:1]]
-    yield Line(first_fitting([*texts, text], room(kind)), kind, "warning")
+    yield AnswerLine(first_fitting([*texts, text], room(kind)), kind, "warning")
 
 
 def _which(outliers: Sequence[Outlier], total: int) -> str:

@@ -23,10 +23,10 @@ from nsyswrap.analysis.compare.comparability import sm_clock
 from nsyswrap.analysis.compare.model import (
     GROUPS,
     WHOLE_RUN,
-    Aside,
+    ExcludedSteps,
     Group,
     Key,
-    Row,
+    RowFigures,
     RunFigures,
     Setup,
     Side,
@@ -156,7 +156,7 @@ def _check_format(path: Path, content: object) -> None:
         )
 
 
-def spread_percent(rows: Iterable[Row | None]) -> float | None:
+def spread_percent(rows: Iterable[RowFigures | None]) -> float | None:
     """Return (max - min) / median of the typical times of the runs, in percent; None with fewer than 2."""
     values = [row.typical_ns for row in rows if row and row.typical_ns]
     if len(values) < 2:  # noqa: PLR2004 - one run has no spread
@@ -164,7 +164,7 @@ def spread_percent(rows: Iterable[Row | None]) -> float | None:
     return 100 * (max(values) - min(values)) / median(values)
 
 
-def side_rows(side: Side) -> dict[Key, tuple[Row | None, ...]]:
+def side_rows(side: Side) -> dict[Key, tuple[RowFigures | None, ...]]:
     """Return the rows of all runs, None for a run that lacks one, in the order of GROUPS and of names."""
     order = {group: place for place, group in enumerate(GROUPS)}
     keys = {key for run in side.runs for key in run.rows}
@@ -206,7 +206,7 @@ def _public_run(run: RunFigures) -> RunFigures:
     return replace(run, label=public(run.label), setup=setup, rows=rows, loop=loop)
 
 
-def _stored_row(key: Key, rows: Sequence[Row | None], most: int) -> dict[str, object]:
+def _stored_row(key: Key, rows: Sequence[RowFigures | None], most: int) -> dict[str, object]:
     spread = spread_percent(rows)
     stored = {
         **key._asdict(),
@@ -314,7 +314,7 @@ def _side(stored: _Stored) -> Side:
     )
 
 
-def _rows(stored: _StoredRow, runs: int) -> list[Row | None]:
+def _rows(stored: _StoredRow, runs: int) -> list[RowFigures | None]:
     counts = _of_each(stored.count, runs)
     totals = _of_each(stored.total_ns, runs)
     typical = _of_each(stored.typical_ns, runs)
@@ -331,7 +331,7 @@ def _rows(stored: _StoredRow, runs: int) -> list[Row | None]:
     return [
         None
         if counts[i] is None
-        else Row(
+        else RowFigures(
             int(counts[i] or 0),
             float(totals[i] or 0),
             typical[i],
@@ -362,10 +362,10 @@ def _is_possible(values: Iterable[object]) -> bool:
     return all(0 <= value <= _LARGEST for value in values if isinstance(value, (int, float)))
 
 
-def _aside(values: Sequence[float]) -> Aside:
-    if len(values) != len(Aside._fields) or not _is_possible(values):
+def _aside(values: Sequence[float]) -> ExcludedSteps:
+    if len(values) != len(ExcludedSteps._fields) or not _is_possible(values):
         raise ValueError("warm-up and outliers without a number or a time")
-    return Aside(int(values[0]), values[1], int(values[2]), values[3])
+    return ExcludedSteps(int(values[0]), values[1], int(values[2]), values[3])
 
 
 def _paired(flat: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -406,7 +406,7 @@ def rows_table(side: Side, names: Mapping[Key, str] | None = None, top: int | No
     return table_of(SCHEMA, [tuple(row.values()) for rows in ordered for row in rows])
 
 
-def _figures(key: Key, rows: Iterable[Row | None], name: str) -> dict[str, Any]:
+def _figures(key: Key, rows: Iterable[RowFigures | None], name: str) -> dict[str, Any]:
     known = [row for row in rows if row]
     return {
         "group": key.group,

@@ -28,7 +28,7 @@ from nsyswrap.reports.compare.tables import (
     percent,
     step_cost_ns,
 )
-from nsyswrap.reports.figures import Figure
+from nsyswrap.reports.figures import SentenceFigure
 
 # Totals in the order in which they speak for a run without steps.
 _TOTALS = ("first to last GPU operation", "GPU busy time", "kernel time", "program time")
@@ -66,7 +66,7 @@ class Conclusion:
     figures: str
     more: tuple[str, ...]
     counts: tuple[str, ...]
-    marks: tuple[Figure, ...] = ()
+    marks: tuple[SentenceFigure, ...] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -161,15 +161,15 @@ def _verdict(comparison: Comparison, pair: Pair) -> tuple[str, str]:
     return "No verdict", figures + (f"; {comparison.no_verdicts}" if comparison.no_verdicts else "")
 
 
-def _marks(pair: Pair) -> tuple[Figure, ...]:
+def _marks(pair: Pair) -> tuple[SentenceFigure, ...]:
     """Return the figures of a headline row: the time of a step or a run on both sides, and the change."""
     key = "steps.mean_ns" if pair.key.group == "step" else "run.total_ns"
     base, new = each_ns(pair)
     before, _, after = arrow(duration(base), duration(new)).partition(" → ")
-    marks = [Figure(f"base.{key}", base, f"{before} →"), Figure(f"new.{key}", new, after)]
+    marks = [SentenceFigure(f"base.{key}", base, f"{before} →"), SentenceFigure(f"new.{key}", new, after)]
     change = change_percent(pair)
     if change is not None:
-        marks.append(Figure("change_percent", change, f"{percent(change / PERCENT)} %"))
+        marks.append(SentenceFigure("change_percent", change, f"{percent(change / PERCENT)} %"))
     return tuple(marks)
 
 

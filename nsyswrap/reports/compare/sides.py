@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.base.lazy import lazy_imports
-from nsyswrap.base.not_read import UNREADABLE, NotRead, not_read, nothing_read
+from nsyswrap.base.not_read import UNREADABLE, UnreadCapture, not_read, nothing_read
 from nsyswrap.base.recent_runs import is_rank
 from nsyswrap.base.run_folder import BATCH
 from nsyswrap.base.text import printable, replaced_note, shortest_labels, unknown
@@ -44,7 +44,7 @@ class Source:
     name: str
     runs: tuple[RecordedRun, ...] = ()
     baseline: Path | None = None
-    left_out: tuple[NotRead, ...] = ()
+    left_out: tuple[UnreadCapture, ...] = ()
 
     @property
     def places(self) -> set[str]:
@@ -119,7 +119,7 @@ def load(
     return of_runs(source.name, figures, left_out)
 
 
-def of_runs(name: str, figures: Iterable[RunFigures], left_out: Iterable[NotRead] = ()) -> Side:
+def of_runs(name: str, figures: Iterable[RunFigures], left_out: Iterable[UnreadCapture] = ()) -> Side:
     """Return a side of these runs, all judged by the loop that they share."""
     (side,), _ = one_loop.with_one_loop([model.Side(name, tuple(figures), left_out=tuple(left_out))])
     return side
@@ -168,10 +168,10 @@ def _check_ranks(runs: Iterable[RecordedRun]) -> None:
                 )
 
 
-def _left_out(run: RecordedRun) -> NotRead:
+def _left_out(run: RecordedRun) -> UnreadCapture:
     reason = f"{run.outcome.replace('_', ' ')}{run.message and f': {run.message}'}"
     exit_code = CaptureError.exit_code if run.outcome == "damaged" else 0
-    return NotRead(run.label, str(run.path), reason, exit_code=exit_code)
+    return UnreadCapture(run.label, str(run.path), reason, exit_code=exit_code)
 
 
 def _listed(texts: Sequence[str], most: int = 20) -> str:

@@ -7,7 +7,16 @@ from dataclasses import replace
 from statistics import geometric_mean, median
 
 from nsyswrap.analysis.compare.judgement import judged_ns
-from nsyswrap.analysis.compare.model import GROUPS, Comparison, Group, Judgement, Key, Pair, Row, aside_of
+from nsyswrap.analysis.compare.model import (
+    GROUPS,
+    Comparison,
+    Group,
+    Judgement,
+    Key,
+    Pair,
+    RowFigures,
+    aside_of,
+)
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.units import NS_PER_S, Unit, duration, human
 from nsyswrap.reports.table import Column, Schema, Table, table_of
@@ -336,7 +345,7 @@ def _figures(pair: Pair) -> dict[str, object]:
     }
 
 
-def _asides(side: str, rows: Sequence[Row | None]) -> dict[str, float | None]:
+def _asides(side: str, rows: Sequence[RowFigures | None]) -> dict[str, float | None]:
     known, found = any(row and row.aside for row in rows), aside_of(rows)
     return {f"{side}_{name}": value if known else None for name, value in zip(_ASIDE, found, strict=True)}
 

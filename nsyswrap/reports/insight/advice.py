@@ -20,11 +20,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsyswrap.analysis.advice import READS, WORTH_PERCENT, advice_of, advise_parts, prepare, release_tables
+from nsyswrap.analysis.advice import (
+    READS,
+    WORTH_PERCENT,
+    advice_of,
+    advise_processes,
+    prepare,
+    release_tables,
+)
 from nsyswrap.analysis.answer import withheld_because
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import KINDS, gpu_operations_of, operation_notes
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, duration, percent
 from nsyswrap.capture.capture import Capture
@@ -49,7 +56,7 @@ def compute(capture: Capture) -> Result:
         findings = [finding for finding in findings if finding.kind == "lost_events"]
         remarks = [f"no verdict: {words(withheld).what}"]
     elif not findings:
-        less = advise_parts(capture, judged_parts(capture), _LESS_PERCENT).findings
+        less = advise_processes(capture, judged_processes(capture), _LESS_PERCENT).findings
         remarks = [*_less_notes(less), *remarks]
     wordings = [words(finding) for finding in findings]
     titles = {one.kind: text.heading or text.what for one, text in zip(findings, wordings, strict=True)}

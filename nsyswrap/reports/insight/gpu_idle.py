@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import distinct
 from nsyswrap.analysis.arrays.spans import Spans, closest
 from nsyswrap.analysis.gil import HOLDING, STATES, WAITING, gil_parts, of_the_program
@@ -64,7 +64,7 @@ def _result(capture: Capture, rows: NDArray[Any]) -> Result:
         {
             "start_ns": gaps.start_ns[rows],
             "duration_ns": gaps.duration_ns[rows],
-            "cause": Texts(causes, [CAUSE_NAMES[cause] for cause in CAUSES]),
+            "cause": TextColumn(causes, [CAUSE_NAMES[cause] for cause in CAUSES]),
             "nvtx": ranges[rows],
             **ends,
             "process_id": process_ids(gaps.global_pid[rows]),
@@ -78,13 +78,13 @@ def _result(capture: Capture, rows: NDArray[Any]) -> Result:
     )
 
 
-def _names(capture: Capture, gaps: Gaps, operations: NDArray[Any]) -> Texts:
+def _names(capture: Capture, gaps: Gaps, operations: NDArray[Any]) -> TextColumn:
     """Return the names of operations by position; None where there is none."""
     known = np.flatnonzero(operations >= 0)
     texts = names(capture, gaps.operations.of(operations[known]))
     codes = np.zeros(len(operations), np.int32)
     codes[known] = texts.codes + 1
-    return Texts(codes, [None, *texts.texts])
+    return TextColumn(codes, [None, *texts.texts])
 
 
 def _gil(capture: Capture) -> dict[str, NDArray[Any]]:
@@ -99,11 +99,11 @@ def _gil(capture: Capture) -> dict[str, NDArray[Any]]:
 
 
 @per_capture
-def _ranges(capture: Capture) -> tuple[Texts, tuple[str, ...]]:
+def _ranges(capture: Capture) -> tuple[TextColumn, tuple[str, ...]]:
     """Return the name of the thread's innermost range in the middle of each gap, or None, and notes."""
     whole, gaps = capture.whole, gaps_of(capture)
     if not whole.has("nvtx"):
-        return Texts.repeated(None, len(gaps)), ()
+        return TextColumn.repeated(None, len(gaps)), ()
     ranges = nested_ranges(whole)
     middle = gaps.start_ns + gaps.duration_ns // 2
     named = np.flatnonzero(of_the_program(whole, ranges.row - 1))
@@ -115,7 +115,7 @@ def _ranges(capture: Capture) -> tuple[Texts, tuple[str, ...]]:
     codes, texts = own_texts(whole, ranges.row[holders] - 1)
     range_codes = np.zeros(len(gaps), np.int32)
     range_codes[inside] = codes[positions] + 1
-    return Texts(range_codes, [None, *texts]), ranges.notes
+    return TextColumn(range_codes, [None, *texts]), ranges.notes
 
 
 def _notes(capture: Capture, gaps: Gaps) -> Iterator[str]:
@@ -164,7 +164,7 @@ def _parts_of_cause(gaps: Gaps, cause: str) -> tuple[NDArray[Any], NDArray[Any]]
     return gap[mine], end[mine] - start[mine]
 
 
-def _mostly_in(gap: NDArray[Any], time_ns: NDArray[Any], ranges: Texts) -> str:
+def _mostly_in(gap: NDArray[Any], time_ns: NDArray[Any], ranges: TextColumn) -> str:
     """Return the NVTX range that holds most of the host's own time; empty if none does."""
     sums = np.zeros(len(ranges.texts), np.int64)
     np.add.at(sums, ranges.codes[gap], time_ns)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import Groups, group_keys, grouped
+from nsyswrap.analysis.arrays.groups import GroupBy, group_keys, grouped
 from nsyswrap.analysis.kernel_names import CLASSES
 from nsyswrap.analysis.kernel_units import kernel_arithmetic
 from nsyswrap.analysis.names import kernel_classes
@@ -34,7 +34,7 @@ def compute(capture: Capture) -> Result:
     kernels = summaries.kernels(capture)
     lasting = kernels.values
     codes, classes = kernel_classes(capture)
-    rows = Groups(codes, len(classes))
+    rows = GroupBy(codes, len(classes))
     of = rows.of(lasting)
     number, largest = _kernels(codes, kernels, len(classes))
     return Result(
@@ -55,7 +55,7 @@ def compute(capture: Capture) -> Result:
 
 
 def _kernels(
-    classes: NDArray[Any], kernels: summaries.Grouped, count: int
+    classes: NDArray[Any], kernels: summaries.GroupedRows, count: int
 ) -> tuple[NDArray[Any], Sequence[str | None]]:
     """Return the number of kernel names in each class, and the name with the most time.
 

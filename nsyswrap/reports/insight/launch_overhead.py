@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import Groups, Statistics
+from nsyswrap.analysis.arrays.groups import GroupBy, Statistics
 from nsyswrap.analysis.gpu_operations import gpu_operations_of, operation_notes
-from nsyswrap.analysis.judged_part import READS
+from nsyswrap.analysis.judged_process import READS
 from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit, human
@@ -92,7 +92,7 @@ def _figures(
     """Return the columns of figures for each group. Figures of no launch are missing."""
     first, again = np.flatnonzero(launches.first), codes[~launches.first]
     of_firsts, of_repeats, of_timed = (
-        Groups(part, groups) for part in (codes[first], again, again[repeats.timed])
+        GroupBy(part, groups) for part in (codes[first], again, again[repeats.timed])
     )
     firsts = of_firsts.of(launches.narrow_api_ns[first])
     api, latency = of_repeats.of(repeats.api), of_timed.of(repeats.latency)
@@ -130,7 +130,7 @@ def _sum(codes: NDArray[Any], values: NDArray[Any], groups: int) -> NDArray[Any]
 
 
 def _spread(
-    prefix: str, statistics: Statistics, groups: Groups, values: NDArray[Any]
+    prefix: str, statistics: Statistics, groups: GroupBy, values: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
     return {
         f"{prefix}_avg_ns": statistics.avg,

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.arrays.groups import GroupBy, group_keys
 from nsyswrap.analysis.gpu_operations import READS, operation_notes
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name
 from nsyswrap.analysis.transfers import (
@@ -90,7 +90,7 @@ def compute(capture: Capture) -> Result:
 
 def _totals(capture: Capture, moved: Transfers, codes: NDArray[Any], rows: int) -> dict[str, NDArray[Any]]:
     """Return the totals of all operations in each row; ``codes`` has the row of each operation."""
-    groups = Groups(codes, rows)
+    groups = GroupBy(codes, rows)
     start, end = moved.operations.start_ns, moved.operations.end_ns
     whole_size, whole_time = groups.of(moved.size_bytes), groups.of(moved.duration_ns)
     overlap = compute_overlap(capture, moved.operations.global_pid, moved.operations.device_id, start, end)

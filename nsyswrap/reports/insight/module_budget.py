@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, gpu_operations_of, operation_notes
-from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
+from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 from nsyswrap.analysis.range_tree import NOWHERE, READS
 from nsyswrap.analysis.range_tree.budget import STATES, NodeTime, node_times
 from nsyswrap.analysis.range_tree.labels import node_labels, numbered
@@ -29,7 +29,7 @@ from nsyswrap.analysis.utilization import summed
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.columns import FLOP_PER_S, PEAK_PERCENT
-from nsyswrap.reports.table import Column, Option, Report, Result, Schema, Values
+from nsyswrap.reports.table import Column, Report, ReportOption, Result, Schema, Values
 
 _ALL = 100.0
 _REPEATED = re.compile(r"(?<![^.])\d+(?![^.])")
@@ -37,7 +37,7 @@ _REPEATED = re.compile(r"(?<![^.])\d+(?![^.])")
 
 def compute(capture: Capture, depth: int, fold: int) -> Result:
     """Return one row per process, device and module, those of a device by time."""
-    tree, parts = range_tree_of(capture.whole), judged_parts(capture)
+    tree, parts = range_tree_of(capture.whole), judged_processes(capture)
     rows = [_rows(tree, part, device, depth, fold) for part in parts for device in node_times(part.view)]
     data: dict[str, Values] = {
         column.name: np.concatenate([row[column.name] for row in rows])
@@ -54,7 +54,7 @@ def _named(label: str, fold: int) -> str:
 
 
 def _rows(
-    tree: RangeTree, part: JudgedPart, time: NodeTime, depth: int, fold: int
+    tree: RangeTree, part: JudgedProcess, time: NodeTime, depth: int, fold: int
 ) -> dict[str, NDArray[Any]]:
     module, labels = numbered([_named(label, fold) for label in node_labels(tree, time.node, depth)])
     steps = int(np.count_nonzero(part.steps.steady)) if part.steps.found else 0
@@ -87,7 +87,7 @@ def _rows(
     return {name: values[order] for name, values in columns.items()}
 
 
-def _notes(parts: Sequence[JudgedPart]) -> Iterator[str]:
+def _notes(parts: Sequence[JudgedProcess]) -> Iterator[str]:
     for part in parts:
         if not part.steps.found:
             yield f"no steady part: {part.steps.why_none}"
@@ -132,8 +132,10 @@ REPORT = Report(
     needs=(("nvtx",), (KERNEL, GRAPH), ("api",)),
     compute=compute,
     options=(
-        Option("depth", 0, "levels of the tree; 0: all", least=0),
-        Option("fold", 0, "1: modules that differ in their first number are one, as in layers.*.mlp", most=1),
+        ReportOption("depth", 0, "levels of the tree; 0: all", least=0),
+        ReportOption(
+            "fold", 0, "1: modules that differ in their first number are one, as in layers.*.mlp", most=1
+        ),
     ),
     rows_from=(KERNEL, GRAPH),
     reads=READS,

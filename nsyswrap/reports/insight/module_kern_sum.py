@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, READS, operation_notes
-from nsyswrap.analysis.judged_part import chosen_views
+from nsyswrap.analysis.judged_process import chosen_views
 from nsyswrap.analysis.no_gpu_work.evidence import run_facts
 from nsyswrap.analysis.range_tree import READS as TREE_READS
 from nsyswrap.analysis.range_tree.kernels import node_kernels_of
@@ -52,15 +52,15 @@ def compute(capture: Capture) -> Result:
     operation = np.where(operation < 0, len(operations) - 1, operation)
     return Result(
         {
-            "module": Texts(module, labels),
-            "phase": Texts(phase, PHASES),
-            "operation": Texts(operation, [one for one, _ in operations]),
-            "shapes": Texts(operation, [sizes or None for _, sizes in operations]),
+            "module": TextColumn(module, labels),
+            "phase": TextColumn(phase, PHASES),
+            "operation": TextColumn(operation, [one for one, _ in operations]),
+            "shapes": TextColumn(operation, [sizes or None for _, sizes in operations]),
             "instances": kernels,
             "time_percent": share(total),
             "total_ns": total,
             "avg_ns": total / kernels,
-            "name": Texts(name, found.names),
+            "name": TextColumn(name, found.names),
             "flop_per_s": flop_per_s,
             "peak_percent": peak_percent,
         },

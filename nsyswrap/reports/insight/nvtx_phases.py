@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.groups import grouped
-from nsyswrap.analysis.arrays.spans import Inside, Spans
+from nsyswrap.analysis.arrays.spans import EnclosedCalls, Spans
 from nsyswrap.analysis.gpu_operations import KINDS, MEMCPY, MEMSET, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import Launches, launches_of
 from nsyswrap.analysis.names import CLASSES, SYNCHRONISE, call_classes
@@ -68,10 +68,10 @@ def _per_range(capture: Capture, ranges: Spans) -> tuple[dict[str, NDArray[Any]]
     calls = Spans(*whole.columns("api", "global_tid", "start_ns", "end_ns").values())
     sums = {field: np.zeros(len(ranges.start), np.int64) for field in ("launches", *_TIMES)}
     adopted = np.zeros(len(ranges.start), np.int64)
-    sums["sync"] = Inside(calls, ranges).sum(per_call.pop("sync"))
+    sums["sync"] = EnclosedCalls(calls, ranges).sum(per_call.pop("sync"))
     for marks, threads in launched_for(whole, ranges.thread, calls.thread):
         part = Spans(*(field[marks] for field in ranges))
-        inside = Inside(calls._replace(thread=threads), part)
+        inside = EnclosedCalls(calls._replace(thread=threads), part)
         for field, values in per_call.items():
             sums[field][marks] = inside.sum(values)
         sums["queued"][marks] = _queued(launches, threads[launches.call], part)
@@ -84,7 +84,7 @@ def _queued(launches: Launches, threads: NDArray[Any], ranges: Spans) -> NDArray
     total = np.zeros(len(ranges.start), np.int64)
     if not len(launches) or not len(total):
         return total
-    inside = Inside(Spans(threads, launches.start_ns, launches.end_ns), ranges)
+    inside = EnclosedCalls(Spans(threads, launches.start_ns, launches.end_ns), ranges)
     for rows, begins, held in members(inside.first, inside.last):
         waiting = inside.order[held]
         last = np.repeat(ranges.end[rows], np.diff(begins, append=len(held)))

@@ -31,16 +31,16 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, gpu_operations_of, operation_notes
-from nsyswrap.analysis.judged_part import chosen_views
+from nsyswrap.analysis.judged_process import chosen_views
 from nsyswrap.analysis.nvtx_ranges import moved_notes
 from nsyswrap.analysis.range_tree import NOWHERE, READS, TreeFigures, tree_figures_of
 from nsyswrap.analysis.range_tree.figures import with_children
 from nsyswrap.analysis.range_tree.labels import outside_label
-from nsyswrap.analysis.utilization import Work, summed
+from nsyswrap.analysis.utilization import WorkSums, summed
 from nsyswrap.base.units import Unit, percent
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.columns import FLOP_PER_S, PEAK_PERCENT
-from nsyswrap.reports.table import Column, Option, Report, Result, Schema, Values
+from nsyswrap.reports.table import Column, Report, ReportOption, Result, Schema, Values
 
 _ALL = 100.0
 _FIGURES = ("total_ns", "own_ns", "forward_ns", "backward_ns", "kernels", "idle_ns")
@@ -89,7 +89,7 @@ def compute(capture: Capture, depth: int, min: int) -> Result:  # noqa: A002 - a
     )
 
 
-def _work(capture: Capture, figures: TreeFigures, rows: list[_Row]) -> Work:
+def _work(capture: Capture, figures: TreeFigures, rows: list[_Row]) -> WorkSums:
     """Return the work of each row, with that of the rows below it."""
     tree, count = figures.tree, len(figures.own_ns)
     node = np.where(tree.node == NOWHERE, count - 1, tree.node)
@@ -192,8 +192,8 @@ REPORT = Report(
     compute=compute,
     rows_from=(KERNEL, GRAPH),
     options=(
-        Option("depth", 0, "levels of the tree; 0: all", least=0),
-        Option("min", 1, "percent of the GPU time: ranges with less are added up", least=0, most=100),
+        ReportOption("depth", 0, "levels of the tree; 0: all", least=0),
+        ReportOption("min", 1, "percent of the GPU time: ranges with less are added up", least=0, most=100),
     ),
     reads=READS,
     conclude=conclude,

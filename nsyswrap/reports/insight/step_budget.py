@@ -41,14 +41,14 @@ from nsyswrap.analysis.arrays.groups import check_pairs
 from nsyswrap.analysis.gil import HOLDING, WAITING, gil_parts
 from nsyswrap.analysis.gil import STATES as GIL_STATES
 from nsyswrap.analysis.gpu_operations import GRAPH, KINDS, MEMCPY, MEMSET, operation_notes
-from nsyswrap.analysis.judged_part import READS, JudgedPart, judged_parts
+from nsyswrap.analysis.judged_process import READS, JudgedProcess, judged_processes
 from nsyswrap.analysis.step_budget import (
     COMMUNICATION,
     COMPUTE,
     COPY,
     IDLE,
     OTHER_PROCESS,
-    Budget,
+    TimeBreakdown,
     budgets_of,
 )
 from nsyswrap.analysis.steps import Steps
@@ -83,7 +83,7 @@ _PARTS = {
 def compute(capture: Capture) -> Result:
     """Return the rows of the capture, the steady parts and the median steps, then one per step and device."""
     windowed = capture.view.selection.windowed
-    parts = () if windowed else judged_parts(capture)
+    parts = () if windowed else judged_processes(capture)
     steps = [(part.steps, _devices(part)) for part in parts if part.steps.found]
     # Without steps, what is judged of the processes is all of the capture.
     every = budgets_of(capture) if steps or windowed else [one for part in parts for one in part.budgets]
@@ -104,7 +104,7 @@ def compute(capture: Capture) -> Result:
     return Result(data, (*operation_notes(capture), *_notes(capture, parts)))
 
 
-def _devices(part: JudgedPart) -> list[Rows]:
+def _devices(part: JudgedProcess) -> list[Rows]:
     """Return the rows of all steps of a process, for each device that worked in the steady part."""
     steps = part.steps
     start, end = int(steps.start_ns[0]), int(steps.end_ns[-1])
@@ -128,7 +128,7 @@ def _by_step(devices: Sequence[Rows]) -> Rows:
 
 
 def _rows(
-    budget: Budget, kind: str, step: NDArray[Any] | None = None, mark: NDArray[Any] | None = None
+    budget: TimeBreakdown, kind: str, step: NDArray[Any] | None = None, mark: NDArray[Any] | None = None
 ) -> Rows:
     """Return one row per interval of a budget."""
     count = len(budget.start_ns)
@@ -189,7 +189,7 @@ def _median_step(device: Rows, steps: Steps) -> Rows:
     return {**rows, "row": np.array([MEDIAN], object)}
 
 
-def _notes(capture: Capture, parts: Sequence[JudgedPart]) -> Iterator[str]:
+def _notes(capture: Capture, parts: Sequence[JudgedProcess]) -> Iterator[str]:
     if capture.view.selection.windowed:
         yield "the selected part is judged; without --time and --nvtx, steps are detected"
     for part in parts:

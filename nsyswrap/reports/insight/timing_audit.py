@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.arrays.groups import GroupBy, group_keys
 from nsyswrap.analysis.gpu_operations import KINDS, GpuOperations, gpu_operations_of, operation_notes
 from nsyswrap.analysis.launches import READS
 from nsyswrap.analysis.no_gpu_work.evidence import was_traced
@@ -73,10 +73,10 @@ def compute(capture: Capture) -> Result:
 
 def _times(ranges: Audit, codes: NDArray[Any], groups: int) -> dict[str, NDArray[Any]]:
     """Return the statistics of each group, missing if no range in it has the value."""
-    every = Groups(codes, groups)
+    every = GroupBy(codes, groups)
 
     def median(values: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
-        return Groups(codes[known], groups).of(values[known]).med
+        return GroupBy(codes[known], groups).of(values[known]).med
 
     timed = ranges.should_ns > 0
     error = 100.0 * (ranges.host_ns - ranges.should_ns) / np.maximum(ranges.should_ns, 1)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.groups import Groups, group_keys
+from nsyswrap.analysis.arrays.groups import GroupBy, group_keys
 from nsyswrap.analysis.gpu_operations import operation_notes
 from nsyswrap.analysis.transfers import (
     PAGE_BYTES,
@@ -70,7 +70,7 @@ def _migrations(capture: Capture) -> Arrays:
 def _moves(capture: Capture, moved: Arrays) -> dict[str, Any]:
     keys = (moved["global_pid"], moved["device_id"], moved["copy_kind"], moved["migration_cause"])
     codes, (process, device, kind, cause) = group_keys(*keys)
-    groups = Groups(codes, len(kind))
+    groups = GroupBy(codes, len(kind))
     size, span = groups.of(moved["bytes"]), (moved["start_ns"], moved["end_ns"])
     within = bytes_within(moved["bytes"], moved["whole_ns"], moved["selected_ns"])
     timed = np.where(moved["whole_ns"] > 0, within, 0)
@@ -99,7 +99,7 @@ def _gpu_faults(capture: Capture) -> dict[str, Any]:
     faults = capture.columns("um_gpu_fault", "global_pid", "device_id", *SPANS, "faults")
     place, span = ((faults[a], faults[b]) for a, b in (("global_pid", "device_id"), SPANS))
     codes, (process, device) = group_keys(*place)
-    groups = Groups(codes, len(process))
+    groups = GroupBy(codes, len(process))
     return {
         **_no_figures("um_gpu_fault", process, device),
         "count": groups.of(faults["faults"]).total,

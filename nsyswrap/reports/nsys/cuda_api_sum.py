@@ -8,7 +8,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import time_columns
-from nsyswrap.reports.summaries import Grouped, time_summary
+from nsyswrap.reports.summaries import GroupedRows, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 
@@ -16,7 +16,7 @@ def compute(capture: Capture) -> Result:
     """Return one row per name id: names that differ only in the version suffix stay apart, as in nsys."""
     calls = packed_events(capture, "api")
     names = list(map(strip_version, capture.texts(calls.ids)))
-    return Result(time_summary(Grouped(calls.code, names, calls.duration_ns), "calls", "name"))
+    return Result(time_summary(GroupedRows(calls.code, names, calls.duration_ns), "calls", "name"))
 
 
 SCHEMA = Schema(

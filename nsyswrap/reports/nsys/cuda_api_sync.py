@@ -16,7 +16,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.selection import process_ids, thread_ids
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, limited, take
-from nsyswrap.reports.table import Column, Option, Report, Result, Schema
+from nsyswrap.reports.table import Column, Report, ReportOption, Result, Schema
 
 CALLS = re.compile("cuda(Device|Stream)Synchronize", re.IGNORECASE)
 
@@ -58,7 +58,7 @@ REPORT = Report(
     compute=compute,
     options=(
         ROWS,
-        Option("process", -1, "only calls of the process with this id; negative: of all"),
-        Option("thread", -1, "only calls of the thread with this id; negative: of all"),
+        ReportOption("process", -1, "only calls of the process with this id; negative: of all"),
+        ReportOption("thread", -1, "only calls of the thread with this id; negative: of all"),
     ),
 )

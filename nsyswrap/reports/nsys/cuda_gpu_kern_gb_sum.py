@@ -8,7 +8,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import NAMED
 from nsyswrap.reports.columns import KERNEL_NAMES, time_columns
-from nsyswrap.reports.summaries import Grouped, time_summary
+from nsyswrap.reports.summaries import GroupedRows, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 
@@ -18,7 +18,7 @@ def compute(capture: Capture) -> Result:
     grid_of, grids = shapes(capture, "grid")
     block_of, blocks = shapes(capture, "block")
     codes, (name, grid, block) = group_keys(name_of, grid_of, block_of)
-    rows = Grouped(codes, [names[code] for code in name], capture.durations("kernel"))
+    rows = GroupedRows(codes, [names[code] for code in name], capture.durations("kernel"))
     return Result(
         {
             **time_summary(rows, "instances", "name"),

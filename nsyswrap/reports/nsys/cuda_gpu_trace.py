@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import MOST
 from nsyswrap.analysis.names import MEMSET_NAME, copy_name, event_names, look_up
 from nsyswrap.base.constants import MISSING
@@ -57,12 +57,12 @@ def _filled(part: Mapping[str, Values], column: Column) -> Values:
     if column.name in part:
         return part[column.name]
     rows = len(part["start_ns"])
-    return Texts.repeated(None, rows) if column.unit is Unit.TEXT else np.full(rows, MISSING)
+    return TextColumn.repeated(None, rows) if column.unit is Unit.TEXT else np.full(rows, MISSING)
 
 
 def _joined(parts: list[Values]) -> Values:
-    texts = [part for part in parts if isinstance(part, Texts)]
-    return Texts.joined(texts) if texts else np.concatenate([np.asarray(part) for part in parts])
+    texts = [part for part in parts if isinstance(part, TextColumn)]
+    return TextColumn.joined(texts) if texts else np.concatenate([np.asarray(part) for part in parts])
 
 
 def _operations(capture: Capture, kind: str) -> dict[str, Values]:
@@ -99,7 +99,7 @@ def _memsets(capture: Capture) -> dict[str, Values]:
     return {
         **_moved(capture, "memset"),
         "src_mem_kind": look_up(kinds, capture.labels("mem_kind").get),
-        "name": Texts.repeated(MEMSET_NAME, len(kinds)),
+        "name": TextColumn.repeated(MEMSET_NAME, len(kinds)),
     }
 
 

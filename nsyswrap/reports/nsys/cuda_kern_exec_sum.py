@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import Texts
-from nsyswrap.analysis.arrays.groups import Groups
+from nsyswrap.analysis.arrays.codes import TextColumn
+from nsyswrap.analysis.arrays.groups import GroupBy
 from nsyswrap.analysis.correlation import process_notes
 from nsyswrap.analysis.execution_phases import phases_of
 from nsyswrap.base.units import Unit
@@ -34,7 +34,7 @@ PHASES = (
 def compute(capture: Capture) -> Result:
     """Return one row per (process, thread, device, API function, kernel name)."""
     phases = phases_of(capture)
-    groups = Groups(phases.codes, len(phases.keys["device_id"]))
+    groups = GroupBy(phases.codes, len(phases.keys["device_id"]))
     parts = {"api": phases.api_ns, "queue": phases.queue_ns, "kernel": phases.kernel_ns}
     total = groups.of(in_blocks(parts, _total)["total"])
     waits = groups.of(phases.queue_ns, least=0)
@@ -46,7 +46,7 @@ def compute(capture: Capture) -> Result:
         **stat_values(waits, "queue_"),
         **stat_values(groups.of(phases.kernel_ns), "kernel_"),
     }
-    names = {field: Texts(phases.keys[field], texts) for field, texts in phases.names.items()}
+    names = {field: TextColumn(phases.keys[field], texts) for field, texts in phases.names.items()}
     return Result({**phases.keys, **names, **data}, process_notes(capture, "kernel") if phases.noted else ())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
 from nsyswrap.analysis.names import event_names, shapes
 from nsyswrap.base.constants import MISSING
@@ -44,8 +44,8 @@ def compute(capture: Capture) -> Result:
             "thread_id": thread_ids(api["global_tid"]),
             "device_id": kernel["device_id"],
             "api_name": event_names(capture, "api")[calls],
-            "grid_xyz": Texts(grid_of[kernels], grids),
-            "block_xyz": Texts(block_of[kernels], blocks),
+            "grid_xyz": TextColumn(grid_of[kernels], grids),
+            "block_xyz": TextColumn(block_of[kernels], blocks),
             "kernel_name": event_names(capture, "kernel")[kernels],
         },
         process_notes(capture, "kernel"),

@@ -16,7 +16,7 @@ from nsyswrap.analysis.usage import WORK_KINDS, DeviceWork, device_work, graph_n
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.expert_rules import LONGEST, ROWS, device_columns, limited, take
-from nsyswrap.reports.table import Column, Option, Report, Result, Schema
+from nsyswrap.reports.table import Column, Report, ReportOption, Result, Schema
 
 NS_PER_MS = 10**6
 FIELDS = ("duration_ns", "start_ns", "process_id", "device_id", "context_id")
@@ -57,5 +57,5 @@ REPORT = Report(
     SCHEMA,
     needs=(WORK_KINDS,),
     compute=compute,
-    options=(ROWS, Option("gap", 500, "list only what is longer than this many ms", least=0)),
+    options=(ROWS, ReportOption("gap", 500, "list only what is longer than this many ms", least=0)),
 )

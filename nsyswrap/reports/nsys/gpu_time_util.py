@@ -20,7 +20,7 @@ from nsyswrap.analysis.usage import WORK_KINDS, DeviceWork, device_work, graph_n
 from nsyswrap.base.units import Rounding, Unit, round_tenth
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.expert_rules import ROWS, device_columns, limited, take
-from nsyswrap.reports.table import Column, Option, Report, Result, Schema
+from nsyswrap.reports.table import Column, Report, ReportOption, Result, Schema
 
 
 class Stretch(NamedTuple):
@@ -100,7 +100,7 @@ REPORT = Report(
     compute=compute,
     options=(
         ROWS,
-        Option("threshold", 50, "list only what is in use for less than this many percent"),
-        Option("chunks", 30, "number of chunks, 1 to 1000", least=1, most=1000),
+        ReportOption("threshold", 50, "list only what is in use for less than this many percent"),
+        ReportOption("chunks", 30, "number of chunks, 1 to 1000", least=1, most=1000),
     ),
 )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.codes import Texts
+from nsyswrap.analysis.arrays.codes import TextColumn
 from nsyswrap.analysis.arrays.groups import distinct, group_keys, grouped
 from nsyswrap.analysis.arrays.spans import enclosures
 from nsyswrap.analysis.correlation import launch_pairs_of, process_notes
@@ -56,9 +56,9 @@ def compute(capture: Capture) -> Result:
     return Result(
         {
             "range": ranges.labels(name[order]),
-            "style": Texts(np.where(style < 0, len(STYLES), style)[order], (*STYLES, None)),
+            "style": TextColumn(np.where(style < 0, len(STYLES), style)[order], (*STYLES, None)),
             **{column: values[order] for column, values in numbers.items()},
-            "kernel_name": Texts(kernel[order], kernel_names),
+            "kernel_name": TextColumn(kernel[order], kernel_names),
         },
         (*ranges.notes, *process_notes(capture, "kernel")),
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsyswrap.analysis.arrays.spans import Tree, paths, tree
+from nsyswrap.analysis.arrays.spans import SpanTree, paths, tree
 from nsyswrap.analysis.nvtx_ranges import READS, Ranges, nested_ranges
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.text import counted
@@ -50,7 +50,7 @@ def compute(capture: Capture) -> Result:
     )
 
 
-def _numbers(ranges: Ranges, nesting: Tree) -> dict[str, NDArray[Any]]:
+def _numbers(ranges: Ranges, nesting: SpanTree) -> dict[str, NDArray[Any]]:
     thread, start, end = ranges.spans
     duration = np.where(end == MISSING, MISSING, end - start)
     child = np.flatnonzero(nesting.parent >= 0)
@@ -71,7 +71,7 @@ def _numbers(ranges: Ranges, nesting: Tree) -> dict[str, NDArray[Any]]:
     }
 
 
-def _left_out_notes(nesting: Tree) -> tuple[str, ...]:
+def _left_out_notes(nesting: SpanTree) -> tuple[str, ...]:
     left_out = int((nesting.depth == MISSING).sum())
     text = (
         f"{counted(left_out, 'ranges')} omitted, as in nsys: of equal thread and times, or inside such ranges"

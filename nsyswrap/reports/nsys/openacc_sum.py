@@ -7,7 +7,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.columns import time_columns
-from nsyswrap.reports.summaries import Grouped, time_summary
+from nsyswrap.reports.summaries import GroupedRows, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 
@@ -17,7 +17,7 @@ def compute(capture: Capture) -> Result:
     places, keys = group_keys(capture.name_ids("openacc"), events["source_file"], events["source_line"])
     names = [_name(capture, *map(int, key)) for key in zip(*keys, strict=True)]
     return Result(
-        time_summary(Grouped(*number_texts(places, names), capture.durations("openacc")), "calls", "name")
+        time_summary(GroupedRows(*number_texts(places, names), capture.durations("openacc")), "calls", "name")
     )
 
 

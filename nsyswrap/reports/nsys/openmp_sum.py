@@ -6,7 +6,7 @@ from nsyswrap.analysis.arrays.groups import group_keys
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.reports.columns import time_columns
-from nsyswrap.reports.summaries import Grouped, time_summary
+from nsyswrap.reports.summaries import GroupedRows, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 
@@ -17,7 +17,7 @@ def compute(capture: Capture) -> Result:
     """
     codes, (_, ids) = group_keys(capture.columns("openmp", "table")["table"], capture.name_ids("openmp"))
     names = [capture.text(int(i)) for i in ids]
-    return Result(time_summary(Grouped(codes, names, capture.durations("openmp")), "count", "name"))
+    return Result(time_summary(GroupedRows(codes, names, capture.durations("openmp")), "count", "name"))
 
 
 SCHEMA = Schema(

@@ -7,7 +7,7 @@ from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import OSRT_CALL
 from nsyswrap.reports.columns import time_columns
-from nsyswrap.reports.summaries import Grouped, time_summary
+from nsyswrap.reports.summaries import GroupedRows, time_summary
 from nsyswrap.reports.table import Column, Order, Report, Result, Schema
 
 
@@ -16,7 +16,7 @@ def compute(capture: Capture) -> Result:
     traced = capture.columns("osrt", "event_class")["event_class"] == OSRT_CALL
     ids, codes = distinct(capture.name_ids("osrt")[traced])
     names = [capture.text(int(i)) for i in ids]
-    return Result(time_summary(Grouped(codes, names, capture.durations("osrt")[traced]), "calls", "name"))
+    return Result(time_summary(GroupedRows(codes, names, capture.durations("osrt")[traced]), "calls", "name"))
 
 
 SCHEMA = Schema(

@@ -12,7 +12,7 @@ from nsyswrap.base.constants import MISSING
 from nsyswrap.base.units import NS_PER_S, Unit
 from nsyswrap.capture.capture import Capture
 from nsyswrap.capture.schema import UM_TO_DEVICE, UM_TO_HOST
-from nsyswrap.reports.table import Column, Option, Order, Report, Result, Schema
+from nsyswrap.reports.table import Column, Order, Report, ReportOption, Result, Schema
 from nsyswrap.reports.unified_memory import migration_notes, migrations
 
 
@@ -99,6 +99,6 @@ REPORT = Report(
     needs=(("memcpy",), ("um_cpu_fault",), ("um_gpu_fault",)),
     compute=compute,
     order=(Order("throughput_bytes_per_s", descending=True),),
-    options=(Option("rows", 10, "how many addresses to list at most; a negative number: all"),),
+    options=(ReportOption("rows", 10, "how many addresses to list at most; a negative number: all"),),
     empty_answers=True,
 )

@@ -19,8 +19,8 @@ with lazy_imports():  # names are looked up before a program runs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nsyswrap.analysis.ranks.job import Job
-    from nsyswrap.analysis.ranks.members import Member
+    from nsyswrap.analysis.ranks.job import RankJob
+    from nsyswrap.analysis.ranks.members import RankCapture
     from nsyswrap.reports.table import Schema, Table
 
 NAMES = ("rank_waiting", "rank_skew", "rank_steps")
@@ -46,7 +46,7 @@ class RankReport:
 
     schema: Schema
     needs: tuple[tuple[str, ...], ...]
-    compute: Callable[[Job], RankResult]
+    compute: Callable[[RankJob], RankResult]
 
 
 def split(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -61,7 +61,7 @@ def find_rank_report(name: str) -> RankReport:
     return report
 
 
-def make_job(members: Sequence[Member]) -> Job:
+def make_job(members: Sequence[RankCapture]) -> RankJob:
     """Return the job of these ranks, which all reports share. Raises UsageError for fewer than two."""
     if len(members) < _LEAST:
         there = f"only {members[0].label} was found" if members else "none was found"
@@ -72,7 +72,7 @@ def make_job(members: Sequence[Member]) -> Job:
     return ranks_job.make_job(members)
 
 
-def make(job: Job, name: str) -> Table:
+def make(job: RankJob, name: str) -> Table:
     """Make one report. Raises NotInCapture if no rank holds what it needs."""
     report = find_rank_report(name)
     for group in report.needs:
@@ -89,7 +89,7 @@ def make(job: Job, name: str) -> Table:
     return replace(made, notes=notes, verdict=verdict, selection=job.selection)
 
 
-def _with_rank_names(schema: Schema, job: Job) -> Schema:
+def _with_rank_names(schema: Schema, job: RankJob) -> Schema:
     """Return the schema with columns that can hold the names of ranks, if some have no number."""
     if job.numbered:
         return schema

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.names import name_codes
 from nsyswrap.analysis.ranks.collectives import communicates, selected_kernels
-from nsyswrap.analysis.ranks.job import Job
-from nsyswrap.analysis.ranks.members import Member
+from nsyswrap.analysis.ranks.job import RankJob
+from nsyswrap.analysis.ranks.members import RankCapture
 from nsyswrap.analysis.ranks.waiting import late_rank, slowest, steps
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, RankResult
@@ -63,7 +63,7 @@ SCHEMA = Schema(
 )
 
 
-def compute(job: Job) -> RankResult:
+def compute(job: RankJob) -> RankResult:
     """Return a row per range, then one per kernel, each by descending skew."""
     ranges, notes = steps(job)
     of_ranges = [
@@ -88,7 +88,7 @@ def compute(job: Job) -> RankResult:
 
 
 def _judged(
-    job: Job, ranks: Sequence[int], total: NDArray[Any], slow: NDArray[Any] | None, instances: int
+    job: RankJob, ranks: Sequence[int], total: NDArray[Any], slow: NDArray[Any] | None, instances: int
 ) -> Row:
     """Return the columns from the slowest rank to ``slowest_in``, of one total per rank."""
     most, least = int(total.argmax()), int(total.argmin())
@@ -100,7 +100,7 @@ def _judged(
     )
 
 
-def _kernels(job: Job) -> Iterator[Row]:
+def _kernels(job: RankJob) -> Iterator[Row]:
     by_rank = [_of(member) for member in job.members]
     for name in dict.fromkeys(name for kernels in by_rank for name in kernels):
         parts = [kernels.get(name, np.empty(0, np.int64)) for kernels in by_rank]
@@ -111,7 +111,7 @@ def _kernels(job: Job) -> Iterator[Row]:
         yield (KERNEL, *_judged(job, ranks, total, slow, len(parts[int(total.argmax())])), None, name)
 
 
-def _of(member: Member) -> dict[str, NDArray[Any]]:
+def _of(member: RankCapture) -> dict[str, NDArray[Any]]:
     """Return the durations of a rank's own kernels by name, in ns, in order of start."""
     capture = member.capture
     if not capture.has("kernel"):

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nsyswrap.analysis.ranks.job import Job
-from nsyswrap.analysis.ranks.waiting import Steps, steps
+from nsyswrap.analysis.ranks.job import RankJob
+from nsyswrap.analysis.ranks.waiting import RankedRanges, steps
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, RankResult
 from nsyswrap.reports.ranks.rank_skew import RANGE_CPU, RANGE_GPU
@@ -47,13 +47,13 @@ SCHEMA = Schema(
 )
 
 
-def compute(job: Job) -> RankResult:
+def compute(job: RankJob) -> RankResult:
     """Return a row per range name and occurrence."""
     every_step, notes = steps(job)
     return RankResult([row for step in every_step for row in _rows(job, step)], notes)
 
 
-def _rows(job: Job, step: Steps) -> Iterator[tuple[object, ...]]:
+def _rows(job: RankJob, step: RankedRanges) -> Iterator[tuple[object, ...]]:
     times = step.judged_ns
     if not times.shape[1]:
         return

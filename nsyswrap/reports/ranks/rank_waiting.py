@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsyswrap.analysis.ranks.job import Job, alignment_note, lateness_ns, offsets_ns
+from nsyswrap.analysis.ranks.job import RankJob, alignment_note, lateness_ns, offsets_ns
 from nsyswrap.analysis.ranks.waiting import late_rank, waiting
 from nsyswrap.base.units import Unit
 from nsyswrap.reports.ranks import RankReport, RankResult
@@ -72,7 +72,7 @@ SCHEMA = Schema(
 )
 
 
-def compute(job: Job) -> RankResult:
+def compute(job: RankJob) -> RankResult:
     """Return a row per rank."""
     offsets = offsets_ns(job)
     late = lateness_ns(job, offsets) if offsets is not None else [np.empty(0)] * len(job.members)
@@ -95,7 +95,7 @@ def compute(job: Job) -> RankResult:
     return RankResult(rows, (note,), waiting_sentence(late_rank(job)))
 
 
-def _waiting_each(job: Job) -> list[np.ndarray]:
+def _waiting_each(job: RankJob) -> list[np.ndarray]:
     """Return the waiting time of each rank in each of its collectives, in ns."""
     by_rank = [[np.empty(0, np.int64)] for _ in job.members]
     for group in job.matched.groups:
@@ -104,7 +104,7 @@ def _waiting_each(job: Job) -> list[np.ndarray]:
     return [np.concatenate(parts) for parts in by_rank]
 
 
-def _nothing(job: Job) -> str:
+def _nothing(job: RankJob) -> str:
     there = any(times.communication_ns.any() for times in job.times)
     return (
         "no collective could be matched" if there else ("no communication kernels: waiting times are unknown")

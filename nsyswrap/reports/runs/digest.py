@@ -24,7 +24,7 @@ from nsyswrap.analysis.conditions import run_conditions_of
 from nsyswrap.analysis.diagnostics.run_checks import other_processes
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.ranks.members import Member, check_different, missing_ranks, places
+from nsyswrap.analysis.ranks.members import RankCapture, check_different, missing_ranks, places
 from nsyswrap.base import paths
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import CaptureError, NotInCapture, OutputError, Unreadable, UsageError
@@ -114,7 +114,7 @@ Kernel = tuple[str | None, list[int], list[int]]  # full name, distinct duration
 
 
 @dataclass(frozen=True)
-class Summary:
+class ReportSummary:
     """The rows of one report: machine names of its columns, and each column's unrounded values."""
 
     columns: list[str]
@@ -138,7 +138,7 @@ class Digest:
     source: tuple[int, int | str]
     totals: Mapping[str, Number | None]
     kernels: Sequence[Kernel]
-    summaries: Mapping[str, Summary]
+    summaries: Mapping[str, ReportSummary]
     facts: Mapping[str, str] = field(default_factory=dict)
     nsyswrap: str = ""
 
@@ -254,7 +254,7 @@ def reread_digest(path: Path) -> Digest:
     """
     try:
         content = read_json(path, LARGE_BYTES)
-        summaries = {name: Summary(**summary) for name, summary in content["summaries"].items()}
+        summaries = {name: ReportSummary(**summary) for name, summary in content["summaries"].items()}
         return Digest((0, ""), content["totals"], content["kernels"], summaries)
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise CaptureError(
@@ -284,17 +284,17 @@ def stored(folder: Path) -> Digest | None:
     return digest if capture in (None, digest.source) else None
 
 
-def _summary(capture: Capture, name: str) -> Summary | None:
+def _summary(capture: Capture, name: str) -> ReportSummary | None:
     """Return the rows of a report, or None if the export lacks events that it needs."""
     try:
         table = find_report(name).make(capture)
     except NotInCapture:
         return None
     columns = list(map(list, zip(*table.rows(), strict=True)))
-    return Summary([column.name for column in table.columns], columns or [[] for _ in table.columns])
+    return ReportSummary([column.name for column in table.columns], columns or [[] for _ in table.columns])
 
 
-def _totals(capture: Capture, gpu_time: Summary | None) -> dict[str, Number | None]:
+def _totals(capture: Capture, gpu_time: ReportSummary | None) -> dict[str, Number | None]:
     return {
         **gpu_totals(capture),
         **_busy(gpu_time),
@@ -328,7 +328,7 @@ def _of_all(combine: Callable[[list[float]], float], values: Sequence[float | No
     return combine(known) if known and len(known) == len(values) else None
 
 
-def _busy(gpu_time: Summary | None) -> dict[str, Number | None]:
+def _busy(gpu_time: ReportSummary | None) -> dict[str, Number | None]:
     """Sum the gpu_time report over devices. Of a device with several processes, take the row of all."""
     if gpu_time is None:
         return {"busy_ns": None, "busy_percent": None}
@@ -383,7 +383,7 @@ def rank_digest(paths: Sequence[Path]) -> RankDigest:
         except UsageError as error:
             return RankDigest(refusal=error.message)
         members = [
-            Member(place.label, place.number, open_capture(place.path), place.host) for place in wanted
+            RankCapture(place.label, place.number, open_capture(place.path), place.host) for place in wanted
         ]
         table = ranks.make(ranks.make_job(members), rank_waiting.SCHEMA.name)
     except UsageError as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.analysis.compare.model import Setup
 from nsyswrap.base import paths
 from nsyswrap.base.errors import CaptureError, NsyswrapError
-from nsyswrap.base.not_read import NotRead
+from nsyswrap.base.not_read import UnreadCapture
 from nsyswrap.base.run_folder import DIGEST
 from nsyswrap.capture.identity import has_capture, identity_of
 from nsyswrap.reports import SUMMARIES, find_report
@@ -30,7 +30,7 @@ from nsyswrap.reports.runs.digest import (
     write,
 )
 from nsyswrap.reports.runs.kept_digests import kept_digest, place_of, prune
-from nsyswrap.reports.runs.workers import Died, Worker, in_blocks
+from nsyswrap.reports.runs.workers import Worker, WorkerDeath, in_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from nsyswrap.reports.runs.digest import RankDigest
     from nsyswrap.reports.runs.find import RecordedRun
 
-    MakeAll = Callable[[Iterable["Task"], int], Generator[tuple["Task", "Made"]]]
+    MakeAll = Callable[[Iterable["Task"], int], Generator[tuple["Task", "DigestTotals"]]]
 
 _NOT_ENDED = ("planned", "running", "lost")  # a capture in such a folder is of no run that has ended
 
@@ -61,7 +61,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Made:
+class DigestTotals:
     """The totals of a digest and the names of its reports, or why there is no digest.
 
     ``exit_code`` is that of the error.
@@ -75,12 +75,12 @@ class Made:
     exit_code: int = CaptureError.exit_code
 
 
-def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]:
+def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, DigestTotals]]:
     """Digest captures in ``jobs`` processes. Yield each when it is done. All end with the iterator."""
     for name in SUMMARIES:
         find_report(name)  # imports it here, once for all processes
     waiting = iter(tasks)
-    workers: dict[Any, Worker[Task, Made]] = {}
+    workers: dict[Any, Worker[Task, DigestTotals]] = {}
     try:
         for _, task in zip(range(jobs), waiting, strict=False):
             worker = Worker(_made, task)
@@ -102,24 +102,24 @@ def digest_all(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]
             worker.end()
 
 
-def _answer(worker: Worker[Task, Made]) -> Made:
+def _answer(worker: Worker[Task, DigestTotals]) -> DigestTotals:
     try:
         return worker.answer()
-    except Died as death:
-        return Made(None, error=f"{worker.task.capture}: {death}")
+    except WorkerDeath as death:
+        return DigestTotals(None, error=f"{worker.task.capture}: {death}")
 
 
-def _made(task: Task) -> Made:
+def _made(task: Task) -> DigestTotals:
     try:
         if task.ranks:
-            return Made(None, compared=rank_digest(task.ranks))
+            return DigestTotals(None, compared=rank_digest(task.ranks))
         made = digest(task.capture)
         write(made, task.target, task.kept)
     except NsyswrapError as error:
-        return Made(None, error=error.message, exit_code=error.exit_code)
+        return DigestTotals(None, error=error.message, exit_code=error.exit_code)
     except Exception as error:  # noqa: BLE001 - one capture must not end the others
-        return Made(None, error=f"cannot read {task.capture}: {type(error).__name__}: {error}")
-    return Made(made.totals, tuple(made.summaries), facts=made.facts)
+        return DigestTotals(None, error=f"cannot read {task.capture}: {type(error).__name__}: {error}")
+    return DigestTotals(made.totals, tuple(made.summaries), facts=made.facts)
 
 
 @dataclass(frozen=True)
@@ -147,12 +147,12 @@ class RunResult:
         return Setup(tuple(filter(None, gpus.split(", "))), driver, nsys)
 
     @property
-    def not_read(self) -> NotRead | None:
+    def not_read(self) -> UnreadCapture | None:
         """The run, if it has a capture that cannot be read, or was not found."""
         if not (self.error_code or self.run.outcome == "damaged"):
             return None
         code = self.error_code or CaptureError.exit_code
-        return NotRead(self.run.label, str(self.run.path), self.run.message, exit_code=code)
+        return UnreadCapture(self.run.label, str(self.run.path), self.run.message, exit_code=code)
 
     @property
     def compared(self) -> bool:
@@ -160,7 +160,7 @@ class RunResult:
         return self.run.outcome == "done" and self.digest is not None
 
 
-def made_before(task: Task) -> Made:
+def made_before(task: Task) -> DigestTotals:
     """Return the digest that another process made of a task.
 
     Raises CaptureError if there is no digest of this capture.
@@ -168,7 +168,7 @@ def made_before(task: Task) -> Made:
     digest = read_digest(task.target)
     if digest.source != identity_of(task.capture):
         raise CaptureError(f"{task.target} is the digest of another capture")
-    return Made(digest.totals, tuple(digest.summaries), facts=digest.facts)
+    return DigestTotals(digest.totals, tuple(digest.summaries), facts=digest.facts)
 
 
 def gather(
@@ -254,7 +254,7 @@ def _without_reading(run: RecordedRun) -> RunResult | None:
         return _damaged(run, error.message)
 
 
-def _result(run: RecordedRun, digest: Path, made: Made) -> RunResult:
+def _result(run: RecordedRun, digest: Path, made: DigestTotals) -> RunResult:
     """Return the result of a run that was read."""
     if made.totals is not None:
         return _with_digest(run, digest, made.totals, made.reports, made.facts)

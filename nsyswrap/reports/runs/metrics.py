@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, RunFigures, Side
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, RowFigures, RunFigures, Side
 from nsyswrap.analysis.compare.step_rows import BUSY, PROGRAM
 from nsyswrap.analysis.step_budget import BUSY as BUSY_STATES
 from nsyswrap.base.errors import CaptureError, NotInCapture, UsageError
@@ -25,7 +25,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Sample:
+class MetricSample:
     """A figure of each run that has it; ``labels`` are pairs of name and value."""
 
     labels: Labels
@@ -45,7 +45,7 @@ class Family:
     kind: Kind
     unit: Unit
     help: str
-    samples: tuple[Sample, ...]
+    samples: tuple[MetricSample, ...]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def metrics_of(side: Side) -> Metrics:
     return Metrics(len(runs), _info(runs), tuple(families), notes)
 
 
-def _families(runs: tuple[RunFigures, ...], kernels: dict[str, list[list[Row]]]) -> Iterator[Family]:
+def _families(runs: tuple[RunFigures, ...], kernels: dict[str, list[list[RowFigures]]]) -> Iterator[Family]:
     copies = {name: rows for name, rows in _by_name(runs, "copy").items() if _total(rows)}
     launches = _by_name(runs, "launch")
     yield Family("program_time", "gauge", Unit.NS, "duration of the program", _one(runs, PROGRAM))
@@ -165,10 +165,10 @@ def _info(runs: tuple[RunFigures, ...]) -> Labels:
     return (*equal, ("nsyswrap", version()))
 
 
-def _by_name(runs: tuple[RunFigures, ...], group: str) -> dict[str, list[list[Row]]]:
+def _by_name(runs: tuple[RunFigures, ...], group: str) -> dict[str, list[list[RowFigures]]]:
     """Return the rows of each name, for each run: those of a kernel with different grids are several."""
     names = dict.fromkeys(key.name for run in runs for key in run.rows if key.group == group)
-    rows: dict[str, list[list[Row]]] = {name: [[] for _ in runs] for name in names}
+    rows: dict[str, list[list[RowFigures]]] = {name: [[] for _ in runs] for name in names}
     for number, run in enumerate(runs):
         for key, row in run.rows.items():
             if key.group == group:
@@ -176,13 +176,13 @@ def _by_name(runs: tuple[RunFigures, ...], group: str) -> dict[str, list[list[Ro
     return rows
 
 
-def _total(rows: Iterable[Iterable[Row]]) -> float:
+def _total(rows: Iterable[Iterable[RowFigures]]) -> float:
     return sum(row.total_ns for one in rows for row in one)
 
 
 def _of(
-    by_name: dict[str, list[list[Row]]], label: str, value: Callable[[list[Row]], float | None]
-) -> tuple[Sample, ...]:
+    by_name: dict[str, list[list[RowFigures]]], label: str, value: Callable[[list[RowFigures]], float | None]
+) -> tuple[MetricSample, ...]:
     return tuple(
         sample
         for name, rows in by_name.items()
@@ -190,16 +190,16 @@ def _of(
     )
 
 
-def _one(runs: tuple[RunFigures, ...], name: str) -> tuple[Sample, ...]:
-    totals: list[tuple[Key, Row] | None] = [
+def _one(runs: tuple[RunFigures, ...], name: str) -> tuple[MetricSample, ...]:
+    totals: list[tuple[Key, RowFigures] | None] = [
         next((pair for pair in run.rows.items() if pair[0][:2] == ("total", name)), None) for run in runs
     ]
     return _known((), [pair and pair[1].total_ns for pair in totals])
 
 
-def _known(labels: Labels, values: list[float | None]) -> tuple[Sample, ...]:
+def _known(labels: Labels, values: list[float | None]) -> tuple[MetricSample, ...]:
     known = tuple(float(value) for value in values if value is not None)
-    return (Sample(labels, known),) if known else ()
+    return (MetricSample(labels, known),) if known else ()
 
 
 def _busy_share(run: RunFigures) -> float | None:
@@ -210,20 +210,20 @@ def _busy_share(run: RunFigures) -> float | None:
     return sum(ns for key, ns in judged.items() if key.name in BUSY_STATES) / whole if whole else None
 
 
-def _count(rows: list[Row]) -> float:
+def _count(rows: list[RowFigures]) -> float:
     return float(sum(row.count for row in rows))
 
 
-def _total_ns(rows: list[Row]) -> float:
+def _total_ns(rows: list[RowFigures]) -> float:
     return float(sum(row.total_ns for row in rows))
 
 
-def _bytes(rows: list[Row]) -> float | None:
+def _bytes(rows: list[RowFigures]) -> float | None:
     sizes = [row.size_bytes for row in rows]
     return None if None in sizes else float(sum(size or 0 for size in sizes))
 
 
-def _typical(rows: list[Row]) -> float | None:
+def _typical(rows: list[RowFigures]) -> float | None:
     return rows[0].typical_ns if rows else None
 
 

@@ -289,7 +289,7 @@ _TOTALS = {"busy_ns": "GPU busy time", "kernel_ns": "kernel time", "launch_ns": 
 
 
 @dataclass(frozen=True)
-class Figure:
+class RunsFigure:
     """One figure of equal runs: the values of the runs that have it, in their order."""
 
     name: str
@@ -317,11 +317,11 @@ class Figure:
         return first - max(others) > max(max(others) - min(others), _LEAST_SLOW * median(others))
 
 
-def spread(captures: Sequence[Capture], runs: Sequence[Mapping[str, Any]]) -> list[Figure]:
+def spread(captures: Sequence[Capture], runs: Sequence[Mapping[str, Any]]) -> list[RunsFigure]:
     """Return the figures of equal runs, the program's time first. ``runs``: the run.json of each capture."""
     rows = [_figures(capture, run) for capture, run in zip(captures, runs, strict=True)]
     keys = dict.fromkeys(key for row in rows for key in row)
-    return [Figure(*key, [row[key] for row in rows if key in row]) for key in keys]
+    return [RunsFigure(*key, [row[key] for row in rows if key in row]) for key in keys]
 
 
 def _figures(capture: Capture, run: Mapping[str, Any]) -> dict[tuple[str, Unit], float]:
@@ -342,8 +342,8 @@ def _figures(capture: Capture, run: Mapping[str, Any]) -> dict[tuple[str, Unit],
 class Cost:
     """The time of the program without nsys and under nsys, in ns: the values of equal runs."""
 
-    bare: Figure
-    profiled: Figure
+    bare: RunsFigure
+    profiled: RunsFigure
 
     @property
     def difference_ns(self) -> float:
@@ -374,7 +374,7 @@ def profiling_cost(runs: Sequence[Mapping[str, Any]]) -> tuple[Cost | None, str]
     known = [(bare, profiled) for bare, profiled in times if bare and profiled]
     if not known:
         return None, "the program was not timed"
-    return Cost(*(Figure(PROGRAM_TIME, Unit.NS, values) for values in zip(*known, strict=True))), ""
+    return Cost(*(RunsFigure(PROGRAM_TIME, Unit.NS, values) for values in zip(*known, strict=True))), ""
 
 
 def _ns(seconds: float | None) -> float | None:

@@ -30,7 +30,7 @@ Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 
-class Died(Exception):
+class WorkerDeath(Exception):
     """The process died before it answered."""
 
 
@@ -59,7 +59,7 @@ def _in_order(work: Callable[[Task], Answer], tasks: Iterable[Task], jobs: int) 
             worker, task = begun.popleft()
             try:
                 answer = worker.answer()
-            except Died:
+            except WorkerDeath:
                 worker.end()
                 answer = work(task)
             following = list(islice(waiting, 1))
@@ -103,7 +103,7 @@ class Worker(Generic[Task, Answer]):
         except (EOFError, OSError):
             self.alive = False
             self._process.join()
-            raise Died(_death(self._process.exitcode)) from None
+            raise WorkerDeath(_death(self._process.exitcode)) from None
         return answer
 
     def end(self) -> None:

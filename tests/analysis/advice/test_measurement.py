@@ -7,9 +7,9 @@ import pytest
 from advised import findings_of, launched, looped, moved, new
 from tiny_export import Row, call, diagnostic, domain, kernel, nvtx
 
-from nsyswrap.analysis.advice import advise_parts
-from nsyswrap.analysis.judged_part import judged_parts
-from nsyswrap.api import Capture
+from nsyswrap.analysis.advice import advise_processes
+from nsyswrap.analysis.judged_process import judged_processes
+from nsyswrap.api import CaptureReader
 from nsyswrap.reports.wording.advice import words
 
 LOST = "Not all CUDA events might have been collected."
@@ -17,8 +17,8 @@ SYNC = "cudaDeviceSynchronize"
 US = 1000  # ns
 
 
-def notes_of(capture: Capture) -> dict[str, Any]:
-    return {note.kind: note.numbers for note in advise_parts(capture, judged_parts(capture)).notes}
+def notes_of(capture: CaptureReader) -> dict[str, Any]:
+    return {note.kind: note.numbers for note in advise_processes(capture, judged_processes(capture)).notes}
 
 
 def test_lost_events_stand_first(tmp_path: Path) -> None:

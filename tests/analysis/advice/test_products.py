@@ -10,7 +10,7 @@ from nsyswrap.analysis.advice import advice_of, products
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.frameworks import framework_of
 from nsyswrap.analysis.peaks import tf32_speedup
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 
 SIMT = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nt_align1>(T1::Params)"
 FP32 = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_x"
@@ -133,7 +133,7 @@ def test_frameworks_are_known_by_their_kernels(name: str, framework: str, tmp_pa
 
 
 # Facts
-def facts_of(capture: Capture) -> dict[str, Finding]:
+def facts_of(capture: CaptureReader) -> dict[str, Finding]:
     return {one.kind: one for one in advice_of(capture).facts}
 
 

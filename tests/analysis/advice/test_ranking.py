@@ -14,7 +14,7 @@ from nsyswrap.analysis.advice import WORTH_PERCENT
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.arrays.intervals import intersection
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 
 FIRST, LAST = {"lost_events"}, {"timed_launch_only", "timed_earlier_work"}
 
@@ -146,7 +146,7 @@ def test_a_gpu_that_is_always_busy_has_none(tmp_path: Path) -> None:
     assert stakes(tmp_path, call("cudaLaunchKernel", 0, 10, 1), kernel("k", 15, 1000, 1)) == {}
 
 
-def ranked(capture: Capture) -> list[Finding]:
+def ranked(capture: CaptureReader) -> list[Finding]:
     """Return the findings after a look at their order and at what each has in common with the others."""
     found = list(findings_of(capture).values())
     names = [one.kind for one in found]

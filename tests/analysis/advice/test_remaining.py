@@ -9,11 +9,11 @@ from drawn_programs import Program
 from sampled import sampled
 from tiny_export import PID, Row, call, global_id, kernel, memcpy, memset, row
 
-from nsyswrap.analysis.advice import advise_parts
+from nsyswrap.analysis.advice import advise_processes
 from nsyswrap.analysis.arrays.intervals import difference, joined, union
 from nsyswrap.analysis.gpu_gaps import CAUSES
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.judged_part import JudgedPart, judged_parts
+from nsyswrap.analysis.judged_process import JudgedProcess, judged_processes
 
 MOSTLY_PERCENT = 20
 
@@ -135,7 +135,7 @@ def test_every_cause_is_drawn() -> None:
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_mostly_idle_gpu_has_a_finding_though_nothing_is_worth_one(cause: str, tmp_path: Path) -> None:
     capture = new(tmp_path, *looped(*QUARTERS[cause], every=END))
-    [one] = advise_parts(capture, judged_parts(capture), least_percent=30).findings
+    [one] = advise_processes(capture, judged_processes(capture), least_percent=30).findings
     check(one)
     assert (one.kind, one.ceiling_ns) == (f"idle_{cause}", 3 * GAP)
     assert (one.numbers["idle_ns"], one.numbers["cause"]) == (3 * GAP, cause)
@@ -160,7 +160,7 @@ def test_what_other_findings_explain_is_not_left(tmp_path: Path) -> None:
     assert stakes(tmp_path, *looped(*step)) == {"host_bound": 300, "idle_queued": 300}
 
 
-def idle_ns(part: JudgedPart) -> int:
+def idle_ns(part: JudgedProcess) -> int:
     """The time of a part in which a device is idle, without outlier steps; several devices count once."""
     operations, typical = gpu_operations_of(part.view), union(*part.typical)
     idle = []
@@ -172,7 +172,7 @@ def idle_ns(part: JudgedPart) -> int:
 @sampled("seed", range(60), fast=10)
 def test_no_mostly_idle_gpu_of_a_drawn_program_goes_without_a_finding(seed: int, tmp_path: Path) -> None:
     capture = new(tmp_path, *Program(random.Random(seed)).rows)  # noqa: S311 - no secret
-    parts = judged_parts(capture)
+    parts = judged_processes(capture)
     busy = all(100 * idle_ns(part) < MOSTLY_PERCENT * part.window_ns for part in parts)
     for least_percent in (5, 100):
         assert findings_of(capture, least_percent) or busy

@@ -7,14 +7,14 @@ import pytest
 from conditioned import H200, MS, around, recorded, sample
 from tiny_export import kernel, row
 
-from nsyswrap.analysis.compare.model import Row
+from nsyswrap.analysis.compare.model import RowFigures
 from nsyswrap.analysis.compare.run_figures import run_figures
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.run_facts import Conditions
 
 
-def clocks(capture: Capture) -> dict[str, tuple[float | None, int]]:
-    rows: dict[str, Row] = {
+def clocks(capture: CaptureReader) -> dict[str, tuple[float | None, int]]:
+    rows: dict[str, RowFigures] = {
         k.name: row for k, row in run_figures(capture).rows.items() if k.group == "kernel"
     }
     return {name: (row.clock_mhz, row.clock_samples) for name, row in rows.items()}

@@ -6,7 +6,7 @@ import pytest
 from made_runs import KERNELS, SETUP, MadeKernel, exact_row, made_side, side_of
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import GROUPS, WHOLE_RUN, Comparison, Key, Limits
+from nsyswrap.analysis.compare.model import GROUPS, WHOLE_RUN, Comparison, Key, SlowdownLimits
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.version import version
 
@@ -174,4 +174,4 @@ def test_modes_taken_together_are_told() -> None:
 @pytest.mark.parametrize("share", [5.0, 1.0, -0.1, float("nan")])
 def test_a_tolerance_is_a_share_below_one(share: float) -> None:
     with pytest.raises(UsageError, match="a share below 1"):
-        Limits(max_slower=share)
+        SlowdownLimits(max_slower=share)

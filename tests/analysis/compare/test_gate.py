@@ -15,7 +15,7 @@ from nsyswrap.analysis.compare.gate import (
     matches,
     unmatched,
 )
-from nsyswrap.analysis.compare.model import Aside, Key, Row, Side
+from nsyswrap.analysis.compare.model import ExcludedSteps, Key, RowFigures, Side
 from nsyswrap.analysis.compare.step_rows import PROGRAM, QUEUE, SPAN
 from nsyswrap.reports.compare.gate_lines import remark_lines, row_lines
 
@@ -131,8 +131,8 @@ def test_of_a_kernel_with_more_launches_only_as_many_as_before_are_compared() ->
     assert result.verdict == "cannot tell"
 
 
-def totals(span: list[float]) -> dict[Key, list[Row | float | None]]:
-    rows = [Row(1, one * 100, one * 100) for one in span]
+def totals(span: list[float]) -> dict[Key, list[RowFigures | float | None]]:
+    rows = [RowFigures(1, one * 100, one * 100) for one in span]
     return {Key("total", SPAN): rows, Key("total", PROGRAM): rows}  # type: ignore[dict-item]
 
 
@@ -161,7 +161,7 @@ def test_stalls_are_cost_although_the_typical_step_is_the_same() -> None:
                 exact_row(one, 60, error=0.001),
                 total_ns=one * 60 + stalls * ns,
                 mean_error=0.1 if stalls else 0.0,
-                aside=Aside(outliers=stalls, outlier_ns=stalls * (ns + one)),
+                aside=ExcludedSteps(outliers=stalls, outlier_ns=stalls * (ns + one)),
             )
             for one in QUIET
         ]
@@ -185,8 +185,8 @@ def test_a_typical_time_that_is_slower_does_not_pass_for_fewer_stalls() -> None:
 
 
 def test_a_longer_warm_up_is_cost() -> None:
-    rows = [replace(exact_row(one), aside=Aside(1, one)) for one in QUIET]
-    slow = [replace(exact_row(one), aside=Aside(25, 750 * one)) for one in QUIET]
+    rows = [replace(exact_row(one), aside=ExcludedSteps(1, one)) for one in QUIET]
+    slow = [replace(exact_row(one), aside=ExcludedSteps(25, 750 * one)) for one in QUIET]
     result = gated(side_of("a", {STEP: rows}), side_of("b", {STEP: slow}), GateLimits())
     assert result.verdict == "slower"
     assert [pair.key.detail for pair in result.failed] == [WITH_WARM_UP]
@@ -199,7 +199,7 @@ def test_slower_steps_fail_beside_a_warm_up_that_takes_longer_than_all_of_them()
     def side(name: str, factor: float) -> Side:
         warm_ups = (9e7, 1.1e8, 1e8, 0.95e8, 1.05e8)
         rows = [
-            replace(exact_row(factor * one), aside=Aside(1, ns))
+            replace(exact_row(factor * one), aside=ExcludedSteps(1, ns))
             for one, ns in zip(QUIET, warm_ups, strict=True)
         ]
         return side_of(name, {STEP: rows})
@@ -209,7 +209,7 @@ def test_slower_steps_fail_beside_a_warm_up_that_takes_longer_than_all_of_them()
 
 def test_a_warm_up_that_varies_too_much_is_named() -> None:
     rows = [
-        replace(exact_row(one), aside=Aside(1, ns))
+        replace(exact_row(one), aside=ExcludedSteps(1, ns))
         for one, ns in zip(QUIET, (1e8, 2e8, 3e8, 1e8, 2e8), strict=True)
     ]
     result = gated(side_of("a", {STEP: rows}), side_of("b", {STEP: rows}), GateLimits())

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from made_runs import exact_row
 
-from nsyswrap.analysis.compare.judgement import Clocks, judge, judge_rows
-from nsyswrap.analysis.compare.model import Group, Judgement, Key, Limits, Row
+from nsyswrap.analysis.compare.judgement import SideClocks, judge, judge_rows
+from nsyswrap.analysis.compare.model import Group, Judgement, Key, RowFigures, SlowdownLimits
 from nsyswrap.analysis.compare.pairing import PairedRows
 from nsyswrap.analysis.compare.step_rows import FIRST_CALL
 
@@ -17,17 +17,17 @@ STABLE = (100_000, 100_300, 99_800, 100_100, 99_900)
 
 def rows(base: Sequence[Any], new: Sequence[Any], key: Key = KERNEL) -> PairedRows:
     sides = [
-        tuple(entry if isinstance(entry, Row) or entry is None else exact_row(entry) for entry in side)
+        tuple(entry if isinstance(entry, RowFigures) or entry is None else exact_row(entry) for entry in side)
         for side in (base, new)
     ]
     return PairedRows(key, sides[0], sides[1])
 
 
 def judged(base: Sequence[Any], new: Sequence[Any], key: Key = KERNEL, **more: Any) -> Judgement:
-    return judge(rows(base, new, key), Limits(), **more)
+    return judge(rows(base, new, key), SlowdownLimits(), **more)
 
 
-def times(factor: float, values: Sequence[float] = STABLE, **more: Any) -> list[Row]:
+def times(factor: float, values: Sequence[float] = STABLE, **more: Any) -> list[RowFigures]:
     return [exact_row(value * factor, **more) for value in values]
 
 
@@ -82,16 +82,16 @@ def test_what_is_short_in_a_run_is_not_judged() -> None:
 def test_rows_too_short_take_no_part_of_the_error_rate() -> None:
     long = rows(STABLE, times(1.08))
     short = [rows(times(1, (50, 51, 52, 51, 50)), times(1, (52, 51, 50, 51, 50)))] * 100
-    assert judge_rows([long, *short], Limits())[0] == judge(long, Limits())
+    assert judge_rows([long, *short], SlowdownLimits())[0] == judge(long, SlowdownLimits())
 
 
 def test_rows_share_the_error_rate_by_halves() -> None:
     kernels = [rows(STABLE, times(1.04))] * 4
-    alone = judge_rows(kernels, Limits())[0]
-    with_step = judge_rows([*kernels, rows(STABLE, times(1.04), STEP)], Limits())
-    half = judge_rows(kernels, Limits(error_rate=0.025))[0]
+    alone = judge_rows(kernels, SlowdownLimits())[0]
+    with_step = judge_rows([*kernels, rows(STABLE, times(1.04), STEP)], SlowdownLimits())
+    half = judge_rows(kernels, SlowdownLimits(error_rate=0.025))[0]
     assert with_step[0] == half != alone
-    assert with_step[4] == judge(rows(STABLE, times(1.04), STEP), Limits(), rate=0.025)
+    assert with_step[4] == judge(rows(STABLE, times(1.04), STEP), SlowdownLimits(), rate=0.025)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_rows_share_the_error_rate_by_halves() -> None:
     [
         ([None] * 3, STABLE, KERNEL, "added"),
         (STABLE, [None] * 3, KERNEL, "removed"),
-        ([Row(1, 50_000.0)] * 3, STABLE, KERNEL, "only first launches"),
+        ([RowFigures(1, 50_000.0)] * 3, STABLE, KERNEL, "only first launches"),
         ((*STABLE[:3], None), STABLE, API, "absent from 1 of 4 base runs"),
         ((*STABLE[:2], None), STABLE, KERNEL, "absent from 1 of 3 base runs"),
         (STABLE, (*STABLE, 0.0), API, "no time in 1 of 6 new runs"),
@@ -132,7 +132,7 @@ def test_copies_of_other_sizes_are_not_judged() -> None:
     assert judged(times(1, size_bytes=1), times(2, size_bytes=1), Key("copy", "H2D")).outcome == "slower"
 
 
-def clocked(factor: float, mhz: float, samples: int = 2) -> list[Row]:
+def clocked(factor: float, mhz: float, samples: int = 2) -> list[RowFigures]:
     return times(factor, clock_mhz=mhz, clock_samples=samples)
 
 
@@ -160,7 +160,7 @@ def test_a_memory_bound_kernel_is_no_matter_of_the_clock() -> None:
 
 
 def test_without_five_samples_a_side_the_clock_of_the_runs_counts() -> None:
-    clocks = Clocks((1980.0,) * 5, (1782.0,) * 5)
+    clocks = SideClocks((1980.0,) * 5, (1782.0,) * 5)
     base, new = clocked(1, 1980, samples=0), clocked(1980 / 1782, 1782, samples=0)
     found = judged(base, new, clocks=clocks)
     assert (found.outcome, found.why) == ("cannot tell", "SM clock 1980 / 1782 MHz could be the cause")
@@ -169,10 +169,12 @@ def test_without_five_samples_a_side_the_clock_of_the_runs_counts() -> None:
 
 @pytest.mark.parametrize("group", ["total", "step", "budget", "launch", "api", "copy", "range"])
 def test_a_clock_10_percent_lower_makes_nothing_slower(group: Group) -> None:
-    clocks = Clocks((1980.0, 1975.0, 1980.0, None, 1980.0), (1782.0,) * 5)
+    clocks = SideClocks((1980.0, 1975.0, 1980.0, None, 1980.0), (1782.0,) * 5)
     key = Key(group, "x")
     assert judged(STABLE, times(1.11), key, clocks=clocks).outcome == "cannot tell"
-    assert judged(times(1.11), STABLE, key, clocks=Clocks(clocks.new, clocks.base)).outcome == "cannot tell"
+    assert (
+        judged(times(1.11), STABLE, key, clocks=SideClocks(clocks.new, clocks.base)).outcome == "cannot tell"
+    )
     assert judged(STABLE, times(1.25), key, clocks=clocks).outcome == "slower"  # more than the clock explains
     assert judged(STABLE, times(0.9), key, clocks=clocks).outcome == "faster"  # in spite of the clock
 

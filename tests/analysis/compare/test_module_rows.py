@@ -9,7 +9,7 @@ from tiny_export import KERNEL, changed, opened
 from tiny_export import Row as ExportRow
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Setup, Side
+from nsyswrap.analysis.compare.model import Key, RowFigures, RunFigures, Setup, Side
 from nsyswrap.analysis.compare.module_rows import hidden_modules
 from nsyswrap.analysis.compare.run_figures import run_figures
 
@@ -86,7 +86,7 @@ def test_a_module_whose_inside_one_side_hides_is_not_compared(
     base: set[str], new: set[str], compared: set[str]
 ) -> None:
     sides = [
-        Side(name, (RunFigures(name, Setup(), {module(one): Row(1, 5.0) for one in names}),))
+        Side(name, (RunFigures(name, Setup(), {module(one): RowFigures(1, 5.0) for one in names}),))
         for name, names in (("base", base), ("new", new))
     ]
     assert (base | new) - hidden_modules(*sides) == compared

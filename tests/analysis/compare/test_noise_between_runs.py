@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nsyswrap.analysis.compare.judgement import Verdicts
-from nsyswrap.analysis.compare.model import Limits
+from nsyswrap.analysis.compare.model import SlowdownLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Draw = Callable[[np.random.Generator, tuple[int, ...]], NDArray[Any]]
 
 DRAWS = 1000
-LIMITS = Limits()
+LIMITS = SlowdownLimits()
 
 
 def judged(base: NDArray[Any], new: NDArray[Any], within: float = 0.002) -> NDArray[Any]:

@@ -7,7 +7,7 @@ import pytest
 from made_runs import exact_row, side_of
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, Row, Side
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Key, RowFigures, Side
 from nsyswrap.analysis.compare.pairing import (
     MOST_DURATIONS,
     have_same_steps,
@@ -40,7 +40,7 @@ def test_modes_with_the_same_shares_stay_apart() -> None:
 def test_modes_that_differ_in_one_run_are_one_row_in_all(new: list[tuple[int, int]]) -> None:
     (row,) = pair_rows(modes([(50, 50), (50, 50)]), modes(new, "new"))
     assert (row.key, row.is_merged) == (WHOLE, True)
-    assert row.base[0] == Row(100, 2_000_000.0, 20_000.0)
+    assert row.base[0] == RowFigures(100, 2_000_000.0, 20_000.0)
     totals = [short * 10_000 + long * 30_000 for short, long in new]
     assert [entry.total_ns for entry in row.new if entry] == totals
     assert [entry.typical_ns for entry in row.new if entry] == [total / 100 for total in totals]
@@ -117,7 +117,7 @@ def test_renamed_kernels_are_one_row(
 
 def test_a_kernel_with_another_grid_is_one_row() -> None:
     old, new, other = (Key("kernel", "add", grid) for grid in ("grid 1", "grid 4096", "grid 2"))
-    first = Row(1, 2e6)  # launched once in each run
+    first = RowFigures(1, 2e6)  # launched once in each run
     sides = side_of("base", {old: [first] * 3}), side_of("new", {new: [replace(first, total_ns=1e6)] * 3})
     (row,) = pair_rows(*sides)
     assert (row.key, row.base_key, row.in_both, row.all_first) == (new, old, True, True)

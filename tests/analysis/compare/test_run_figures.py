@@ -13,7 +13,7 @@ from tiny_export import Row as ExportRow
 
 from nsyswrap.analysis.answer import answer_of
 from nsyswrap.analysis.compare import rows as compare_rows
-from nsyswrap.analysis.compare.model import WHOLE_RUN, Group, Key, Row, RunFigures
+from nsyswrap.analysis.compare.model import WHOLE_RUN, Group, Key, RowFigures, RunFigures
 from nsyswrap.analysis.compare.run_figures import run_figures
 from nsyswrap.analysis.compare.step_rows import (
     BUSY,
@@ -24,13 +24,13 @@ from nsyswrap.analysis.compare.step_rows import (
     QUEUE,
     REPEAT_CALL,
 )
-from nsyswrap.analysis.judged_part import judged_parts
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.analysis.judged_process import judged_processes
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.run_folder import EXPORT, RUN
 from nsyswrap.reports import find_report
 from nsyswrap.reports.runs.digest import totals
 
-Made = tuple["Capture", "RunFigures"]
+Made = tuple["CaptureReader", "RunFigures"]
 
 
 @pytest.fixture(
@@ -46,11 +46,11 @@ def figures(folder: Path, *rows: ExportRow) -> RunFigures:
     return run_figures(opened(folder, *rows))
 
 
-def of(made: RunFigures, group: Group) -> dict[str, Row]:
+def of(made: RunFigures, group: Group) -> dict[str, RowFigures]:
     return {key.name: row for key, row in made.rows.items() if key.group == group}
 
 
-def reported(capture: Capture, name: str) -> list[dict[str, Any]]:
+def reported(capture: CaptureReader, name: str) -> list[dict[str, Any]]:
     table = find_report(name).make(capture)
     return [dict(zip((c.name for c in table.columns), row, strict=True)) for row in table.rows()]
 
@@ -139,7 +139,7 @@ class TestAsNsys:
             and key.detail == ("" if answer.steps else WHOLE_RUN)
         }
         assert busy == dict(answer.busy_ns)
-        if answer.steps and len(judged_parts(capture)) == 1:
+        if answer.steps and len(judged_processes(capture)) == 1:
             per_step = sum(row.per_step_ns or 0 for key, row in figures.rows.items() if key.group == "budget")
             assert per_step * figures.steps == pytest.approx(answer.window_ns)
 

@@ -7,7 +7,7 @@ from step_drawings import LENGTH, Drawing, every, only, training
 from tiny_export import call, memcpy, opened
 
 from nsyswrap.analysis.answer import answer_of
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.steps import steps_of
 from nsyswrap.reports.answer.steps import loop_lines, start_up_lines
 
@@ -78,7 +78,7 @@ def test_a_step_ends_where_another_loop_begins(tmp_path: Path) -> None:
 
 def test_the_time_between_belongs_to_no_step(tmp_path: Path) -> None:
     capture = opened(tmp_path, *epochs().rows)
-    [part] = judged_parts(capture)
+    [part] = judged_processes(capture)
     assert part.window_ns == part.steps.duration_ns[part.steps.steady].sum()
     [device] = answer_of(capture).devices
     assert (device.window_ns, sum(device.busy_ns.values())) == (part.window_ns, (4 * TRAIN - 1) * 6000)

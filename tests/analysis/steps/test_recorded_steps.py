@@ -17,7 +17,7 @@ from sampled import sampled
 from shuffled import shuffled
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.judged_part import judged_parts
+from nsyswrap.analysis.judged_process import judged_processes
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.api import open_capture
 from nsyswrap.capture.schema import PROCESS_MASK
@@ -136,7 +136,7 @@ def test_steps_and_the_time_between_them_are_the_part(name: str, scratch: Path) 
         assert (steps.duration_ns >= 0).all()
         assert (between >= 0).all()
         assert steps.end_ns[-1] - steps.start_ns[0] == steps.duration_ns.sum() + between.sum()
-    for part in judged_parts(open_capture(export(name, scratch))):
+    for part in judged_processes(open_capture(export(name, scratch))):
         if part.steps.found:
             lasting = part.steps.duration_ns[part.steps.steady]
             assert part.window_ns == lasting.sum()

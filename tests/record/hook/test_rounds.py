@@ -26,7 +26,7 @@ HOOK = Path(nsyswrap.__file__).parent / "record" / "in_program" / "hook"
 def rounds(monkeypatch: pytest.MonkeyPatch) -> Rounds:
     monkeypatch.syspath_prepend(str(HOOK))
     monkeypatch.delitem(sys.modules, "nsyswrap_hook", raising=False)
-    rounds: Rounds = importlib.import_module("nsyswrap_hook.optimizers").Rounds()
+    rounds: Rounds = importlib.import_module("nsyswrap_hook.optimizers").IterationDetector()
     return rounds
 
 

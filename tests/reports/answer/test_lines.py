@@ -12,7 +12,7 @@ from tiny_export import call, kernel, nvtx, opened, write
 
 from nsyswrap.analysis.answer import Answer
 from nsyswrap.analysis.finding import Finding
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.render.summary_screen import answer_texts
 from nsyswrap.reports.answer import answer_lines, screen_texts
 from nsyswrap.reports.answer.line import apportioned, shares_of
@@ -21,7 +21,7 @@ NASTY = ["\x1b[2J\nstep\u202e", "漢" * 90, "a" * 300, "a-b " * 60, "[red]<b>|`*
 
 
 @pytest.fixture
-def capture(tmp_path: Path) -> Capture:
+def capture(tmp_path: Path) -> CaptureReader:
     """Any capture: the answers of these tests do not come from it."""
     return opened(tmp_path, kernel("k", 0, 5))
 
@@ -42,11 +42,11 @@ def missing(loss: str) -> Finding:
     return finding("events_missing", None, loss=loss)
 
 
-def lines(capture: Capture, one: Answer) -> list[str]:
+def lines(capture: CaptureReader, one: Answer) -> list[str]:
     return [text for line in answer_lines(capture, one) for text in screen_texts(line)]
 
 
-def test_the_answer_of_a_launch_bound_program(capture: Capture) -> None:
+def test_the_answer_of_a_launch_bound_program(capture: CaptureReader) -> None:
     assert lines(capture, answer()) == [
         "GPU busy 15 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",
         "  idle 85 %: launch latency 50 %, host code 30 %, synchronizing 5 %",
@@ -57,7 +57,7 @@ def test_the_answer_of_a_launch_bound_program(capture: Capture) -> None:
     ]
 
 
-def test_the_bar_has_the_shares(capture: Capture) -> None:
+def test_the_bar_has_the_shares(capture: CaptureReader) -> None:
     [_, idle, *_] = map(str, answer_texts(answer_lines(capture, answer())))
     # 15 %, 50 % and 35 % of 11 characters: 1.65, 5.5 and 3.85; they end at 1.65, 7.15 and 11.
     assert (
@@ -70,7 +70,7 @@ def test_the_bar_has_the_shares(capture: Capture) -> None:
     assert cell_len(idle) == 80
 
 
-def test_a_busy_gpu_says_with_what(capture: Capture) -> None:
+def test_a_busy_gpu_says_with_what(capture: CaptureReader) -> None:
     busy = device(
         busy={"gemm_kernel": 30, "memcpy": 12, "communication": 6, "other_kernel": 6}, idle={"host": 6}
     )
@@ -84,7 +84,7 @@ def test_a_busy_gpu_says_with_what(capture: Capture) -> None:
     ]
 
 
-def test_nothing_worth_a_finding(capture: Capture) -> None:
+def test_nothing_worth_a_finding(capture: CaptureReader) -> None:
     busy = device(busy={"other_kernel": 58}, idle={"launch": 2})
     shown = lines(capture, answer(busy, findings=(), start_up=None))
     assert shown == [
@@ -95,7 +95,7 @@ def test_nothing_worth_a_finding(capture: Capture) -> None:
     ]
 
 
-def test_a_copy_is_never_busy_without_a_word(capture: Capture) -> None:
+def test_a_copy_is_never_busy_without_a_word(capture: CaptureReader) -> None:
     copying = device(
         busy={"memcpy": 40, "copy_kernel": 17, "memset": 0, "gemm_kernel": 2}, idle={"launch": 1}
     )
@@ -124,14 +124,14 @@ def test_a_copy_is_never_busy_without_a_word(capture: Capture) -> None:
     ],
 )
 def test_a_healthy_program_is_told_what_was_looked_at(
-    busy: dict[str, int], unknown: int, looked: str, capture: Capture
+    busy: dict[str, int], unknown: int, looked: str, capture: CaptureReader
 ) -> None:
     facts = (fact("unknown_products", unknown),) if unknown else ()
     healthy = answer(device(busy=busy, idle={}), findings=(), start_up=None, facts=facts)
     assert f"No single cause costs 5 % or more ({looked})" in lines(capture, healthy)
 
 
-def test_the_kernel_that_is_the_program(capture: Capture) -> None:
+def test_the_kernel_that_is_the_program(capture: CaptureReader) -> None:
     busy = device(busy={"other_kernel": 60}, idle={})
     kernel = fact("one_kernel", 59, kernel="void forces<(int)4>(float *)")
     drift = fact("kernel_drifts", 59, kernel="forces(float *)", first_ns=9e6, last_ns=11e6)
@@ -168,7 +168,7 @@ def test_little_is_shown_in_tenths(busy_ms: int, idle_ms: int, shown: tuple[str,
     assert shares.busy + shares.idle == shares.units
 
 
-def test_mean_and_median_that_differ(capture: Capture) -> None:
+def test_mean_and_median_that_differ(capture: CaptureReader) -> None:
     uneven = answer(steps=steps(mean_ns=2.0 * MS, median_ns=1.8 * MS))
     assert lines(capture, uneven)[:2] == [
         "GPU busy 15 % of the steady part: 30 x 'step' (60.0 ms)",
@@ -178,7 +178,7 @@ def test_mean_and_median_that_differ(capture: Capture) -> None:
     assert "2.00 ms each" in lines(capture, even)[0]
 
 
-def test_without_a_steady_part(capture: Capture) -> None:
+def test_without_a_steady_part(capture: CaptureReader) -> None:
     whole = answer(
         part="whole capture",
         why_whole="'step' repeats only 2 times",
@@ -195,7 +195,7 @@ def test_without_a_steady_part(capture: Capture) -> None:
     ]
 
 
-def test_warm_up_steps_are_left_out(capture: Capture) -> None:
+def test_warm_up_steps_are_left_out(capture: CaptureReader) -> None:
     warm = answer(steps=steps(warm_up=3, first=3, total=33))
     assert lines(capture, warm)[4] == (
         "Start-up: 3.50 s before step 3, 150 ms of it loading; 3 warm-up steps left out"
@@ -210,12 +210,14 @@ def test_warm_up_steps_are_left_out(capture: Capture) -> None:
         (90.0, ", 150 ms of it loading; 3 warm-up steps left out"),
     ],
 )
-def test_much_gpu_time_outside_of_the_steps_is_said(capture: Capture, percent: float, ends: str) -> None:
+def test_much_gpu_time_outside_of_the_steps_is_said(
+    capture: CaptureReader, percent: float, ends: str
+) -> None:
     part = answer(steps=steps(warm_up=3, first=3, total=33, gpu_percent=percent))
     assert lines(capture, part)[4] == f"Start-up: 3.50 s before step 3{ends}"
 
 
-def test_steps_that_the_user_chose(capture: Capture) -> None:
+def test_steps_that_the_user_chose(capture: CaptureReader) -> None:
     chosen = answer(steps=steps(chosen=True, first=10, last=39, total=50), start_up=None)
     assert lines(capture, chosen)[0].startswith("GPU busy 15 % of steps 10 to 39: 30 x 'step', 2.00 ms each")
 
@@ -241,7 +243,7 @@ def test_steps_that_the_user_chose(capture: Capture) -> None:
         ),
     ],
 )  # fmt: skip
-def test_outlier_steps(capture: Capture, outliers: list[Any], shown: str) -> None:
+def test_outlier_steps(capture: CaptureReader, outliers: list[Any], shown: str) -> None:
     text = lines(capture, answer(steps=steps(outliers=tuple(outliers))))[5]
     if len(shown) > 80:
         shown = shown.replace(" on average: copies 10.0 ms", ": mostly copies")
@@ -256,7 +258,9 @@ def test_outlier_steps(capture: Capture, outliers: list[Any], shown: str) -> Non
         (60, "100 % of a step (2.00 of"),
     ],
 )
-def test_almost_all_of_the_time_does_not_read_100_percent(saved: float, shown: str, capture: Capture) -> None:
+def test_almost_all_of_the_time_does_not_read_100_percent(
+    saved: float, shown: str, capture: CaptureReader
+) -> None:
     one = answer(
         findings=(
             finding(
@@ -273,7 +277,7 @@ def test_almost_all_of_the_time_does_not_read_100_percent(saved: float, shown: s
     assert f"  More blocks would save at most {shown}" in lines(capture, one)[3]
 
 
-def test_a_finding_about_steps_of_another_duration_has_no_times_of_a_step(capture: Capture) -> None:
+def test_a_finding_about_steps_of_another_duration_has_no_times_of_a_step(capture: CaptureReader) -> None:
     # 30 steps of 2 ms are shown; the finding is about 80 ms of another process
     other = replace(LAUNCHES, window_ns=80 * MS)
     assert lines(capture, answer(findings=(other,)))[3] == (
@@ -282,19 +286,21 @@ def test_a_finding_about_steps_of_another_duration_has_no_times_of_a_step(captur
 
 
 def test_where_the_host_runs_ahead_an_outlier_has_no_figures_of_its_step_on_the_host(
-    capture: Capture,
+    capture: CaptureReader,
 ) -> None:
     # 10 ms longer on the GPU, but its step on the host has 30 ms more gemm
     one = answer(steps=steps(outliers=(outlier(24, 12, gemm_kernel=30, memcpy=1),)))
     assert lines(capture, one)[5] == "Outlier: step 24 takes 10.0 ms longer: mostly gemm"
 
 
-def test_a_state_with_little_of_the_extra_time_is_not_named(capture: Capture) -> None:
+def test_a_state_with_little_of_the_extra_time_is_not_named(capture: CaptureReader) -> None:
     one = answer(steps=steps(outliers=(outlier(24, 102, idle_launch=98, memcpy=2),)))
     assert lines(capture, one)[5] == "Outlier: step 24 takes 100 ms longer: launch latency 98.0 ms"
 
 
-def test_what_fills_spikes_is_told_without_their_numbers_if_these_leave_no_room(capture: Capture) -> None:
+def test_what_fills_spikes_is_told_without_their_numbers_if_these_leave_no_room(
+    capture: CaptureReader,
+) -> None:
     four = tuple(outlier(number, 12, idle_host=7, memcpy=3) for number in (4, 9, 14, 19))
     shown = lines(
         capture, answer(steps=steps(outliers=four), findings=(spikes(4, 9, 14, 19, ceiling_ms=10),))
@@ -302,7 +308,7 @@ def test_what_fills_spikes_is_told_without_their_numbers_if_these_leave_no_room(
     assert "  Outliers take 10.0 ms longer on average: host code 7.00 ms, copies 3.00 ms" in shown
 
 
-def test_outlier_steps_stand_with_the_finding_about_them(capture: Capture) -> None:
+def test_outlier_steps_stand_with_the_finding_about_them(capture: CaptureReader) -> None:
     findings = (LAUNCHES, spikes(24, ceiling_ms=10))
     one = answer(steps=steps(outliers=(outlier(24, 12, memcpy=10),)), findings=findings)
     shown = lines(capture, one)
@@ -311,7 +317,7 @@ def test_outlier_steps_stand_with_the_finding_about_them(capture: Capture) -> No
     assert sum("longer" in text for text in shown) == 1
 
 
-def test_further_findings_and_doubts(capture: Capture) -> None:
+def test_further_findings_and_doubts(capture: CaptureReader) -> None:
     hosts = {"gaps": 30, "median_ns": 4e5, "idle_ns": 12 * MS}
     findings = (
         finding("timed_launch_only", None, tolerance_percent=10.0, ranges=()),
@@ -337,7 +343,7 @@ def test_further_findings_and_doubts(capture: Capture) -> None:
     ]
 
 
-def test_a_withheld_verdict_says_why_and_what_to_do(capture: Capture) -> None:
+def test_a_withheld_verdict_says_why_and_what_to_do(capture: CaptureReader) -> None:
     shown = lines(capture, answer(findings=(), withheld=missing("5 dropped")))
     assert shown[2:4] == [
         "No verdict: nsys reported missing events: 5 dropped",
@@ -346,7 +352,7 @@ def test_a_withheld_verdict_says_why_and_what_to_do(capture: Capture) -> None:
     assert not any("No single cause" in text or "--advice" in text for text in shown)
 
 
-def test_several_devices_and_processes(capture: Capture) -> None:
+def test_several_devices_and_processes(capture: CaptureReader) -> None:
     two = device(1, busy={"memcpy": 30}, idle={"host": 30})
     assert lines(capture, answer(LAUNCH_BOUND, two))[:3] == [
         "GPUs busy 33 % of the steady part: 30 x 'step', 2.00 ms each (60.0 ms)",  # 39 of 120 ms: 32.5 %
@@ -372,13 +378,13 @@ def test_several_devices_and_processes(capture: Capture) -> None:
         (range(30), "  GPU 0: 50 %, GPU 1: 50 %, GPU 2: 50 %, GPU 3: 50 %, 26 more (-r gpu_time)"),
     ],
 )
-def test_many_devices_take_one_line(capture: Capture, numbers: range, shown: str) -> None:
+def test_many_devices_take_one_line(capture: CaptureReader, numbers: range, shown: str) -> None:
     many = [device(number, busy={"memcpy": 30}, idle={"host": 30}) for number in numbers]
     assert lines(capture, answer(*many))[3] == shown
 
 
 @pytest.mark.parametrize("name", NASTY)
-def test_no_name_widens_a_line_or_moves_the_cursor(capture: Capture, name: str) -> None:
+def test_no_name_widens_a_line_or_moves_the_cursor(capture: CaptureReader, name: str) -> None:
     other = replace(waiting_for(name, 12), shares=("waiting_for_rank",))
     one = answer(
         LAUNCH_BOUND, device(1, busy={"memcpy": 30}, idle={"host": 30}), steps=steps(label=name, count=10**6),
@@ -407,6 +413,6 @@ def test_without_gpu_work_the_rest_is_shown(tmp_path: Path, cli: Cli) -> None:
     assert done.stdout.startswith("No GPU work in the selection\n")
 
 
-def test_sentences_are_whole(capture: Capture) -> None:
+def test_sentences_are_whole(capture: CaptureReader) -> None:
     one = answer(remarks=("a note " * 30,))
     assert answer_lines(capture, one)[-1].text == f"Note: {'a note ' * 30}"

@@ -12,7 +12,7 @@ from recorded import ROOT, capture_names, run_folder
 from rich.cells import cell_len
 
 from nsyswrap.analysis.no_gpu_work import has_gpu_work
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.render import summary_screen as screen
@@ -31,7 +31,7 @@ FIRST = 8  # lines of the screen hold the answer
 
 
 @pytest.fixture(scope="module", params=[*capture_names(), *EXPORTS])  # one answer for all tests of it
-def capture(request: pytest.FixtureRequest, scratch: Path) -> Capture:
+def capture(request: pytest.FixtureRequest, scratch: Path) -> CaptureReader:
     name = request.param
     return open_capture(EXPORTS[name] if name in EXPORTS else run_folder(name, scratch))
 
@@ -40,13 +40,13 @@ def numbers(text: str) -> list[float]:
     return [float(number) for number in re.findall(r"([\d.]+) %", text)]
 
 
-def rows_of(capture: Capture, report: str) -> list[dict[str, Any]]:
+def rows_of(capture: CaptureReader, report: str) -> list[dict[str, Any]]:
     table = capture.report(report)
     names = [column.name for column in table.columns]
     return [dict(zip(names, row, strict=True)) for row in table.rows()]
 
 
-def test_the_first_lines_have_the_answer(capture: Capture) -> None:
+def test_the_first_lines_have_the_answer(capture: CaptureReader) -> None:
     shown = screen.render(summarize(capture), width=80).splitlines()
     assert len(shown) <= 60
     assert max(map(cell_len, shown)) <= 80
@@ -64,7 +64,7 @@ def test_the_first_lines_have_the_answer(capture: Capture) -> None:
     assert any(re.match(expected if not worth else re.escape(expected), line) for line in first)
 
 
-def test_the_brief_of_any_capture_is_small_and_adds_up(capture: Capture) -> None:
+def test_the_brief_of_any_capture_is_small_and_adds_up(capture: CaptureReader) -> None:
     packet = capture.brief()
     assert len(json.dumps(packet, separators=(",", ":"))) <= 4096
     Draft202012Validator(BRIEF).validate(packet)
@@ -82,7 +82,7 @@ def test_the_brief_of_any_capture_is_small_and_adds_up(capture: Capture) -> None
     assert whole_ms == pytest.approx(answer.window_ns / steps / 1e6, rel=1e-4)
 
 
-def test_shares_add_up_and_lines_are_short(capture: Capture) -> None:
+def test_shares_add_up_and_lines_are_short(capture: CaptureReader) -> None:
     answer = capture.answer
     lines = answer_lines(capture, answer)
     assert all(cell_len(text) <= 80 for line in lines for text in screen_texts(line))
@@ -102,7 +102,7 @@ def test_shares_add_up_and_lines_are_short(capture: Capture) -> None:
                 assert total == pytest.approx(busy)
 
 
-def test_times_are_those_of_step_budget(capture: Capture) -> None:
+def test_times_are_those_of_step_budget(capture: CaptureReader) -> None:
     answer = capture.answer
     if not answer.devices:
         return
@@ -122,7 +122,7 @@ def test_times_are_those_of_step_budget(capture: Capture) -> None:
         assert device.window_ns == row["duration_ns"]
 
 
-def test_busy_time_of_a_whole_capture_is_that_of_gpu_time(capture: Capture) -> None:
+def test_busy_time_of_a_whole_capture_is_that_of_gpu_time(capture: CaptureReader) -> None:
     answer = capture.answer
     if answer.part != "whole capture" or not answer.devices:
         return
@@ -133,7 +133,7 @@ def test_busy_time_of_a_whole_capture_is_that_of_gpu_time(capture: Capture) -> N
         assert sum(device.busy_ns.values()) == busy_ns[process, device.device_id]
 
 
-def test_findings_are_those_of_advice(capture: Capture) -> None:
+def test_findings_are_those_of_advice(capture: CaptureReader) -> None:
     answer = capture.answer
     try:
         table = capture.report("advice")
@@ -147,7 +147,7 @@ def test_findings_are_those_of_advice(capture: Capture) -> None:
     assert all(0 <= (finding.ceiling_percent or 0) <= 100 for finding in answer.findings)
 
 
-def test_data_fits_the_schema(capture: Capture) -> None:
+def test_data_fits_the_schema(capture: CaptureReader) -> None:
     data = as_dict(capture.answer)
     Draft202012Validator(SCHEMA).validate(json.loads(json.dumps(data, allow_nan=False)))
     total = sum(data["busy_ns"].values()) + sum(data["idle_ns"].values())
@@ -164,7 +164,7 @@ def test_the_schema_says_no() -> None:
     assert not valid.is_valid({"format": "nsyswrap-answer", "version": 1})
 
 
-def test_mean_and_median_are_of_the_same_steps(capture: Capture) -> None:
+def test_mean_and_median_are_of_the_same_steps(capture: CaptureReader) -> None:
     steps = capture.answer.steps
     if steps is None:
         return

@@ -8,7 +8,7 @@ import pytest
 from made_runs import SETUP, MadeKernel, made_side
 
 from nsyswrap.analysis.compare.compare import compare
-from nsyswrap.analysis.compare.model import Key, Row, RunFigures, Setup, Side
+from nsyswrap.analysis.compare.model import Key, RowFigures, RunFigures, Setup, Side
 from nsyswrap.analysis.compare.stored_names import (
     LONGEST,
     stored_command,
@@ -29,10 +29,10 @@ from nsyswrap.reports.compare.baseline import (
 
 LONG = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, " + "x, " * 3000
 ADD = Key("kernel", "void add<4>(float*)", "128x1x1 256x1x1")
-ROW = Row(3, 30.0, 10.0, durations=((9, 1), (10, 1), (11, 1)))
+ROW = RowFigures(3, 30.0, 10.0, durations=((9, 1), (10, 1), (11, 1)))
 
 
-def side_with(*rows: dict[Key, Row], setup: Setup = SETUP) -> Side:
+def side_with(*rows: dict[Key, RowFigures], setup: Setup = SETUP) -> Side:
     return Side("main", tuple(RunFigures(f"run-{n}", setup, one, 2) for n, one in enumerate(rows, 1)))
 
 

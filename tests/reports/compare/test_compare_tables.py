@@ -12,7 +12,7 @@ from recorded import ROOT
 
 from nsyswrap.analysis.compare.compare import compare
 from nsyswrap.analysis.compare.judgement import judge
-from nsyswrap.analysis.compare.model import GROUPS, Key, Limits, Obstacle, Pair, Row
+from nsyswrap.analysis.compare.model import GROUPS, Key, Obstacle, Pair, RowFigures, SlowdownLimits
 from nsyswrap.analysis.compare.pairing import PairedRows
 from nsyswrap.render.formats.csv import delimited
 from nsyswrap.render.formats.text import table_lines
@@ -52,19 +52,19 @@ def test_the_change_is_that_of_the_times_beside_it() -> None:
     """Base and New are geometric means; the median of New is 167 µs."""
     base, new = (tuple(exact_row(us * 1e3) for us in runs) for runs in ((100, 150, 225), (320, 150, 500 / 3)))
     key = Key("kernel", "k")
-    [row] = shown(Pair(key, base, new, judge(PairedRows(key, base, new), Limits())))
+    [row] = shown(Pair(key, base, new, judge(PairedRows(key, base, new), SlowdownLimits())))
     assert row["each"] == "150 → 200 µs"
     assert row["change_percent"] == pytest.approx(100 / 3)
 
 
 def test_columns_without_values_are_left_out() -> None:
-    [row] = shown(pair("api", "cudaMalloc", Row(3, 30.0, 10.0), Row(3, 36.0, 12.0), UNJUDGED))
+    [row] = shown(pair("api", "cudaMalloc", RowFigures(3, 30.0, 10.0), RowFigures(3, 36.0, 12.0), UNJUDGED))
     assert not {"interval", "verdict", "step_cost_ns"} & row.keys()
     assert row["change_percent"] == pytest.approx(20.0)
 
 
 def test_first_launches_have_a_mean() -> None:
-    [row] = shown(pair("launch", "first", Row(2, 4000.0), Row(2, 5000.0), UNJUDGED))
+    [row] = shown(pair("launch", "first", RowFigures(2, 4000.0), RowFigures(2, 5000.0), UNJUDGED))
     assert (row["base_sum_ns"], row["each"], row["change_percent"]) == (
         4000.0,
         "2.00 → 2.50 µs",
@@ -73,7 +73,9 @@ def test_first_launches_have_a_mean() -> None:
 
 
 def test_copies_have_their_rate() -> None:
-    copy = pair("copy", "H2D", Row(1, 1e6, 1e6, size_bytes=10**7), Row(1, 2e6, 2e6, size_bytes=10**7))
+    copy = pair(
+        "copy", "H2D", RowFigures(1, 1e6, 1e6, size_bytes=10**7), RowFigures(1, 2e6, 2e6, size_bytes=10**7)
+    )
     assert shown(copy)[0]["rate"] == "10.0 → 5.00 GB/s"
 
 
@@ -104,8 +106,8 @@ def test_sums_are_first_and_a_changed_count_or_size_is_never_dropped(*, by_step:
 
 def test_states_of_a_step_are_sorted_by_their_cost_in_a_step() -> None:
     """The base has 10 steps, the new side 100: totals would say that all became slower."""
-    small = pair("budget", "idle_host", Row(10, 1e6, 1e5, 0, 1e5), Row(100, 1e7, 1e5, 0, 1e5))
-    large = pair("budget", "idle_launch", Row(10, 1e5, 1e4, 0, 1e4), Row(100, 2e6, 2e4, 0, 2e4))
+    small = pair("budget", "idle_host", RowFigures(10, 1e6, 1e5, 0, 1e5), RowFigures(100, 1e7, 1e5, 0, 1e5))
+    large = pair("budget", "idle_launch", RowFigures(10, 1e5, 1e4, 0, 1e4), RowFigures(100, 2e6, 2e4, 0, 2e4))
     assert [row["name"] for row in shown(small, large)] == ["idle_launch", "idle_host"]
     assert all("cost_ns" not in row for row in shown(small, large))
 

@@ -8,7 +8,7 @@ from report_tables import csv_of, values_of
 from tiny_export import PID, Row, call, graph, kernel, memcpy, nvtx, opened
 
 from nsyswrap.analysis.gpu_gaps import CAUSES
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.reports.wording.states import CAUSE_NAMES
 
 REPORT = "gpu_idle"
@@ -29,7 +29,7 @@ ROWS = [
 COPY, MIGRATION = "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Unified Host-to-Device]"
 
 
-def shown(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
+def shown(capture: CaptureReader, *columns: str) -> list[tuple[object, ...]]:
     return values_of(capture.report(REPORT), *columns)
 
 

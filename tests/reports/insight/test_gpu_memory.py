@@ -10,7 +10,7 @@ from report_tables import csv_of, values_of
 from tiny_export import PID, Row, allocation, call, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.usage import GPU_MEMORY
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.capture.schema import FREED
 
 REPORT = "gpu_memory"
@@ -33,7 +33,7 @@ def freed(address: int, start: int, **more: object) -> Row:
     return allocation(address, start, 0, memoryOperationType=FREED, **more)
 
 
-def found(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
+def found(capture: CaptureReader, *columns: str) -> list[tuple[object, ...]]:
     return values_of(capture.report(REPORT), *columns)
 
 

@@ -8,7 +8,7 @@ import recorded
 from report_tables import csv_of, records_of
 from tiny_export import PID, call, graph, kernel, memcpy, memset, nvtx, opened, row
 
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 
 REPORT = "gpu_time"
 HEADER = (
@@ -29,7 +29,7 @@ ROWS = [
 ]
 
 
-def only(capture: Capture) -> dict[str, Any]:
+def only(capture: CaptureReader) -> dict[str, Any]:
     """The one row of the report."""
     [found] = records_of(capture.report(REPORT))
     return found

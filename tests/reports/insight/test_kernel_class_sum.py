@@ -3,7 +3,7 @@ from pathlib import Path
 from report_tables import csv_of
 from tiny_export import PID, graph, kernel, nvtx, opened
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 
 REPORT = "kernel_class_sum"
 HEADER = "class,kernels,instances,time_percent,total_ns,avg_ns,med_ns,p95_ns,p99_ns,largest_name,"
@@ -13,7 +13,7 @@ GEMM_2 = "ampere_sgemm_128x64_nn"
 SUM = "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, X>>(T3)"
 
 
-def classes(capture: Capture) -> dict[object, tuple[object, ...]]:
+def classes(capture: CaptureReader) -> dict[object, tuple[object, ...]]:
     """Class: kernels, instances, percent, then the total, mean, median, p95, p99 in ns, and the largest."""
     return {found[0]: found[1:-3] for found in capture.report(REPORT).rows()}
 

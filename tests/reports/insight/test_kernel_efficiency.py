@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tiny_export import Row
 
-    from nsyswrap.api import Capture
+    from nsyswrap.api import CaptureReader
 
 BF16 = "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN"
 ADD = (
@@ -52,7 +52,7 @@ def used(one: Row, registers: int = 32, shared: int = 0, grid: int = 100) -> Row
     return changed(one, gridX=grid, blockX=256, **more)
 
 
-def records(capture: Capture) -> list[dict[str, Any]]:
+def records(capture: CaptureReader) -> list[dict[str, Any]]:
     return capture.report("kernel_efficiency").records()
 
 
@@ -85,7 +85,7 @@ def work() -> list[Row]:
     return [used(one) if one.table == KERNEL else one for one in made.rows]
 
 
-def worked(folder: Path, *gpus: Row) -> Capture:
+def worked(folder: Path, *gpus: Row) -> CaptureReader:
     return opened(folder, *work(), *gpus)
 
 

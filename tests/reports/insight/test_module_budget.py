@@ -9,7 +9,7 @@ from made_modules import STEP_NS, Training
 from report_tables import records_of, table_of
 from tiny_export import Row, call, kernel, memcpy, nvtx, opened
 
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.reports.insight.step_budget import STEADY
 
 REPORT = "module_budget"
@@ -19,7 +19,7 @@ SUMS = {"total_ns": "duration_ns", "compute_ns": "compute_ns", "idle_ns": "idle_
 }
 
 
-def budget(capture: Capture, asked: str = REPORT) -> dict[str, dict[str, Any]]:
+def budget(capture: CaptureReader, asked: str = REPORT) -> dict[str, dict[str, Any]]:
     return {record["module"]: record for record in records_of(table_of(capture, asked))}
 
 
@@ -83,7 +83,7 @@ def test_the_sums_are_those_of_step_budget(name: str, tmp_path: Path) -> None:
     check_sums(open_capture(recorded.run_folder(name, tmp_path)))
 
 
-def check_sums(capture: Capture) -> None:
+def check_sums(capture: CaptureReader) -> None:
     mine = records_of(table_of(capture, REPORT))
     steady = [row for row in records_of(table_of(capture, "step_budget")) if row["row"] == STEADY]
     assert steady

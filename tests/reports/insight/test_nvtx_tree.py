@@ -9,13 +9,13 @@ from report_tables import notes_text, records_of, table_of
 from tiny_export import PID, Row, call, domain, global_id, graph, kernel, nvtx, opened
 
 from nsyswrap import reports
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import UsageError
 
 Tree = dict[str, dict[str, Any]]
 
 
-def tree_of(capture: Capture, asked: str = "nvtx_tree:min=0") -> Tree:
+def tree_of(capture: CaptureReader, asked: str = "nvtx_tree:min=0") -> Tree:
     return {record["path"]: record for record in records_of(table_of(capture, asked))}
 
 
@@ -57,7 +57,7 @@ def test_a_row_is_its_own_time_and_that_of_its_children(tmp_path: Path) -> None:
         assert sum(row["time_percent"] for row in roots) == pytest.approx(100)
 
 
-def opened_in(folder: Path, name: str, *rows: Row) -> Capture:
+def opened_in(folder: Path, name: str, *rows: Row) -> CaptureReader:
     (folder / name).mkdir()
     return opened(folder / name, *rows)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from slow_steps import SlowSteps
     from tiny_export import Row as Export
 
-    from nsyswrap.api import Capture
+    from nsyswrap.api import CaptureReader
 
     Row = dict[str, Any]
 
@@ -35,7 +35,7 @@ REPORT = "step_budget"
 DRAWN = 60
 
 
-def looked_at(capture: Capture) -> list[Row]:
+def looked_at(capture: CaptureReader) -> list[Row]:
     """Return the rows of the report by looking at every instant."""
     events = read_events(capture.path)
     slow = slow_budget(events)
@@ -44,7 +44,9 @@ def looked_at(capture: Capture) -> list[Row]:
         for process, device in slow.devices()
     ]
     found = [(steps, steps_of_devices(slow, steps)) for steps in slow_steps(events) if steps.steady]
-    rows += [steady_part(steps, device, rows) for steps, devices in found for device, rows in devices.items()]
+    rows += [
+        steady_process(steps, device, rows) for steps, devices in found for device, rows in devices.items()
+    ]
     rows += [median_step(steps, device, rows) for steps, devices in found for device, rows in devices.items()]
     for steps, devices in found:
         for number in range(len(steps.times)):
@@ -72,7 +74,7 @@ def works(events: Events, process: int, device: int, first: int, last: int) -> b
     return any(first <= one.start < last or one.start < first < one.end for one in mine)
 
 
-def steady_part(steps: SlowSteps, device: int, rows: list[dict[str, int]]) -> Row:
+def steady_process(steps: SlowSteps, device: int, rows: list[dict[str, int]]) -> Row:
     added = {column: sum(rows[i][column] for i in steps.steady) for column in COLUMNS}
     added["host_window_ns"] = sum(steps.host[i][0] for i in steps.steady)
     return named("steady part", steps.process, device) | added | {"start_ns": steps.times[steps.steady[0]][0]}
@@ -114,7 +116,7 @@ def test_every_column_of_a_recorded_capture(name: str, tmp_path: Path) -> None:
     compared(records_of(capture.report(REPORT)), looked_at(capture))
 
 
-def drawn(seed: int, folder: Path) -> Capture:
+def drawn(seed: int, folder: Path) -> CaptureReader:
     folder.mkdir(exist_ok=True)
     return opened(folder, *Program(random.Random(seed)).rows)  # noqa: S311 - no secret
 

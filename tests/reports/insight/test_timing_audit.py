@@ -19,7 +19,7 @@ from nsyswrap.analysis.timing_audit import (
     VERDICTS,
     audit,
 )
-from nsyswrap.api import Capture, open_capture
+from nsyswrap.api import CaptureReader, open_capture
 from nsyswrap.reports.scenario_tables import audit_by_variant
 from nsyswrap.reports.table import Table
 
@@ -32,11 +32,11 @@ HEADER = (
 US = 1000
 
 
-def audited(capture: Capture) -> Table:
+def audited(capture: CaptureReader) -> Table:
     return capture.report(REPORT)
 
 
-def picked(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
+def picked(capture: CaptureReader, *columns: str) -> list[tuple[object, ...]]:
     return values_of(audited(capture), *columns)
 
 

@@ -11,7 +11,7 @@ from sampled import sampled
 from tiny_export import Row, enums, global_id, graph, kernel, memcpy, opened, row, um_cpu_fault, um_gpu_fault
 
 from nsyswrap import open_capture
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.schema import ENUMS, UNIFIED_MEMORY_KINDS
 
@@ -39,12 +39,12 @@ def moved(kind: int, start: int, end: int, pages: tuple[int, int], cause: int = 
     return memcpy(kind, start, end, last - first, **cells)
 
 
-def found(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
+def found(capture: CaptureReader, *columns: str) -> list[tuple[object, ...]]:
     """The values of these columns, row by row."""
     return values_of(capture.report(REPORT), *columns)
 
 
-def said(capture: Capture) -> list[str]:
+def said(capture: CaptureReader) -> list[str]:
     """What is noted beside the names that are built in."""
     return [note for note in capture.report(REPORT).notes if not note.startswith("the export has no ENUM_")]
 
@@ -255,7 +255,7 @@ def test_a_window_cuts_times_and_no_bandwidth(tmp_path: Path) -> None:
     assert found(capture, *values) == [("Unified Host-to-Device", 1, 20, PAGE * 1e7, 1, 0)]
 
 
-def counted(capture: Capture) -> dict[tuple[object, ...], list[object]]:
+def counted(capture: CaptureReader) -> dict[tuple[object, ...], list[object]]:
     """How often each page migrated, page by page, by row: how many did, came back, and did so again."""
     fields = ("global_pid", "device_id", "copy_kind", "migration_cause", "address", "bytes")
     columns = (values.tolist() for values in capture.columns("memcpy", *fields).values())
@@ -278,7 +278,7 @@ def counted(capture: Capture) -> dict[tuple[object, ...], list[object]]:
 REAL = sampled("name", [*capture_names(), *map(str, PUBLIC)], fast=DOZEN)
 
 
-def real(name: str, scratch: Path) -> Capture:
+def real(name: str, scratch: Path) -> CaptureReader:
     capture = open_capture(name if name.startswith("/") else run_folder(name, scratch))
     if not capture.has("memcpy"):
         pytest.skip("no copies in it")

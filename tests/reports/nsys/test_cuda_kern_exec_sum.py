@@ -3,7 +3,7 @@ from pathlib import Path
 from report_tables import csv_of, rows_of
 from tiny_export import call, kernel, opened
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 
 REPORT = "cuda_kern_exec_sum"
 HEADER = (
@@ -15,7 +15,7 @@ HEADER = (
 )
 
 
-def keys_of(capture: Capture) -> list[list[str]]:
+def keys_of(capture: CaptureReader) -> list[list[str]]:
     """PID, TID, DevId, Count, QCount, and the two names of each row."""
     rows = [line.split(",") for line in rows_of(capture, REPORT)]
     return [[*cells[:5], *cells[-2:]] for cells in rows]

@@ -20,7 +20,7 @@ from rank_exports import (
 from report_tables import csv_text, values_of
 from tiny_export import Row, call, graph, kernel, nvtx, row
 
-from nsyswrap.analysis.ranks.members import Member, processes
+from nsyswrap.analysis.ranks.members import RankCapture, processes
 from nsyswrap.api import open_capture
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.capture.selection import parse_selection
@@ -130,7 +130,7 @@ def test_collectives_that_a_capture_lacks(tmp_path: Path) -> None:
 #                                gemm[150 .. 750)
 # rank 1  gemm[0 .................. 1000)  all-reduce[1000 .. 1100)
 def test_waiting_under_own_kernels_costs_nothing(tmp_path: Path) -> None:
-    def rank(number: int, arrives: int, *own: Row) -> Member:
+    def rank(number: int, arrives: int, *own: Row) -> RankCapture:
         rows = []
         for at in range(0, 60_000, 10_000):
             rows += [replace_times(one, at) for one in own]
@@ -184,7 +184,7 @@ def payload(form: str, communicator: int) -> dict[str, Any]:
 def test_communicators_are_told_apart_where_the_capture_has_them(tmp_path: Path, form: str) -> None:
     """Ranks 0 and 1 share a communicator, ranks 2 and 3 another; rank 1 and rank 3 are late in theirs."""
 
-    def rank(number: int, communicator: int, starts: int, ends: int) -> Member:
+    def rank(number: int, communicator: int, starts: int, ends: int) -> RankCapture:
         rows = [row("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=7, name="NCCL communicator ID", offset=8)]
         for k in range(6):
             at = k * MS
@@ -227,7 +227,7 @@ def test_what_does_not_end_together_is_communication_without_waiting(tmp_path: P
 
 
 def test_streams_are_matched_by_their_first_collective(tmp_path: Path) -> None:
-    def rank(number: int, streams: tuple[int, int], durations: tuple[int, int]) -> Member:
+    def rank(number: int, streams: tuple[int, int], durations: tuple[int, int]) -> RankCapture:
         kernels = [
             kernel(ALL_REDUCE, 100 * k, 100 * k + lasting, k, streamId=stream)
             for k, (stream, lasting) in enumerate(zip(streams, durations, strict=True))

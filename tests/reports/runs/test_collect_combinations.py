@@ -220,10 +220,10 @@ def test_columns_are_typed_by_all_their_values(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     from pyarrow import parquet  # noqa: PLC0415
 
-    from nsyswrap.render.result_files import Wanted, write_results  # noqa: PLC0415
+    from nsyswrap.render.result_files import FileContents, write_results  # noqa: PLC0415
 
     results = [result({"n": 1, "rate": 1, "mode": "a"}), result({"n": None, "rate": 0.5, "mode": 3})]
-    write_results(tmp_path, results_table(results, parameters_of(results)), Wanted())
+    write_results(tmp_path, results_table(results, parameters_of(results)), FileContents())
     table = parquet.read_table(tmp_path / "results.parquet")
     assert [str(table.schema.field(name).type) for name in ("n", "rate", "mode", "kernel_ns")] == [
         *("int64", "double", "string", "int64")

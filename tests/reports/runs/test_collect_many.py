@@ -17,7 +17,7 @@ from nsyswrap.base.run_folder import CLAIM, DIGEST, EXPORT, RUN, SPEC, STATUS, R
 from nsyswrap.render import result_files
 from nsyswrap.reports.runs.digest import write_digest
 from nsyswrap.reports.runs.find import RecordedRun, find_runs
-from nsyswrap.reports.runs.gather import Made, RunResult, Task, digest_all, gather
+from nsyswrap.reports.runs.gather import DigestTotals, RunResult, Task, digest_all, gather
 from nsyswrap.reports.runs.tables import parameters_of
 from nsyswrap.reports.runs.workers import in_blocks
 
@@ -74,7 +74,7 @@ def digested(runs: Sequence[RecordedRun], scratch: Path) -> tuple[list[str], lis
     """Return the names of the runs whose captures were read, and the results of all runs."""
     read: list[str] = []
 
-    def make(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Made]]:
+    def make(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, DigestTotals]]:
         for task, made in digest_all(tasks, jobs):
             read.append(task.capture.name)
             yield task, made
@@ -119,7 +119,7 @@ def test_processes_find_and_write_what_one_does(batch: Path, tmp_path: Path) -> 
         assert len({id(run.outcome) for run in runs[:100]}) == 1
         (tmp_path / f"{jobs}").mkdir()
         parameters = parameters_of(results)
-        wanted = result_files.Wanted({"cuda_gpu_kern_sum", "diagnostics"})
+        wanted = result_files.FileContents({"cuda_gpu_kern_sum", "diagnostics"})
         result_files.write_rows(tmp_path / f"{jobs}", results, parameters, wanted, jobs)
         files.append({path.name: path.read_bytes() for path in (tmp_path / f"{jobs}").iterdir()})
         files[-1]["runs"] = repr(results).encode()

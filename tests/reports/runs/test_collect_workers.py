@@ -16,7 +16,7 @@ from waiting import PATIENCE_S
 from nsyswrap.base.threads import usable_cpus
 from nsyswrap.reports.runs import gather, workers
 from nsyswrap.reports.runs.digest import Digest, digest, read_digest
-from nsyswrap.reports.runs.gather import Made, Task, digest_all
+from nsyswrap.reports.runs.gather import DigestTotals, Task, digest_all
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +73,7 @@ def test_what_dies_at_a_capture_costs_that_one(
     monkeypatch.setattr(gather, "digest", failing_at(2, how))
     made = {task.number: answer for task, answer in digest_all(tasks(tmp_path, 6), jobs)}
     assert sorted(made) == list(range(6))
-    assert made[2] == Made(None, error=made[2].error)
+    assert made[2] == DigestTotals(None, error=made[2].error)
     assert said in made[2].error
     assert "2.sqlite" in made[2].error
     assert all(made[i].totals for i in made if i != 2)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_export import Row, kernel, write
 
-from nsyswrap.api import Capture
+from nsyswrap.api import CaptureReader
 from nsyswrap.reports.runs.digest import Kernel, digest
 from nsyswrap.reports.runs.merge import Pool, PooledStatistics, shares
 
@@ -66,7 +66,7 @@ def test_merged_digests_equal_the_report_of_one_capture_with_everything(tmp_path
     ]
     captures = [write(tmp_path / f"{part}.sqlite", *some) for part, some in enumerate(rows)]
     found = pooled(tmp_path, [list(digest(capture).kernels) for capture in captures])
-    table = Capture(write(tmp_path / "all.sqlite", *(one for some in rows for one in some))).report(
+    table = CaptureReader(write(tmp_path / "all.sqlite", *(one for some in rows for one in some))).report(
         "cuda_gpu_kern_sum"
     )
     for (percent, total, count, *middle, std, name), row, share in zip(

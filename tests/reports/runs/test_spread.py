@@ -8,7 +8,7 @@ from tiny_export import call, kernel, nvtx, opened
 
 from nsyswrap.base.units import Unit
 from nsyswrap.capture.capture import Capture
-from nsyswrap.reports.runs.tables import PROGRAM_TIME, Cost, Figure, profiling_cost, spread
+from nsyswrap.reports.runs.tables import PROGRAM_TIME, Cost, RunsFigure, profiling_cost, spread
 
 STEPS = 6
 
@@ -73,7 +73,7 @@ def test_a_figure_that_one_run_lacks(tmp_path: Path) -> None:
     ],
 )
 def test_a_slow_first_run(values: list[float], slow: bool) -> None:  # noqa: FBT001 - of parametrize
-    assert Figure(PROGRAM_TIME, Unit.NS, values).first_is_slow is slow
+    assert RunsFigure(PROGRAM_TIME, Unit.NS, values).first_is_slow is slow
 
 
 def test_the_cost_of_profiling() -> None:
@@ -98,7 +98,7 @@ def test_pairs_are_compared_by_their_medians() -> None:
     [([1, 2], [3, 4], False), ([3, 4], [1, 2], False), ([1, 3], [2, 4], True), ([1, 2], [2, 3], True)],
 )
 def test_overlapping_ranges(bare: list[float], profiled: list[float], overlaps: bool) -> None:  # noqa: FBT001
-    cost = Cost(Figure("x", Unit.NS, bare), Figure("x", Unit.NS, profiled))
+    cost = Cost(RunsFigure("x", Unit.NS, bare), RunsFigure("x", Unit.NS, profiled))
     assert cost.overlaps is overlaps
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nsyswrap.base.nsys.options import OptionSpec
     from nsyswrap.record.batch.folder import Batch, RunState
     from nsyswrap.record.batch.plan.expand import Plan
-    from nsyswrap.record.batch.plan.toml_table import Table
+    from nsyswrap.record.batch.plan.toml_table import TomlTable
     from nsyswrap.record.batch.task import Scalar, TaskSpec
 
     # Called when a run changes: the states of all runs, and what the executor waits for in words.
@@ -30,7 +30,7 @@ NAMES: tuple[str, ...] = ("local", "slurm")
 
 
 @dataclass(frozen=True)
-class Request:
+class BatchRequest:
     """A batch that is to be run. ``options`` has the executor's own options by name, None if not given."""
 
     batch: Batch
@@ -59,7 +59,7 @@ class Interruption:
 
 
 @dataclass(frozen=True)
-class Submitted:
+class Submission:
     """Runs that were left to a scheduler: a text for stdout, what the user can do next, and the exit code."""
 
     output: str
@@ -83,7 +83,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Job:
+class SchedulerJob:
     """The job of a scheduler that this process runs in.
 
     ``id`` is what the scheduler's commands call it. ``restarts`` counts how often it was requeued.
@@ -117,8 +117,8 @@ class Executor(Protocol):
     temporary_variables: Sequence[str] = ()
 
     def run(
-        self, request: Request, numbers: Sequence[int], on_progress: OnProgress
-    ) -> Interruption | Submitted | None:
+        self, request: BatchRequest, numbers: Sequence[int], on_progress: OnProgress
+    ) -> Interruption | Submission | None:
         """Run the runs with these numbers, and wait until all have ended or a signal interrupts.
 
         An option of the executor can leave them to a scheduler. Raises Unavailable if no run can be started.
@@ -135,7 +135,7 @@ class Executor(Protocol):
         """
         raise Unavailable("this executor runs no blocks")
 
-    def check_settings(self, table: Table) -> Mapping[str, Scalar]:
+    def check_settings(self, table: TomlTable) -> Mapping[str, Scalar]:
         """Return the settings in the executor's table of a plan. Raises PlanError."""
         return table.content
 
@@ -157,7 +157,7 @@ class Executor(Protocol):
         """
         return
 
-    def preview(self, request: Request, numbers: Sequence[int]) -> str:  # noqa: ARG002 - a default
+    def preview(self, request: BatchRequest, numbers: Sequence[int]) -> str:  # noqa: ARG002 - a default
         """Return what ``--dry-run`` prints below the runs."""
         return ""
 
@@ -172,7 +172,7 @@ class Executor(Protocol):
         """End the runs that are running or queued. Return their number."""
         return 0
 
-    def current_job(self) -> Job | None:
+    def current_job(self) -> SchedulerJob | None:
         """Return the job of the executor's scheduler that this process runs in."""
         return None
 
@@ -200,6 +200,6 @@ def batch_state(batch: Batch, known: Mapping[int, RunState] | None = None) -> Ba
     return state
 
 
-def current_job() -> Job | None:
+def current_job() -> SchedulerJob | None:
     """Return the job of a scheduler that this process runs in, or None."""
     return next((job for executor in by_name().values() if (job := executor.current_job())), None)

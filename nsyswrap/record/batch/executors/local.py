@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Mapping, Sequence
 
-    from nsyswrap.record.batch.executors import OnProgress, Request
+    from nsyswrap.record.batch.executors import BatchRequest, OnProgress
     from nsyswrap.record.batch.folder import Batch, RunState
 
 with lazy_imports():  # --help needs none of these
@@ -40,7 +40,9 @@ class _LocalExecutor(Executor):
     }
     advice: ClassVar = {"--max-running": "use --gpus 0,1 for one run on each of these GPUs"}
 
-    def run(self, request: Request, numbers: Sequence[int], on_progress: OnProgress) -> Interruption | None:
+    def run(
+        self, request: BatchRequest, numbers: Sequence[int], on_progress: OnProgress
+    ) -> Interruption | None:
         if numbers:
             find.find_nsys()  # raises Unavailable before any run is started
         gpus = [gpu.strip() for gpu in (request.options["gpus"] or "").split(",") if gpu.strip()]

@@ -5,7 +5,7 @@ parameters of its blocks. In a command line, or in the value of an environment v
 the value of a parameter; a word stays one word. Relative paths count from the current folder.
 """
 
-from nsyswrap.record.batch.plan.expand import Block, Plan
+from nsyswrap.record.batch.plan.expand import Plan, RunsEntry
 from nsyswrap.record.batch.plan.make_plan import checked_settings, read_plan, sweep
 
-__all__ = ["Block", "Plan", "checked_settings", "read_plan", "sweep"]
+__all__ = ["Plan", "RunsEntry", "checked_settings", "read_plan", "sweep"]

@@ -18,8 +18,8 @@ from nsyswrap.base.errors import PlanError, UsageError
 from nsyswrap.base.nsys.options import RecordingOptions, check_trace
 from nsyswrap.base.run_folder import Share, program_name
 from nsyswrap.record import nvcc_options
-from nsyswrap.record.batch.plan.launch import Launch
-from nsyswrap.record.batch.plan.parameters import Template, Value, is_one_edit
+from nsyswrap.record.batch.plan.launch import LaunchTemplate
+from nsyswrap.record.batch.plan.parameters import ParameterValue, Template, is_one_edit
 from nsyswrap.record.batch.task import RUN_DIR, Scalar, TaskSpec
 from nsyswrap.record.scenarios import Scenario
 
@@ -29,12 +29,12 @@ RUN_FOLDER = RUN_DIR.strip("{}")  # the same, when the run begins
 _LONGEST_IN_LABEL = 40
 
 _MOST_RUNS = 999_999
-Combination: TypeAlias = Mapping[str, Value]
+Combination: TypeAlias = Mapping[str, ParameterValue]
 _CombinationId: TypeAlias = tuple[int, int]  # the number of its block, and its own number in the block
 
 
 @dataclass(frozen=True)
-class Block:
+class RunsEntry:
     """A ``command``, or ``variants`` of a ``scenario`` with ``arguments``, and their parameters.
 
     ``grid`` has the values of each parameter, for all combinations. Each of the ``points`` is combined with
@@ -49,12 +49,12 @@ class Block:
     scenario: Scenario | None = None
     variants: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
-    grid: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    grid: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
     points: tuple[Combination, ...] = ()
     repeat: int = 1
     name: str = ""
     require: Mapping[str, str] = field(default_factory=dict)
-    launch: Launch = field(default_factory=Launch)
+    launch: LaunchTemplate = field(default_factory=LaunchTemplate)
     settings: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
 
     @property
@@ -70,7 +70,7 @@ class Block:
 
     def combinations(self) -> Iterator[Combination]:
         """Yield every combination of parameters. The first parameter changes slowest."""
-        axes: list[list[Combination]] = [[{VARIANT: Value(v, v)} for v in self.variants]]
+        axes: list[list[Combination]] = [[{VARIANT: ParameterValue(v, v)} for v in self.variants]]
         axes += [[{name: value} for value in values] for name, values in self.grid.items()]
         axes.append(list(self.points))
         for parts in itertools.product(*filter(None, axes)):
@@ -233,7 +233,7 @@ class Plan:
         return bool(self.wrapper or self.python)
 
 
-def expand(blocks: Sequence[Block], where: str) -> tuple[tuple[TaskSpec, ...], tuple[str, ...]]:
+def expand(blocks: Sequence[RunsEntry], where: str) -> tuple[tuple[TaskSpec, ...], tuple[str, ...]]:
     """Return the runs of all blocks, and notes for the user. Raises PlanError for wrong parameters.
 
     Every combination is run once before any is repeated, so that a machine that gets warmer or busier affects
@@ -257,7 +257,7 @@ def expand(blocks: Sequence[Block], where: str) -> tuple[tuple[TaskSpec, ...], t
     return tuple(specs), (note,) * bool(twice)
 
 
-def _all(blocks: Sequence[Block], *, titled: bool) -> Iterator[tuple[_CombinationId, TaskSpec]]:
+def _all(blocks: Sequence[RunsEntry], *, titled: bool) -> Iterator[tuple[_CombinationId, TaskSpec]]:
     cwd = _current_folder()
     for repeat in range(1, max(block.repeat for block in blocks) + 1):
         for number, block in enumerate(blocks):

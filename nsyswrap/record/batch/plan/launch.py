@@ -10,7 +10,7 @@ from typing import Any
 
 from nsyswrap.base.errors import PlanError
 from nsyswrap.record.batch.launchers import NAMES
-from nsyswrap.record.batch.plan.toml_table import FLAG, Kind, Table, as_toml
+from nsyswrap.record.batch.plan.toml_table import FLAG, TomlTable, ValueKind, as_toml
 
 _MOST_TASKS = 1_000_000
 _STARTERS = ("srun", "mpirun", "mpiexec", "torchrun")
@@ -30,12 +30,12 @@ def _are_ranks(value: object) -> bool:
     return isinstance(value, list) and numbers and bool(value) and len(set(value)) == len(value)
 
 
-COUNT_OR_PARAMETER = Kind('a whole number, 1 or more, or a parameter such as "{n}"', _is_count)
-RANKS = Kind('"all", or a list of ranks, each once, for example [0, 8]', _are_ranks)
+COUNT_OR_PARAMETER = ValueKind('a whole number, 1 or more, or a parameter such as "{n}"', _is_count)
+RANKS = ValueKind('"all", or a list of ranks, each once, for example [0, 8]', _are_ranks)
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchTemplate:
     """How the program of a [[runs]] is started. ``ntasks`` and ``gpus`` can have parameters; empty: not set.
 
     ``profiled_ranks``: None for all. ``profiled`` is False for a command that brings its own nsys.
@@ -82,7 +82,7 @@ class Launch:
         return int(text)
 
 
-def read(run: Table) -> Launch:
+def read(run: TomlTable) -> LaunchTemplate:
     """Return the launch of a [[runs]]. Raises PlanError for keys that do not fit together."""
     launcher, *options = run.words("launcher") if "launcher" in run.content else ("",)
     _check_launcher(run, launcher, options)
@@ -96,7 +96,7 @@ def read(run: Table) -> Launch:
     if not profiled and "scenario" in run.content:
         run.refuse("profiled = false cannot be used with scenario", "give the command that runs nsys")
     ranks = run.get("profiled_ranks", RANKS, "all")
-    return Launch(
+    return LaunchTemplate(
         run.where,
         launcher,
         tuple(options),
@@ -107,7 +107,7 @@ def read(run: Table) -> Launch:
     )
 
 
-def _check_launcher(run: Table, launcher: str, options: Sequence[str]) -> None:
+def _check_launcher(run: TomlTable, launcher: str, options: Sequence[str]) -> None:
     if launcher and launcher not in NAMES:
         run.refuse(f"invalid launcher = {as_toml(launcher)}: expected {' or '.join(map(as_toml, NAMES))}")
     for option in options:
@@ -115,7 +115,7 @@ def _check_launcher(run: Table, launcher: str, options: Sequence[str]) -> None:
             run.refuse(f"launcher has {option}: ntasks sets the number of ranks", "omit it")
 
 
-def check_command(run: Table, launch: Launch, command: tuple[str, ...]) -> None:
+def check_command(run: TomlTable, launch: LaunchTemplate, command: tuple[str, ...]) -> None:
     """Raise PlanError for a command that starts its tasks where nsys does not see them."""
     name = PurePath(command[0]).name if command else ""
     if name == "srun" and launch.profiled:
@@ -127,7 +127,7 @@ def check_command(run: Table, launch: Launch, command: tuple[str, ...]) -> None:
         run.refuse(f"the command begins with {name}, and launcher is set", f"omit {name} in the command")
 
 
-def check_wrapper(node: Table, wrapper: tuple[str, ...]) -> None:
+def check_wrapper(node: TomlTable, wrapper: tuple[str, ...]) -> None:
     """Raise PlanError for a wrapper that starts tasks: each would run the whole run."""
     name = PurePath(wrapper[0]).name if wrapper else ""
     if name in _STARTERS and (name != "srun" or _SEVERAL.search(" ".join(wrapper))):

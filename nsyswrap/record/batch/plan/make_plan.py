@@ -15,8 +15,15 @@ from nsyswrap.record import scenarios
 from nsyswrap.record.batch import executors
 from nsyswrap.record.batch.executors import Executor
 from nsyswrap.record.batch.plan import launch as plan_launch
-from nsyswrap.record.batch.plan.expand import REPEAT, RUN_FOLDER, VARIANT, Block, Plan, expand
-from nsyswrap.record.batch.plan.parameters import PARAMETER, Template, Unusable, Value, of_list, of_toml
+from nsyswrap.record.batch.plan.expand import REPEAT, RUN_FOLDER, VARIANT, Plan, RunsEntry, expand
+from nsyswrap.record.batch.plan.parameters import (
+    PARAMETER,
+    ParameterValue,
+    Template,
+    UnusableValue,
+    of_list,
+    of_toml,
+)
 from nsyswrap.record.batch.plan.toml_table import (
     COUNT,
     FLAG,
@@ -26,7 +33,7 @@ from nsyswrap.record.batch.plan.toml_table import (
     TABLES,
     TEXT,
     TEXTS,
-    Table,
+    TomlTable,
     as_toml,
     load,
     one_of,
@@ -45,11 +52,11 @@ _SAME_AGAIN = "use repeat = N to run the same several times"
 def read_plan(path: Path) -> Plan:
     """Return the plan in a TOML file. Raises PlanError with what is wrong and where."""
     keys = plan_keys(list(_with_table()))
-    head = Table(load(path), str(path), keys, "")
+    head = TomlTable(load(path), str(path), keys, "")
     if "runs" not in head.content:
         head.refuse("the plan has no [[runs]]", _EXAMPLE)
     runs = [
-        Table(content, f"{path}: [[runs]] {number}", keys, "[[runs]]")
+        TomlTable(content, f"{path}: [[runs]] {number}", keys, "[[runs]]")
         for number, content in enumerate(head.get("runs", TABLES), 1)
     ]
     settings = {
@@ -77,7 +84,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def sweep(
-    block: Block,
+    block: RunsEntry,
     parameters: Sequence[str] = (),
     settings: Mapping[str, Sequence[str]] | None = None,
     name: str = "",
@@ -97,7 +104,7 @@ def sweep(
         fixed = {name: _fixed(one) for name, one in checked.items()}
         _check_runs(specs, fixed, block.where)
         program = PurePath(program_word(block.command)).stem or block.where
-        title = _name(Table({"name": name} if name else {}, block.where), program)
+        title = _name(TomlTable({"name": name} if name else {}, block.where), program)
     except PlanError as error:
         raise UsageError(error.message, error.hint) from None
     return Plan(title, specs, fixed, notes=notes, share=block.options.get("share"))
@@ -109,7 +116,7 @@ def checked_settings(settings: Mapping[str, Sequence[str]], where: str) -> dict[
     for name, typed in settings.items():
         parts = [one.partition("=") for one in typed]
         content = {key: value if equals else True for key, equals, value in parts}
-        table = Table(content, f"{where}: --{name}")
+        table = TomlTable(content, f"{where}: --{name}")
         checked[name] = executors.find_executor(name).check_settings(table)
     return checked
 
@@ -136,8 +143,8 @@ def _check_runs(specs: Iterable[TaskSpec], settings: Mapping[str, Mapping[str, S
         executor.check_runs(specs, settings.get(name, {}), where)
 
 
-def _typed_grid(parameters: Sequence[str], where: str) -> dict[str, tuple[Value, ...]]:
-    grid: dict[str, tuple[Value, ...]] = {}
+def _typed_grid(parameters: Sequence[str], where: str) -> dict[str, tuple[ParameterValue, ...]]:
+    grid: dict[str, tuple[ParameterValue, ...]] = {}
     for parameter in parameters:
         name, equals, values = parameter.partition("=")
         if not name or not equals:
@@ -146,23 +153,23 @@ def _typed_grid(parameters: Sequence[str], where: str) -> dict[str, tuple[Value,
             raise UsageError(f"-p {name} is given twice", f"use -p {name}=1,2")
         try:
             grid[name] = tuple(of_list(values))
-        except Unusable as error:
+        except UnusableValue as error:
             raise UsageError(f"invalid -p {parameter!r}: {error}") from None
-    table = Table({}, f"{where}: -p")
+    table = TomlTable({}, f"{where}: -p")
     _check_names(table, list(grid))
     for name, different in grid.items():
         _check_different(table, f"{name} =", [value.text for value in different])
     return grid
 
 
-def _share(head: Table, specs: Iterable[TaskSpec]) -> Share | None:
+def _share(head: TomlTable, specs: Iterable[TaskSpec]) -> Share | None:
     share: Share | None = head.get("share", one_of("group"))
     if share and any(spec.options.keep_environment for spec in specs):
         head.refuse("share cannot be used with keep_environment: others could read the environment")
     return share
 
 
-def _name(head: Table, default: str) -> str:
+def _name(head: TomlTable, default: str) -> str:
     """Return the name of the batch, its folder and its jobs, on one line."""
     name = " ".join(head.get("name", TEXT, default).split())
     if "/" in name:
@@ -174,7 +181,7 @@ def _name(head: Table, default: str) -> str:
     return name
 
 
-def _block(head: Table, run: Table, settings: Mapping[str, Mapping[str, Scalar]]) -> Block:
+def _block(head: TomlTable, run: TomlTable, settings: Mapping[str, Mapping[str, Scalar]]) -> RunsEntry:
     """Return one block. The head of the plan has the defaults, ``settings`` are those of the executors."""
     required = head.table("require")
     program, of_program = _program(run)
@@ -183,7 +190,7 @@ def _block(head: Table, run: Table, settings: Mapping[str, Mapping[str, Scalar]]
     grid = _grid(run.table("grid"))
     points = _points(run, grid)
     _check_names(run, [*grid, *(points[0] if points else ())])
-    return Block(
+    return RunsEntry(
         where=run.where,
         **program,
         grid=grid,
@@ -209,7 +216,7 @@ def _block(head: Table, run: Table, settings: Mapping[str, Mapping[str, Scalar]]
     )
 
 
-def _program(run: Table) -> tuple[dict[str, Any], dict[str, Any]]:
+def _program(run: TomlTable) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the command or the scenario of a [[runs]], as fields of Block, and options for its compiler."""
     if ("command" in run.content) == ("scenario" in run.content):
         both = "command" in run.content
@@ -226,7 +233,7 @@ def _program(run: Table) -> tuple[dict[str, Any], dict[str, Any]]:
     return _scenario(run), {}
 
 
-def _scenario(run: Table) -> dict[str, Any]:
+def _scenario(run: TomlTable) -> dict[str, Any]:
     try:
         scenario = scenarios.find_scenario(run.get("scenario", TEXT))
         variants = run.get("variants", TEXTS, list(scenario.variants))
@@ -241,7 +248,7 @@ def _scenario(run: Table) -> dict[str, Any]:
     return {"scenario": scenario, "variants": tuple(variants), "arguments": arguments}
 
 
-def _env(table: Table) -> dict[str, str]:
+def _env(table: TomlTable) -> dict[str, str]:
     env = table.table("env")
     texts = {}
     for name, value in env.content.items():
@@ -252,28 +259,28 @@ def _env(table: Table) -> dict[str, str]:
             )
         try:
             texts[name] = of_toml(value).text
-        except Unusable as error:
+        except UnusableValue as error:
             env.refuse(f"invalid {name} = {as_toml(value)}: {error}")
     return texts
 
 
-def _nsys(table: Table) -> dict[str, Any]:
+def _nsys(table: TomlTable) -> dict[str, Any]:
     """Return the settings of a table [nsys], by the names of their options."""
     nsys = table.table("nsys")
     values = {name: nsys.get(key, kind) for key, (name, kind) in NSYS.items() if key in nsys.content}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
-def _grid(table: Table) -> dict[str, tuple[Value, ...]]:
+def _grid(table: TomlTable) -> dict[str, tuple[ParameterValue, ...]]:
     grid = {name: tuple(_value(table, name, one) for one in table.get(name, LIST)) for name in table.content}
     for name, values in grid.items():
         _check_different(table, f"{name} =", [value.text for value in values])
     return grid
 
 
-def _points(run: Table, grid: Mapping[str, Any]) -> tuple[dict[str, Value], ...]:
+def _points(run: TomlTable, grid: Mapping[str, Any]) -> tuple[dict[str, ParameterValue], ...]:
     listed = run.get("points", TABLES, ())
-    tables = [Table(content, f"{run.where}: point {i}") for i, content in enumerate(listed, 1)]
+    tables = [TomlTable(content, f"{run.where}: point {i}") for i, content in enumerate(listed, 1)]
     _check_points(tables, grid)
     points = tuple(
         {name: _value(point, name, one) for name, one in point.content.items()} for point in tables
@@ -283,7 +290,7 @@ def _points(run: Table, grid: Mapping[str, Any]) -> tuple[dict[str, Value], ...]
     return points
 
 
-def _check_points(points: Sequence[Table], grid: Mapping[str, Any]) -> None:
+def _check_points(points: Sequence[TomlTable], grid: Mapping[str, Any]) -> None:
     """Raise PlanError unless all points have the same parameters, and none of the grid's."""
     for point in points:
         expected, names = set(points[0].content), set(point.content)
@@ -296,14 +303,14 @@ def _check_points(points: Sequence[Table], grid: Mapping[str, Any]) -> None:
             point.refuse(f"{', '.join(sorted(both))} is in grid too", "remove one of the two")
 
 
-def _value(table: Table, name: str, value: object) -> Value:
+def _value(table: TomlTable, name: str, value: object) -> ParameterValue:
     try:
         return of_toml(value)
-    except Unusable as error:
+    except UnusableValue as error:
         table.refuse(f"invalid {name} = {as_toml(value)}: {error}")
 
 
-def _check_different(table: Table, what: str, texts: Iterable[str]) -> None:
+def _check_different(table: TomlTable, what: str, texts: Iterable[str]) -> None:
     seen: set[str] = set()
     for text in texts:
         if text in seen:
@@ -311,7 +318,7 @@ def _check_different(table: Table, what: str, texts: Iterable[str]) -> None:
         seen.add(text)
 
 
-def _check_names(run: Table, names: Sequence[str]) -> None:
+def _check_names(run: TomlTable, names: Sequence[str]) -> None:
     for name in names:
         if not _PARAMETER.fullmatch(name):
             run.refuse(

@@ -20,7 +20,7 @@ _INT64 = range(-(2**63), 2**63)  # the integers that Parquet can hold
 _FIELD = re.compile(rf"\{{(\{{{PARAMETER}\}})\}}|(?<!\$)\{{({PARAMETER})\}}")
 
 
-class Written(float):
+class FloatLiteral(float):
     """A float of a plan file with its text: 1e-5 stays 1e-5 in a command line."""
 
     def __init__(self, text: str) -> None:
@@ -28,48 +28,48 @@ class Written(float):
         self.text = text.replace("_", "")
 
 
-class Value(NamedTuple):
+class ParameterValue(NamedTuple):
     """One value of a parameter: as a number or text for tables, and as text for command lines."""
 
     plain: Scalar
     text: str
 
 
-class Unusable(ValueError):
+class UnusableValue(ValueError):
     """Something that cannot be the value of a parameter. The message says why."""
 
 
-def of_toml(value: object) -> Value:
+def of_toml(value: object) -> ParameterValue:
     """Return the parameter's value for a TOML value. Raises Unusable for a list, a table or a date."""
     if isinstance(value, bool):
-        return Value(value, "true" if value else "false")
+        return ParameterValue(value, "true" if value else "false")
     if isinstance(value, int):
         if value not in _INT64:
-            raise Unusable("the number does not fit into 64 bits; write it as a string")
-        return Value(value, str(value))
-    if isinstance(value, Written):
+            raise UnusableValue("the number does not fit into 64 bits; write it as a string")
+        return ParameterValue(value, str(value))
+    if isinstance(value, FloatLiteral):
         if not math.isfinite(value):
-            raise Unusable("the number is not finite; write it as a string")
-        return Value(float(value), value.text)
+            raise UnusableValue("the number is not finite; write it as a string")
+        return ParameterValue(float(value), value.text)
     if isinstance(value, str):
         if "\0" in value:
-            raise Unusable("the string contains a zero byte")
-        return Value(value, value)
-    raise Unusable("expected a string, a number, true or false")
+            raise UnusableValue("the string contains a zero byte")
+        return ParameterValue(value, value)
+    raise UnusableValue("expected a string, a number, true or false")
 
 
-def of_text(text: str) -> Value:
+def of_text(text: str) -> ParameterValue:
     """Return the value that was typed, as a number if it is one. Its text stays as typed."""
     number = _NUMBER.fullmatch(text)
     if number is None:
-        return Value(text, text)
+        return ParameterValue(text, text)
     if any(number.groups()):
-        return Value(float(text) if math.isfinite(float(text)) else text, text)
+        return ParameterValue(float(text) if math.isfinite(float(text)) else text, text)
     is_short = len(text) < len(str(2**64))  # Python refuses to parse thousands of digits
-    return Value(int(text) if is_short and int(text) in _INT64 else text, text)
+    return ParameterValue(int(text) if is_short and int(text) in _INT64 else text, text)
 
 
-def of_list(text: str) -> list[Value]:
+def of_list(text: str) -> list[ParameterValue]:
     """Return the values of ``1,2,3``, a row of CSV: a value with a comma or a quote is quoted.
 
     Raises Unusable if the quotes do not match, or if there is no value.
@@ -77,9 +77,11 @@ def of_list(text: str) -> list[Value]:
     try:
         rows: Sequence[list[str]] = list(csv.reader([text], strict=True))
     except csv.Error as error:
-        raise Unusable(f'expected a list ({error}), for example n=1,2 or s="a,b","say ""hi""",c') from None
+        raise UnusableValue(
+            f'expected a list ({error}), for example n=1,2 or s="a,b","say ""hi""",c'
+        ) from None
     if not rows or not rows[0]:
-        raise Unusable('expected a value, for example n=1,2, or n="" for an empty one')
+        raise UnusableValue('expected a value, for example n=1,2, or n="" for an empty one')
     return [of_text(one) for one in rows[0]]
 
 

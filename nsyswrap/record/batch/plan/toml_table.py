@@ -12,13 +12,13 @@ from nsyswrap.base.errors import PlanError
 from nsyswrap.base.files import read_toml, why
 from nsyswrap.base.nsys.options import OPTIONS
 from nsyswrap.base.text import did_you_mean
-from nsyswrap.record.batch.plan.parameters import Written
+from nsyswrap.record.batch.plan.parameters import FloatLiteral
 
 _LONGEST_SHOWN = 60
 _LARGEST = 2**63
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """A kind of value: its description in errors, and a test."""
 
     meaning: str
@@ -37,27 +37,27 @@ def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) and "\0" not in one for one in value)
 
 
-TEXT = Kind("a string that is not empty", _is_text)
-TEXTS = Kind("a list of strings", _are_texts)
-WORDS = Kind("a string or a list of strings", lambda value: _is_text(value) or _are_texts(value))
-FLAG = Kind("true or false", lambda value: isinstance(value, bool))
-COUNT = Kind("a whole number, 1 or more", lambda value: type(value) is int and 1 <= value < _LARGEST)
-SECONDS = Kind("a number of seconds above 0", lambda value: _is_number(value) and value > 0)
-DELAY = Kind("a number of seconds, 0 or more", lambda value: _is_number(value) and value >= 0)
-TABLE = Kind("a table", lambda value: isinstance(value, dict))
-TABLES = Kind(
+TEXT = ValueKind("a string that is not empty", _is_text)
+TEXTS = ValueKind("a list of strings", _are_texts)
+WORDS = ValueKind("a string or a list of strings", lambda value: _is_text(value) or _are_texts(value))
+FLAG = ValueKind("true or false", lambda value: isinstance(value, bool))
+COUNT = ValueKind("a whole number, 1 or more", lambda value: type(value) is int and 1 <= value < _LARGEST)
+SECONDS = ValueKind("a number of seconds above 0", lambda value: _is_number(value) and value > 0)
+DELAY = ValueKind("a number of seconds, 0 or more", lambda value: _is_number(value) and value >= 0)
+TABLE = ValueKind("a table", lambda value: isinstance(value, dict))
+TABLES = ValueKind(
     "a list with at least one table",
     lambda value: isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value),
 )
-LIST = Kind(
+LIST = ValueKind(
     "a list with at least one value, for example [1, 2]",
     lambda value: isinstance(value, list) and bool(value),
 )
 
 
-def one_of(*choices: str) -> Kind:
+def one_of(*choices: str) -> ValueKind:
     """Return the kind of a text that is one of ``choices``."""
-    return Kind(" or ".join(map(repr, choices)), lambda value: value in choices)
+    return ValueKind(" or ".join(map(repr, choices)), lambda value: value in choices)
 
 
 _KINDS = {
@@ -98,7 +98,7 @@ def plan_keys(executor_tables: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     return {**keys, "[[runs]]": (*keys["[[runs]]"], *executor_tables)}
 
 
-class Table:
+class TomlTable:
     """One table of a plan. ``where`` begins every error message.
 
     ``keys`` has the keys of each table of the plan. ``name`` is this table's name there, or None for a table
@@ -128,14 +128,14 @@ class Table:
         advice = f"{close} " if close else f"{key!r} belongs in {homes[0]}. " if homes else ""
         self.refuse(f"no key named {key!r}", f"{advice}keys: {', '.join(own)}")
 
-    def get(self, key: str, kind: Kind, default: Any = None) -> Any:  # noqa: ANN401 - the type follows from the kind
+    def get(self, key: str, kind: ValueKind, default: Any = None) -> Any:  # noqa: ANN401 - the type follows from the kind
         """Return the value of a key, or ``default``. Raises PlanError if it is of another kind."""
         if key not in self.content:
             return default
         value = self.content[key]
         if not kind.accepts(value):
             self.refuse(f"invalid {key} = {as_toml(value)}: expected {kind.meaning}")
-        return float(value) if isinstance(value, Written) else value
+        return float(value) if isinstance(value, FloatLiteral) else value
 
     def words(self, key: str) -> tuple[str, ...]:
         """Return the words of a command line: a list, or a text that is split as a shell does."""
@@ -148,9 +148,9 @@ class Table:
             self.refuse(f"{key} is empty")
         return tuple(words)
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> TomlTable:
         """Return a table in this one, which is empty if the key is missing."""
-        return Table(self.get(key, TABLE, {}), f"{self.where}: [{key}]", self._keys, f"[{key}]")
+        return TomlTable(self.get(key, TABLE, {}), f"{self.where}: [{key}]", self._keys, f"[{key}]")
 
     def refuse(self, message: str, hint: str = "") -> NoReturn:
         """Raise PlanError with the place of this table."""
@@ -169,7 +169,7 @@ def as_toml(value: object) -> str:
 def load(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file. Raises PlanError if it cannot be read or is not TOML."""
     try:
-        return read_toml(path, Written)
+        return read_toml(path, FloatLiteral)
     except FileNotFoundError:
         raise PlanError(f"plan {path} not found") from None
     except OSError as error:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.arrays.intervals import union
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.ranks.job import Job, alignment_note, offsets_ns
+from nsyswrap.analysis.ranks.job import RankJob, alignment_note, offsets_ns
 from nsyswrap.analysis.ranks.members import missing_ranks, places
-from nsyswrap.analysis.ranks.waiting import Steps, judged_steps, step_times, steps
+from nsyswrap.analysis.ranks.waiting import RankedRanges, judged_steps, step_times, steps
 from nsyswrap.base.errors import NotInCapture
 from nsyswrap.base.text import counted
 from nsyswrap.base.units import Unit, duration, percent
@@ -77,7 +77,7 @@ class Bins:
         return column * self.width, min((column + 1) * self.width, self.count) - 1
 
 
-def most_telling(every: Sequence[Steps]) -> Steps | None:
+def most_telling(every: Sequence[RankedRanges]) -> RankedRanges | None:
     """Return the ranges to compare the ranks by, or None if no range holds GPU work.
 
     Of the ranges that hold much of the own GPU time, this is the most frequent one, then the outermost.
@@ -88,7 +88,7 @@ def most_telling(every: Sequence[Steps]) -> Steps | None:
     return max(candidates, key=lambda step: step.own_ns.shape[1], default=None)
 
 
-def binned(job: Job, compared: Steps) -> Bins:
+def binned(job: RankJob, compared: RankedRanges) -> Bins:
     """Put steps into as many columns as the page has room for."""
     ranks, count = compared.own_ns.shape
     columns = min(max(_CELLS // ranks, _FEWEST_COLUMNS), _MOST_COLUMNS)
@@ -158,7 +158,7 @@ def _patch(number: int) -> Markup:
     return element("svg", rect, class_="swatch", aria_hidden="true")
 
 
-def one_clock(job: Job) -> Markup | None:
+def one_clock(job: RankJob) -> Markup | None:
     """Return the median step on one clock: a row for each rank, with its work, communication and waits.
 
     None if the clocks cannot be aligned, or the ranks have different steps.
@@ -189,7 +189,7 @@ def _swatch(kind: str) -> Markup:
     return element("svg", element("rect", width="14", height="14", class_=kind), class_="swatch")
 
 
-def _clock_row(job: Job, number: int, window: tuple[int, int], offset: int) -> Markup:
+def _clock_row(job: RankJob, number: int, window: tuple[int, int], offset: int) -> Markup:
     """Return the row of a rank: a path for each of its states, with times in thousandths of the window."""
     member, times = job.members[number], job.all_times[number]
     operations = gpu_operations_of(member.everything)
@@ -214,7 +214,7 @@ def _clock_row(job: Job, number: int, window: tuple[int, int], offset: int) -> M
     return element("div", element("span", member.label), svg, class_="clock-row")
 
 
-def by_step(job: Job) -> Markup:
+def by_step(job: RankJob) -> Markup:
     """Return the heat map of the steps and its numbers, or a note that there are no steps to compare."""
     every, notes = steps(job)
     compared = _compared(job, every)
@@ -238,7 +238,7 @@ def by_step(job: Job) -> Markup:
     )
 
 
-def _compared(job: Job, every: Sequence[Steps]) -> Steps | None:
+def _compared(job: RankJob, every: Sequence[RankedRanges]) -> RankedRanges | None:
     """Return the steps that the answer is about, else the ranges that tell most."""
     judged = judged_steps(job)
     if judged is None:
@@ -322,7 +322,7 @@ def ranks(subject: Subject) -> Markup | None:
     )
 
 
-def _verdict_and_picture(job: Job) -> tuple[object, ...]:
+def _verdict_and_picture(job: RankJob) -> tuple[object, ...]:
     try:
         table = make(job, "rank_waiting")
     except NotInCapture as error:
@@ -331,7 +331,7 @@ def _verdict_and_picture(job: Job) -> tuple[object, ...]:
     return (verdict, one_clock(job), element("div", _by_rank(job, table), by_step(job), class_="two"))
 
 
-def _by_rank(job: Job, table: Table) -> Markup:
+def _by_rank(job: RankJob, table: Table) -> Markup:
     """Return the heat map of each rank's times, shaded by their share of the longest GPU time."""
     rows = table.records()
     longest = max(row["gpu_ns"] for row in rows)
@@ -371,7 +371,7 @@ def _percent(part: float, whole: float) -> str:
     return percent(100 * part / whole) if whole else "-"
 
 
-def _ranks_left_out(job: Job, subject: Subject) -> str:
+def _ranks_left_out(job: RankJob, subject: Subject) -> str:
     if len(subject.captures) == len(job.members):
         return ""
     return (

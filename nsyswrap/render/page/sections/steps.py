@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import MEMCPY, MEMSET
-from nsyswrap.analysis.judged_part import whole_parts
-from nsyswrap.analysis.step_budget import Budget, budgets_of
+from nsyswrap.analysis.judged_process import whole_parts
+from nsyswrap.analysis.step_budget import TimeBreakdown, budgets_of
 from nsyswrap.analysis.steps import steps_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.base.errors import NotInCapture
@@ -101,7 +101,7 @@ def _time_parts(capture: Capture) -> dict[Owner, list[_Stretch]]:
     return found
 
 
-def _of_budget(budget: Budget) -> Iterator[_Stretch]:
+def _of_budget(budget: TimeBreakdown) -> Iterator[_Stretch]:
     state_ns = {state: budget.state_ns[state].tolist() for state in _BUSY}
     state_ns[MEMCPY] = (budget.state_ns[MEMCPY] + budget.state_ns[MEMSET]).tolist()
     for number, start in enumerate(budget.start_ns.tolist()):

@@ -10,7 +10,7 @@ from nsyswrap.analysis.answer import Answer
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.base.units import Unit, human
 from nsyswrap.render.colors import REST, state_color
-from nsyswrap.render.page.charts import Part, stacked_bar
+from nsyswrap.render.page.charts import BarPart, stacked_bar
 from nsyswrap.render.page.html import (
     Markup,
     Section,
@@ -25,9 +25,9 @@ from nsyswrap.render.page.html import (
 )
 from nsyswrap.render.page.subject import Subject, part_shown
 from nsyswrap.render.page.tables import folded_table
-from nsyswrap.reports.answer import Line, answer_lines, with_command
+from nsyswrap.reports.answer import AnswerLine, answer_lines, with_command
 from nsyswrap.reports.answer.line import shares_of, whole_percent
-from nsyswrap.reports.summary import Summary
+from nsyswrap.reports.summary import SummaryScreen
 from nsyswrap.reports.wording.advice import SAVINGS, Wording, words
 from nsyswrap.reports.wording.states import OTHER_NAME, state_name
 
@@ -59,7 +59,7 @@ def _answer_tile(subject: Subject, label: str) -> Markup:
     return element("article", ending, *parts, class_="tile wide answer")
 
 
-def _kept(summary: Summary) -> Iterator[Line]:
+def _kept(summary: SummaryScreen) -> Iterator[AnswerLine]:
     """Yield the lines without those that the page has elsewhere: findings, and reports."""
     listed = summary.answer is not None and bool(summary.answer.findings)
     of_finding = False
@@ -69,7 +69,7 @@ def _kept(summary: Summary) -> Iterator[Line]:
             yield line
 
 
-def _judged(answer: Answer | None, lines: Sequence[Line], before: str = "") -> Markup:
+def _judged(answer: Answer | None, lines: Sequence[AnswerLine], before: str = "") -> Markup:
     """Return the busy share in large letters, a bar of what filled the time, and the lines.
 
     ``before`` stands before the keys of the figures.
@@ -99,7 +99,7 @@ def _bar(answer: Answer) -> Markup:
     shares = shares_of(answer)
     idle = {cause if cause == OTHER_NAME else f"idle_{cause}": n for cause, n in shares.idle_parts.items()}
     parts = [
-        Part(
+        BarPart(
             OTHER_NAME if state == OTHER_NAME else state_name(state),
             units,
             f"{shares.text(units)} %",
@@ -110,7 +110,7 @@ def _bar(answer: Answer) -> Markup:
     return stacked_bar("", parts, shares.units)
 
 
-def _line(line: Line) -> Markup:
+def _line(line: AnswerLine) -> Markup:
     level = "warning" if line.level == "bad" else line.level
     classes = " ".join(part for part in (f"answer-{line.kind}", level) if part)
     in_heading = [figure for figure in line.figures if figure.text in line.heading]
@@ -213,7 +213,7 @@ def head(subject: Subject) -> Markup:
     )
 
 
-def _card(subject: Subject, label: str, summary: Summary) -> Markup:
+def _card(subject: Subject, label: str, summary: SummaryScreen) -> Markup:
     warnings = summary.trust.remarks
     selected = part_shown(subject.captures[label])
     return element(

@@ -20,7 +20,7 @@ from nsyswrap.render.page.charts import swatch
 from nsyswrap.render.page.html import Markup, Section, data, element, section
 from nsyswrap.render.page.subject import Subject
 from nsyswrap.render.page.tables import folded_table
-from nsyswrap.render.page.timeline.content import Kept, Picture, focus, longest_gaps, script_data
+from nsyswrap.render.page.timeline.content import KeptEvents, Picture, focus, longest_gaps, script_data
 from nsyswrap.render.timeline.curves import curves, idle, steps
 from nsyswrap.render.timeline.lanes import Lane, ranges_left_out, streams, threads
 from nsyswrap.render.timeline.names import RANGES
@@ -94,7 +94,7 @@ def _pictures(
             answer = subject.summaries[label].answer
             where = focus(captures[label], answer.findings if answer else (), ends)
             captures[label].release_columns({"api": (*SPANS, "global_tid")})
-            kept = Kept(busiest, where.spots, _EVENTS // len(captures))
+            kept = KeptEvents(busiest, where.spots, _EVENTS // len(captures))
             picture = Picture(busiest, kept, ends, where, list(curves(captures[label])))
             left_out = (len(every) - len(busiest), ranges_left_out(captures[label], every))
             yield label, picture, left_out

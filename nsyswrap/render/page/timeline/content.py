@@ -23,7 +23,7 @@ from nsyswrap.analysis.arrays.intervals import NOTHING, union
 from nsyswrap.analysis.finding import Finding
 from nsyswrap.analysis.gpu_gaps import gaps_of
 from nsyswrap.analysis.gpu_operations import GRAPH, KERNEL, KINDS, MEMCPY, MEMSET, gpu_operations_of
-from nsyswrap.analysis.judged_part import main_steps
+from nsyswrap.analysis.judged_process import main_steps
 from nsyswrap.analysis.kernel_names import distinct_names
 from nsyswrap.analysis.nvtx_paths import call_paths
 from nsyswrap.analysis.steps import Steps
@@ -50,7 +50,7 @@ _UNFOLDED_HEIGHT, _LANE, _GROUP = 244, 22, 20  # pixels, as in rows.js
 _EDGE = 0.005  # of the time with GPU work: what lies apart by itself at either end
 
 
-class Focus(NamedTuple):
+class InitialView(NamedTuple):
     """Times in ns. ``opens`` is the time that is seen first, and ``why`` names it.
 
     ``gpu`` is the time with nearly all GPU work; None without any. ``findings`` has the longest interval of
@@ -64,7 +64,7 @@ class Focus(NamedTuple):
     spots: list[tuple[int, int]]
 
 
-def focus(capture: Capture, findings: Sequence[Finding], ends: tuple[int, int]) -> Focus:
+def focus(capture: Capture, findings: Sequence[Finding], ends: tuple[int, int]) -> InitialView:
     """Return the focus of a timeline from ``ends[0]`` to ``ends[1]``."""
     gpu = _gpu_work(capture)
     steady = main_steps(capture)
@@ -86,7 +86,7 @@ def focus(capture: Capture, findings: Sequence[Finding], ends: tuple[int, int]) 
         opens, why = gpu or ends, "GPU work" if gpu else "all"
     opens = (max(opens[0], ends[0]), min(opens[1], ends[1]))
     spots = _spots(capture, findings, steady) if gpu else []
-    return Focus(opens if opens[1] > opens[0] else ends, why, gpu, places, spots)
+    return InitialView(opens if opens[1] > opens[0] else ends, why, gpu, places, spots)
 
 
 def _opening_step(steady: Steps, evidence: IntervalSet) -> tuple[tuple[int, int], list[tuple[int, int]]]:
@@ -235,7 +235,7 @@ _FINEST_NS = 20_000
 _MOST_BINS = 1 << 17  # of a level
 
 
-class Kept:
+class KeptEvents:
     """The events of each lane that are kept, and the windows in which all are; nothing is left out of them.
 
     ``rows`` are the positions of the kept events of each lane, ascending.
@@ -414,7 +414,7 @@ _FIELDS = {
 }
 
 
-class Facts(NamedTuple):
+class EventDetails(NamedTuple):
     """One entry per event: codes of ``shapes`` and ``paths``, bytes, and correlation ids; 0 is none."""
 
     shape: NDArray[Any]
@@ -425,7 +425,7 @@ class Facts(NamedTuple):
     paths: list[str]
 
 
-def facts_of(capture: Capture, lanes: Sequence[Lane], kept: Sequence[NDArray[Any]]) -> Facts:
+def facts_of(capture: Capture, lanes: Sequence[Lane], kept: Sequence[NDArray[Any]]) -> EventDetails:
     """Return the facts of the kept events of all lanes, lane by lane."""
     whole = capture.whole
     count = sum(map(len, kept))
@@ -439,7 +439,7 @@ def facts_of(capture: Capture, lanes: Sequence[Lane], kept: Sequence[NDArray[Any
         elif lane.family == CALLS:
             calls[place] = launched[place] = lane.row[rows]
     shape, path, size, correlation = np.zeros((4, count), np.int64)
-    facts = Facts(shape, path, size, correlation, [""], [""])
+    facts = EventDetails(shape, path, size, correlation, [""], [""])
     _of_operations(capture, facts, gpu)
     _of_calls(capture, facts, calls, launched)
     if whole.has("nvtx") and whole.has("api") and (launched >= 0).any():
@@ -450,7 +450,7 @@ def facts_of(capture: Capture, lanes: Sequence[Lane], kept: Sequence[NDArray[Any
     return facts
 
 
-def _of_operations(capture: Capture, facts: Facts, gpu: NDArray[Any]) -> None:
+def _of_operations(capture: Capture, facts: EventDetails, gpu: NDArray[Any]) -> None:
     """Fill in shape, bytes and correlation of the GPU operations at these positions; -1 is none."""
     places = np.flatnonzero(gpu >= 0)
     if not len(places):
@@ -474,7 +474,7 @@ def _of_operations(capture: Capture, facts: Facts, gpu: NDArray[Any]) -> None:
             facts.shapes.extend(texts)
 
 
-def _of_calls(capture: Capture, facts: Facts, calls: NDArray[Any], launched: NDArray[Any]) -> None:
+def _of_calls(capture: Capture, facts: EventDetails, calls: NDArray[Any], launched: NDArray[Any]) -> None:
     """Fill in the correlation of the API calls at these positions; -1 is none.
 
     A call has the id of what it launched, so that only the others are read.
@@ -527,9 +527,9 @@ class Picture:
     """The lanes of a picture, which of their events are kept, and its first and last time in ns."""
 
     lanes: Sequence[Lane]
-    kept: Kept
+    kept: KeptEvents
     ends: tuple[int, int]
-    focus: Focus
+    focus: InitialView
     curves: Sequence[Curve] = ()
 
     @cached_property
@@ -549,7 +549,7 @@ class Picture:
         return [i for i, lane in enumerate(self.lanes) if len(rows[i]) < len(lane)]
 
 
-class Cells(NamedTuple):
+class FilledBins(NamedTuple):
     """Filled bins in order of level, lane, series and place, and what they belong to."""
 
     columns: dict[str, NDArray[Any]]
@@ -642,7 +642,7 @@ def _levels(picture: Picture, most_cells: int) -> list[Level]:
     return found
 
 
-def _cells(picture: Picture, levels: Sequence[Level]) -> Cells:
+def _cells(picture: Picture, levels: Sequence[Level]) -> FilledBins:
     """Return the bins of all levels that hold something, for each crowded lane and series.
 
     ``at`` are the bins, ``share`` is the taken part in per mille, ``begun`` counts the events that start in a
@@ -659,7 +659,7 @@ def _cells(picture: Picture, levels: Sequence[Level]) -> Cells:
             for name, values in (("at", found.bin), ("share", share), ("begun", found.begun)):
                 columns[name].append(values)
     empty = np.empty(0, np.int64)
-    return Cells({name: np.concatenate([empty, *each]) for name, each in columns.items()}, parts)
+    return FilledBins({name: np.concatenate([empty, *each]) for name, each in columns.items()}, parts)
 
 
 def _events(capture: Capture, picture: Picture) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

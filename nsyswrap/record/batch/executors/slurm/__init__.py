@@ -13,15 +13,15 @@ from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.lazy import lazy_imports
 from nsyswrap.base.nsys.options import BATCH, OptionSpec
 from nsyswrap.base.text import counted
-from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, Job, Submitted
+from nsyswrap.record.batch.executors import BatchState, Executor, Interruption, SchedulerJob, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nsyswrap.record.batch.executors import Blocks, OnProgress, Request
+    from nsyswrap.record.batch.executors import BatchRequest, Blocks, OnProgress
     from nsyswrap.record.batch.folder import Batch, RunState
     from nsyswrap.record.batch.plan.expand import Plan
-    from nsyswrap.record.batch.plan.toml_table import Table
+    from nsyswrap.record.batch.plan.toml_table import TomlTable
     from nsyswrap.record.batch.task import Scalar, TaskSpec
 
 with lazy_imports():  # neither --help nor a batch on this machine needs these
@@ -60,7 +60,7 @@ class _SlurmExecutor(Executor):
     def run_blocks(self, blocks: Blocks, on_progress: Callable[[str], None]) -> str:
         return digest_jobs.run(blocks, on_progress)
 
-    def check_settings(self, table: Table) -> Mapping[str, Scalar]:
+    def check_settings(self, table: TomlTable) -> Mapping[str, Scalar]:
         return groups.check_settings(table)
 
     def check_runs(self, specs: Sequence[TaskSpec], settings: Mapping[str, Scalar], where: str) -> None:
@@ -70,8 +70,8 @@ class _SlurmExecutor(Executor):
         submission.try_options(plan, to_run)
 
     def run(
-        self, request: Request, numbers: Sequence[int], on_progress: OnProgress
-    ) -> Interruption | Submitted | None:
+        self, request: BatchRequest, numbers: Sequence[int], on_progress: OnProgress
+    ) -> Interruption | Submission | None:
         options = request.options
         if options["write_only"]:
             return _write(request, numbers)
@@ -92,7 +92,7 @@ class _SlurmExecutor(Executor):
             return _interrupted(batch, interruption)
         return None
 
-    def preview(self, request: Request, numbers: Sequence[int]) -> str:
+    def preview(self, request: BatchRequest, numbers: Sequence[int]) -> str:
         """Return the commands that submit the runs, and a job script for each set of options."""
         limits, lacking = submission.limits_or_usual()
         planned = submission.planned_jobs(request, numbers, limits.array_size)
@@ -125,7 +125,7 @@ class _SlurmExecutor(Executor):
     def cancel(self, batch: Batch) -> int:
         return jobs.cancel(batch) if _has_jobs(batch) else 0
 
-    def current_job(self) -> Job | None:
+    def current_job(self) -> SchedulerJob | None:
         variable = os.environ.get
         array, task = variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")
         job = f"{array}_{task}" if array and task else variable("SLURM_JOB_ID")
@@ -136,7 +136,7 @@ class _SlurmExecutor(Executor):
         count = int(restarts) if restarts.isdecimal() else 0
         is_ours = script.MARGIN_VARIABLE in os.environ  # else this is a run of this machine, in any job
         nodes, cpus = variable("SLURM_JOB_NUM_NODES", ""), variable("SLURM_CPUS_PER_TASK")
-        return Job(
+        return SchedulerJob(
             "Slurm",
             job,
             host,
@@ -149,22 +149,22 @@ class _SlurmExecutor(Executor):
         )
 
 
-def _write(request: Request, numbers: Sequence[int]) -> Submitted:
+def _write(request: BatchRequest, numbers: Sequence[int]) -> Submission:
     limits, lacking = submission.limits_or_usual()
     path = executor.write(request, numbers, limits)
     command = f"bash {shlex.quote(str(path))}\n" if numbers else ""
     advice = (
         "nsyswrap: the scripts are written; this command submits the runs" if numbers else _NOTHING_TO_SUBMIT
     )
-    return Submitted(command, "\n  ".join(filter(None, (advice, lacking))))
+    return Submission(command, "\n  ".join(filter(None, (advice, lacking))))
 
 
-def _submit(request: Request, numbers: Sequence[int]) -> Submitted:
+def _submit(request: BatchRequest, numbers: Sequence[int]) -> Submission:
     collects = bool(request.options["collect_after"])
     before = {array.job for array in jobs.submitted(request.batch)}
     ids, left, reason = executor.submit_all(request, numbers, collects=collects)
     if not ids:
-        return Submitted("", _NOTHING_TO_SUBMIT)
+        return Submission("", _NOTHING_TO_SUBMIT)
     folder = shlex.quote(str(request.batch.folder))
     with_runs = ids[: len(ids) - collects]
     new, old = ([one for one in with_runs if (one in before) is known] for known in (False, True))
@@ -177,7 +177,7 @@ def _submit(request: Request, numbers: Sequence[int]) -> Submitted:
         rest = counted(left, "runs")
         lines.append(f"  no job yet for {rest}: {reason}; the first command submits the rest")
     lines += [f"  nsyswrap batch wait {folder}", f"  nsyswrap batch status {folder}"]
-    return Submitted("".join(f"{one}\n" for one in ids), "\n".join(lines), _UNAVAILABLE if left else 0)
+    return Submission("".join(f"{one}\n" for one in ids), "\n".join(lines), _UNAVAILABLE if left else 0)
 
 
 def _interrupted(batch: Batch, interruption: KeyboardInterrupt) -> Interruption:

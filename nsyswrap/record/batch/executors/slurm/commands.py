@@ -101,7 +101,7 @@ class TooMany(Unavailable):
 
 
 @dataclass(frozen=True)
-class Job:
+class QueuedJob:
     """A line of squeue: a job, a task of an array, or the tasks of an array that wait together.
 
     ``id`` is the array's. A job that is no array has no ``tasks``. ``mark`` is the argument of its script if
@@ -116,7 +116,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ClusterLimits:
     """Limits of a cluster: the first index that an array cannot have, and the number of jobs of all users."""
 
     array_size: int
@@ -192,7 +192,7 @@ def _all_nodes_are_up() -> bool:
     return all(_UP.fullmatch(state) for state in states)
 
 
-def jobs(*owners: int) -> list[Job]:
+def jobs(*owners: int) -> list[QueuedJob]:
     """Return all jobs of this user, and of other ``owners`` by their ids, that wait or run.
 
     Raises Unavailable if Slurm does not answer.
@@ -203,7 +203,7 @@ def jobs(*owners: int) -> list[Job]:
     ends = [*(row.start() for row in rows[1:]), len(output)]
     marks = [_MARK.search(output, row.end(), end) for row, end in zip(rows, ends, strict=False)]
     return [
-        Job(row[1], indexes(row[2]), row[3], row[4], mark[1] if mark else "")
+        QueuedJob(row[1], indexes(row[2]), row[3], row[4], mark[1] if mark else "")
         for row, mark in zip(rows, marks, strict=True)
     ]
 
@@ -217,10 +217,10 @@ def _is_known(user: int) -> bool:
     return True
 
 
-def limits() -> Limits:
+def limits() -> ClusterLimits:
     """Return the limits in the cluster's configuration. Raises Unavailable if Slurm does not answer."""
     config = dict(_LINE.findall(_ask("scontrol", "show", "config")))
-    return Limits(int(config.get("MaxArraySize", 1001)), int(config.get("MaxJobCount", 10_000)))
+    return ClusterLimits(int(config.get("MaxArraySize", 1001)), int(config.get("MaxJobCount", 10_000)))
 
 
 def cancel(ids: Sequence[str], *, waiting_only: bool = False) -> None:
@@ -369,7 +369,7 @@ def job_list(ids: Iterable[str]) -> str:
     return f"job{'' if len(different) == 1 else 's'} {', '.join(different)}"
 
 
-def in_words(jobs: Iterable[Job]) -> str:
+def in_words(jobs: Iterable[QueuedJob]) -> str:
     """Return what the waiting jobs wait for, for a progress line. Empty if none waits."""
     counts: dict[str, int] = {}
     for job in jobs:

@@ -53,12 +53,12 @@ def _running(folder: Path) -> str:
     return job if _left(job) else ""
 
 
-def _left(job: str) -> list[commands.Job]:
+def _left(job: str) -> list[commands.QueuedJob]:
     """Return the tasks of a job that wait or run."""
     return [one for one in commands.jobs() if one.id == job and one.state != "COMPLETING"]
 
 
-def _answered(job: str, on_progress: Callable[[str], None]) -> list[commands.Job]:
+def _answered(job: str, on_progress: Callable[[str], None]) -> list[commands.QueuedJob]:
     """Return the tasks of a job that wait or run. Ask until Slurm answers: the job runs on meanwhile."""
     pause = Pause()
     while True:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from nsyswrap.record.batch.executors import OnProgress, Request
+    from nsyswrap.record.batch.executors import BatchRequest, OnProgress
     from nsyswrap.record.batch.folder import Batch
 
 _FIRST_POLL_S = 1.0
@@ -62,7 +62,7 @@ class _SlurmBatch:
     room: int
     wanted: frozenset[int]
     states: Mapping[int, RunState]
-    queued: dict[int, commands.Job]
+    queued: dict[int, commands.QueuedJob]
     began: set[int] = field(default_factory=set)
     capacity: int = 0
     is_left: bool = False
@@ -88,7 +88,7 @@ class _SlurmBatch:
             write_jobs(self.batch, changed)
 
 
-def run_all(request: Request, numbers: Sequence[int], on_progress: OnProgress) -> None:
+def run_all(request: BatchRequest, numbers: Sequence[int], on_progress: OnProgress) -> None:
     """Run these runs. Wait for them, and for runs of the batch that are in the queue already.
 
     Raises Unavailable if Slurm refuses the jobs or will never start them. SIGINT and SIGTERM raise
@@ -116,7 +116,9 @@ def wait(batch: Batch, on_progress: OnProgress) -> None:
         raise slurm.refusal
 
 
-def submit_all(request: Request, numbers: Sequence[int], *, collects: bool) -> tuple[list[str], int, str]:
+def submit_all(
+    request: BatchRequest, numbers: Sequence[int], *, collects: bool
+) -> tuple[list[str], int, str]:
     """Submit these runs, and a job that collects when all have ended.
 
     Return the ids of the jobs, the number of runs that have none because there is no room, and why. Raises
@@ -134,7 +136,7 @@ def submit_all(request: Request, numbers: Sequence[int], *, collects: bool) -> t
     return ids, len(slurm.left), slurm.note
 
 
-def write(request: Request, numbers: Sequence[int], limits: commands.Limits) -> Path:
+def write(request: BatchRequest, numbers: Sequence[int], limits: commands.ClusterLimits) -> Path:
     """Write the scripts that submit and run these runs. Return the path of the one that submits."""
     _prepare(request.batch)
     planned = submission.planned_jobs(request, numbers, limits.array_size)
@@ -144,7 +146,7 @@ def write(request: Request, numbers: Sequence[int], limits: commands.Limits) -> 
     return submission.write_by_hand(request.batch, planned, collects=collects)
 
 
-def _planned(request: Request, numbers: Sequence[int]) -> _SlurmBatch:
+def _planned(request: BatchRequest, numbers: Sequence[int]) -> _SlurmBatch:
     """Return the batch, with the scripts of these runs written, and those left to submit that have no job."""
     limits = commands.limits()
     planned = submission.planned_jobs(request, numbers, limits.array_size)
@@ -156,7 +158,7 @@ def _planned(request: Request, numbers: Sequence[int]) -> _SlurmBatch:
     return slurm
 
 
-def _begun(batch: Batch, known: jobs.Jobs, limits: commands.Limits | None = None) -> _SlurmBatch:
+def _begun(batch: Batch, known: jobs.Jobs, limits: commands.ClusterLimits | None = None) -> _SlurmBatch:
     """Return the batch as it is in the queue. Raises OutputError if its jobs work in another folder."""
     queued = in_queue(batch)
     if queued and (other := working_elsewhere(batch)):
@@ -291,7 +293,7 @@ def _submit_array(slurm: _SlurmBatch, most: int) -> None:
     left = (*([rest] if rest else []), *slurm.jobs.left[1:])
     slurm.write(jobs=(*slurm.jobs.jobs, replace(part, job=job)), left=left)
     slurm.began |= set(part.numbers)
-    waiting = commands.Job(job, indexes(part.tasks), "PENDING", "None", "")
+    waiting = commands.QueuedJob(job, indexes(part.tasks), "PENDING", "None", "")
     slurm.queued |= dict.fromkeys(part.numbers, waiting)
     slurm.states = {**slurm.states, **{n: with_job(slurm.states[n], waiting) for n in part.numbers}}
 

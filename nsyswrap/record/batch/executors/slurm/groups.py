@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import PlanError
-from nsyswrap.record.batch.plan.parameters import Unusable, of_toml
-from nsyswrap.record.batch.plan.toml_table import HEAD_KEYS, Table, as_toml
+from nsyswrap.record.batch.plan.parameters import UnusableValue, of_toml
+from nsyswrap.record.batch.plan.toml_table import HEAD_KEYS, TomlTable, as_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,7 +62,7 @@ _RESERVED = {
 
 
 @dataclass(frozen=True)
-class Group:
+class SubmissionGroup:
     """Runs that are submitted with the same ``options``. ``has_ranks``: a launcher starts them."""
 
     options: Mapping[str, Scalar]
@@ -99,14 +99,14 @@ def _of_launcher(spec: TaskSpec, given: Mapping[str, Scalar]) -> dict[str, Scala
     return wanted
 
 
-def check_settings(table: Table) -> dict[str, Scalar]:
+def check_settings(table: TomlTable) -> dict[str, Scalar]:
     """Return the settings of a [slurm] table as they are; a flag is true or false. Raises PlanError."""
     settings: dict[str, Scalar] = {}
     for key, value in table.content.items():
         _check_key(table, key)
         try:
             plain = of_toml(value).plain
-        except Unusable as error:
+        except UnusableValue as error:
             table.refuse(f"invalid {key} = {as_toml(value)}: {error}")
         if isinstance(plain, str) and not plain.isprintable():
             table.refuse(f"invalid {key} = {as_toml(value)}: expected one printable line")
@@ -114,7 +114,7 @@ def check_settings(table: Table) -> dict[str, Scalar]:
     return settings
 
 
-def _check_key(table: Table, key: str) -> None:
+def _check_key(table: TomlTable, key: str) -> None:
     name = key.replace("_", "-")
     if name in _RESERVED:
         table.refuse(f"{key!r} is set by nsyswrap", _RESERVED[name])
@@ -128,18 +128,18 @@ def _check_key(table: Table, key: str) -> None:
         table.refuse(f"no sbatch setting named {key!r}", f"use hyphens: {name}")
 
 
-def grouped(plan: Plan) -> list[tuple[Group, list[TaskSpec]]]:
+def grouped(plan: Plan) -> list[tuple[SubmissionGroup, list[TaskSpec]]]:
     """Return the runs of the plan by equal options."""
     settings = plan.settings.get(NAME, {})
-    known: dict[tuple[object, ...], tuple[Group, list[TaskSpec]]] = {}
+    known: dict[tuple[object, ...], tuple[SubmissionGroup, list[TaskSpec]]] = {}
     for spec in plan.specs:
-        group = Group(options_of(spec, settings), bool(spec.launcher))
+        group = SubmissionGroup(options_of(spec, settings), bool(spec.launcher))
         key = (group.has_ranks, *sorted((name, str(value)) for name, value in group.options.items()))
         known.setdefault(key, (group, []))[1].append(spec)
     return list(known.values())
 
 
-def groups(plan: Plan, batch: Batch) -> dict[int, Group]:
+def groups(plan: Plan, batch: Batch) -> dict[int, SubmissionGroup]:
     """Return the group of each run of the plan, by the run's number. Runs of a group share one object."""
     return {batch.numbers[spec.key]: group for group, specs in grouped(plan) for spec in specs}
 

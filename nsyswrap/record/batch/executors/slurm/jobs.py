@@ -103,13 +103,13 @@ def working_elsewhere(batch: Batch) -> str:
     return "" if own and other and os.path.samestat(own, other) else known
 
 
-def in_queue(batch: Batch) -> dict[int, commands.Job]:
+def in_queue(batch: Batch) -> dict[int, commands.QueuedJob]:
     """Return the job in Slurm's queue for each run that has one: run number -> job.
 
     Tasks that wait together share one Job. Raises Unavailable if Slurm does not answer.
     """
     offsets = {array.job: array.offset for array in submitted(batch)}
-    queued: dict[int, commands.Job] = {}
+    queued: dict[int, commands.QueuedJob] = {}
     place = paths.status(batch.folder / FOLDER)
     for job in commands.jobs(place.st_uid if place else os.getuid()):
         mark, _, offset = job.mark.rpartition(":")
@@ -121,7 +121,7 @@ def in_queue(batch: Batch) -> dict[int, commands.Job]:
     return {number: job for number, job in queued.items() if number in batch.runs}
 
 
-def remarks(batch: Batch, queued: Mapping[int, commands.Job]) -> list[str]:
+def remarks(batch: Batch, queued: Mapping[int, commands.QueuedJob]) -> list[str]:
     """Return lines on the jobs of a batch: what they wait for, and what is left to do."""
     lines = []
     if queued:
@@ -148,7 +148,7 @@ def _has_runs_alone(folder: str) -> bool:
 
 
 def states(
-    batch: Batch, queued: Mapping[int, commands.Job], known: Mapping[int, RunState]
+    batch: Batch, queued: Mapping[int, commands.QueuedJob], known: Mapping[int, RunState]
 ) -> dict[int, RunState]:
     """Return the state of every run, by its folder and by the job ``queued`` for it.
 
@@ -167,11 +167,11 @@ def states(
     return now | _lost(batch, jobless, known)
 
 
-def _is_unchanged(state: RunState, job: commands.Job | None) -> bool:
+def _is_unchanged(state: RunState, job: commands.QueuedJob | None) -> bool:
     return state.state in ENDED if job is None else state.state == "planned" and job.state == "PENDING"
 
 
-def with_job(state: RunState, job: commands.Job) -> RunState:
+def with_job(state: RunState, job: commands.QueuedJob) -> RunState:
     """Return the state of a run for which a job is in the queue."""
     is_its_job = state.claim is not None and state.claim.job.startswith(f"{job.id}_")
     has_ended = state.state in ENDED and is_its_job and job.state != "PENDING"

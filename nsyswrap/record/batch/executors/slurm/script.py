@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from nsyswrap.base.run_folder import RUNS
-from nsyswrap.record.batch.executors import Request
-from nsyswrap.record.batch.executors.slurm.groups import Group, long_name
+from nsyswrap.record.batch.executors import BatchRequest
+from nsyswrap.record.batch.executors.slurm.groups import SubmissionGroup, long_name
 from nsyswrap.record.batch.folder import NUMBER_WIDTH, Batch
 from nsyswrap.record.batch.launchers import START_VARIABLE
 from nsyswrap.record.batch.plan.expand import Plan
@@ -61,19 +61,19 @@ _OTHER_WORK = ": the first word is the mark of the job"
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 
-def max_running(request: Request) -> int | None:
+def max_running(request: BatchRequest) -> int | None:
     """Return how many runs may run at a time: by the command line, else by the plan. None: no limit."""
     given: int | None = request.options["max_running"]
     return given or request.plan.max_running
 
 
-def job_script(batch: Batch, plan: Plan, offset: int = 0, group: Group | None = None) -> str:
+def job_script(batch: Batch, plan: Plan, offset: int = 0, group: SubmissionGroup | None = None) -> str:
     """Return the text of the job script of a group; task i of the array is run number ``offset`` + i.
 
     At its end is an exec, so that Slurm's signal before the time limit reaches nsyswrap itself. A line of
     ``setup`` that fails ends the run as not started.
     """
-    group = group or Group(plan.settings.get("slurm", {}))
+    group = group or SubmissionGroup(plan.settings.get("slurm", {}))
     options = _options(batch.name, group.options)
     _, _, margin = str(options["signal"]).partition("@")
     lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in _directives(options))]
@@ -139,7 +139,7 @@ def _setup(lines: Sequence[str]) -> Iterator[str]:
             yield f"nsyswrap_check $? {shlex.quote(line.strip())}"
 
 
-def _start(plan: Plan, group: Group) -> list[str]:
+def _start(plan: Plan, group: SubmissionGroup) -> list[str]:
     """Return the lines that start nsyswrap. With a launcher the wrapper is that of each rank."""
     start = [*plan.wrapper, plan.python or sys.executable]
     lines = ["trap - ERR", "nsyswrap_failed=nsyswrap", "shopt -s execfail"]

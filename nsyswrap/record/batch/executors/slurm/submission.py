@@ -16,10 +16,10 @@ from pathlib import Path
 from nsyswrap.base.errors import Unavailable
 from nsyswrap.base.run_folder import existing
 from nsyswrap.base.text import printable
-from nsyswrap.record.batch.executors import Request
+from nsyswrap.record.batch.executors import BatchRequest
 from nsyswrap.record.batch.executors.slurm import commands
 from nsyswrap.record.batch.executors.slurm.commands import array, as_text, indexes, sbatch_command
-from nsyswrap.record.batch.executors.slurm.groups import NAME, Group, grouped, groups, long_name
+from nsyswrap.record.batch.executors.slurm.groups import NAME, SubmissionGroup, grouped, groups, long_name
 from nsyswrap.record.batch.executors.slurm.jobs import Array, Jobs, mark_of
 from nsyswrap.record.batch.executors.slurm.script import FOLDER, collect_script, job_script, max_running
 from nsyswrap.record.batch.folder import Batch
@@ -32,7 +32,7 @@ _LISTED = 10  # sets of options that are refused
 BY_HAND = "submit.sh"
 COLLECT = "collect.sh"
 _ID = re.compile(r"\$\{job\d+%%;\*\}")
-_USUAL = commands.Limits(array_size=1001, jobs=10_000)  # Slurm's own defaults
+_USUAL = commands.ClusterLimits(array_size=1001, jobs=10_000)  # Slurm's own defaults
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ def try_options(plan: Plan, to_run: Callable[[], Sequence[TaskSpec]]) -> None:
         )
 
 
-def _tried(plan: Plan, group: Group) -> str | None:
+def _tried(plan: Plan, group: SubmissionGroup) -> str | None:
     nowhere = Batch(Path(), plan.name, "", {})
     return commands.refusal(job_script(nowhere, plan, group=group))
 
 
-def _faults(plan: Plan, group: Group) -> Iterator[_Fault]:
+def _faults(plan: Plan, group: SubmissionGroup) -> Iterator[_Fault]:
     """Yield what Slurm refuses: an option is at fault if Slurm says something else without it."""
     while message := _tried(plan, group):
         names = [name for name in group.options if _tried(plan, _without(group, name)) not in (message, None)]
@@ -84,11 +84,11 @@ def _faults(plan: Plan, group: Group) -> Iterator[_Fault]:
         group = _without(group, *names)
 
 
-def _without(group: Group, *names: str) -> Group:
+def _without(group: SubmissionGroup, *names: str) -> SubmissionGroup:
     return replace(group, options={name: value for name, value in group.options.items() if name not in names})
 
 
-def _line(plan: Plan, specs: Sequence[TaskSpec], group: Group, fault: _Fault) -> str:
+def _line(plan: Plan, specs: Sequence[TaskSpec], group: SubmissionGroup, fault: _Fault) -> str:
     by_place: dict[str, list[str]] = {}
     for name in fault.names:
         by_place.setdefault(_place(plan, specs[0], name), []).append(name)
@@ -107,7 +107,7 @@ def _place(plan: Plan, spec: TaskSpec, name: str) -> str:
     return "[slurm]" if name in plan.settings.get(NAME, {}) else "[[runs]]"
 
 
-def planned_jobs(request: Request, numbers: Sequence[int], array_size: int) -> Jobs:
+def planned_jobs(request: BatchRequest, numbers: Sequence[int], array_size: int) -> Jobs:
     """Return the arrays that these runs need: of equal options, with no index as high as ``array_size``."""
     by_number = groups(request.plan, request.batch)
     arrays: dict[tuple[int, int], list[int]] = {}
@@ -123,13 +123,13 @@ def planned_jobs(request: Request, numbers: Sequence[int], array_size: int) -> J
     )
 
 
-def _array(numbers: Sequence[int], offset: int, group: Group) -> Array:
+def _array(numbers: Sequence[int], offset: int, group: SubmissionGroup) -> Array:
     given = {long_name(key): value for key, value in group.options.items()}
     tasks = as_text(number - offset for number in numbers)
     return Array("", offset, tasks, f"job-{numbers[0]}.sh", str(given.get("dependency", "")))
 
 
-def limits_or_usual() -> tuple[commands.Limits, str]:
+def limits_or_usual() -> tuple[commands.ClusterLimits, str]:
     """Return the limits of the cluster. If Slurm does not answer, return the usual ones and a note."""
     try:
         return commands.limits(), ""
@@ -137,7 +137,7 @@ def limits_or_usual() -> tuple[commands.Limits, str]:
         return _USUAL, f"{error.message}; the lines assume MaxArraySize = {_USUAL.array_size}"
 
 
-def write_scripts(request: Request, jobs: Jobs) -> None:
+def write_scripts(request: BatchRequest, jobs: Jobs) -> None:
     """Write the scripts of the arrays that are left to submit, and of the job that collects."""
     folder = existing(request.batch.folder.absolute() / FOLDER)
     for one, text in job_scripts(request, jobs):
@@ -145,7 +145,7 @@ def write_scripts(request: Request, jobs: Jobs) -> None:
     folder.write(COLLECT, collect_script(request.batch, request.plan))
 
 
-def job_scripts(request: Request, jobs: Jobs) -> Iterator[tuple[Array, str]]:
+def job_scripts(request: BatchRequest, jobs: Jobs) -> Iterator[tuple[Array, str]]:
     """Yield the arrays that are left to submit, each with the text of its script."""
     by_number = groups(request.plan, request.batch)
     for one in jobs.left:

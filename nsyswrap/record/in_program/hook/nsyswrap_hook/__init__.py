@@ -10,7 +10,7 @@ import os
 
 TYPE_CHECKING = False  # each Python of the program starts with this file: typing is not imported
 if TYPE_CHECKING:
-    from .steps import Steps
+    from .steps import StepRecorder
 
 STEPS = "NSYSWRAP_HOOK_STEPS"  # the steps to record, as 10-13; without it everything is recorded
 STEP_AT = "NSYSWRAP_HOOK_STEP_AT"  # what ends a step; without it the optimizers do
@@ -68,13 +68,13 @@ def _torch_imported() -> None:
         Optimizers(steps).watch()
 
 
-def _steps() -> Steps:
-    from .steps import Steps
+def _steps() -> StepRecorder:
+    from .steps import StepRecorder
 
     if not _made:
         first, _, last = os.environ.get(STEPS, "").partition("-")
-        _made.append(Steps(int(first), int(last or first)) if first else Steps())
+        _made.append(StepRecorder(int(first), int(last or first)) if first else StepRecorder())
     return _made[0]
 
 
-_made: list[Steps] = []
+_made: list[StepRecorder] = []

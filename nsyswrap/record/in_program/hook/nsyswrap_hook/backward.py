@@ -33,7 +33,7 @@ def numbers() -> Callable[[], int]:
     return numbering
 
 
-class Backward:
+class BackwardRanges:
     """The ranges of the first thread that begins them. PyTorch must have been imported."""
 
     def __init__(self, shapes_end: Callable[[], None]) -> None:

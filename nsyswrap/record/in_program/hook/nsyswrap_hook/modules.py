@@ -62,7 +62,7 @@ class _Marks:
         self._pushing: dict[int, nvtx.Numbered | None] = {}  # by id; None: below the depth
         self._alive: dict[int, weakref.ref[Any]] = {}
         self._thread = _Thread(self._domain)
-        self._backward = backward.Backward(functools.partial(self._domain.mark, SHAPES_END))
+        self._backward = backward.BackwardRanges(functools.partial(self._domain.mark, SHAPES_END))
         notes.guarded(self._backward.give_way)()
 
     def begin(self) -> None:
@@ -153,7 +153,7 @@ class _Marks:
 
 
 _name = notes.guarded(_Marks.name)
-_begin = notes.guarded(backward.Backward.begin)
+_begin = notes.guarded(backward.BackwardRanges.begin)
 
 
 def _class_name(module: Any) -> str:  # noqa: ANN401 - no types without torch

@@ -15,7 +15,7 @@ from . import imports, module_calls, notes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .steps import Steps
+    from .steps import StepRecorder
 
 _MOST_NAMES = 1000  # of functions, to suggest one of them
 _PUSH, _POP = ("range_push", "push_range"), ("range_pop", "pop_range")  # of torch.cuda.nvtx, of nvtx
@@ -30,10 +30,10 @@ class _Nested(threading.local):
         self.pushed: list[bool] = []
 
 
-class Occurrences:
+class OccurrenceSteps:
     """Ends a step of ``steps`` with each outermost occurrence. The first one begins step 0."""
 
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: StepRecorder) -> None:
         self._steps = steps
         self._nested = _Nested()
 
@@ -60,9 +60,9 @@ class Occurrences:
             self.end()
 
 
-def at_forward(steps: Steps) -> None:
+def at_forward(steps: StepRecorder) -> None:
     """End a step with each forward of a module that is called by no other and has parameters."""
-    occurrences = Occurrences(steps)
+    occurrences = OccurrenceSteps(steps)
     is_compiling = module_calls.is_compiling()
     push, pop = notes.guarded(occurrences.push), notes.guarded(occurrences.pop)
     is_model = notes.guarded(_is_model)
@@ -86,7 +86,7 @@ def _is_model(module: Any) -> bool:  # noqa: ANN401 - no types without torch
     return next(module.parameters(), None) is not None
 
 
-def at_call(place: str, make_steps: Callable[[], Steps]) -> None:
+def at_call(place: str, make_steps: Callable[[], StepRecorder]) -> None:
     """End a step with each call of a function, named ``package.module:function``."""
     module, _, name = place.partition(":")
 
@@ -102,7 +102,7 @@ def at_call(place: str, make_steps: Callable[[], Steps]) -> None:
             notes.add(absent={"owner": module, "name": name, "names": None})
             return
         raw, owner = _as_defined(holder, last), holder
-        occurrences = Occurrences(make_steps())
+        occurrences = OccurrenceSteps(make_steps())
         if isinstance(raw, (staticmethod, classmethod)):
             setattr(owner, last, type(raw)(counting(raw.__func__, occurrences)))
         else:
@@ -133,7 +133,7 @@ def _note_absent(owner: object, place: str, name: str) -> None:
     notes.add(absent={"owner": place, "name": name, "names": names[:_MOST_NAMES]})
 
 
-def counting(function: Any, occurrences: Occurrences) -> Any:  # noqa: ANN401 - a function of the program
+def counting(function: Any, occurrences: OccurrenceSteps) -> Any:  # noqa: ANN401 - a function of the program
     """Return a function for use in place of ``function``: each call is an occurrence."""
     begin, end = notes.guarded(occurrences.begin), notes.guarded(occurrences.end)
     if _is_coroutine(function):
@@ -165,21 +165,21 @@ def _is_coroutine(function: object) -> bool:
     return inspect.iscoroutinefunction(function)
 
 
-def at_range(text: str, make_steps: Callable[[], Steps]) -> None:
+def at_range(text: str, make_steps: Callable[[], StepRecorder]) -> None:
     """End a step with each range of this text."""
     for module in ("torch.cuda.nvtx", "nvtx"):
         imports.after_import(module, functools.partial(_watch, module, text, make_steps))
 
 
-def _watch(module: str, text: str, make_steps: Callable[[], Steps]) -> None:
+def _watch(module: str, text: str, make_steps: Callable[[], StepRecorder]) -> None:
     steps = make_steps()
     holders = [holder for name in (module, f"{module}.nvtx") if (holder := sys.modules.get(name))]
     for holder in holders:
-        _watch_stack(holder, Occurrences(steps), text)
+        _watch_stack(holder, OccurrenceSteps(steps), text)
         _watch_pairs(holder, steps, text)
     annotate = getattr(holders[0], "annotate", None)
     if annotate is not None:
-        _watch_annotate(annotate, Occurrences(steps), text)
+        _watch_annotate(annotate, OccurrenceSteps(steps), text)
     notes.add(place=True)
 
 
@@ -203,7 +203,7 @@ def _followed(original: Any, act: Callable[..., None], arguments: int) -> Any:  
     return call
 
 
-def _watch_stack(holder: object, occurrences: Occurrences, text: str) -> None:
+def _watch_stack(holder: object, occurrences: OccurrenceSteps, text: str) -> None:
     def pushed(_result: object, message: object = None) -> None:
         occurrences.push(message == text)
 
@@ -214,7 +214,7 @@ def _watch_stack(holder: object, occurrences: Occurrences, text: str) -> None:
     _after(holder, _POP, popped, 0)
 
 
-def _watch_pairs(holder: object, steps: Steps, text: str) -> None:
+def _watch_pairs(holder: object, steps: StepRecorder, text: str) -> None:
     open_ranges: list[object] = []
 
     def started(number: object, message: object = None) -> None:
@@ -231,7 +231,7 @@ def _watch_pairs(holder: object, steps: Steps, text: str) -> None:
     _after(holder, _END, ended, 1)
 
 
-def _watch_annotate(annotate: Any, occurrences: Occurrences, text: str) -> None:  # noqa: ANN401 - a class
+def _watch_annotate(annotate: Any, occurrences: OccurrenceSteps, text: str) -> None:  # noqa: ANN401 - a class
     construct, decorate = annotate.__init__, annotate.__call__
 
     def made(self: Any, message: str | None = None, *args: Any, **keywords: Any) -> None:  # noqa: ANN401

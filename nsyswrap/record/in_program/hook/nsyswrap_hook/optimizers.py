@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import imports, module_calls, notes
 
 if TYPE_CHECKING:
-    from .steps import Steps
+    from .steps import StepRecorder
 
 _SCALERS = {  # module -> class
     "torch.amp.grad_scaler": "GradScaler",
@@ -23,9 +23,9 @@ _MOST_PATIENCE = 17  # steps of another optimizer; GANs step one of theirs five 
 class Optimizers:
     """Watches the optimizers of this process for ``steps``."""
 
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: StepRecorder) -> None:
         self._steps = steps
-        self._rounds = Rounds()
+        self._rounds = IterationDetector()
         self._stepped_since: set[int] = set()  # optimizers, since the last update of a scaler
         self._is_compiling = module_calls.is_compiling()
         self._seen = 0  # steps of optimizers
@@ -179,7 +179,7 @@ class _Optimizer:
         self.patience = _MOST_PATIENCE
 
 
-class Rounds:
+class IterationDetector:
     """Counts a step each time that all optimizers which take part have stepped.
 
     An optimizer takes part from its construction on, or from its first step. If another one steps twice

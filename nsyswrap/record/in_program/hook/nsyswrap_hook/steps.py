@@ -25,7 +25,7 @@ _on_close: list[Callable[[], None]] = []
 _state = {"open": False, "step": 0}
 
 
-class Steps:
+class StepRecorder:
     """The steps of this process. ``first`` and ``last`` are the steps to record; None: everything is."""
 
     def __init__(self, first: int | None = None, last: int | None = None) -> None:

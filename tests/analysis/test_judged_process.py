@@ -6,8 +6,8 @@ import pytest
 from tiny_export import Row, call, changed, global_id, kernel, nvtx, opened
 
 from nsyswrap.analysis.gpu_operations import gpu_operations_of
-from nsyswrap.analysis.judged_part import judged_parts, main_steps
-from nsyswrap.api import Capture
+from nsyswrap.analysis.judged_process import judged_processes, main_steps
+from nsyswrap.api import CaptureReader
 
 
 def program(pid: int = 100, steps: int = 5, device: int = 0) -> list[Row]:
@@ -24,7 +24,7 @@ def program(pid: int = 100, steps: int = 5, device: int = 0) -> list[Row]:
     return rows
 
 
-def judged(capture: Capture) -> list[tuple[int, list[tuple[int, int]], str]]:
+def judged(capture: CaptureReader) -> list[tuple[int, list[tuple[int, int]], str]]:
     """Return process, window and the reason for no steady part of each judged part."""
     return [
         (
@@ -32,13 +32,13 @@ def judged(capture: Capture) -> list[tuple[int, list[tuple[int, int]], str]]:
             list(zip(part.window.start.tolist(), part.window.end.tolist(), strict=True)),
             part.steps.why_none,
         )
-        for part in judged_parts(capture)
+        for part in judged_processes(capture)
     ]
 
 
 def test_the_steady_part_is_judged(tmp_path: Path) -> None:
     capture = opened(tmp_path, *program())
-    [part] = judged_parts(capture)
+    [part] = judged_processes(capture)
     assert judged(capture) == [(100, [(0, 490)], "")]
     assert part.window_ns == 490
     [budget] = part.budgets
@@ -49,7 +49,7 @@ def test_the_steady_part_is_judged(tmp_path: Path) -> None:
 
 def test_outliers_are_judged_but_not_typical(tmp_path: Path) -> None:
     capture = opened(tmp_path, *(later(row) for row in program(steps=9)))
-    [part] = judged_parts(capture)
+    [part] = judged_processes(capture)
     assert part.steps.duration_ns.tolist() == [100, 100, 400, 100, 100, 100, 100, 100, 90]
     assert len(part.budgets[0].start_ns) == 9
     assert part.typical[0].tolist() == [0, 100, 600, 700, 800, 900, 1000, 1100]
@@ -88,15 +88,15 @@ def test_without_a_launch_call_there_are_no_steps(tmp_path: Path) -> None:
 def test_what_is_selected_is_judged_clipped(clip: bool | None, tmp_path: Path) -> None:  # noqa: FBT001
     capture = opened(tmp_path, *program()).select(time="30/330", clip=clip)
     assert judged(capture) == [(100, [(30, 330)], "the selected part is judged")]
-    assert judged_parts(capture)[0].budgets[0].busy_ns.tolist() == [20 + 30 + 30 + 10]
+    assert judged_processes(capture)[0].budgets[0].busy_ns.tolist() == [20 + 30 + 30 + 10]
 
 
 def test_other_parts_of_a_view_share_its_budgets(tmp_path: Path) -> None:
     capture = opened(tmp_path, *program())
-    [part] = judged_parts(capture)
+    [part] = judged_processes(capture)
     part.finish()
     operations = gpu_operations_of(part.view)
-    assert judged_parts(capture)[0].budgets is part.budgets
+    assert judged_processes(capture)[0].budgets is part.budgets
     part.finish()
     assert gpu_operations_of(part.view) is not operations
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nsyswrap.analysis.gpu_operations import MOST_PROCESSES, check_number, gpu_operations_of, windows
 from nsyswrap.analysis.launches import READS as LAUNCH_READS
-from nsyswrap.analysis.step_budget import Budget, budgets_of
+from nsyswrap.analysis.step_budget import TimeBreakdown, budgets_of
 from nsyswrap.analysis.steps import Steps, steps_of
 from nsyswrap.base.constants import MISSING
 from nsyswrap.capture.capture import Capture
@@ -29,7 +29,7 @@ READS = {
 
 
 @dataclass(frozen=True)
-class JudgedPart:
+class JudgedProcess:
     """One process of a capture in the view that is judged, with its steps.
 
     ``view`` is clipped to the steady part if there is one.
@@ -44,7 +44,7 @@ class JudgedPart:
         return int(process_ids(np.array([self.steps.global_pid]))[0])
 
     @cached_property
-    def budgets(self) -> list[Budget]:
+    def budgets(self) -> list[TimeBreakdown]:
         """What each device did, by steady step; by the whole window if there are no steps."""
         return _budgets(self.view, self.steps if self.steps.found else None)
 
@@ -73,14 +73,14 @@ class JudgedPart:
 
 
 @per_capture
-def _budgets(view: Capture, steps: Steps | None) -> list[Budget]:
+def _budgets(view: Capture, steps: Steps | None) -> list[TimeBreakdown]:
     """Return the budgets of a view, by steady step if there are steps; other parts of it share them."""
     if steps is None:
         return budgets_of(view)
     return budgets_of(view, (steps.start_ns[steps.steady], steps.end_ns[steps.steady]))
 
 
-def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
+def judged_processes(capture: Capture) -> tuple[JudgedProcess, ...]:
     """Return the judged part of each process with GPU work. What the user selects is judged as it is.
 
     Raises NotInCapture if there are too many processes.
@@ -108,24 +108,24 @@ def judged_parts(capture: Capture) -> tuple[JudgedPart, ...]:
             chosen = replace(chosen, spans=stretches) if len(stretches) > 1 else chosen
         view = capture.viewed(selection=chosen)
         if len(gpu_operations_of(view)):
-            parts.append(JudgedPart(view, steps))
+            parts.append(JudgedProcess(view, steps))
         else:  # nothing ran in the steps: all of the process is judged
             chosen = replace(
                 chosen, start_ns=selection.start_ns, end_ns=selection.end_ns, spans=(), clip=selection.clip
             )
             why = f"no GPU work in {steps.label}"
-            parts.append(JudgedPart(capture.viewed(selection=chosen), Steps.none(process, why)))
+            parts.append(JudgedProcess(capture.viewed(selection=chosen), Steps.none(process, why)))
     return tuple(parts)
 
 
-def whole_parts(capture: Capture) -> tuple[JudgedPart, ...]:
+def whole_parts(capture: Capture) -> tuple[JudgedProcess, ...]:
     """Return all of each process with GPU work, from its first to its last operation."""
     selection = replace(capture.view.selection.decided(as_nsys=False), clip=True)
     processes = gpu_operations_of(capture).processes
     several = len(processes) > 1
     numbers = process_ids(np.array(processes, np.int64)).tolist()
     return tuple(
-        JudgedPart(
+        JudgedProcess(
             capture.viewed(selection=replace(selection, processes=(number,)) if several else selection),
             Steps.none(process, "all of it is judged"),
         )
@@ -133,25 +133,25 @@ def whole_parts(capture: Capture) -> tuple[JudgedPart, ...]:
     )
 
 
-def main_part(parts: Sequence[JudgedPart]) -> JudgedPart | None:
+def main_process(parts: Sequence[JudgedProcess]) -> JudgedProcess | None:
     """Return the part of the process with the most GPU work: that whose steps are in a headline."""
     return max(parts, key=lambda part: sum(int(one.busy_ns.sum()) for one in part.budgets), default=None)
 
 
-def steady_part(capture: Capture) -> JudgedPart | None:
+def steady_process(capture: Capture) -> JudgedProcess | None:
     """Return the steady part of the process with the most GPU work; None without one.
 
     None, too, of more processes than can be judged.
     """
     if not 0 < len(gpu_operations_of(capture).processes) <= MOST_PROCESSES:
         return None
-    main = main_part(judged_parts(capture))
+    main = main_process(judged_processes(capture))
     return main if main is not None and main.steps.found else None
 
 
 def main_steps(capture: Capture) -> Steps | None:
     """Return the steps of the process with the most GPU work; None without a steady part."""
-    main = steady_part(capture)
+    main = steady_process(capture)
     return main.steps if main else None
 
 
@@ -159,4 +159,4 @@ def chosen_views(capture: Capture) -> tuple[Capture, ...]:
     """Return the views with the steps that the user names, one a process; without a name the capture."""
     if not capture.view.steps:
         return (capture,)
-    return tuple(part.view for part in judged_parts(capture)) or (capture,)
+    return tuple(part.view for part in judged_processes(capture)) or (capture,)
